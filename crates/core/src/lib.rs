@@ -1,2 +1,8 @@
+//! Every decision of Evenkeel, as pure functions of what a node has heard.
 #![no_std]
-//! x
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod schedule;
+pub mod time;
