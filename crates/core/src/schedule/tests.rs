@@ -3,6 +3,7 @@
 mod clock_changes;
 mod lines;
 mod oracles;
+mod page;
 
 use super::*;
 use alloc::format;
