@@ -4,5 +4,9 @@
 
 extern crate alloc;
 
+pub mod keys;
+pub mod registry;
 pub mod schedule;
+pub mod store;
 pub mod time;
+pub mod words;
