@@ -4,7 +4,11 @@
 
 extern crate alloc;
 
+pub mod effect;
+pub mod input;
+pub mod job;
 pub mod keys;
+pub mod node;
 pub mod registry;
 pub mod schedule;
 pub mod store;
