@@ -10,6 +10,7 @@
 //! - [`conformance`] is the suite, [`bench`] the engine's own ceiling to compare with.
 
 pub mod clock;
+pub mod conformance;
 
 mod error;
 pub mod feed;
