@@ -3,7 +3,7 @@
 use evenkeel_core::effect::{Reason, Run};
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::Work;
-use evenkeel_core::time::{Millis, Mono, Wall};
+use evenkeel_core::time::{Mono, Wall};
 use evenkeel_core::words::RunId;
 
 use crate::clock;
@@ -96,14 +96,5 @@ impl Executor {
     /// Drops what is remembered of a run that has ended.
     pub(crate) fn forget(&mut self, run: &RunId) {
         self.functions.forget(run);
-    }
-}
-
-impl Trust {
-    /// The deadline after a lease of `ttl` was granted on a request that left at `asked` (law 1): two thirds of the term
-    /// are usable, half of the rest is for runs to end by themselves, and the other half for the kernel to bury them.
-    pub(crate) fn of(asked: Mono, ttl: Millis, early: Millis) -> Self {
-        let term = Millis((ttl - early).0.max(0));
-        Self { until: asked + Millis(term.0 * 2 / 3), kill: asked + Millis(term.0 * 5 / 6) }
     }
 }

@@ -3,10 +3,11 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use evenkeel_core::input::{Answer, Command, Refusal};
+use evenkeel_core::input::{Answer, Applied, Command, Refusal};
+use evenkeel_core::job::Job;
 use evenkeel_core::node::Node;
 use evenkeel_core::registry::Facts;
-use evenkeel_core::words::{LockName, NodeName, RunId};
+use evenkeel_core::words::{JobName, LockName, NodeName, RunId};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::history::{EventRecord, HistoryError, HistoryReader, RunFilter, RunRecord};
@@ -31,7 +32,8 @@ pub(crate) struct Shared {
     pub(crate) history: HistoryReader,
     pub(crate) logs: Logs,
     pub(crate) changes: watch::Receiver<u64>,
-    pub(crate) stopped: watch::Receiver<bool>,
+    /// `None` while the node lives; then why it stopped by itself, or an empty text.
+    pub(crate) stopped: watch::Receiver<Option<String>>,
 }
 
 /// What a handle sends to its node.
@@ -48,6 +50,11 @@ pub enum Left {
     /// Its time was up first: what still ran was ended, and its jobs pass to others when its lease does.
     InHaste,
 }
+
+/// Jobs were not applied. The text says why and the fix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ApplyError(String);
 
 impl Handle {
     /// The node's name.
@@ -70,6 +77,18 @@ impl Handle {
             return gone();
         }
         answered.await.unwrap_or_else(|_| gone())
+    }
+
+    /// Declares jobs: creates them, or replaces those that differ (`S1-86` … `S1-88`). Programs do this at each start.
+    ///
+    /// # Errors
+    /// A declaration makes no sense, then none is made; or the registry is out of reach.
+    pub async fn apply(&self, jobs: Vec<Job>) -> Result<Vec<(JobName, Applied)>, ApplyError> {
+        match self.ask(Command::Apply(jobs)).await {
+            Answer::Applied(applied) => Ok(applied),
+            Answer::Refused(_, why) => Err(ApplyError(why)),
+            other => Err(ApplyError(format!("jobs were answered by {other:?}"))),
+        }
     }
 
     /// Looks at the node's mind. It thinks nothing meanwhile, so keep it short and copy what is needed.
@@ -112,13 +131,7 @@ impl Handle {
     ///
     /// # Errors
     /// The file cannot be read. Output that was never written, or is gone by retention, is an empty chunk.
-    pub async fn log(
-        &self,
-        run: &RunId,
-        attempt: u32,
-        offset: u64,
-        max: usize,
-    ) -> std::io::Result<LogChunk> {
+    pub async fn log(&self, run: &RunId, attempt: u32, offset: u64, max: usize) -> std::io::Result<LogChunk> {
         let (logs, run) = (self.shared.logs.clone(), run.clone());
         tokio::task::spawn_blocking(move || logs.read(&run, attempt, offset, max))
             .await
@@ -139,7 +152,8 @@ impl Handle {
         self.shared.changes.clone()
     }
 
-    /// Takes a lock of the cluster, or takes it once more when this node holds it (`S1-09`); waits for its holder.
+    /// Takes a lock of the cluster, or takes it once more when this node holds it (`S1-09`). Waits for another holder as
+    /// long as it takes; dropping the future gives up, and gives back a lock that was granted meanwhile.
     ///
     /// Every write that the lock protects should carry [`LockGuard::token`], and whoever is written to should refuse one
     /// lower than it has seen: a lock by lease alone excludes nobody who was paused.
@@ -147,15 +161,7 @@ impl Handle {
     /// # Errors
     /// The node's words when it can take no lock at all.
     pub async fn lock(&self, name: LockName) -> Result<LockGuard, String> {
-        LockGuard::take(self.clone(), name, true).await
-    }
-
-    /// The same without waiting.
-    ///
-    /// # Errors
-    /// The node's words when somebody else holds the lock, or when it can take no lock at all.
-    pub async fn try_lock(&self, name: LockName) -> Result<LockGuard, String> {
-        LockGuard::take(self.clone(), name, false).await
+        LockGuard::take(self.clone(), name).await
     }
 
     /// Hands everything over: claims nothing more, lets runs finish, frees the jobs, closes the lease, stops.
@@ -172,12 +178,19 @@ impl Handle {
     /// next life on the same data folder ends it (law 8).
     pub async fn stop_now(&self) {
         let _ = self.shared.orders.send(Order::Halt).await;
-        self.stopped().await;
+        let _ = self.stopped().await;
     }
 
     /// Waits until the node has stopped, for whatever reason.
-    pub async fn stopped(&self) {
+    ///
+    /// # Errors
+    /// It stopped without being asked to; the text says why and the fix.
+    pub async fn stopped(&self) -> Result<(), String> {
         let mut stopped = self.shared.stopped.clone();
-        let _ = stopped.wait_for(|stopped| *stopped).await;
+        match stopped.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(why)) if why.is_empty() => Ok(()),
+            Ok(Some(why)) => Err(why.clone()),
+            Ok(None) | Err(_) => Err("the node's thread ended unexpectedly: see the log".to_string()),
+        }
     }
 }

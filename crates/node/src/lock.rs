@@ -1,14 +1,9 @@
 //! A lock of the cluster in an embedder's hand.
 
-use std::time::Duration;
-
 use evenkeel_core::input::{Answer, Command, Refusal};
 use evenkeel_core::words::{LockName, Token};
 
 use crate::handle::{Handle, Order};
-
-/// How often a waiter asks again at the latest; it also asks at each change of the view.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// A lock that is held. Dropping it gives it back, once for each time it was taken (`S1-09`).
 pub struct LockGuard {
@@ -19,14 +14,12 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    pub(crate) async fn take(handle: Handle, name: LockName, patient: bool) -> Result<Self, String> {
-        let mut changes = handle.changes();
+    pub(crate) async fn take(handle: Handle, name: LockName) -> Result<Self, String> {
         loop {
+            // The node waits for the holder, for a while.
             match handle.ask(Command::Lock(name.clone())).await {
                 Answer::Locked(token, depth) => return Ok(Self { handle, name, token, depth }),
-                Answer::Refused(Refusal::Conflict, _) if patient => {
-                    let _ = tokio::time::timeout(ASK_AGAIN, changes.changed()).await;
-                }
+                Answer::Refused(Refusal::Conflict, _) => {}
                 Answer::Refused(_, why) => return Err(why),
                 other => return Err(format!("lock {name} was answered by {other:?}")),
             }

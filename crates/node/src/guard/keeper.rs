@@ -36,7 +36,11 @@ pub(crate) struct Guard {
 impl Guard {
     /// Starts a guard and waits until it has the data folder for itself: until then runs of the folder's last life may
     /// still be ending.
-    pub(crate) async fn start(program: Option<&Path>, data: &Path, patience: Duration) -> Result<Self, String> {
+    pub(crate) async fn start(
+        program: Option<&Path>,
+        data: &Path,
+        patience: Duration,
+    ) -> Result<Self, String> {
         let program = program.map_or(OsStr::new("/proc/self/exe"), Path::as_os_str);
         let mut process = Command::new(program)
             .arg0("evenkeel-guard")

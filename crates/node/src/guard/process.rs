@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -48,7 +48,8 @@ pub(super) fn main(data: Option<OsString>) -> i32 {
 
 /// Waits until the guard of the folder's last life is gone and with it all its runs; `None` when the node went first.
 fn lock(data: &Path) -> io::Result<Option<File>> {
-    let file = OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(data.join(LOCK))?;
+    let file =
+        OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(data.join(LOCK))?;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),
@@ -204,7 +205,11 @@ impl Guard {
             let ms = next.0.max(1);
             Timespec { tv_sec: ms / 1000, tv_nsec: (ms % 1000) * 1_000_000 }
         });
-        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &Itimerspec { it_interval: zero, it_value: at })?;
+        timerfd_settime(
+            &self.timer,
+            TimerfdTimerFlags::ABSTIME,
+            &Itimerspec { it_interval: zero, it_value: at },
+        )?;
         Ok(())
     }
 

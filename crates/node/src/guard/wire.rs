@@ -83,7 +83,11 @@ impl Lines {
         self.0.extend_from_slice(piece);
         let Some(last) = self.0.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
         let whole: Vec<u8> = self.0.drain(..=last).collect();
-        whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(serde_json::from_slice).collect()
+        whole
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(serde_json::from_slice)
+            .collect()
     }
 }
 
@@ -109,7 +113,8 @@ mod tests {
         let bytes: Vec<u8> = orders.iter().flat_map(line).collect();
         for size in 1..bytes.len() {
             let mut lines = Lines::default();
-            let read: Vec<Order> = bytes.chunks(size).flat_map(|piece| lines.take(piece)).map(Result::unwrap).collect();
+            let read: Vec<Order> =
+                bytes.chunks(size).flat_map(|piece| lines.take(piece)).map(Result::unwrap).collect();
             assert_eq!(read, orders);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::{RunId, Shard, Token, WordError};
 use rusqlite::types::Type;
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::{Connection, Row, params_from_iter};
 
 use super::record::{EventRecord, RunFilter, RunRecord, State};
 use super::{schema, write};
@@ -125,7 +125,9 @@ fn event(row: &Row<'_>) -> rusqlite::Result<EventRecord> {
 pub(super) fn late(db: &Connection, run: &RunId, attempt: u32) -> Vec<(String, State)> {
     db.prepare("SELECT node, state FROM late WHERE run = ?1 AND attempt = ?2 ORDER BY state")
         .unwrap()
-        .query_map(params![run.to_string(), attempt], |row| Ok((row.get(0)?, write::state(row.get(1)?).unwrap())))
+        .query_map(rusqlite::params![run.to_string(), attempt], |row| {
+            Ok((row.get(0)?, write::state(row.get(1)?).unwrap()))
+        })
         .unwrap()
         .collect::<Result<_, _>>()
         .unwrap()

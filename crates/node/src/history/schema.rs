@@ -57,13 +57,19 @@ pub(super) fn open(path: &Path) -> Result<Connection, String> {
     let mut db = Connection::open(path).map_err(text)?;
     db.busy_timeout(Duration::from_secs(5)).map_err(text)?;
     // A verdict is acknowledged when it is on the disk, hence FULL: WAL with NORMAL may forget commits at a power loss.
-    db.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864;")
-        .map_err(text)?;
+    db.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864;",
+    )
+    .map_err(text)?;
     let new = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(text)?;
     let number = |pragma: &str| new.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0));
     match (number("application_id").map_err(text)?, number("user_version").map_err(text)?) {
         (0, 0) => {
-            if new.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)).map_err(text)? > 0 {
+            if new
+                .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
+                .map_err(text)?
+                > 0
+            {
                 return Err("the file belongs to another program".to_string());
             }
             new.execute_batch(TABLES).map_err(text)?;
@@ -72,7 +78,9 @@ pub(super) fn open(path: &Path) -> Result<Connection, String> {
         }
         (APPLICATION, LAYOUT) => {}
         (APPLICATION, newer) => {
-            return Err(format!("the file has layout {newer}, this program knows {LAYOUT}: use a newer program"));
+            return Err(format!(
+                "the file has layout {newer}, this program knows {LAYOUT}: use a newer program"
+            ));
         }
         _ => return Err("the file belongs to another program".to_string()),
     }

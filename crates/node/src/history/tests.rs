@@ -144,7 +144,10 @@ async fn what_did_not_start_leaves_no_row() {
 async fn attempts_are_listed_by_job_and_state_page_by_page() {
     let mut file = File::new();
     for n in 1..=5 {
-        file.write(vec![entry(&format!("a:{n}:0"), 1, State::Succeeded), entry(&format!("b:{n}:0"), 1, State::Failed)]);
+        file.write(vec![
+            entry(&format!("a:{n}:0"), 1, State::Succeeded),
+            entry(&format!("b:{n}:0"), 1, State::Failed),
+        ]);
     }
     let ask = |filter| file.reader.runs(filter);
     let filter = RunFilter { job: Some("a".parse().unwrap()), limit: 2, ..RunFilter::default() };
@@ -152,7 +155,8 @@ async fn attempts_are_listed_by_job_and_state_page_by_page() {
     assert_eq!(first.iter().map(|r| r.run.to_string()).collect::<Vec<_>>(), ["a:5:0", "a:4:0"]);
     let next = ask(RunFilter { before: first.last().map(|r| r.seq), ..filter }).await.unwrap();
     assert_eq!(next.iter().map(|r| r.run.to_string()).collect::<Vec<_>>(), ["a:3:0", "a:2:0"]);
-    let failed = ask(RunFilter { states: vec![State::Failed, State::Lost], ..RunFilter::default() }).await.unwrap();
+    let failed =
+        ask(RunFilter { states: vec![State::Failed, State::Lost], ..RunFilter::default() }).await.unwrap();
     assert!(failed.len() == 5 && failed.iter().all(|r| r.job.as_str() == "b"));
 }
 
@@ -166,7 +170,8 @@ async fn attempts_go_by_job_by_number_and_by_age_but_never_while_they_run() {
     let at = |secs| Now { mono: Mono(secs * 1000), wall: Wall(1000) + Millis::secs(secs) };
     let jobs = || BTreeMap::from([("a".parse().unwrap(), 20)]);
     let keep = Keep { runs_of_job: 8, runs: 100, age: Duration::from_secs(100), ..Keep::default() };
-    let count = |db: &Connection| db.query_row("SELECT count(*) FROM attempt", [], |r| r.get::<_, i64>(0)).unwrap();
+    let count =
+        |db: &Connection| db.query_row("SELECT count(*) FROM attempt", [], |r| r.get::<_, i64>(0)).unwrap();
     retention::Sweeper::new(keep).sweep(&mut file.db, jobs(), at(0)).unwrap();
     assert_eq!(count(&file.db), 9, "by job");
     retention::Sweeper::new(Keep { runs: 3, ..keep }).sweep(&mut file.db, BTreeMap::new(), at(0)).unwrap();

@@ -49,7 +49,11 @@ pub(super) fn coalesce(batch: Vec<Entry>) -> Vec<Entry> {
 }
 
 /// Writes all of it in one transaction; returns how many rows each job got.
-pub(super) fn write(db: &mut Connection, batch: &[Entry], now: Wall) -> rusqlite::Result<BTreeMap<JobName, u32>> {
+pub(super) fn write(
+    db: &mut Connection,
+    batch: &[Entry],
+    now: Wall,
+) -> rusqlite::Result<BTreeMap<JobName, u32>> {
     let all = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut jobs = BTreeMap::new();
     for entry in batch {
