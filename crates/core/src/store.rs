@@ -187,9 +187,7 @@ impl Store {
     /// Every key that a transaction names, as it stands, in key order.
     #[must_use]
     pub fn found(&self, txn: &Txn) -> Vec<Change> {
-        let guarded = txn.guards.iter().filter_map(Guard::key);
-        let keys: BTreeSet<&Key> = guarded.chain(txn.writes.iter().map(Write::key)).collect();
-        keys.into_iter().map(|key| self.state(key)).collect()
+        txn.keys().map(|key| self.state(key)).collect()
     }
 
     fn state(&self, key: &Key) -> Change {

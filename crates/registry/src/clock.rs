@@ -1,5 +1,6 @@
 //! The one place of this crate where time is read. Engines take a [`Clock`], so that tests can move time by hand.
 
+use std::io;
 use std::sync::Mutex;
 
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
@@ -11,7 +12,10 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Now;
 
     /// Names the boot that [`Now::mono`] counts from; moments of different boots cannot be compared.
-    fn boot(&self) -> String;
+    ///
+    /// # Errors
+    /// When the host does not tell.
+    fn boot(&self) -> io::Result<String>;
 }
 
 /// The clocks of this host: `CLOCK_BOOTTIME`, which counts suspend and never steps, and the calendar.
@@ -26,11 +30,8 @@ impl Clock for HostClock {
         }
     }
 
-    fn boot(&self) -> String {
-        // Without /proc every opening counts as another boot's would: leases are then voided too often, never too
-        // seldom.
-        std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .map_or_else(|_| "unknown".into(), |id| id.trim().into())
+    fn boot(&self) -> io::Result<String> {
+        Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().into())
     }
 }
 
@@ -74,8 +75,8 @@ impl Clock for HandClock {
         self.state().0
     }
 
-    fn boot(&self) -> String {
-        format!("boot-{}", self.state().1)
+    fn boot(&self) -> io::Result<String> {
+        Ok(format!("boot-{}", self.state().1))
     }
 }
 
@@ -88,7 +89,7 @@ mod tests {
         let (first, second) = (HostClock.now(), HostClock.now());
         assert!(first.mono <= second.mono && first.mono > Mono(0));
         assert!(first.wall > Wall(1_700_000_000_000));
-        assert_eq!(HostClock.boot(), HostClock.boot());
-        assert!(HostClock.boot().len() > 7);
+        assert_eq!(HostClock.boot().unwrap(), HostClock.boot().unwrap());
+        assert!(HostClock.boot().unwrap().len() > 7);
     }
 }

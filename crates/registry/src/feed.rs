@@ -18,7 +18,10 @@ pub trait Log: Send + Sync + 'static {
     /// What changed among the cold entries after a revision, in order; `None` when that is no longer known.
     ///
     /// Several changes of one key may be told as the last of them: what is told was true at the revision it bears.
-    fn changes_after(&self, after: Revision) -> BoxFuture<'_, Result<Option<Batch>, RegistryError>>;
+    fn changes_after(
+        self: Arc<Self>,
+        after: Revision,
+    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>>;
 }
 
 /// A listener. Ordered, at least once, and without a gap: where one would be, it ends.
@@ -52,7 +55,7 @@ impl Feed {
                 self.told = self.read;
                 return Some(Batch { changes: Vec::new(), revision: self.read });
             }
-            let batch = self.log.changes_after(self.read).await.ok()??;
+            let batch = self.log.clone().changes_after(self.read).await.ok()??;
             self.read = self.read.max(batch.revision);
             if !batch.changes.is_empty() {
                 self.quiet = None;

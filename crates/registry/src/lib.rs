@@ -10,10 +10,12 @@
 //! - [`conformance`] is the suite, [`bench`] the engine's own ceiling to compare with.
 
 pub mod clock;
+pub mod conformance;
 
 mod error;
 pub mod feed;
 pub mod memory;
+pub mod sqlite;
 
 mod url;
 
@@ -31,6 +33,9 @@ pub use url::open;
 /// A future behind a pointer, so that [`Registry`] can be used as `dyn Registry`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// The longest term that an engine grants: a day.
+pub const TTL_MAX: Millis = Millis::secs(86_400);
+
 /// What every engine does. The verbs carry no scheduling idea; the algorithms live in `evenkeel-core`.
 ///
 /// Every future may be dropped at any point: what it asked for may then be done or not, as with a lost answer.
@@ -38,7 +43,7 @@ pub trait Registry: Send + Sync + 'static {
     /// What the engine says of itself; constant while connected.
     fn facts(&self) -> Facts;
 
-    /// Grants a new lease of `ttl`, or of the engine's minimum where that is longer.
+    /// Grants a new lease of `ttl`, held between [`Facts::ttl_min`] and [`TTL_MAX`].
     fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>>;
 
     /// Prolongs a living lease by its term; `None` when it has ended, for good (I10).

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::clock::{Clock, HostClock};
 use crate::feed::{Feed, Log};
-use crate::{BoxFuture, Registry, RegistryError, fits};
+use crate::{BoxFuture, Registry, RegistryError, TTL_MAX, fits};
 
 const FACTS: Facts = Facts {
     engine: "memory",
@@ -59,11 +59,6 @@ impl Memory {
         memory
     }
 
-    /// Drops the feed's memory up to now: listeners from before must list again.
-    pub fn compact(&self) {
-        self.shared.store().compact();
-    }
-
     /// Does something with the store and rings when that made news.
     fn with<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
         let mut store = self.shared.store();
@@ -88,7 +83,10 @@ impl Shared {
 }
 
 impl Log for Shared {
-    fn changes_after(&self, after: Revision) -> BoxFuture<'_, Result<Option<Batch>, RegistryError>> {
+    fn changes_after(
+        self: Arc<Self>,
+        after: Revision,
+    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
         Box::pin(async move { Ok(self.store().changes_after(after)) })
     }
 }
@@ -100,7 +98,7 @@ impl Registry for Memory {
 
     fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
         Box::pin(async move {
-            let ttl = ttl.max(FACTS.ttl_min);
+            let ttl = ttl.clamp(FACTS.ttl_min, TTL_MAX);
             Ok(self.with(|store| {
                 let lease = store.open(self.clock.now().mono, ttl);
                 self.granted(store, lease, ttl)

@@ -1,9 +1,11 @@
 //! The door: an engine for a URL.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::clock::HostClock;
 use crate::memory::Memory;
+use crate::sqlite::Sqlite;
 use crate::{Registry, RegistryError};
 
 const KNOWN: &str =
@@ -19,6 +21,12 @@ pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
     match url.split_once(':') {
         Some(("memory", "")) => Ok(Arc::new(Memory::new(Arc::new(HostClock)))),
         Some(("memory", name)) => Ok(Memory::named(name)),
+        Some(("sqlite", "" | ":memory:")) => Err(refused("names no file".into())),
+        Some(("sqlite", rest)) => {
+            // `sqlite:///var/x` is how others write `sqlite:/var/x`.
+            let path = rest.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(rest);
+            Ok(Arc::new(Sqlite::open(Path::new(path), Arc::new(HostClock)).await?))
+        }
         Some((scheme, _)) => Err(refused(format!("has the unknown scheme {scheme:?}"))),
         None => Err(refused("has no scheme".into())),
     }
