@@ -1,0 +1,1 @@
+//! Crontabs as people have them.
