@@ -40,7 +40,7 @@ enum Verb {
 }
 
 /// Reads the command line and does what it says.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.verb {
         Verb::Job(verb) => jobs::run(verb),

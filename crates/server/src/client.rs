@@ -18,21 +18,21 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Where the node is, how to be let in, and how to print: every client verb takes these.
 #[derive(Clone, Debug, Args)]
-pub struct Reach {
+pub(crate) struct Reach {
     /// The address of any node
     #[arg(long, value_name = "URL", env = "EVENKEEL_SERVER", default_value = "http://127.0.0.1:7700")]
-    pub server: String,
+    pub(crate) server: String,
     /// The file that holds the cluster's key, where the node asks for one
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
-    pub cluster_key_file: Option<PathBuf>,
+    pub(crate) cluster_key_file: Option<PathBuf>,
     /// How to print the answer
     #[arg(short, long, value_enum, default_value_t)]
-    pub output: Output,
+    pub(crate) output: Output,
 }
 
 /// A node, as far as a client sees it.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     agent: Agent,
     base: String,
     key: Option<String>,
@@ -43,7 +43,7 @@ impl Reach {
     ///
     /// # Errors
     /// The address is none, or the key cannot be read.
-    pub fn client(&self) -> Result<Client, Failure> {
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
         let base = self.server.trim_end_matches('/');
         if !base.starts_with("http://") {
             return Err(Failure::usage(format!("--server is {base:?}: write http://HOST:PORT")));
@@ -57,7 +57,7 @@ impl Reach {
 ///
 /// # Errors
 /// It cannot be read, or is too short to keep anybody out.
-pub fn read_key(path: &Path) -> Result<String, Failure> {
+pub(crate) fn read_key(path: &Path) -> Result<String, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| Failure::usage(format!("cluster key {}: cannot be read: {e}", path.display())))?;
     let key = text.lines().next().unwrap_or_default().trim();
@@ -76,7 +76,7 @@ pub fn read_key(path: &Path) -> Result<String, Failure> {
 impl Client {
     /// A client of the node at `base`, without a slash at its end.
     #[must_use]
-    pub fn new(base: &str, key: Option<String>) -> Self {
+    pub(crate) fn new(base: &str, key: Option<String>) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(Duration::from_secs(5)))
@@ -91,7 +91,7 @@ impl Client {
     ///
     /// # Errors
     /// Nobody answers, or the answer is a refusal.
-    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.read(self.send(Method::GET, path, None)?)
     }
 
@@ -99,7 +99,7 @@ impl Client {
     ///
     /// # Errors
     /// Nobody answers, or the answer is a refusal.
-    pub fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Failure> {
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Failure> {
         let body = serde_json::to_vec(body).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
         self.read(self.send(Method::POST, path, Some(body))?)
     }
@@ -108,7 +108,7 @@ impl Client {
     ///
     /// # Errors
     /// Nobody answers, or the answer is a refusal.
-    pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.read(self.send(Method::DELETE, path, None)?)
     }
 
@@ -116,10 +116,17 @@ impl Client {
     ///
     /// # Errors
     /// Nobody answers, the answer is a refusal, or `each` fails.
-    pub fn stream(&self, path: &str, mut each: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub(crate) fn stream(
+        &self,
+        path: &str,
+        mut each: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let response = self.send(Method::GET, path, None)?;
         if !response.status().is_success() {
-            return Err(self.read::<serde_json::Value>(response).err().unwrap_or_else(|| self.odd("no error")));
+            return Err(self
+                .read::<serde_json::Value>(response)
+                .err()
+                .unwrap_or_else(|| self.odd("no error")));
         }
         let mut reader = response.into_body().into_reader();
         let mut buffer = vec![0; 64 * 1024];
@@ -184,7 +191,7 @@ impl Client {
 
 /// Writes a name into a path: only what no path could mistake stays as it is.
 #[must_use]
-pub fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {

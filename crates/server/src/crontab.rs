@@ -14,7 +14,7 @@ use line::{Entry, Line, When};
 
 /// The two forms of a crontab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// As `crontab -e` shows it: five fields and a command.
     User,
     /// As `/etc/crontab` and `/etc/cron.d/*` have it: a user name stands before the command.
@@ -23,28 +23,28 @@ pub enum Form {
 
 /// What must be known beside the text.
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub(crate) struct Origin {
     /// The file's name as shown in messages.
-    pub shown: String,
+    pub(crate) shown: String,
     /// What the jobs' names begin with.
-    pub prefix: String,
+    pub(crate) prefix: String,
     /// The form; `None` to find it out.
-    pub form: Option<Form>,
+    pub(crate) form: Option<Form>,
     /// The zone of lines without `CRON_TZ`: cron's own local zone. Empty for UTC.
-    pub zone: String,
+    pub(crate) zone: String,
     /// Who runs this import, to tell a user column apart that asks for somebody else.
-    pub user: String,
+    pub(crate) user: String,
     /// The user names this host knows, to find the form out.
-    pub users: Vec<String>,
+    pub(crate) users: Vec<String>,
 }
 
 /// Something that an entry loses, or that a reader must know, by line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
+pub(crate) struct Remark {
     /// Counted from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// What.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 impl fmt::Display for Remark {
@@ -55,11 +55,11 @@ impl fmt::Display for Remark {
 
 /// A crontab as jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Import {
+pub(crate) struct Import {
     /// One an entry, in the order of the lines.
-    pub jobs: Vec<Job>,
+    pub(crate) jobs: Vec<Job>,
     /// What could not be carried over as it was.
-    pub remarks: Vec<Remark>,
+    pub(crate) remarks: Vec<Remark>,
 }
 
 /// What the lines above an entry have set.
@@ -74,7 +74,7 @@ struct Setting {
 ///
 /// # Errors
 /// A line is none of cron's; the text names it and the fix.
-pub fn read(text: &str, origin: &Origin) -> Result<Import, Failure> {
+pub(crate) fn read(text: &str, origin: &Origin) -> Result<Import, Failure> {
     let form = origin.form.unwrap_or_else(|| line::form(text, &origin.users));
     let mut setting =
         Setting { shell: "/bin/sh".to_owned(), zone: origin.zone.clone(), environment: BTreeMap::new() };
@@ -101,7 +101,13 @@ pub fn read(text: &str, origin: &Origin) -> Result<Import, Failure> {
 }
 
 /// The job that does what cron did for this entry.
-fn job(entry: &Entry, set: &Setting, names: &mut name::Names, line: usize, origin: &Origin) -> Result<Job, String> {
+fn job(
+    entry: &Entry,
+    set: &Setting,
+    names: &mut name::Names,
+    line: usize,
+    origin: &Origin,
+) -> Result<Job, String> {
     let name: JobName = names.of(&entry.command).parse().map_err(|e| format!("{e}"))?;
     let schedule = match &entry.when {
         When::Fields(fields) => fields.join(" "),
@@ -151,7 +157,9 @@ impl Setting {
                 self.zone = value;
             }
             "MAILTO" | "MAILFROM" | "CONTENT_TYPE" | "CONTENT_TRANSFER_ENCODING" => {
-                remark(format!("{name} is left out: nothing is mailed, see a run's output with `evenkeel run logs`"));
+                remark(format!(
+                    "{name} is left out: nothing is mailed, see a run's output with `evenkeel run logs`"
+                ));
             }
             "RANDOM_DELAY" | "START_HOURS_RANGE" => {
                 remark(format!("{name} is left out: fires start when they are due"));
@@ -159,10 +167,18 @@ impl Setting {
             "LOGNAME" | "USER" => {
                 remark(format!("{name} is left out, as cron does: it is the user that the node runs as"));
             }
-            "SHELL" if !value.starts_with('/') => return Err(format!("SHELL is {value:?}: give the whole path")),
-            "SHELL" => self.shell = value,
+            "SHELL" if !value.starts_with('/') => {
+                return Err(format!("SHELL is {value:?}: give the whole path"));
+            }
+            "SHELL" => {
+                self.environment.insert(name, value.clone());
+                self.shell = value;
+            }
             "TZ" => {
-                remark("TZ is given to the commands and, as in cron, moves no schedule: that is CRON_TZ".to_owned());
+                remark(
+                    "TZ is given to the commands and, as in cron, moves no schedule: that is CRON_TZ"
+                        .to_owned(),
+                );
                 self.environment.insert(name, value);
             }
             _ => {

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why a verb did not do what was asked. Its number is the process's exit code and part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// It was tried and failed; also a run that was waited for and did not succeed.
     Failed = 1,
     /// The command line or the settings make no sense.
@@ -25,7 +25,7 @@ pub enum Exit {
 
 impl Exit {
     /// Every code with its meaning, as the reference prints it.
-    pub const ALL: [(Self, &'static str); 8] = [
+    pub(crate) const ALL: [(Self, &'static str); 8] = [
         (Self::Failed, "it was tried and failed; `run wait`: the run did not succeed"),
         (Self::Usage, "the command line or the settings make no sense"),
         (Self::Unreachable, "no node answers at the address given by `--server`"),
@@ -39,26 +39,26 @@ impl Exit {
 
 /// A failure on its way to the person who typed the command.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// The exit code.
-    pub exit: Exit,
+    pub(crate) exit: Exit,
     /// What happened and the fix.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl Failure {
     /// A failure of this kind.
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
     }
 
     /// What was given makes no sense.
-    pub fn invalid(message: impl Into<String>) -> Self {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(Exit::Invalid, message)
     }
 
     /// The command line or the settings make no sense.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
 }

@@ -44,7 +44,7 @@ impl Language {
 ///
 /// # Errors
 /// Something cannot be read, or makes no sense; the text says the file, the line and what is allowed.
-pub fn read(path: &Path) -> Result<Vec<Job>, Failure> {
+pub(crate) fn read(path: &Path) -> Result<Vec<Job>, Failure> {
     let mut all = Vec::new();
     let mut seen = BTreeMap::new();
     for (shown, language, text) in texts(path)? {
@@ -62,7 +62,9 @@ pub fn read(path: &Path) -> Result<Vec<Job>, Failure> {
     }
     if all.is_empty() {
         let shown = path.display();
-        return Err(Failure::invalid(format!("{shown}: holds no job: write [[job]] and its name, schedule and command")));
+        return Err(Failure::invalid(format!(
+            "{shown}: holds no job: write [[job]] and its name, schedule and command"
+        )));
     }
     Ok(all)
 }
@@ -79,7 +81,8 @@ fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
         return Ok(vec![("standard input".to_owned(), Language::Toml, text)]);
     }
     let meta = fs::metadata(path).map_err(|e| cannot(path, &e))?;
-    let paths = if meta.is_dir() { folder(path).map_err(|e| cannot(path, &e))? } else { vec![path.to_path_buf()] };
+    let paths =
+        if meta.is_dir() { folder(path).map_err(|e| cannot(path, &e))? } else { vec![path.to_path_buf()] };
     if paths.is_empty() {
         return Err(cannot(path, &"the folder holds no *.toml, *.yaml or *.yml"));
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 /// The name of the user this process runs as, or its number where it has no name.
 #[must_use]
-pub fn user() -> String {
+pub(crate) fn user() -> String {
     let Ok(uid) = fs::metadata("/proc/self").map(|meta| meta.uid()) else { return String::new() };
     let own = passwd().into_iter().find(|(_, id)| *id == Some(uid));
     own.map_or_else(|| uid.to_string(), |(name, _)| name)
@@ -13,7 +13,7 @@ pub fn user() -> String {
 
 /// The names of all local users.
 #[must_use]
-pub fn users() -> Vec<String> {
+pub(crate) fn users() -> Vec<String> {
     passwd().into_iter().map(|(name, _)| name).collect()
 }
 

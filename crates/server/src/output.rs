@@ -14,7 +14,7 @@ use crate::rows::{JobRow, NodeRow, RunRow};
 
 /// How a verb prints its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// For people.
     #[default]
     Table,
@@ -23,7 +23,7 @@ pub enum Output {
 }
 
 /// Something that can stand in a table.
-pub trait Row: Serialize {
+pub(crate) trait Row: Serialize {
     /// The heads of its columns.
     const HEADS: &'static [&'static str];
     /// Its cells, in the order of the heads.
@@ -31,7 +31,8 @@ pub trait Row: Serialize {
 }
 
 impl Row for JobRow {
-    const HEADS: &'static [&'static str] = &["name", "schedule", "zone", "placement", "owner", "next", "paused"];
+    const HEADS: &'static [&'static str] =
+        &["name", "schedule", "zone", "placement", "owner", "next", "paused"];
     fn cells(&self) -> Vec<String> {
         vec![
             self.name.clone(),
@@ -80,13 +81,13 @@ impl Row for NodeRow {
 ///
 /// # Errors
 /// Nobody reads standard output any more.
-pub fn list<R: Row>(output: Output, rows: &[R], empty: &str) -> Result<(), Failure> {
+pub(crate) fn list<R: Row>(output: Output, rows: &[R], empty: &str) -> Result<(), Failure> {
     match output {
         Output::Json => json(&rows),
         Output::Table if rows.is_empty() => line(empty),
         Output::Table => {
             let mut table = Table::new();
-            table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+            table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
             table.set_header(R::HEADS.iter().map(|head| head.to_uppercase()));
             for row in rows {
                 table.add_row(row.cells().iter().map(|cell| plain(cell)));
@@ -105,7 +106,7 @@ pub fn list<R: Row>(output: Output, rows: &[R], empty: &str) -> Result<(), Failu
 ///
 /// # Errors
 /// Nobody reads standard output any more.
-pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
+pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     line(&text)
 }
@@ -114,7 +115,7 @@ pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Nobody reads standard output any more.
-pub fn line(text: &str) -> Result<(), Failure> {
+pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     written(writeln!(out, "{text}").and_then(|()| out.flush()))
 }
@@ -123,7 +124,7 @@ pub fn line(text: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Nobody reads standard output any more.
-pub fn bytes(bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     written(out.write_all(bytes).and_then(|()| out.flush()))
 }
@@ -139,7 +140,7 @@ fn plain(text: &str) -> String {
 
 /// A moment in the reader's own zone.
 #[must_use]
-pub fn local(moment: Option<&str>) -> String {
+pub(crate) fn local(moment: Option<&str>) -> String {
     in_zone(moment, &TimeZone::system())
 }
 

@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure};
 ///
 /// # Errors
 /// The host has no source of chance.
-pub fn fresh() -> Result<String, Failure> {
+pub(crate) fn fresh() -> Result<String, Failure> {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let mut bytes = [0_u8; 12];
     File::open("/dev/urandom")

@@ -6,110 +6,110 @@ use serde::{Deserialize, Serialize};
 
 /// A job in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobRow {
+pub(crate) struct JobRow {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its schedule as declared; empty when it runs only by hand.
-    pub schedule: String,
+    pub(crate) schedule: String,
     /// Its zone; `UTC` when none is declared.
-    pub zone: String,
+    pub(crate) zone: String,
     /// How nodes are chosen for it.
-    pub placement: Placement,
+    pub(crate) placement: Placement,
     /// The node that holds it.
-    pub owner: Option<String>,
+    pub(crate) owner: Option<String>,
     /// Its next fire; none while it is paused, disabled or has no further fire.
-    pub next: Option<String>,
+    pub(crate) next: Option<String>,
     /// Whether it fires only by hand for now.
-    pub paused: bool,
+    pub(crate) paused: bool,
 }
 
 /// Everything about a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobDetail {
+pub(crate) struct JobDetail {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// The declaration.
-    pub job: Job,
+    pub(crate) job: Job,
     /// Rises with every change.
-    pub version: u64,
+    pub(crate) version: u64,
     /// The node that holds it.
-    pub owner: Option<String>,
+    pub(crate) owner: Option<String>,
     /// Its next fire.
-    pub next: Option<String>,
+    pub(crate) next: Option<String>,
     /// Whether it fires only by hand for now.
-    pub paused: bool,
+    pub(crate) paused: bool,
     /// Fires up to here are nobody's.
-    pub since: String,
+    pub(crate) since: String,
 }
 
 /// A run, or its latest attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunRow {
+pub(crate) struct RunRow {
     /// Its id.
-    pub run: String,
+    pub(crate) run: String,
     /// Of which job.
-    pub job: String,
+    pub(crate) job: String,
     /// Which shard.
-    pub shard: u32,
+    pub(crate) shard: u32,
     /// The moment it stands for.
-    pub due: String,
+    pub(crate) due: String,
     /// The node that has it.
-    pub node: String,
+    pub(crate) node: String,
     /// Which attempt, counted from 1.
-    pub attempt: u32,
+    pub(crate) attempt: u32,
     /// `running`, `succeeded`, `failed`, `killed`, `timed_out`, `fenced`, `lost`, `skipped`.
-    pub state: String,
+    pub(crate) state: String,
     /// In words, where it did not succeed.
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
     /// When the attempt started.
-    pub started: Option<String>,
+    pub(crate) started: Option<String>,
     /// When it ended.
-    pub ended: Option<String>,
+    pub(crate) ended: Option<String>,
 }
 
 /// A living node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeRow {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NodeRow {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// How many jobs it holds (X).
-    pub held: usize,
+    pub(crate) held: usize,
     /// How many it may hold at most just now (N).
-    pub quota: usize,
+    pub(crate) quota: usize,
     /// Above how many it raises the alarm (M).
-    pub alarm: u32,
+    pub(crate) alarm: u32,
     /// Whether it gives its jobs up.
-    pub draining: bool,
+    pub(crate) draining: bool,
     /// Its load score; none until load is sampled.
-    pub score: Option<f64>,
+    pub(crate) score: Option<f64>,
 }
 
 /// A page of jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobPage {
+pub(crate) struct JobPage {
     /// In the order of their names.
-    pub jobs: Vec<JobRow>,
+    pub(crate) jobs: Vec<JobRow>,
     /// Give this as `after` for the next page; none at the end.
-    pub after: Option<String>,
+    pub(crate) after: Option<String>,
 }
 
 /// A page of runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunPage {
+pub(crate) struct RunPage {
     /// The latest first.
-    pub runs: Vec<RunRow>,
+    pub(crate) runs: Vec<RunRow>,
     /// Give this as `before` for the next page; none at the end.
-    pub before: Option<String>,
+    pub(crate) before: Option<String>,
 }
 
 /// A moment as the API writes it.
 #[must_use]
-pub fn moment(at: Wall) -> String {
+pub(crate) fn moment(at: Wall) -> String {
     at.to_string()
 }
 
 /// A zone as the API writes it.
 #[must_use]
-pub fn zone(declared: &str) -> String {
+pub(crate) fn zone(declared: &str) -> String {
     if declared.is_empty() { "UTC".to_owned() } else { declared.to_owned() }
 }

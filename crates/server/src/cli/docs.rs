@@ -7,7 +7,7 @@ use crate::output;
 
 /// Which reference.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// The command line, as docs/cli.md
     Cli,
 }
@@ -16,7 +16,7 @@ pub enum Verb {
 ///
 /// # Errors
 /// Nobody reads standard output any more.
-pub fn run(verb: &Verb, root: Command) -> Result<(), Failure> {
+pub(crate) fn run(verb: &Verb, root: Command) -> Result<(), Failure> {
     match verb {
         Verb::Cli => output::line(cli(root).trim_end()),
     }

@@ -14,14 +14,14 @@ use crate::{host, zones};
 
 /// What can be taken over.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// Make a job of each entry of a crontab; importing it again changes nothing
     Crontab(Crontab),
 }
 
 /// `import crontab`.
 #[derive(Debug, Args)]
-pub struct Crontab {
+pub(crate) struct Crontab {
     /// The crontab, or - for standard input: crontab -l | evenkeel import crontab -
     file: PathBuf,
     /// It has no user column, as `crontab -l` prints it; found out when neither is said
@@ -47,7 +47,7 @@ pub struct Crontab {
 ///
 /// # Errors
 /// A line is none of cron's, or the jobs are refused.
-pub fn run(verb: Verb) -> Result<(), Failure> {
+pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     let Verb::Crontab(args) = verb;
     let text = read(&args.file)?;
     let import = crontab::read(&text, &origin(&args)?)?;
@@ -58,7 +58,11 @@ pub fn run(verb: Verb) -> Result<(), Failure> {
         return dry(&import, args.reach.output);
     }
     if import.jobs.is_empty() {
-        return output::list(args.reach.output, &[] as &[crate::rows::JobRow], "the crontab holds no entry to import");
+        return output::list(
+            args.reach.output,
+            &[] as &[crate::rows::JobRow],
+            "the crontab holds no entry to import",
+        );
     }
     super::jobs::apply(&import.jobs, &args.reach)
 }
@@ -71,8 +75,9 @@ fn read(path: &Path) -> Result<String, Failure> {
         std::fs::read(path).map(|read| bytes = read)
     };
     done.map_err(|e| Failure::invalid(format!("{}: cannot be read: {e}", path.display())))?;
-    String::from_utf8(bytes)
-        .map_err(|_| Failure::invalid(format!("{}: it is not UTF-8: convert it with iconv first", path.display())))
+    String::from_utf8(bytes).map_err(|_| {
+        Failure::invalid(format!("{}: it is not UTF-8: convert it with iconv first", path.display()))
+    })
 }
 
 fn origin(args: &Crontab) -> Result<Origin, Failure> {

@@ -21,7 +21,7 @@ const NEXT_MAX: u32 = 1_000;
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// Create or replace the jobs of a file; declaring the same again changes nothing
     Apply {
         /// A job file (*.toml, *.yaml, *.yml), a folder of them, or - for TOML on standard input
@@ -84,7 +84,7 @@ pub enum Verb {
 
 /// One job and the way to it.
 #[derive(Debug, Args)]
-pub struct OneJob {
+pub(crate) struct OneJob {
     /// The job's name
     name: String,
     #[command(flatten)]
@@ -93,7 +93,7 @@ pub struct OneJob {
 
 /// `job next`.
 #[derive(Debug, Args)]
-pub struct Next {
+pub(crate) struct Next {
     /// The job's name
     #[arg(required_unless_present = "schedule", conflicts_with = "schedule")]
     name: Option<String>,
@@ -117,7 +117,7 @@ pub struct Next {
 ///
 /// # Errors
 /// It could not be done.
-pub fn run(verb: Verb) -> Result<(), Failure> {
+pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Apply { file, reach } => apply(&files::read(&file)?, &reach),
         Verb::List { reach } => {
@@ -143,7 +143,7 @@ pub fn run(verb: Verb) -> Result<(), Failure> {
 ///
 /// # Errors
 /// A handful is refused; those before it stand.
-pub fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
+pub(crate) fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
     let client = reach.client()?;
     let mut answers = Vec::new();
     for some in jobs.chunks(APPLY_MAX) {
@@ -155,7 +155,8 @@ pub fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
     }
     let mut counts = BTreeMap::new();
     for answer in &answers {
-        let (name, applied) = (answer["name"].as_str().unwrap_or("?"), answer["applied"].as_str().unwrap_or("?"));
+        let (name, applied) =
+            (answer["name"].as_str().unwrap_or("?"), answer["applied"].as_str().unwrap_or("?"));
         *counts.entry(applied.to_owned()).or_insert(0_usize) += 1;
         if answers.len() <= 50 {
             output::line(&format!("{applied:9}  {name}"))?;
@@ -200,7 +201,8 @@ fn fires(next: &Next) -> Result<(), Failure> {
         (Some(name), _) => {
             let path = format!("/jobs/{}/next?n={}", escape(name), next.n);
             let answer: Value = next.reach.client()?.get(&path)?;
-            serde_json::from_value(answer["next"].clone()).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?
+            serde_json::from_value(answer["next"].clone())
+                .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?
         }
         (None, text) => {
             let text = text.as_deref().unwrap_or_default();
@@ -244,14 +246,18 @@ fn switch(job: &OneJob, verb: &str, done: &str) -> Result<(), Failure> {
 fn acquire(reach: &Reach) -> Result<(), Failure> {
     let answer: Value = reach.client()?.post("/jobs/acquire", &json!({}))?;
     let (claims, left) = (&answer["claims"], &answer["left"]);
-    said(reach, &answer, &format!("{claims} jobs are being claimed, {left} stay without a node because of the quota"))
+    said(
+        reach,
+        &answer,
+        &format!("{claims} jobs are being claimed, {left} stay without a node because of the quota"),
+    )
 }
 
 /// Prints an answer: itself for programs, a sentence for people.
 ///
 /// # Errors
 /// Nobody reads standard output any more.
-pub fn said(reach: &Reach, answer: &Value, sentence: &str) -> Result<(), Failure> {
+pub(crate) fn said(reach: &Reach, answer: &Value, sentence: &str) -> Result<(), Failure> {
     match reach.output {
         Output::Json => output::json(answer),
         Output::Table => output::line(sentence),

@@ -11,7 +11,7 @@ use crate::rows::NodeRow;
 
 /// What can be done with nodes.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// List the living nodes
     List {
         #[command(flatten)]
@@ -37,7 +37,7 @@ pub enum Verb {
 ///
 /// # Errors
 /// It could not be done.
-pub fn run(verb: Verb) -> Result<(), Failure> {
+pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::List { reach } => {
             let answer: Value = reach.client()?.get("/nodes")?;
@@ -45,9 +45,12 @@ pub fn run(verb: Verb) -> Result<(), Failure> {
                 .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
             output::list(reach.output, &nodes, "no node has joined yet")
         }
-        Verb::Drain { name, reach } => {
-            switch(&reach, &name, "drain", "draining: it claims nothing more and gives up its jobs after their runs")
-        }
+        Verb::Drain { name, reach } => switch(
+            &reach,
+            &name,
+            "drain",
+            "draining: it claims nothing more and gives up its jobs after their runs",
+        ),
         Verb::Undrain { name, reach } => switch(&reach, &name, "undrain", "back: it claims jobs again"),
     }
 }

@@ -14,7 +14,7 @@ const WAIT_SLICE_SECS: u64 = 25;
 
 /// What can be done with runs.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// List runs, the latest first
     List(List),
     /// Show everything about a run and its attempts
@@ -50,7 +50,7 @@ pub enum Verb {
 
 /// `run list`.
 #[derive(Debug, Args)]
-pub struct List {
+pub(crate) struct List {
     /// Only of this job
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
@@ -66,7 +66,7 @@ pub struct List {
 
 /// One run and the way to it.
 #[derive(Debug, Args)]
-pub struct OneRun {
+pub(crate) struct OneRun {
     /// The run's id, as `run list` shows it
     run: String,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub struct OneRun {
 ///
 /// # Errors
 /// It could not be done, or the run that was waited for did not succeed.
-pub fn run(verb: Verb) -> Result<(), Failure> {
+pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::List(list) => some(&list),
         Verb::Show { run } => show(&run),
@@ -122,8 +122,8 @@ fn show(run: &OneRun) -> Result<(), Failure> {
     if run.reach.output == Output::Json {
         return output::json(&found);
     }
-    let attempts: Vec<RunRow> =
-        serde_json::from_value(found["attempts"].clone()).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let attempts: Vec<RunRow> = serde_json::from_value(found["attempts"].clone())
+        .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     output::list(Output::Table, &attempts, "it has not been attempted yet")
 }
 
@@ -146,7 +146,8 @@ fn wait(run: &OneRun, timeout: Option<u64>) -> Result<(), Failure> {
 fn ended(run: &OneRun, answer: &Value) -> Result<(), Failure> {
     let last = &answer["run"];
     let state = last["state"].as_str().unwrap_or("unknown");
-    let reason = last["reason"].as_str().filter(|r| !r.is_empty()).map(|r| format!(": {r}")).unwrap_or_default();
+    let reason =
+        last["reason"].as_str().filter(|r| !r.is_empty()).map(|r| format!(": {r}")).unwrap_or_default();
     said(&run.reach, last, &format!("{state}{reason}"))?;
     if state == "succeeded" {
         return Ok(());

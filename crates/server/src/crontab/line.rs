@@ -115,9 +115,11 @@ pub(super) fn parse(line: &str, form: Form) -> Result<Line, String> {
     if rest.trim().is_empty() {
         return Err(match form {
             Form::User => "too few words: write minute hour day month weekday command".to_owned(),
-            Form::System => "too few words: write minute hour day month weekday user command, or say --user for a \
+            Form::System => {
+                "too few words: write minute hour day month weekday user command, or say --user for a \
                              crontab without a user column"
-                .to_owned(),
+                    .to_owned()
+            }
         });
     }
     let (command, input) = percent(rest);

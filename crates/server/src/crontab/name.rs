@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 /// Words of a shell line that say nothing about what it is for.
 const DULL: [&str; 28] = [
-    "bin", "cd", "command", "do", "done", "else", "env", "exec", "false", "fi", "flock", "if", "ionice", "nice", "nohup",
-    "null", "or", "setsid", "sh", "bash", "sleep", "sudo", "test", "then", "time", "timeout", "true", "while",
+    "bin", "cd", "command", "do", "done", "else", "env", "exec", "false", "fi", "flock", "if", "ionice",
+    "nice", "nohup", "null", "or", "setsid", "sh", "bash", "sleep", "sudo", "test", "then", "time",
+    "timeout", "true", "while",
 ];
 const WORDS: usize = 3;
 const LENGTH: usize = 48;
@@ -66,7 +67,10 @@ mod tests {
         let mut names = Names::new("crontab");
         for (command, name) in [
             ("cd / && run-parts --report /etc/cron.hourly", "crontab-run-parts-cron.hourly"),
-            ("test -x /usr/sbin/anacron || { cd / && run-parts /etc/cron.daily; }", "crontab-anacron-run-parts-cron.daily"),
+            (
+                "test -x /usr/sbin/anacron || { cd / && run-parts /etc/cron.daily; }",
+                "crontab-anacron-run-parts-cron.daily",
+            ),
             ("/usr/local/bin/backup.sh --full /home >/dev/null 2>&1", "crontab-backup.sh-home"),
             ("/usr/local/bin/backup.sh --full /home", "crontab-backup.sh-home-2"),
             ("mail -s \"It's 10pm\" joe", "crontab-mail-It-s"),
