@@ -13,7 +13,7 @@ use crate::words::JobName;
 /// The most shards a job may have.
 pub const SHARDS_MAX: u32 = 100_000;
 /// The longest list of fires that `catch_up = all(n)` makes up.
-pub const CATCH_UP_MAX: u32 = 10_000;
+pub const CATCH_UP_MAX: u32 = 1_000;
 /// The largest declaration in bytes; far below every engine's limit for a value.
 pub const SPEC_BYTES_MAX: usize = 256 * 1024;
 
@@ -251,13 +251,10 @@ impl Job {
         }
         Schedule::parse(&self.schedule, &self.zone).map(Some)
     }
+}
 
-    /// How late a fire may still start under leases of `ttl`.
-    #[must_use]
-    pub fn grace(&self, ttl: Millis) -> Millis {
-        match self.grace {
-            Some(secs) => Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX)),
-            None => Millis::secs(60).max(ttl + Millis::secs(5)),
-        }
-    }
+/// How late a fire may still start when the job does not say: long enough to outlast a takeover under leases of `ttl`.
+#[must_use]
+pub fn default_grace(ttl: Millis) -> Millis {
+    Millis::secs(60).max(ttl + Millis::secs(5))
 }
