@@ -49,14 +49,14 @@ fn vixie(
     let star = |field: &str| field.starts_with('*');
     let weekdays = Field { name: "day-of-week", min: 0, max: 7, names: WEEKDAYS, wraps: false };
     // Both 0 and 7 are Sunday.
-    let dows = numbers(&weekdays, d, dow)?;
+    let week = |set: u64| (set | set >> 7) as u8 & 0x7f;
     let calendar = Calendar {
         seconds: 1,
         minutes: numbers(&plain("minute", 0, 59, d), d, minute)?,
         hours: numbers(&plain("hour", 0, 23, d), d, hour)? as u32,
         days: numbers(&plain("day-of-month", 1, 31, d), d, dom)? as u32,
         months: numbers(&months(d), d, month)? as u16,
-        weekdays: (dows | dows >> 7) as u8 & 0x7f,
+        weekdays: week(numbers(&weekdays, d, dow)?),
         either_day: !star(dom) && !star(dow),
         ..Calendar::default()
     };

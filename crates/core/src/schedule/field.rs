@@ -13,6 +13,9 @@ pub(super) enum Dialect {
     Quartz,
 }
 
+/// The longest list in one field; no field has as many numbers.
+const LIST: usize = 256;
+
 /// What one field may hold.
 pub(super) struct Field {
     /// What people call it.
@@ -34,17 +37,16 @@ impl Field {
         text: &str,
         mut part: impl FnMut(&str) -> Result<(), String>,
     ) -> Result<(), ScheduleError> {
-        for piece in text.split(',') {
-            let done =
-                if piece.is_empty() { Err("nothing between the commas".to_string()) } else { part(piece) };
-            done.map_err(|reason| self.error(text, &reason))?;
-        }
-        Ok(())
-    }
-
-    /// An error that points at this field.
-    pub(super) fn error(&self, text: &str, reason: &str) -> ScheduleError {
-        ScheduleError::new(format_args!("{} field {}: {reason}", self.name, quote(text)))
+        text.split(',').enumerate().try_for_each(|(at, piece)| {
+            let done = match piece {
+                _ if at == LIST => {
+                    Err(format!("a list has at most {LIST} parts; write a range such as `1-5`"))
+                }
+                "" => Err("nothing between the commas".to_string()),
+                _ => part(piece),
+            };
+            done.map_err(|why| ScheduleError::new(format_args!("{} field {}: {why}", self.name, quote(text))))
+        })
     }
 
     /// Reads `*`, `5`, `1-5`, `*/2`, `1-5/2` (and Quartz's `5/15`, `/15`) and hands every number meant to `set`.
