@@ -5,6 +5,7 @@ mod import;
 mod jobs;
 mod nodes;
 mod runs;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Try it out: one node, its books in a folder, two harmless demo jobs
+    Dev(serve::Dev),
+    /// Be a member of a cluster
+    Serve(serve::Serve),
     /// Declare jobs, look at them, switch them, run them by hand
     #[command(subcommand)]
     Job(jobs::Verb),
@@ -43,6 +48,8 @@ enum Verb {
 pub(crate) fn run() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.verb {
+        Verb::Dev(args) => serve::dev(&args),
+        Verb::Serve(args) => serve::serve(args),
         Verb::Job(verb) => jobs::run(verb),
         Verb::Run(verb) => runs::run(verb),
         Verb::Node(verb) => nodes::run(verb),

@@ -9,7 +9,7 @@ use crate::exit::Failure;
 /// The wall clock.
 #[must_use]
 pub(crate) fn now() -> Wall {
-    Wall(Timestamp::now().as_millisecond())
+    evenkeel::clock::now().wall
 }
 
 /// A zone by its IANA name.
