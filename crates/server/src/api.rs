@@ -24,7 +24,7 @@ use crate::board;
 use crate::console;
 pub(crate) use error::ApiError;
 pub(crate) use gate::{Door, Key};
-pub(crate) use live::Live;
+pub(crate) use live::{Live, Picture};
 
 /// What every handler knows.
 #[derive(Clone)]
@@ -84,5 +84,9 @@ async fn nothing() -> ApiError {
 }
 
 async fn wrong_method() -> ApiError {
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", "this address knows other methods: see docs/api.md")
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "wrong_method",
+        "this address knows other methods: see docs/api.md",
+    )
 }

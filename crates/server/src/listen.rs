@@ -43,7 +43,8 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, mut ending: wat
             }
         };
         let _ = stream.set_nodelay(true);
-        let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let connection =
+            http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             // A caller that breaks off is no concern of the node.

@@ -59,7 +59,10 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
     let served = tokio::spawn(listen::serve(listener, router(app), ending));
     let ended = tokio::select! {
         done = async { born(handle.clone(), address).await?; signals.next().await; Ok(()) } => done,
-        () = handle.stopped() => Err(Failure::new(Exit::Failed, "the node has stopped by itself: see its log")),
+        stopped = handle.stopped() => {
+            let why = stopped.err().unwrap_or_else(|| "see its log".to_owned());
+            Err(Failure::new(Exit::Failed, format!("the node has stopped by itself: {why}")))
+        }
     };
     if ended.is_ok() {
         hand_over(&handle, &mut signals).await;
@@ -82,15 +85,21 @@ async fn hand_over(handle: &Handle, signals: &mut Signals) {
     };
     match left {
         Left::Cleanly => tracing::info!("everything is handed over"),
-        Left::InHaste => tracing::warn!("left in haste: what still ran was ended, others take over when the lease ends"),
+        Left::InHaste => {
+            tracing::warn!("left in haste: what still ran was ended, others take over when the lease ends")
+        }
     }
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|e| {
         let fix = match e.kind() {
-            std::io::ErrorKind::AddrInUse => "it is in use: stop who uses it, or choose another --port".to_owned(),
-            std::io::ErrorKind::AddrNotAvailable => "this host has no such address: correct --listen".to_owned(),
+            std::io::ErrorKind::AddrInUse => {
+                "it is in use: stop who uses it, or choose another --port".to_owned()
+            }
+            std::io::ErrorKind::AddrNotAvailable => {
+                "this host has no such address: correct --listen".to_owned()
+            }
             _ => e.to_string(),
         };
         Failure::new(Exit::Failed, format!("cannot listen on {address}: {fix}"))

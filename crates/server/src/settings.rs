@@ -82,7 +82,8 @@ impl Written {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Failure::usage(format!("settings {shown}: cannot be read: {e}")))?;
         toml::from_str(&text).map_err(|e| {
-            let line = e.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
+            let line =
+                e.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
             let message = e.message().split_whitespace().collect::<Vec<_>>().join(" ");
             Failure::usage(format!("settings {shown}:{line}: {message}"))
         })
@@ -127,7 +128,8 @@ impl Written {
         node.slots = at_least_one("--slots", self.slots, node.slots)?;
         node.history = self.history;
         node.home = home();
-        let listen = SocketAddr::new(self.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()), self.port.unwrap_or(PORT));
+        let listen =
+            SocketAddr::new(self.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()), self.port.unwrap_or(PORT));
         let key = self.cluster_key_file.as_deref().map(read_key).transpose()?;
         if !listen.ip().is_loopback() && key.is_none() {
             return Err(Failure::usage(format!(

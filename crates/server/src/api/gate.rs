@@ -40,7 +40,8 @@ impl Key {
     /// Compares in a time that does not tell how much of a guess was right.
     fn is(&self, guess: &[u8]) -> bool {
         let own = self.0.as_bytes();
-        let differ = own.iter().zip(guess.iter().chain(std::iter::repeat(&0))).fold(0, |acc, (a, b)| acc | (a ^ b));
+        let differ =
+            own.iter().zip(guess.iter().chain(std::iter::repeat(&0))).fold(0, |acc, (a, b)| acc | (a ^ b));
         std::hint::black_box(differ) == 0 && own.len() == guess.len()
     }
 }
@@ -67,7 +68,8 @@ impl Door {
     /// Whether a `Host` header names this node, whatever the port.
     fn knows(&self, authority: &str) -> bool {
         let host = host_of(authority).to_ascii_lowercase();
-        self.hosts.contains(&host) || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        self.hosts.contains(&host)
+            || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 }
 
@@ -101,12 +103,14 @@ fn set(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
 
 /// Lets in who shows the cluster's key, where there is one.
 pub(crate) async fn key(State(app): State<App>, request: Request, next: Next) -> Response {
-    let shown = text(request.headers(), &header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+    let shown =
+        text(request.headers(), &header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
     match &app.door.key {
         Some(key) if !key.is(shown.unwrap_or_default().as_bytes()) => {
             let what = if shown.is_some() { "is not the cluster's" } else { "is missing" };
             let fix = "give it with --cluster-key-file or as Authorization: Bearer KEY";
-            let error = ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", format!("the key {what}: {fix}"));
+            let error =
+                ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", format!("the key {what}: {fix}"));
             let mut response = error.into_response();
             set(response.headers_mut(), header::WWW_AUTHENTICATE, "Bearer");
             response
@@ -176,7 +180,9 @@ mod tests {
     fn a_key_is_only_itself() {
         let key = Key::new("0123456789abcdef".to_owned());
         assert!(key.is(b"0123456789abcdef"));
-        for guess in [&b""[..], b"0123456789abcde", b"0123456789abcdef0", b"0123456789abcdeF", b"0123456789abcdef\0"] {
+        for guess in
+            [&b""[..], b"0123456789abcde", b"0123456789abcdef0", b"0123456789abcdeF", b"0123456789abcdef\0"]
+        {
             assert!(!key.is(guess), "{guess:?}");
         }
     }
@@ -184,10 +190,13 @@ mod tests {
     #[test]
     fn a_door_knows_its_own_names_only() {
         let door = Door::new(["Node-1.example".to_owned(), "10.0.0.7".to_owned()], None);
-        for known in ["127.0.0.1", "localhost:7700", "[::1]:7700", "127.0.0.9:1", "node-1.example:7700", "10.0.0.7"] {
+        for known in
+            ["127.0.0.1", "localhost:7700", "[::1]:7700", "127.0.0.9:1", "node-1.example:7700", "10.0.0.7"]
+        {
             assert!(door.knows(known), "{known}");
         }
-        for other in ["", "evil.example", "localhost.evil.example:7700", "10.0.0.8:7700", "127.0.0.1.nip.io"] {
+        for other in ["", "evil.example", "localhost.evil.example:7700", "10.0.0.8:7700", "127.0.0.1.nip.io"]
+        {
             assert!(!door.knows(other), "{other}");
         }
     }

@@ -34,7 +34,13 @@ impl Other {
         Ok(asked.map_err(|panic| ApiError::internal(panic.to_string()))??)
     }
 
-    pub(super) async fn logs(self, run: &RunId, attempt: u32, offset: u64, follow: bool) -> Result<Body, ApiError> {
+    pub(super) async fn logs(
+        self,
+        run: &RunId,
+        attempt: u32,
+        offset: u64,
+        follow: bool,
+    ) -> Result<Body, ApiError> {
         let run = escape(&run.to_string());
         let path = format!("/runs/{run}/logs?attempt={attempt}&offset={offset}&follow={follow}");
         let (send, mut receive) = mpsc::channel::<Result<Bytes, std::io::Error>>(4);

@@ -64,12 +64,8 @@ pub(super) async fn list(
     let Query(page) = page?;
     let states = page.state.as_deref().map(state).transpose()?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    let filter = RunFilter {
-        job: page.job,
-        states: states.into_iter().collect(),
-        limit,
-        before: page.before,
-    };
+    let filter =
+        RunFilter { job: page.job, states: states.into_iter().collect(), limit, before: page.before };
     let records = app.handle.runs(filter).await?;
     let full = records.len() == limit as usize;
     let before = records.last().filter(|_| full).map(|last| last.seq.to_string());

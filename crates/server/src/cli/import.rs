@@ -54,6 +54,11 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     for remark in &import.remarks {
         eprintln!("{remark}");
     }
+    if !import.jobs.is_empty() {
+        eprintln!(
+            "note: cron starts a command in its user's home folder, a node in the folder it was started in itself"
+        );
+    }
     if args.dry_run {
         return dry(&import, args.reach.output);
     }

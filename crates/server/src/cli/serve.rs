@@ -54,7 +54,10 @@ pub(crate) fn dev(args: &Dev) -> Result<(), Failure> {
     log("warn")?;
     std::fs::create_dir_all(&args.data).map_err(|e| {
         let data = args.data.display();
-        Failure::new(Exit::Failed, format!("the data folder {data} cannot be made ({e}): choose another --data"))
+        Failure::new(
+            Exit::Failed,
+            format!("the data folder {data} cannot be made ({e}): choose another --data"),
+        )
     })?;
     let written = Written {
         registry: Some(format!("sqlite:{}", args.data.join("registry.db").display())),
@@ -93,13 +96,19 @@ async fn demo(handle: &Handle) -> Result<(), Failure> {
         declared.push(job);
     }
     match handle.ask(Command::Apply(declared)).await {
-        Answer::Refused(_, why) => Err(Failure::new(Exit::Failed, format!("the demo jobs are refused: {why}"))),
+        Answer::Refused(_, why) => {
+            Err(Failure::new(Exit::Failed, format!("the demo jobs are refused: {why}")))
+        }
         _ => Ok(()),
     }
 }
 
 fn welcome(address: SocketAddr, data: &Path) -> String {
-    let server = if address.port() == crate::settings::PORT { String::new() } else { format!(" --server http://{address}") };
+    let server = if address.port() == crate::settings::PORT {
+        String::new()
+    } else {
+        format!(" --server http://{address}")
+    };
     format!(
         "\n  Evenkeel is up, and two demo jobs are ticking.\n\n    \
          console   http://{address}/\n    \
@@ -114,9 +123,9 @@ fn welcome(address: SocketAddr, data: &Path) -> String {
 }
 
 fn log(level: &str) -> Result<(), Failure> {
-    let filter = EnvFilter::builder().with_env_var("EVENKEEL_LOG").with_default_directive(level.parse().map_err(
-        |e| Failure::new(Exit::Failed, format!("log level: {e}")),
-    )?);
+    let filter = EnvFilter::builder().with_env_var("EVENKEEL_LOG").with_default_directive(
+        level.parse().map_err(|e| Failure::new(Exit::Failed, format!("log level: {e}")))?,
+    );
     let filter = filter.from_env().map_err(|e| Failure::usage(format!("EVENKEEL_LOG: {e}")))?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
     Ok(())
