@@ -143,8 +143,6 @@ fn any_text() -> impl Strategy<Value = String> {
 }
 
 /// Around real clock changes of every zone, ours against the zone database asked minute by minute.
-///
-/// proves: I17
 #[test]
 fn same_fires_around_every_kind_of_clock_change() {
     let changes: &'static [(String, i64)] = Box::leak(changes().into_boxed_slice());
