@@ -8,7 +8,8 @@ use evenkeel::core::effect::Reason;
 use evenkeel::core::input::{Applied, Refusal};
 use evenkeel::core::words::RunId;
 use evenkeel::{
-    Answer, Command, Config, Functions, Handle, Job, Left, OpenError, RunContext, RunFilter, RunRecord, State, Work,
+    Answer, Command, Config, Functions, Handle, Job, Left, OpenError, RunContext, RunFilter, RunRecord,
+    State, Work,
 };
 use tempfile::TempDir;
 
@@ -62,7 +63,10 @@ async fn a_function_runs_on_each_second_and_history_tells() {
     assert!(first.token < second.token && first.attempt == 1);
     within(changes.changed()).await.unwrap();
     let record = within(node.wait(&first.id)).await.unwrap();
-    assert_eq!((record.state, record.token, record.node.as_str()), (State::Succeeded, Some(first.token), "a"));
+    assert_eq!(
+        (record.state, record.token, record.node.as_str()),
+        (State::Succeeded, Some(first.token), "a")
+    );
     assert_eq!((record.due, record.from), (first.due, first.due));
     let listed = node.runs(RunFilter::default()).await.unwrap();
     assert!(listed.iter().any(|r| r.run == first.id));
