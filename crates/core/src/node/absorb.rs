@@ -125,6 +125,9 @@ impl Node {
 
     /// What history was given is forgotten once the lane no longer carries it.
     fn tidy_recording(&mut self, id: JobId) {
+        if self.local.recording.is_empty() {
+            return;
+        }
         let job = self.view.job(id);
         let first = RunId { job: job.name().clone(), fire: Fire::Due(Wall::MIN), shard: Shard(0) };
         let range =
