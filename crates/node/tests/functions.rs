@@ -1,4 +1,5 @@
 //! A whole node in this process: jobs are functions, the registry is in memory.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,5 @@
 //! Real processes: guards, runs, and nodes that are killed and paused. This program plays all of their parts.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod guard;
 mod node;
