@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::client::read_key;
 use crate::exit::Failure;
+use crate::files::position;
 
 /// The port when nobody says one (S0-06).
 pub(crate) const PORT: u16 = 7700;
@@ -82,8 +83,7 @@ impl Written {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Failure::usage(format!("settings {shown}: cannot be read: {e}")))?;
         toml::from_str(&text).map_err(|e| {
-            let line =
-                e.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
+            let (line, _) = e.span().map_or((1, 1), |span| position(&text, span.start));
             let message = e.message().split_whitespace().collect::<Vec<_>>().join(" ");
             Failure::usage(format!("settings {shown}:{line}: {message}"))
         })

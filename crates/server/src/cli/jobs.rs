@@ -182,7 +182,8 @@ fn show(job: &OneJob) -> Result<(), Failure> {
     if job.reach.output == Output::Json {
         return output::json(&found);
     }
-    let declared = toml::to_string(&found.job).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let declared = toml::to_string(&json!({ "job": [&found.job] }))
+        .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     let held = found.owner.as_deref().unwrap_or("nobody");
     let state = match (found.job.enabled, found.paused) {
         (false, _) => "disabled",

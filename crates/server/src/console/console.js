@@ -63,7 +63,8 @@ const time = (moment) => {
 /** @param {Run} run */
 const took = (run) => {
   if (!run.started) return "–";
-  const ms = (run.ended ? Date.parse(run.ended) : Date.now()) - Date.parse(run.started);
+  if (!run.ended) return el("span", { "data-since": run.started }, span(Date.now() - Date.parse(run.started)));
+  const ms = Date.parse(run.ended) - Date.parse(run.started);
   return ms < 10_000 ? `${Math.max(ms, 0)} ms` : span(ms);
 };
 
@@ -174,6 +175,9 @@ const tick = () => {
     const small = said.querySelector("small");
     const moment = Date.parse(said.getAttribute("datetime") ?? "");
     if (small) small.textContent = relative(moment - Date.now());
+  }
+  for (const running of document.querySelectorAll("[data-since]")) {
+    running.textContent = span(Date.now() - Date.parse(running.getAttribute("data-since") ?? ""));
   }
 };
 
