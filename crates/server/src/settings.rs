@@ -38,7 +38,7 @@ pub(crate) struct Written {
     #[arg(long, value_name = "IP", env = "EVENKEEL_LISTEN")]
     pub(crate) listen: Option<IpAddr>,
     /// Where other nodes and people reach this node; the address it listens on when absent
-    #[arg(long, value_name = "HOST:PORT", env = "EVENKEEL_ADVERTISE")]
+    #[arg(long, value_name = "IP:PORT", env = "EVENKEEL_ADVERTISE")]
     pub(crate) advertise: Option<String>,
     /// The file that holds the cluster's key: every caller must show it
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]

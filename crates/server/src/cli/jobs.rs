@@ -1,4 +1,4 @@
-//! `evenkeel job …`.
+//! What `evenkeel job …` does.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -165,3 +165,11 @@ fn a_schedule_is_tried_out_without_a_node() {
     assert_eq!(output.status.code(), Some(5));
     assert!(text(&output.stderr).contains("never fires"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn the_examples_are_job_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let said = node.ok(&["job", "apply", "-f", &repository("examples/jobs").display().to_string()]);
+    assert!(said.ends_with("7 created\n"), "{said}");
+}

@@ -67,9 +67,10 @@ fn a_polite_end_hands_over_at_once_and_a_second_signal_does_not_wait() {
         (second.json(&["run", "show", &run])["attempts"][0]["state"] == "running").then_some(())
     });
     second.signal("TERM");
-    until("it drains and waits for the run", || {
-        let answer = second.raw(&format!("GET /api/v1/health HTTP/1.1\nHost: {}", second.address), b"");
-        (answer.0 == 200).then_some(())
+    until("it hands over and waits for the run", || {
+        let (status, answer) =
+            second.raw(&format!("GET /api/v1/health HTTP/1.1\nHost: {}", second.address), b"");
+        (status == 503 && answer.contains("leaving")).then_some(())
     });
     second.signal("TERM");
     assert_eq!(second.end(), 0);
