@@ -14,8 +14,9 @@ use crate::output::{self, Output};
 use crate::rows::{JobDetail, JobPage, JobRow, moment};
 use crate::{files, request, zones};
 
-/// So many jobs go out in one request.
+/// So many jobs, and so many bytes of them, go out in one request.
 const APPLY_MAX: usize = 500;
+const APPLY_BYTES_MAX: usize = 8 << 20;
 /// The most fires `job next` lists.
 const NEXT_MAX: u32 = 1_000;
 
@@ -146,7 +147,10 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
 pub(crate) fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
     let client = reach.client()?;
     let mut answers = Vec::new();
-    for some in jobs.chunks(APPLY_MAX) {
+    let mut left = jobs;
+    while !left.is_empty() {
+        let (some, rest) = left.split_at(handful(left));
+        left = rest;
         let answer: Value = client.post("/jobs/apply", &json!({ "jobs": some }))?;
         answers.extend(answer["jobs"].as_array().cloned().unwrap_or_default());
     }
@@ -164,6 +168,16 @@ pub(crate) fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
     }
     let counts: Vec<_> = counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
     output::line(&counts.join(", "))
+}
+
+/// How many of these go out together: at least one, whatever it weighs.
+fn handful(jobs: &[Job]) -> usize {
+    let mut bytes = 0;
+    let light = jobs.iter().take(APPLY_MAX).take_while(|job| {
+        bytes += serde_json::to_vec(job).map_or(0, |text| text.len());
+        bytes <= APPLY_BYTES_MAX
+    });
+    light.count().max(1)
 }
 
 fn all(client: &Client) -> Result<Vec<JobRow>, Failure> {

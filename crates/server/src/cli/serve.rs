@@ -1,5 +1,6 @@
 //! `evenkeel serve` and `evenkeel dev`: a node in this process.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -129,6 +130,11 @@ fn log(level: &str) -> Result<(), Failure> {
         level.parse().map_err(|e| Failure::new(Exit::Failed, format!("log level: {e}")))?,
     );
     let filter = filter.from_env().map_err(|e| Failure::usage(format!("EVENKEEL_LOG: {e}")))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
     Ok(())
 }

@@ -173,3 +173,42 @@ fn the_examples_are_job_files() {
     let said = node.ok(&["job", "apply", "-f", &repository("examples/jobs").display().to_string()]);
     assert!(said.ends_with("7 created\n"), "{said}");
 }
+
+#[test]
+fn pages_hold_everything_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let many: String =
+        (0..25).map(|n| format!("[[job]]\nname = \"job-{n:02}\"\ncommand = [\"/bin/true\"]\n")).collect();
+    assert!(node.fed(&["job", "apply", "-f", "-"], &many).status.success());
+    let get = |path: &str| -> Value {
+        let (status, answer) = node.raw(&format!("GET /api/v1/{path} HTTP/1.1\nHost: {}", node.address), b"");
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str(answer.split("\r\n\r\n").nth(1).expect("a body")).expect("it is JSON")
+    };
+    let pages = |list: &str, turn: &str| {
+        let (mut ids, mut path) = (Vec::new(), format!("{list}?limit=10"));
+        loop {
+            let page = get(&path);
+            let rows = page[list].as_array().expect("rows");
+            ids.extend(rows.iter().map(|row| row.get("run").unwrap_or(&row["name"]).to_string()));
+            let Some(at) = page[turn].as_str() else { return ids };
+            assert_eq!(rows.len(), 10, "only the last page is short");
+            path = format!("{list}?limit=10&{turn}={at}");
+        }
+    };
+    let mut jobs = pages("jobs", "after");
+    assert!(jobs.is_sorted(), "in the order of their names");
+    jobs.dedup();
+    assert_eq!(jobs.len(), 25);
+    for n in 0..25 {
+        node.ok(&["job", "run", "job-00", "--request", &format!("r{n}")]);
+    }
+    let mut runs = crate::process::until("all have run", || {
+        let runs = pages("runs", "before");
+        (runs.len() == 25).then_some(runs)
+    });
+    runs.sort();
+    runs.dedup();
+    assert_eq!(runs.len(), 25);
+}

@@ -81,10 +81,11 @@ fn a_polite_end_hands_over_at_once_and_a_second_signal_does_not_wait() {
 fn a_node_from_another_folder_is_warned_about() {
     let folder = tempfile::tempdir().expect("a folder");
     let _first = Node::serve(folder.path(), "a", &[]);
-    let elsewhere = folder.path().join("elsewhere");
-    fs::create_dir(&elsewhere).expect("a folder");
-    let copy = elsewhere.join("evenkeel");
-    fs::copy(EVENKEEL, &copy).expect("a copy");
+    // Linked, not copied: a file that was just written may still be open in a child of another test.
+    let elsewhere =
+        tempfile::tempdir_in(Path::new(EVENKEEL).parent().expect("its folder")).expect("a folder");
+    let copy = elsewhere.path().join("evenkeel");
+    fs::hard_link(EVENKEEL, &copy).expect("a link");
     let log = folder.path().join("b.log");
     let mut moved = std::process::Command::new(&copy);
     moved

@@ -15,6 +15,7 @@ fn five_seconds_after_the_start_the_demo_has_run_and_the_page_shows_it() {
     let took = millis() - begun;
     assert!(took < 5_000, "it took {took} ms");
     assert!(shown.contains("demo-hello") && shown.contains("demo-date"), "both demo jobs are shown");
+    assert!(node.banner.contains(&format!("console   http://{}/", node.address)), "{}", node.banner);
     assert!(folder.path().join("evenkeel-data").is_dir(), "the data folder is where the banner says");
 }
 

@@ -10,26 +10,26 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// The program under test.
-pub const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
+pub(crate) const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 /// Whatever takes longer than this will not happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A node in a process of its own; killed when dropped.
-pub struct Node {
+pub(crate) struct Node {
     child: Child,
     /// Where it answers.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// What it printed until it answered.
-    pub banner: String,
+    pub(crate) banner: String,
 }
 
 /// The milliseconds of a clock that never steps.
-pub fn millis() -> i64 {
+pub(crate) fn millis() -> i64 {
     evenkeel::clock::now().mono.0
 }
 
 /// Asks again and again until there is an answer.
-pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let begun = millis();
     loop {
         if let Some(answer) = ask() {
@@ -41,7 +41,7 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// The program with a narrow environment, so that the caller's settings do not reach the tests.
-pub fn evenkeel(args: &[&str]) -> Command {
+pub(crate) fn evenkeel(args: &[&str]) -> Command {
     let mut command = Command::new(EVENKEEL);
     command.args(args).env_clear().env("PATH", "/usr/bin:/bin").env("TZ", "UTC");
     command.env("EVENKEEL_LOG", "error").stdin(Stdio::null());
@@ -49,28 +49,28 @@ pub fn evenkeel(args: &[&str]) -> Command {
 }
 
 /// Runs it to its end.
-pub fn run(args: &[&str]) -> Output {
+pub(crate) fn run(args: &[&str]) -> Output {
     evenkeel(args).output().expect("evenkeel starts")
 }
 
 /// What it said, as text.
-pub fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 impl Node {
     /// `evenkeel dev` in this folder.
-    pub fn dev(folder: &Path) -> Self {
+    pub(crate) fn dev(folder: &Path) -> Self {
         Self::start(evenkeel(&["dev", "--port", "0"]).current_dir(folder))
     }
 
     /// `evenkeel serve` with this name, its books in `folder`, and more arguments.
-    pub fn serve(folder: &Path, name: &str, more: &[&str]) -> Self {
+    pub(crate) fn serve(folder: &Path, name: &str, more: &[&str]) -> Self {
         Self::start(Self::command(folder, name, more).current_dir(folder))
     }
 
     /// The same, not yet started.
-    pub fn command(folder: &Path, name: &str, more: &[&str]) -> Command {
+    pub(crate) fn command(folder: &Path, name: &str, more: &[&str]) -> Command {
         let registry = format!("sqlite:{}", folder.join("registry.db").display());
         let data = folder.join(name).display().to_string();
         let mut command =
@@ -83,13 +83,14 @@ impl Node {
     }
 
     /// Starts it and waits until it says where it answers.
-    pub fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("evenkeel starts");
         let lines = lines(child.stdout.take().expect("it is piped"));
         let mut banner = String::new();
         loop {
             let Ok(line) = lines.recv_timeout(PATIENCE) else {
                 let _ = child.kill();
+                let _ = child.wait();
                 panic!("it does not say where it answers: {banner}");
             };
             banner.push_str(&line);
@@ -102,48 +103,48 @@ impl Node {
     }
 
     /// Its number as a process.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Sends it a signal by name.
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status();
         assert!(sent.expect("kill runs").success());
     }
 
     /// Waits for its end.
-    pub fn end(mut self) -> i32 {
+    pub(crate) fn end(mut self) -> i32 {
         until("the process ends", || self.child.try_wait().expect("it is ours")).code().unwrap_or(-1)
     }
 
     /// Runs a client verb against it.
-    pub fn cli(&self, args: &[&str]) -> Output {
+    pub(crate) fn cli(&self, args: &[&str]) -> Output {
         self.client(args).output().expect("evenkeel starts")
     }
 
     /// The same, not yet started.
-    pub fn client(&self, args: &[&str]) -> Command {
+    pub(crate) fn client(&self, args: &[&str]) -> Command {
         let mut command = evenkeel(args);
         command.env("EVENKEEL_SERVER", format!("http://{}", self.address));
         command
     }
 
     /// Runs a client verb that must work; what it printed.
-    pub fn ok(&self, args: &[&str]) -> String {
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
         let output = self.cli(args);
         assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
         text(&output.stdout)
     }
 
     /// Runs a client verb that must work, with `-o json`.
-    pub fn json(&self, args: &[&str]) -> Value {
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
         let text = self.ok(&[args, &["-o", "json"]].concat());
         serde_json::from_str(&text).expect("it is JSON")
     }
 
     /// Runs a client verb with this on its standard input.
-    pub fn fed(&self, args: &[&str], input: &str) -> Output {
+    pub(crate) fn fed(&self, args: &[&str], input: &str) -> Output {
         let mut command = self.client(args);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.as_mut().expect("evenkeel starts");
@@ -159,7 +160,7 @@ impl Node {
     }
 
     /// One request by hand, `Host` and all; the status and the rest.
-    pub fn raw(&self, request: &str, body: &[u8]) -> (u16, String) {
+    pub(crate) fn raw(&self, request: &str, body: &[u8]) -> (u16, String) {
         raw(self.address, request, body)
     }
 }
@@ -172,7 +173,7 @@ impl Drop for Node {
 }
 
 /// One request by hand; what is missing of `Content-Length` and `Connection` is added.
-pub fn raw(address: SocketAddr, request: &str, body: &[u8]) -> (u16, String) {
+pub(crate) fn raw(address: SocketAddr, request: &str, body: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let head = request.trim().lines().map(str::trim).collect::<Vec<_>>().join("\r\n");
@@ -199,6 +200,6 @@ fn lines(stdout: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 }
 
 /// A file of the repository.
-pub fn repository(path: &str) -> PathBuf {
+pub(crate) fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
