@@ -4,5 +4,21 @@
 
 extern crate alloc;
 
+pub mod due;
+pub mod effect;
+pub mod input;
+pub mod job;
+pub mod keys;
+pub mod lease;
+pub mod local;
+pub mod node;
+pub mod record;
+pub mod registry;
+pub mod rules;
+pub mod scene;
 pub mod schedule;
+pub mod settings;
+pub mod store;
 pub mod time;
+pub mod view;
+pub mod words;

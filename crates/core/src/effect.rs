@@ -1,0 +1,226 @@
+//! Everything a node can ask of the world, and why.
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+use crate::input::{Answer, AskId};
+use crate::job::Work;
+use crate::keys::Key;
+use crate::registry::{LeaseId, Txn};
+use crate::time::{Millis, Mono, Wall};
+use crate::words::{JobName, NodeName, RunId, Token};
+
+/// The number of a commit under way; its outcome comes back under it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// One attempt to execute a run, complete enough for whoever executes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Run {
+    /// Which run.
+    pub id: RunId,
+    /// The moment it stands for: the fire's due time, or when it was asked for.
+    pub due: Wall,
+    /// Of how many shards.
+    pub shards: u32,
+    /// This shard's parameter.
+    pub parameter: String,
+    /// Counted from 1.
+    pub attempt: u32,
+    /// The fencing token.
+    pub token: Token,
+    /// What to do.
+    pub work: Work,
+    /// How long it may take.
+    pub timeout: Option<Millis>,
+    /// Checked last, in the child before exec: from this moment on it must not start (law 2).
+    pub not_after: Mono,
+}
+
+impl Run {
+    /// The environment that every run gets, whatever executes it.
+    #[must_use]
+    pub fn environment(&self, node: &NodeName) -> BTreeMap<&'static str, String> {
+        BTreeMap::from([
+            ("EVENKEEL_JOB", self.id.job.to_string()),
+            ("EVENKEEL_RUN", self.id.to_string()),
+            ("EVENKEEL_DUE", self.due.to_string()),
+            ("EVENKEEL_SHARD", self.id.shard.to_string()),
+            ("EVENKEEL_SHARDS", self.shards.to_string()),
+            ("EVENKEEL_PARAMETER", self.parameter.clone()),
+            ("EVENKEEL_ATTEMPT", self.attempt.to_string()),
+            ("EVENKEEL_FENCE", self.token.to_string()),
+            ("EVENKEEL_IDEMPOTENCY_KEY", self.id.to_string()),
+            ("EVENKEEL_NODE", node.to_string()),
+        ])
+    }
+}
+
+/// Why a run is ended from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Somebody asked for it.
+    Killed,
+    /// It took longer than the job allows.
+    TimedOut,
+    /// The node's trust in its lease ran out, so a successor may start.
+    Fenced,
+}
+
+/// What the world may want to hear of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// The node claimed a job and holds more than its alarm threshold (S1-26).
+    Alarm {
+        /// Held (X).
+        held: usize,
+        /// Threshold (M).
+        alarm: usize,
+    },
+    /// The node became a member.
+    Joined,
+    /// The node's lease is gone; it starts nothing until it has joined again.
+    LeaseLost,
+    /// Another living node has the same name.
+    NameTaken(NodeName),
+    /// The node's clock and the registry's differ by more than allowed: it claims no fire (law 6).
+    ClockDiffers(Millis),
+    /// An entry could not be read; it is left alone.
+    Unreadable(Key),
+    /// This node drains or ends and holds nothing more: it may be stopped (S1-61).
+    Drained,
+}
+
+/// How a run came to its end without running to it. Kept in the lane until history has it (law 9).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Which run; for skipped fires the latest of them.
+    pub run: RunId,
+    /// Which attempt; 0 for fires that were never attempted.
+    pub attempt: u32,
+    /// The moment it stood for.
+    pub due: Wall,
+    /// Lost or skipped.
+    pub state: VerdictState,
+    /// In words, for people.
+    pub reason: String,
+    /// On which node it was.
+    pub node: String,
+    /// For skipped fires, the first moment of the span they cover; equal to `due` otherwise.
+    pub from: Wall,
+}
+
+/// The two ends that a run can come to without an executor's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictState {
+    /// It may have run; nobody will say.
+    Lost,
+    /// It did not run and will not.
+    Skipped,
+}
+
+/// What a node asks of its driver. Each is answered by at most one input, failure included.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Open a lease of this term.
+    Open {
+        /// The term wished for.
+        ttl: Millis,
+    },
+    /// Renew it.
+    Renew(LeaseId),
+    /// End it, no matter whether the answer comes.
+    Close(LeaseId),
+    /// Read all cold entries again.
+    List,
+    /// Read these entries, which the feed does not carry.
+    Read(Vec<Key>),
+    /// Make this transaction. Those of one step go out together and are answered apart.
+    Commit {
+        /// Its number.
+        ticket: Ticket,
+        /// The act, a word or two.
+        why: &'static str,
+        /// What to make.
+        txn: Txn,
+    },
+    /// Start this attempt.
+    Start(Run),
+    /// End this run's process group.
+    Stop(RunId, Reason),
+    /// Write this verdict to the history, under (run, attempt) as its key; answered by `Recorded`.
+    Record(Verdict),
+    /// Tell the world.
+    Announce(Event),
+    /// Answer a command.
+    Answer(AskId, Answer),
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Alarm { held, alarm } => write!(f, "alarm: holds {held} jobs, threshold is {alarm}"),
+            Self::Joined => f.write_str("joined"),
+            Self::LeaseLost => f.write_str("lease lost"),
+            Self::NameTaken(node) => {
+                write!(f, "a living node is already named {node}: stop it or choose another --name")
+            }
+            Self::ClockDiffers(by) => {
+                write!(f, "clock differs from the registry's by {by}: no fire is claimed")
+            }
+            Self::Unreadable(key) => write!(f, "entry {key} cannot be read and is left alone"),
+            Self::Drained => f.write_str("drained: holds nothing more and may be stopped"),
+        }
+    }
+}
+
+/// What a job is called in an effect's trace.
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { ttl } => write!(f, "open lease of {ttl}"),
+            Self::Renew(lease) => write!(f, "renew lease {lease}"),
+            Self::Close(lease) => write!(f, "close lease {lease}"),
+            Self::List => f.write_str("list"),
+            Self::Read(keys) => {
+                f.write_str("read")?;
+                keys.iter().try_for_each(|key| write!(f, " {key}"))
+            }
+            Self::Commit { ticket, why, txn } => {
+                write!(f, "commit #{} {why}:", ticket.0)?;
+                txn.writes.iter().try_for_each(|w| write!(f, " {}", w.key()))
+            }
+            Self::Start(run) => write!(f, "start {} attempt {} token {}", run.id, run.attempt, run.token),
+            Self::Stop(run, reason) => write!(f, "stop {run}: {reason:?}"),
+            Self::Record(v) => write!(f, "record {} {:?}: {}", v.run, v.state, v.reason),
+            Self::Announce(event) => write!(f, "announce {event}"),
+            Self::Answer(ask, answer) => write!(f, "answer {}: {answer:?}", ask.0),
+        }
+    }
+}
+
+/// The job an effect is about, for per-job traces.
+impl Effect {
+    /// The job, where the effect is about one.
+    #[must_use]
+    pub fn job(&self) -> Option<&JobName> {
+        match self {
+            Self::Start(run) => Some(&run.id.job),
+            Self::Stop(run, _) => Some(&run.job),
+            Self::Record(v) => Some(&v.run.job),
+            Self::Open { .. }
+            | Self::Renew(_)
+            | Self::Close(_)
+            | Self::List
+            | Self::Read(_)
+            | Self::Commit { .. }
+            | Self::Announce(_)
+            | Self::Answer(..) => None,
+        }
+    }
+}

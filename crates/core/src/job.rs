@@ -1,0 +1,260 @@
+//! What an operator declares of a job, and what of it makes sense.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+use crate::schedule::Schedule;
+use crate::time::{Millis, Wall};
+use crate::words::JobName;
+
+/// The most shards a job may have.
+pub const SHARDS_MAX: u32 = 100_000;
+/// The longest list of fires that `catch_up = all(n)` makes up.
+pub const CATCH_UP_MAX: u32 = 1_000;
+/// The largest declaration in bytes; far below every engine's limit for a value.
+pub const SPEC_BYTES_MAX: usize = 256 * 1024;
+
+/// A job as declared: every field that an operator may write, with its default.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Its name, for ever.
+    pub name: JobName,
+    /// When it is due: cron in 5, 6 or 7 fields, `@daily` and kin, `@every 90s`, `at <moment>`. Empty: only by hand.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub schedule: String,
+    /// The IANA zone in which the schedule is read; UTC when empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub zone: String,
+    /// How nodes are chosen for it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub placement: Placement,
+    /// Into how many shards a fire is cut.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub shards: u32,
+    /// Parameter of each shard by index; a shard without one gets an empty text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<String>,
+    /// What doubt about a run means.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub delivery: Delivery,
+    /// The program to run and its arguments; no shell reads them. Exactly one of `command` and `function` is given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// The function to call that the embedding program registered under this name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub function: String,
+    /// How long one attempt may take, in seconds; for ever when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+    /// How late a fire may still start, in seconds; `max(60, lease + 5)` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<u64>,
+    /// What becomes of fires older than the grace.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub catch_up: CatchUp,
+    /// A disabled job is held by nobody and never fires.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub enabled: bool,
+    /// For people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+/// How nodes are chosen for a job (plan §7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// Nodes claim the job up to their quota and fire it themselves (seed 001).
+    #[default]
+    Claimed,
+}
+
+/// What doubt about a run means: did it start, did it end?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// The run is recorded as lost, and nobody repeats it.
+    #[default]
+    AtMostOnce,
+    /// It is attempted again, with the same idempotency key and a higher token.
+    AtLeastOnce,
+}
+
+/// What becomes of fires older than the grace, after an outage or a pause of the whole cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CatchUp {
+    /// None of them runs.
+    Skip,
+    /// Only the latest of them runs.
+    #[default]
+    Latest,
+    /// All of them run, but no more than this many, the latest ones.
+    All(u32),
+}
+
+/// What a run does.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// Runs a program with these arguments; no shell reads them.
+    Command(Vec<String>),
+    /// Calls a function that the embedding program registered under this name.
+    Function(String),
+}
+
+/// What the operator has switched, apart from what he declared.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Spec {
+    /// The declaration.
+    pub job: Job,
+    /// Rises with every change of the entry.
+    pub version: u64,
+    /// Fires up to here are nobody's: the moment the job was created, resumed, enabled or given another schedule.
+    pub since: Wall,
+    /// A paused job keeps its holder and fires only by hand.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub paused: bool,
+}
+
+/// A declaration that makes no sense. Its display says the field and the fix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobError(String);
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for JobError {}
+
+fn one() -> u32 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_yes(b: &bool) -> bool {
+    *b
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Job {
+    /// A job with every default, for embedders and tests.
+    #[must_use]
+    pub fn new(name: JobName, schedule: &str, work: Work) -> Self {
+        let mut job = Self {
+            name,
+            schedule: schedule.to_string(),
+            zone: String::new(),
+            placement: Placement::default(),
+            shards: 1,
+            parameters: Vec::new(),
+            delivery: Delivery::default(),
+            command: Vec::new(),
+            function: String::new(),
+            timeout: None,
+            grace: None,
+            catch_up: CatchUp::default(),
+            enabled: true,
+            description: String::new(),
+        };
+        match work {
+            Work::Command(argv) => job.command = argv,
+            Work::Function(function) => job.function = function,
+        }
+        job
+    }
+
+    /// What a run of it does.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        match self.function.as_str() {
+            "" => Work::Command(self.command.clone()),
+            name => Work::Function(name.to_string()),
+        }
+    }
+
+    /// Checks everything that can be checked without a registry, in bounded time.
+    ///
+    /// # Errors
+    /// Says the field and what is allowed.
+    pub fn validate(&self) -> Result<(), JobError> {
+        let fail = |text: String| Err(JobError(format!("job {}: {text}", self.name)));
+        if let Err(e) = self.schedule() {
+            return fail(e.to_string());
+        }
+        if self.shards == 0 || self.shards > SHARDS_MAX {
+            return fail(format!("shards is {}, allowed are 1 to {SHARDS_MAX}", self.shards));
+        }
+        if self.shards > 1 {
+            return fail("a claimed job has exactly one shard: set shards = 1".to_string());
+        }
+        if self.parameters.len() > self.shards as usize {
+            return fail(format!(
+                "{} parameters for {} shards: give at most one a shard",
+                self.parameters.len(),
+                self.shards
+            ));
+        }
+        if let CatchUp::All(n) = self.catch_up
+            && (n == 0 || n > CATCH_UP_MAX)
+        {
+            return fail(format!("catch_up.all is {n}, allowed are 1 to {CATCH_UP_MAX}"));
+        }
+        if self.timeout == Some(0) {
+            return fail("timeout is 0 seconds: leave it out for none".to_string());
+        }
+        match (self.command.first(), self.function.as_str()) {
+            (None, "") => {
+                return fail("it does nothing: give command = [program, arguments…] or function".to_string());
+            }
+            (Some(_), f) if !f.is_empty() => {
+                return fail("give either command or function, not both".to_string());
+            }
+            (Some(program), _) if program.is_empty() => return fail("command names no program".to_string()),
+            _ => {}
+        }
+        if self.command.iter().chain(&self.parameters).any(|text| text.contains('\0')) {
+            return fail(
+                "command or parameters hold a NUL character, which no program can be given".to_string(),
+            );
+        }
+        match serde_json::to_vec(self) {
+            Ok(bytes) if bytes.len() <= SPEC_BYTES_MAX => Ok(()),
+            _ => fail(format!("the declaration is larger than {SPEC_BYTES_MAX} bytes")),
+        }
+    }
+
+    /// The schedule, parsed; `None` for a job that runs only by hand.
+    ///
+    /// # Errors
+    /// The text or the zone makes no sense.
+    pub fn schedule(&self) -> Result<Option<Schedule>, crate::schedule::ScheduleError> {
+        if self.schedule.is_empty() && self.zone.is_empty() {
+            return Ok(None);
+        }
+        Schedule::parse(&self.schedule, &self.zone).map(Some)
+    }
+}
+
+/// How late a fire may still start when the job does not say: long enough to outlast a takeover under leases of `ttl`.
+#[must_use]
+pub fn default_grace(ttl: Millis) -> Millis {
+    Millis::secs(60).max(ttl + Millis::secs(5))
+}

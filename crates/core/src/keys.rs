@@ -1,0 +1,159 @@
+//! The tree of the registry: one function a key, and the way back. Keys are spelt nowhere else.
+
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+use crate::words::{JobName, LockName, Member, NodeName};
+
+/// The address of one entry.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(String);
+
+impl Key {
+    /// Takes a key as an engine stored it.
+    #[must_use]
+    pub fn from_stored(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The key as an engine stores it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether every node hears of changes to this key. Lanes are hot: written at each fire by their holder alone,
+    /// and read only when somebody takes over.
+    #[must_use]
+    pub fn is_cold(&self) -> bool {
+        !self.0.starts_with(HOT_ROOT)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What the keys of hot entries begin with, and no others.
+pub const HOT_ROOT: &str = "lane/";
+
+/// A member: present exactly while its lease lives.
+#[must_use]
+pub fn node(member: &Member) -> Key {
+    Key(format!("node/{member}"))
+}
+
+/// What the operator declared of a job.
+#[must_use]
+pub fn spec(job: &JobName) -> Key {
+    Key(format!("job/{job}/spec"))
+}
+
+/// Who holds a job.
+#[must_use]
+pub fn place(job: &JobName) -> Key {
+    Key(format!("job/{job}/place"))
+}
+
+/// Requests to run a job now, remembered after they are done.
+#[must_use]
+pub fn asked(job: &JobName) -> Key {
+    Key(format!("job/{job}/asked"))
+}
+
+/// A claimed job's watermark and open fire. It belongs to the job and passes from holder to holder with the place.
+#[must_use]
+pub fn lane(job: &JobName) -> Key {
+    Key(format!("lane/{job}/claim"))
+}
+
+/// The wish that a node be drained.
+#[must_use]
+pub fn intent(node: &NodeName) -> Key {
+    Key(format!("intent/{node}"))
+}
+
+/// A lock of an embedder.
+#[must_use]
+pub fn lock(name: &LockName) -> Key {
+    Key(format!("lock/{name}"))
+}
+
+/// The cluster's own facts: its id, the layout's version, the generation.
+#[must_use]
+pub fn cluster() -> Key {
+    Key("cluster".into())
+}
+
+/// What a key addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// See [`node`].
+    Node(Member),
+    /// See [`spec`].
+    Spec(JobName),
+    /// See [`place`].
+    Place(JobName),
+    /// See [`asked`].
+    Asked(JobName),
+    /// See [`lane`].
+    Lane(JobName),
+    /// See [`intent`].
+    Intent(NodeName),
+    /// See [`lock`].
+    Lock(LockName),
+    /// See [`cluster`].
+    Cluster,
+}
+
+/// The way back from a key. `None` for keys of other layouts, which are left alone.
+#[must_use]
+pub fn parse(key: &Key) -> Option<Parsed> {
+    let mut parts = key.0.split('/');
+    let parsed = match (parts.next()?, parts.next(), parts.next()) {
+        ("node", Some(member), None) => Parsed::Node(member.parse().ok()?),
+        ("job", Some(job), Some("spec")) => Parsed::Spec(job.parse().ok()?),
+        ("job", Some(job), Some("place")) => Parsed::Place(job.parse().ok()?),
+        ("job", Some(job), Some("asked")) => Parsed::Asked(job.parse().ok()?),
+        ("lane", Some(job), Some("claim")) => Parsed::Lane(job.parse().ok()?),
+        ("intent", Some(node), None) => Parsed::Intent(node.parse().ok()?),
+        ("lock", Some(name), None) => Parsed::Lock(name.parse().ok()?),
+        ("cluster", None, None) => Parsed::Cluster,
+        _ => return None,
+    };
+    parts.next().is_none().then_some(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_read_back() {
+        let job: JobName = "j.1".parse().unwrap();
+        let member: Member = "a@7".parse().unwrap();
+        for (key, parsed) in [
+            (node(&member), Parsed::Node(member.clone())),
+            (spec(&job), Parsed::Spec(job.clone())),
+            (place(&job), Parsed::Place(job.clone())),
+            (asked(&job), Parsed::Asked(job.clone())),
+            (lane(&job), Parsed::Lane(job.clone())),
+            (intent(&member.node), Parsed::Intent(member.node.clone())),
+            (lock(&"l".parse().unwrap()), Parsed::Lock("l".parse().unwrap())),
+            (cluster(), Parsed::Cluster),
+        ] {
+            assert_eq!(parse(&key), Some(parsed), "{key}");
+        }
+        assert!(!lane(&job).is_cold() && place(&job).is_cold());
+    }
+
+    #[test]
+    fn foreign_keys_are_left_alone() {
+        for text in ["", "node", "node/x", "job/a", "job/a/spec/x", "job/../spec", "lane/a/b", "cluster/x"] {
+            assert_eq!(parse(&Key::from_stored(text)), None, "{text}");
+        }
+    }
+}

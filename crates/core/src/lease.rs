@@ -1,0 +1,256 @@
+//! The lease and the window in which it may be trusted.
+
+use crate::effect::Effect;
+use crate::input::LeaseEvent;
+use crate::registry::{Granted, LeaseId};
+use crate::time::{Millis, Mono, Now, Wall};
+
+/// Proof that a node may act now: its lease cannot have ended. Only this file can make one (law 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Trusted {
+    until: Mono,
+}
+
+impl Trusted {
+    /// From this moment on the lease is not trusted any more.
+    #[must_use]
+    pub fn until(self) -> Mono {
+        self.until
+    }
+}
+
+/// What a node knows of its own lease.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lease {
+    ttl: Millis,
+    early: Millis,
+    held: Option<Held>,
+    /// An `open` or `renew` without an answer yet, by when it was asked.
+    asked: Option<Mono>,
+    /// No request before this moment.
+    not_before: Mono,
+    /// Since when it is not trusted; a node that cannot regain trust gives its lease up (law 7).
+    distrusted: Option<Mono>,
+    clock: Option<Sample>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Held {
+    id: LeaseId,
+    ttl: Millis,
+    /// When the last confirmed request was asked.
+    confirmed: Mono,
+    next_end: Option<Mono>,
+}
+
+/// The registry's clock, read somewhere between two moments of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Sample {
+    clock: Wall,
+    asked: Mono,
+    answered: Mono,
+}
+
+/// How long after asking a lease of term `ttl` may be trusted: two thirds, so that the last third suffices to end runs,
+/// for messages under way, for clock rates that differ by 1 %, and for an engine that ends leases `early`.
+#[must_use]
+pub fn usable(ttl: Millis, early: Millis) -> Millis {
+    let margin = ttl.0 / 6 + early.0;
+    Millis((ttl.0 * 2 / 3).min(ttl.0 - ttl.0 / 100 - margin).max(0))
+}
+
+impl Lease {
+    /// No lease yet; one of term `ttl` will be asked for.
+    #[must_use]
+    pub fn new(ttl: Millis, early: Millis) -> Self {
+        Self {
+            ttl,
+            early,
+            held: None,
+            asked: None,
+            not_before: Mono(i64::MIN),
+            distrusted: None,
+            clock: None,
+        }
+    }
+
+    /// The lease held, trusted or not.
+    #[must_use]
+    pub fn id(&self) -> Option<LeaseId> {
+        self.held.map(|h| h.id)
+    }
+
+    /// The term granted, or the one wished for.
+    #[must_use]
+    pub fn ttl(&self) -> Millis {
+        self.held.map_or(self.ttl, |h| h.ttl)
+    }
+
+    /// Proof of trust, if there is trust.
+    #[must_use]
+    pub fn trusted(&self, now: Mono) -> Option<Trusted> {
+        let held = self.held?;
+        let until = held.confirmed + usable(held.ttl, self.early);
+        (now < until).then_some(Trusted { until })
+    }
+
+    /// Takes news of the lease. Returns a lease that nobody needs and that should be closed.
+    pub fn absorb(&mut self, now: Mono, event: &LeaseEvent) -> Option<LeaseId> {
+        match event {
+            LeaseEvent::Opened { asked, granted } => {
+                self.asked = None;
+                if self.held.is_some() {
+                    return Some(granted.lease);
+                }
+                self.confirm(now, *asked, granted);
+            }
+            LeaseEvent::Renewed { asked, granted } => {
+                self.asked = None;
+                // An answer that was overtaken by a later one, or by the loss of the lease, moves nothing.
+                if self.held.is_some_and(|h| h.id == granted.lease && h.confirmed < *asked) {
+                    self.confirm(now, *asked, granted);
+                }
+            }
+            LeaseEvent::Gone(id) => {
+                self.asked = None;
+                if self.id() == Some(*id) {
+                    self.lose(now);
+                }
+            }
+            LeaseEvent::Failed => {
+                self.asked = None;
+                self.not_before = now + Millis(self.ttl().0 / 10);
+            }
+        }
+        None
+    }
+
+    fn confirm(&mut self, now: Mono, asked: Mono, granted: &Granted) {
+        let next_end = granted.next_end.map(|span| now + span);
+        self.held = Some(Held { id: granted.lease, ttl: granted.ttl, confirmed: asked, next_end });
+        self.clock = granted.clock.map(|clock| Sample { clock, asked, answered: now });
+        self.not_before = Mono(i64::MIN);
+    }
+
+    /// The lease is gone, or given up.
+    pub fn lose(&mut self, now: Mono) {
+        self.held = None;
+        self.asked = None;
+        self.clock = None;
+        self.distrusted = Some(now);
+    }
+
+    /// What to ask of the registry now, and when to think of it again.
+    pub fn decide(&mut self, now: Now, max_difference: Millis) -> (Option<Effect>, Mono) {
+        let mono = now.mono;
+        self.watch_trust(mono);
+        let due = self.next_request(now, max_difference);
+        if mono < due {
+            return (None, due);
+        }
+        self.asked = Some(mono);
+        let effect = match self.held {
+            None => Effect::Open { ttl: self.ttl },
+            Some(held) => Effect::Renew(held.id),
+        };
+        (Some(effect), self.next_request(now, max_difference))
+    }
+
+    fn watch_trust(&mut self, now: Mono) {
+        match (self.trusted(now), self.distrusted) {
+            (Some(_), _) => self.distrusted = None,
+            (None, None) => self.distrusted = Some(now),
+            (None, Some(_)) => {}
+        }
+    }
+
+    /// Whether trust has been missing for so long that the lease should be given up.
+    #[must_use]
+    pub fn hopeless(&self, now: Mono) -> bool {
+        self.held.is_some() && self.distrusted.is_some_and(|since| now - since > Millis(self.ttl().0 * 2))
+    }
+
+    /// The next moment at which something should be asked: at a third of the term, right when somebody else's lease
+    /// ends (a renewal sweeps), soon after a failure, and soon when the clocks disagree (law 6).
+    fn next_request(&self, now: Now, max_difference: Millis) -> Mono {
+        if let Some(asked) = self.asked {
+            // The driver answers every request; this is for the day it does not.
+            return asked + self.ttl();
+        }
+        let Some(held) = self.held else { return self.not_before.max(Mono(0)) };
+        let third = held.confirmed + Millis(held.ttl.0 / 3);
+        let sweep = held.next_end.map_or(third, |end| end.max(held.confirmed + Millis(held.ttl.0 / 20)));
+        let resample = match self.difference(now) {
+            Some(by) if by > max_difference => held.confirmed + Millis::secs(1),
+            _ => third,
+        };
+        third.min(sweep).min(resample).max(self.not_before)
+    }
+
+    /// By how much our wall clock is certainly off the registry's; `None` when the registry has no clock or none was
+    /// read. The time the answer was under way is not held against us.
+    #[must_use]
+    pub fn difference(&self, now: Now) -> Option<Millis> {
+        let Sample { clock, asked, answered } = self.clock?;
+        let earliest = clock + (now.mono - answered);
+        let latest = clock + (now.mono - asked);
+        let off = (earliest - now.wall).max(now.wall - latest);
+        Some(off.max(Millis::ZERO))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn granted(lease: u64, ttl: i64) -> Granted {
+        Granted { lease: LeaseId(lease), ttl: Millis(ttl), clock: None, next_end: None }
+    }
+
+    fn at(ms: i64) -> Now {
+        Now { mono: Mono(ms), wall: Wall(ms) }
+    }
+
+    /// proves: I3
+    #[test]
+    fn trust_counts_from_the_question_and_ends_at_two_thirds() {
+        let mut lease = Lease::new(Millis(15_000), Millis(0));
+        assert_eq!(lease.decide(at(0), Millis(500)).0, Some(Effect::Open { ttl: Millis(15_000) }));
+        lease.absorb(Mono(4_000), &LeaseEvent::Opened { asked: Mono(0), granted: granted(7, 15_000) });
+        assert_eq!(lease.trusted(Mono(9_999)).map(Trusted::until), Some(Mono(10_000)));
+        assert_eq!(lease.trusted(Mono(10_000)), None);
+        assert_eq!(lease.decide(at(5_000), Millis(500)).0, Some(Effect::Renew(LeaseId(7))));
+        lease.absorb(Mono(5_010), &LeaseEvent::Failed);
+        assert_eq!(lease.decide(at(5_020), Millis(500)).0, None);
+        assert_eq!(lease.decide(at(6_510), Millis(500)).0, Some(Effect::Renew(LeaseId(7))));
+    }
+
+    #[test]
+    fn a_late_answer_never_shortens_or_revives_trust() {
+        let mut lease = Lease::new(Millis(3_000), Millis(0));
+        lease.absorb(Mono(0), &LeaseEvent::Opened { asked: Mono(0), granted: granted(1, 3_000) });
+        lease.absorb(Mono(900), &LeaseEvent::Renewed { asked: Mono(800), granted: granted(1, 3_000) });
+        lease.absorb(Mono(950), &LeaseEvent::Renewed { asked: Mono(700), granted: granted(1, 3_000) });
+        assert_eq!(lease.trusted(Mono(1_000)).map(Trusted::until), Some(Mono(2_800)));
+        lease.absorb(Mono(1_000), &LeaseEvent::Gone(LeaseId(1)));
+        lease.absorb(Mono(1_100), &LeaseEvent::Renewed { asked: Mono(1_050), granted: granted(1, 3_000) });
+        assert_eq!(lease.trusted(Mono(1_100)), None);
+        let surplus =
+            lease.absorb(Mono(1_200), &LeaseEvent::Opened { asked: Mono(1_150), granted: granted(2, 3_000) });
+        assert_eq!((surplus, lease.id()), (None, Some(LeaseId(2))));
+        let surplus =
+            lease.absorb(Mono(1_300), &LeaseEvent::Opened { asked: Mono(1_150), granted: granted(3, 3_000) });
+        assert_eq!(surplus, Some(LeaseId(3)));
+    }
+
+    #[test]
+    fn the_time_an_answer_took_is_no_clock_difference() {
+        let mut lease = Lease::new(Millis(15_000), Millis(0));
+        let slow = Granted { clock: Some(Wall(1_000)), ..granted(1, 15_000) };
+        lease.absorb(Mono(2_000), &LeaseEvent::Opened { asked: Mono(0), granted: slow });
+        let now = |mono, wall| Now { mono: Mono(mono), wall: Wall(wall) };
+        assert_eq!(lease.difference(now(2_000, 2_000)), Some(Millis(0)));
+        assert_eq!(lease.difference(now(3_000, 5_000)), Some(Millis(1_000)));
+        assert_eq!(lease.difference(now(3_000, 0)), Some(Millis(2_000)));
+    }
+}

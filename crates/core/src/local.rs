@@ -1,0 +1,216 @@
+//! What a node knows of itself and of nobody else: its lease, what it has under way, what it gave to executors.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::effect::{Event, Ticket};
+use crate::input::{Answer, Applied, AskId, Ended};
+use crate::job::Job;
+use crate::lease::Lease;
+use crate::registry::{Revision, Txn};
+use crate::settings::Settings;
+use crate::time::{Millis, Mono, Wall};
+use crate::view::JobId;
+use crate::words::{JobName, LockName, Member, NodeName, RequestId, RunId};
+
+/// What a commit is about. One commit at a time is under way for each.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// The node's own membership.
+    Me,
+    /// A job that this node holds or wants to hold.
+    Job(JobId),
+    /// A wish of somebody, by its command and its place in it.
+    Wish(AskId, u32),
+}
+
+/// A commit under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pending {
+    /// About what.
+    pub subject: Subject,
+    /// The act.
+    pub why: &'static str,
+    /// The transaction, to be sent again while its outcome is unknown (law 5).
+    pub txn: Txn,
+    /// How often it was sent.
+    pub tries: u32,
+}
+
+/// A run that was given to an executor, remembered until the view shows it closed (law 3).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Given {
+    /// Which run.
+    pub run: RunId,
+    /// Which attempt.
+    pub attempt: u32,
+    /// How it ended, once it has.
+    pub ended: Option<Ended>,
+    /// Whether its end was asked for.
+    pub stopping: bool,
+}
+
+/// One thing somebody wants, cut out of a command.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Wish {
+    /// This declaration.
+    Job(Job),
+    /// This switch of this job.
+    Switch(JobName, Switch),
+    /// A run by hand.
+    RunNow(JobName, RequestId),
+    /// Whether this node drains.
+    Drain(NodeName, bool),
+    /// A lock, taken once more.
+    Lock(LockName),
+    /// A lock, given back once.
+    Unlock(LockName),
+}
+
+impl Wish {
+    /// Whether it may have to wait for somebody else, and so must not wait for ever.
+    #[must_use]
+    pub fn may_wait(&self) -> bool {
+        matches!(self, Self::Lock(_))
+    }
+}
+
+/// The switches of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Switch {
+    /// Whether only requests by hand fire it.
+    Paused(bool),
+    /// Whether it may be held.
+    Enabled(bool),
+    /// It goes.
+    Deleted,
+}
+
+/// A command whose wishes are not all settled.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Asking {
+    /// Without a settled outcome by then the command is given up.
+    pub until: Mono,
+    /// How many wishes are open.
+    pub open: usize,
+    /// What was applied.
+    pub applied: Vec<(JobName, Applied)>,
+    /// The last answer to a wish.
+    pub answer: Option<Answer>,
+}
+
+/// A node's own affairs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Local {
+    /// As given at the start.
+    pub settings: Settings,
+    /// The lease.
+    pub lease: Lease,
+    /// An earlier life of this node that is certainly over; its membership may be deleted.
+    pub predecessor: Option<u64>,
+    /// Since when the node cannot do its work; `None` while it can (law 7).
+    pub unable: Option<Mono>,
+    /// Whether it hands over in order to end.
+    pub leaving: bool,
+    /// Claims do not wait for others until the next listing (S1-85).
+    pub eager: bool,
+    /// Commits under way, by ticket.
+    pub pending: BTreeMap<Ticket, Pending>,
+    /// What they are about.
+    pub busy: BTreeSet<Subject>,
+    /// How many of each act are under way.
+    pub acts: BTreeMap<&'static str, usize>,
+    /// Transactions refused since the view last changed about their subject; not sent again.
+    pub spent: BTreeMap<Subject, Txn>,
+    /// Runs given to executors.
+    pub given: BTreeMap<JobId, Given>,
+    /// Lanes being read.
+    pub reading: BTreeSet<JobId>,
+    /// Verdicts handed to history, and whether it has them.
+    pub recording: BTreeMap<(RunId, u32), bool>,
+    /// Locks held, and how many times over.
+    pub locks: BTreeMap<LockName, u32>,
+    /// What somebody wants.
+    pub wishes: BTreeMap<(AskId, u32), Wish>,
+    /// Who wants it.
+    pub asking: BTreeMap<AskId, Asking>,
+    /// Those waiting for the listing that a call for claims set off.
+    pub acquiring: BTreeSet<AskId>,
+    /// Those waiting for the hand-over.
+    pub departing: BTreeSet<AskId>,
+    /// What was announced and still holds, so that it is announced once.
+    pub announced: Vec<Event>,
+    /// Jobs to look at.
+    pub agenda: BTreeSet<JobId>,
+    /// Jobs to look at when the wall clock gets there.
+    pub wheel: BTreeSet<(Wall, JobId)>,
+    /// Jobs due but without a slot.
+    pub waiting: BTreeSet<(Wall, JobId)>,
+    /// When the registry was last listed.
+    pub listed: Option<Mono>,
+    /// When a listing was asked for that was not answered yet.
+    pub listing: Option<Mono>,
+    /// When to list again, if earlier than the next rescan.
+    pub list_at: Mono,
+    /// Commits whose outcome is unknown, by when to send them again.
+    pub unknown: BTreeSet<(Mono, Ticket)>,
+    /// The number of the next commit.
+    pub next_ticket: u64,
+    /// The wish to drain this node, as it stood when the jobs held were last looked at.
+    pub intent: Option<Revision>,
+    /// The life in which this node is a member.
+    pub joined: Option<Member>,
+    /// Whether everything was handed over: the node asks for nothing more.
+    pub departed: bool,
+}
+
+impl Local {
+    /// The affairs of a node that just started.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            lease: Lease::new(settings.ttl, settings.early),
+            predecessor: settings.predecessor,
+            settings,
+            unable: None,
+            leaving: false,
+            eager: false,
+            pending: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            acts: BTreeMap::new(),
+            spent: BTreeMap::new(),
+            given: BTreeMap::new(),
+            reading: BTreeSet::new(),
+            recording: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            wishes: BTreeMap::new(),
+            asking: BTreeMap::new(),
+            acquiring: BTreeSet::new(),
+            departing: BTreeSet::new(),
+            announced: Vec::new(),
+            agenda: BTreeSet::new(),
+            wheel: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            listed: None,
+            listing: None,
+            list_at: Mono(i64::MAX),
+            unknown: BTreeSet::new(),
+            next_ticket: 1,
+            intent: None,
+            joined: None,
+            departed: false,
+        }
+    }
+
+    /// How many commits of this act are under way.
+    #[must_use]
+    pub fn under_way(&self, why: &str) -> usize {
+        self.acts.get(why).copied().unwrap_or(0)
+    }
+
+    /// Whether the node should give up what it can: it leaves, or has been unable to work for two terms of its lease.
+    #[must_use]
+    pub fn yields(&self, now: Mono) -> bool {
+        self.leaving || self.unable.is_some_and(|since| now - since > Millis(self.lease.ttl().0 * 2))
+    }
+}

@@ -1,0 +1,325 @@
+//! `Node::step`: absorb one input, decide, emit. The only way in and the only way out.
+
+use alloc::vec::Vec;
+
+use crate::effect::{Effect, Event};
+use crate::input::{Answer, Input, Refusal};
+use crate::lease::Trusted;
+use crate::local::Local;
+use crate::registry::LeaseId;
+use crate::rules;
+use crate::scene::{Decide, Decision, Decisions, Rule, Scene};
+pub use crate::settings::{Settings, Spread};
+use crate::time::{Millis, Mono, Now};
+use crate::view::{JobId, View};
+use crate::words::Member;
+
+mod absorb;
+mod ask;
+mod emit;
+
+/// How many jobs one step decides about; the rest is decided in the next, which is asked for at once (law 10).
+const FOCUS_MAX: usize = 1_000;
+/// How long a listing may be under way before it is asked for again.
+const LISTING_PATIENCE: Millis = Millis::secs(60);
+
+/// When a node wants to be stepped next, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Wake {
+    /// No later than this.
+    pub at: Mono,
+    /// For the log.
+    pub why: &'static str,
+}
+
+/// A node's whole mind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    view: View,
+    local: Local,
+    rules: Rules,
+}
+
+/// The rules a node follows, equal when they are named the same.
+#[derive(Clone, Copy, Debug)]
+struct Rules(&'static [Rule]);
+
+impl Node {
+    /// A node that has heard nothing yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self::with_rules(settings, rules::ALL)
+    }
+
+    /// A node that follows other rules: the simulator plants faults in them and expects to catch each.
+    #[must_use]
+    pub fn with_rules(settings: Settings, rules: &'static [Rule]) -> Self {
+        Self { view: View::new(settings.name.clone()), local: Local::new(settings), rules: Rules(rules) }
+    }
+
+    /// What the node believes.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The node's own affairs.
+    #[must_use]
+    pub fn local(&self) -> &Local {
+        &self.local
+    }
+
+    /// Who the node is in this life; `None` while it has no lease.
+    #[must_use]
+    pub fn member(&self) -> Option<Member> {
+        let node = self.local.settings.name.clone();
+        self.local.lease.id().map(|LeaseId(incarnation)| Member { node, incarnation })
+    }
+
+    /// Until when the node may act; `None` while it may not. Executors end runs at this moment (law 4).
+    #[must_use]
+    pub fn trusted_until(&self, now: Mono) -> Option<Mono> {
+        self.local.lease.trusted(now).map(Trusted::until)
+    }
+
+    /// Takes one input, appends what to do, returns when and why to be woken next.
+    pub fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) -> Option<Wake> {
+        self.absorb(now, input, effects);
+        let mut wake = Earliest::default();
+        self.notice_eviction(now, effects);
+        self.tend_lease(now, effects, &mut wake);
+        self.resend(now, effects, &mut wake);
+        self.tend_listing(now, effects, &mut wake);
+        self.expire_wishes(now, effects, &mut wake);
+        if let Some(lease) = self.local.lease.trusted(now.mono)
+            && self.view.is_listed()
+            && let Some(member) = self.member()
+        {
+            let focus = self.take_focus(now);
+            let out = self.decide(now, lease, &member, focus.into_iter());
+            self.emit(now, out, effects, &mut wake);
+            self.settle_joined(&member, effects);
+            self.wake_for_jobs(now, &mut wake);
+        }
+        wake.0
+    }
+
+    /// What deciding about every job would add right after a step: nothing, if what the view touched was all that
+    /// mattered. The simulator checks that after each step.
+    #[must_use]
+    pub fn overlooked(&self, now: Now) -> Vec<Decision> {
+        let (Some(lease), Some(member)) = (self.local.lease.trusted(now.mono), self.member()) else {
+            return Vec::new();
+        };
+        if !self.view.is_listed() || !self.local.agenda.is_empty() {
+            return Vec::new();
+        }
+        let out = self.decide(now, lease, &member, self.view.ids());
+        out.list.into_iter().filter(|decision| self.would_act(decision)).collect()
+    }
+
+    fn decide(
+        &self,
+        now: Now,
+        lease: Trusted,
+        member: &Member,
+        focus: impl Iterator<Item = JobId>,
+    ) -> Decisions {
+        let born = self.view.member(member).map(|m| m.born);
+        let scene = Scene { now, lease, member, born, view: &self.view, local: &self.local };
+        let focus: Vec<JobId> = focus.collect();
+        let mut out = Decisions::default();
+        for rule in self.rules.0 {
+            match rule.decide {
+                Decide::Node(decide) => decide(&scene, &mut out),
+                Decide::Job(decide) => focus.iter().for_each(|id| decide(&scene, *id, &mut out)),
+            }
+        }
+        out
+    }
+
+    /// The jobs to decide about: touched ones, those whose moment has come, and those that waited for a slot.
+    fn take_focus(&mut self, now: Now) -> Vec<JobId> {
+        let local = &mut self.local;
+        while let Some(first) = local.wheel.first().copied().filter(|(at, _)| *at <= now.wall) {
+            if local.agenda.len() >= FOCUS_MAX {
+                break;
+            }
+            local.wheel.remove(&first);
+            local.agenda.insert(first.1);
+        }
+        let taken = self.view.open_count() + local.under_way("claim fire");
+        for _ in taken..local.settings.slots as usize {
+            let Some((_, id)) = local.waiting.pop_first() else { break };
+            local.agenda.insert(id);
+        }
+        let mut focus = Vec::new();
+        while focus.len() < FOCUS_MAX
+            && let Some(id) = local.agenda.pop_first()
+        {
+            focus.push(id);
+        }
+        focus
+    }
+
+    fn wake_for_jobs(&self, now: Now, wake: &mut Earliest) {
+        if !self.local.agenda.is_empty() {
+            wake.at(now.mono, "more jobs to look at");
+        }
+        if let Some((at, _)) = self.local.wheel.first() {
+            wake.at(now.mono + (*at - now.wall), "a fire is near");
+        }
+    }
+
+    fn tend_lease(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {
+        if self.local.departed {
+            return;
+        }
+        if self.local.lease.hopeless(now.mono) {
+            self.lose_lease(now, effects);
+        }
+        // A node that cannot work lets its lease run out, so that others take over (law 7).
+        let unable =
+            self.local.unable.is_some_and(|since| now.mono - since > Millis(self.local.lease.ttl().0 * 2));
+        if unable {
+            return;
+        }
+        let (effect, next) = self.local.lease.decide(now, self.local.settings.max_difference);
+        effects.extend(effect);
+        wake.at(next, "lease");
+        if let Some(trusted) = self.local.lease.trusted(now.mono) {
+            wake.at(trusted.until(), "trust ends");
+        }
+        if self.local.lease.difference(now).is_some_and(|by| by <= self.local.settings.max_difference) {
+            self.local.announced.retain(|event| !matches!(event, Event::ClockDiffers(_)));
+        }
+    }
+
+    /// Somebody deleted our member entry while the lease lives: that is a remote close.
+    fn notice_eviction(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        if let Some(member) = self.local.joined.clone()
+            && self.view.member(&member).is_none()
+        {
+            self.lose_lease(now, effects);
+        }
+    }
+
+    fn lose_lease(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        if let Some(lease) = self.local.lease.id() {
+            effects.push(Effect::Close(lease));
+        }
+        self.local.lease.lose(now.mono);
+        self.forget_life(effects);
+    }
+
+    /// What belonged to the life that the lease carried.
+    fn forget_life(&mut self, effects: &mut Vec<Effect>) {
+        let local = &mut self.local;
+        if let Some(member) = local.joined.take() {
+            local.predecessor = Some(member.incarnation);
+            effects.push(Effect::Announce(Event::LeaseLost));
+        }
+        local.locks.clear();
+        local.spent.clear();
+        local.recording.clear();
+        local.wheel.clear();
+        local.waiting.clear();
+    }
+
+    fn settle_joined(&mut self, member: &Member, effects: &mut Vec<Effect>) {
+        if self.local.joined.is_none() && self.view.member(member).is_some() {
+            self.local.joined = Some(member.clone());
+            self.local.predecessor = None;
+            self.local.announced.clear();
+            effects.push(Effect::Announce(Event::Joined));
+        }
+    }
+
+    fn resend(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {
+        while let Some((at, ticket)) = self.local.unknown.first().copied() {
+            if at > now.mono {
+                wake.at(at, "an outcome is unknown");
+                return;
+            }
+            self.local.unknown.remove(&(at, ticket));
+            if let Some(pending) = self.local.pending.get_mut(&ticket) {
+                pending.tries += 1;
+                effects.push(Effect::Commit { ticket, why: pending.why, txn: pending.txn.clone() });
+            }
+        }
+    }
+
+    fn tend_listing(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {
+        let local = &mut self.local;
+        // A listing costs what there is, so a node with very many jobs lists less often.
+        let rescan =
+            local.settings.rescan.max(Millis(i64::try_from(self.view.enabled()).unwrap_or(i64::MAX)));
+        let due = match (local.listing, local.listed) {
+            (Some(asked), _) => asked + LISTING_PATIENCE,
+            (None, Some(last)) => (last + rescan).min(local.list_at),
+            (None, None) => local.list_at.min(now.mono),
+        };
+        if due > now.mono {
+            return wake.at(due, "list again");
+        }
+        local.listing = Some(now.mono);
+        local.list_at = Mono(i64::MAX);
+        effects.push(Effect::List);
+        wake.at(now.mono + LISTING_PATIENCE, "list again");
+    }
+
+    fn expire_wishes(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {
+        let able = self.local.joined.is_some() && self.local.lease.trusted(now.mono).is_some();
+        let mut expired = Vec::new();
+        for (ask, asking) in &self.local.asking {
+            let waits =
+                self.local.wishes.range((*ask, 0)..=(*ask, u32::MAX)).any(|(_, wish)| wish.may_wait());
+            if able && !waits {
+                continue;
+            }
+            if asking.until <= now.mono {
+                expired.push((*ask, waits && able));
+            } else {
+                wake.at(asking.until, "a command waits");
+            }
+        }
+        for (ask, held) in expired {
+            self.local.asking.remove(&ask);
+            self.local.wishes.retain(|(owner, _), _| *owner != ask);
+            let (kind, text) = match held {
+                true => (Refusal::Conflict, "another node holds the lock: try again later"),
+                false => (Refusal::Unavailable, "the node has no trusted lease: is the registry reachable?"),
+            };
+            effects.push(Effect::Answer(ask, Answer::Refused(kind, text.into())));
+        }
+    }
+}
+
+/// The earliest wish to be woken.
+#[derive(Default)]
+struct Earliest(Option<Wake>);
+
+impl Earliest {
+    fn at(&mut self, at: Mono, why: &'static str) {
+        if self.0.is_none_or(|wake| at < wake.at) {
+            self.0 = Some(Wake { at, why });
+        }
+    }
+}
+
+impl PartialEq for Rules {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().map(|r| r.name).eq(other.0.iter().map(|r| r.name))
+    }
+}
+
+impl Eq for Rules {}
+
+impl core::hash::Hash for Rules {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        self.0.iter().for_each(|rule| rule.name.hash(state));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! Absorb: how each input moves the view, the lease and the node's own affairs.
+
+use alloc::vec::Vec;
+
+use super::Node;
+use crate::effect::{Effect, Event, Ticket};
+use crate::input::{Input, LeaseEvent, RunEvent};
+use crate::local::{Pending, Subject};
+use crate::registry::{Change, Entry, Outcome, Revision, Txn, Write};
+use crate::time::{Millis, Now, Wall};
+use crate::view::{Absorbed, Held, JobId};
+use crate::words::{Fire, RunId, Shard};
+
+/// The first wait before a transaction of unknown outcome is sent again; doubled each time.
+const RESEND: Millis = Millis(50);
+/// The longest such wait.
+const RESEND_MAX: Millis = Millis::secs(2);
+/// When to try again what the registry or an executor did not do.
+const RETRY: Millis = Millis(200);
+
+impl Node {
+    pub(super) fn absorb(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::Tick => {}
+            Input::Lease(event) => self.absorb_lease(now, &event, effects),
+            Input::Listed(batch) => self.absorb_listing(now, batch.as_ref(), effects),
+            Input::Changed(batch) => {
+                let touched = self.view.hear(now.mono, &batch.changes);
+                self.touch(touched, effects);
+            }
+            Input::Gap => self.local.list_at = now.mono,
+            Input::Read(changes) => self.absorb_read(now, changes, effects),
+            Input::Committed { ticket, outcome } => self.absorb_outcome(now, ticket, outcome, effects),
+            Input::Run { id, attempt, event } => self.absorb_run(now, &id, attempt, &event),
+            Input::Recorded { run, attempt } => self.absorb_recorded(run, attempt),
+            Input::Able(able) => {
+                self.local.unable = if able { None } else { self.local.unable.or(Some(now.mono)) };
+                self.revisit_held();
+            }
+            Input::Asked(ask, command) => self.ask(now, ask, command, effects),
+        }
+    }
+
+    fn absorb_lease(&mut self, now: Now, event: &LeaseEvent, effects: &mut Vec<Effect>) {
+        let before = self.local.lease.id();
+        let surplus = self.local.lease.absorb(now.mono, event);
+        effects.extend(surplus.map(Effect::Close));
+        if before.is_some() && self.local.lease.id() != before {
+            self.forget_life(effects);
+        }
+    }
+
+    fn absorb_listing(
+        &mut self,
+        now: Now,
+        batch: Option<&crate::registry::Batch>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.local.listing = None;
+        let Some(batch) = batch else {
+            self.local.list_at = now.mono + RETRY;
+            return;
+        };
+        self.local.listed = Some(now.mono);
+        self.local.spent.clear();
+        let touched = self.view.list(now.mono, batch);
+        self.touch(touched, effects);
+        self.answer_acquirers(effects);
+    }
+
+    fn absorb_read(&mut self, now: Now, changes: Option<Vec<Change>>, effects: &mut Vec<Effect>) {
+        let reading = core::mem::take(&mut self.local.reading);
+        match changes {
+            Some(changes) => {
+                let touched = self.view.hear(now.mono, &changes);
+                self.touch(touched, effects);
+            }
+            None => self.local.wheel.extend(reading.into_iter().map(|id| (now.wall + RETRY, id))),
+        }
+    }
+
+    /// Jobs that news touched are looked at again; what was refused about them may be tried again.
+    fn touch(&mut self, touched: Absorbed, effects: &mut Vec<Effect>) {
+        effects.extend(touched.unreadable.into_iter().map(|key| Effect::Announce(Event::Unreadable(key))));
+        for id in touched.jobs {
+            self.touch_job(id);
+        }
+        if touched.nodes {
+            self.local.spent.clear();
+            let drained = self.view.intent(&self.local.settings.name);
+            if core::mem::replace(&mut self.local.intent, drained) != drained {
+                self.revisit_held();
+            }
+        }
+    }
+
+    fn touch_job(&mut self, id: JobId) {
+        self.local.spent.remove(&Subject::Job(id));
+        self.local.agenda.insert(id);
+        self.tidy_given(id);
+        self.tidy_recording(id);
+    }
+
+    /// Whether this node can and may work changed, which concerns every job it holds.
+    pub(super) fn revisit_held(&mut self) {
+        if let Some(member) = self.member() {
+            self.local.agenda.extend(self.view.owned(&member));
+        }
+    }
+
+    /// A run that has ended is forgotten once the view shows it closed (law 3).
+    fn tidy_given(&mut self, id: JobId) {
+        let Some(given) = self.local.given.get(&id).filter(|g| g.ended.is_some()) else { return };
+        let job = self.view.job(id);
+        let open = job.held().and_then(Held::record).and_then(|lane| lane.open.as_deref());
+        let member = self.member();
+        let holds = member.is_some() && job.owner() == member.as_ref();
+        let ours = open.is_some_and(|o| {
+            Some(&o.by) == member.as_ref() && o.fire == given.run.fire && o.attempt == given.attempt
+        });
+        if !(holds && ours) {
+            self.local.given.remove(&id);
+        }
+    }
+
+    /// What history was given is forgotten once the lane no longer carries it.
+    fn tidy_recording(&mut self, id: JobId) {
+        if self.local.recording.is_empty() {
+            return;
+        }
+        let job = self.view.job(id);
+        let first = RunId { job: job.name().clone(), fire: Fire::Due(Wall::MIN), shard: Shard(0) };
+        let range =
+            self.local.recording.range((first, 0)..).take_while(|((run, _), _)| run.job == *job.name());
+        let verdicts =
+            job.held().and_then(Held::record).map(|lane| lane.verdicts.as_slice()).unwrap_or_default();
+        let kept = |run: &RunId, attempt: u32| verdicts.iter().any(|v| v.run == *run && v.attempt == attempt);
+        let gone: Vec<_> =
+            range.map(|(key, _)| key.clone()).filter(|(run, attempt)| !kept(run, *attempt)).collect();
+        for key in gone {
+            self.local.recording.remove(&key);
+        }
+    }
+
+    fn absorb_outcome(&mut self, now: Now, ticket: Ticket, outcome: Outcome, effects: &mut Vec<Effect>) {
+        // An answer that comes twice finds nothing under way.
+        let Some(pending) = self.local.pending.remove(&ticket) else { return };
+        match outcome {
+            Outcome::Unknown => {
+                let wait = Millis(RESEND.0 << pending.tries.min(6)).min(RESEND_MAX);
+                self.local.unknown.insert((now.mono + wait, ticket));
+                self.local.pending.insert(ticket, pending);
+            }
+            Outcome::Applied(revision) => {
+                self.conclude(&pending, ticket);
+                let touched = self.view.hear(now.mono, &written(&pending.txn, revision));
+                self.touch(touched, effects);
+                self.follow_up(&pending, effects);
+            }
+            Outcome::Refused(found) => {
+                self.conclude(&pending, ticket);
+                let landed = landed(&pending.txn, &found);
+                let touched = self.view.hear(now.mono, &found);
+                let explained = landed || !touched.jobs.is_empty() || touched.nodes;
+                self.touch(touched, effects);
+                if landed {
+                    self.follow_up(&pending, effects);
+                } else if !explained {
+                    // Nothing we know says why; listing may, and until then the same would be refused again.
+                    self.local.spent.insert(pending.subject, pending.txn);
+                    self.local.list_at = self.local.list_at.min(now.mono + RETRY);
+                }
+            }
+        }
+    }
+
+    fn conclude(&mut self, pending: &Pending, ticket: Ticket) {
+        self.local.unknown.retain(|(_, t)| *t != ticket);
+        self.local.busy.remove(&pending.subject);
+        if let Some(count) = self.local.acts.get_mut(pending.why) {
+            *count -= 1;
+        }
+        if let Subject::Job(id) = pending.subject {
+            self.touch_job(id);
+        }
+    }
+
+    fn follow_up(&mut self, pending: &Pending, effects: &mut Vec<Effect>) {
+        self.settle_applied(pending, effects);
+        self.sound_alarm(pending, effects);
+    }
+
+    /// Each claim above the threshold raises the alarm, on the node that claimed (S1-25, S1-48).
+    fn sound_alarm(&self, pending: &Pending, effects: &mut Vec<Effect>) {
+        let Some(member) = self.member() else { return };
+        let (held, alarm) = (self.view.count(&member), self.local.settings.alarm as usize);
+        if matches!(pending.why, "claim" | "take over") && held > alarm {
+            effects.push(Effect::Announce(Event::Alarm { held, alarm }));
+        }
+    }
+
+    fn absorb_run(&mut self, now: Now, run: &RunId, attempt: u32, event: &RunEvent) {
+        let Some(id) = self.view.id(&run.job) else { return };
+        let Some(given) = self.local.given.get_mut(&id).filter(|g| g.run == *run && g.attempt == attempt)
+        else {
+            return;
+        };
+        match event {
+            RunEvent::NotStarted => {
+                self.local.given.remove(&id);
+                self.local.wheel.insert((now.wall + RETRY, id));
+            }
+            RunEvent::Ended(ended) => {
+                given.ended = Some(*ended);
+                self.touch_job(id);
+            }
+        }
+    }
+
+    fn absorb_recorded(&mut self, run: RunId, attempt: u32) {
+        if let Some(id) = self.view.id(&run.job)
+            && let Some(recorded) = self.local.recording.get_mut(&(run, attempt))
+        {
+            *recorded = true;
+            self.local.agenda.insert(id);
+        }
+    }
+}
+
+/// What the view would hear of a transaction that was applied.
+fn written(txn: &Txn, revision: Revision) -> Vec<Change> {
+    let entry = |write: &Write| match write {
+        Write::Put { value, owner, .. } => {
+            Some(Entry { value: value.clone(), revision, born: revision, owner: *owner })
+        }
+        Write::Delete { .. } => None,
+    };
+    txn.writes.iter().map(|w| Change { key: w.key().clone(), entry: entry(w), revision }).collect()
+}
+
+/// Whether a refused transaction had been made by an earlier try: values never repeat, so ours tell (law 5).
+fn landed(txn: &Txn, found: &[Change]) -> bool {
+    txn.writes.iter().any(|write| match write {
+        Write::Put { key, value, .. } => {
+            found.iter().any(|c| c.key == *key && c.entry.as_ref().is_some_and(|e| e.value == *value))
+        }
+        Write::Delete { .. } => false,
+    })
+}

@@ -1,0 +1,116 @@
+//! Ask: commands become wishes, which the rules turn into transactions.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::Node;
+use crate::effect::{Effect, Event, Reason};
+use crate::input::{Answer, AskId, Command, Refusal};
+use crate::local::{Asking, Switch, Wish};
+use crate::rules::claims;
+use crate::scene::Settled;
+use crate::time::{Millis, Now};
+use crate::words::RunId;
+
+/// How long a command waits for a trusted lease, and a lock for its holder.
+const PATIENCE: Millis = Millis::secs(5);
+
+impl Node {
+    pub(super) fn ask(&mut self, now: Now, ask: AskId, command: Command, effects: &mut Vec<Effect>) {
+        let wishes: Vec<Wish> = match command {
+            Command::Apply(jobs) => {
+                if let Some(wrong) = jobs.iter().find_map(|job| job.validate().err()) {
+                    return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
+                }
+                jobs.into_iter().map(Wish::Job).collect()
+            }
+            Command::Pause(job) => [Wish::Switch(job, Switch::Paused(true))].into(),
+            Command::Resume(job) => [Wish::Switch(job, Switch::Paused(false))].into(),
+            Command::Enable(job) => [Wish::Switch(job, Switch::Enabled(true))].into(),
+            Command::Disable(job) => [Wish::Switch(job, Switch::Enabled(false))].into(),
+            Command::Delete(job) => [Wish::Switch(job, Switch::Deleted)].into(),
+            Command::RunNow(job, id) => [Wish::RunNow(job, id)].into(),
+            Command::Drain(node) => [Wish::Drain(node, true)].into(),
+            Command::Undrain(node) => [Wish::Drain(node, false)].into(),
+            Command::Lock(name) => [Wish::Lock(name)].into(),
+            Command::Unlock(name) => [Wish::Unlock(name)].into(),
+            Command::Kill(run) => return self.kill(ask, &run, effects),
+            Command::Acquire => {
+                self.local.acquiring.insert(ask);
+                self.local.list_at = now.mono;
+                return;
+            }
+            Command::Leave => {
+                self.local.leaving = true;
+                self.local.departing.insert(ask);
+                return self.revisit_held();
+            }
+        };
+        if wishes.is_empty() {
+            return effects.push(Effect::Answer(ask, Answer::Applied(Vec::new())));
+        }
+        let asking =
+            Asking { until: now.mono + PATIENCE, open: wishes.len(), applied: Vec::new(), answer: None };
+        self.local.asking.insert(ask, asking);
+        self.local.wishes.extend((0..).zip(wishes).map(|(n, wish)| ((ask, n), wish)));
+    }
+
+    fn kill(&mut self, ask: AskId, run: &RunId, effects: &mut Vec<Effect>) {
+        let given = self.view.id(&run.job).and_then(|id| self.local.given.get_mut(&id));
+        match given.filter(|g| g.run == *run && g.ended.is_none()) {
+            Some(given) => {
+                given.stopping = true;
+                effects.push(Effect::Stop(run.clone(), Reason::Killed));
+                effects.push(Effect::Answer(ask, Answer::Done));
+            }
+            None => refuse(ask, Refusal::NotFound, format!("run {run} is not running on this node"), effects),
+        }
+    }
+
+    /// The listing that a call for claims set off is here: claim without waiting for others (S1-85).
+    pub(super) fn answer_acquirers(&mut self, effects: &mut Vec<Effect>) {
+        let acquirers = core::mem::take(&mut self.local.acquiring);
+        if acquirers.is_empty() {
+            return;
+        }
+        self.local.eager = true;
+        let held = self.member().map_or(0, |m| self.view.count(&m));
+        let quota = claims::quota(self.view.enabled(), self.view.nodes(), self.local.settings.tolerance);
+        let claims = quota.saturating_sub(held).min(self.view.free_count());
+        let left = self.view.free_count() - claims;
+        effects
+            .extend(acquirers.into_iter().map(|ask| Effect::Answer(ask, Answer::Claiming { claims, left })));
+    }
+
+    /// A wish was settled; the command is answered with its last one.
+    pub(super) fn settle_wish(&mut self, ask: AskId, n: u32, settled: Settled, effects: &mut Vec<Effect>) {
+        if self.local.wishes.remove(&(ask, n)).is_none() {
+            return;
+        }
+        let Some(asking) = self.local.asking.get_mut(&ask) else { return };
+        asking.open -= 1;
+        match settled {
+            Settled::Applied(job, applied) => asking.applied.push((job, applied)),
+            Settled::Answer(answer) => asking.answer = Some(answer),
+        }
+        if asking.open == 0
+            && let Some(asking) = self.local.asking.remove(&ask)
+        {
+            let answer = asking.answer.unwrap_or(Answer::Applied(asking.applied));
+            effects.push(Effect::Answer(ask, answer));
+        }
+    }
+
+    /// Everything is handed over: end the lease, so that others take over at once, and ask for nothing more.
+    pub(super) fn depart(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        self.lose_lease(now, effects);
+        self.local.departed = true;
+        effects.push(Effect::Announce(Event::Drained));
+        let departing = core::mem::take(&mut self.local.departing);
+        effects.extend(departing.into_iter().map(|ask| Effect::Answer(ask, Answer::Done)));
+    }
+}
+
+fn refuse(ask: AskId, kind: Refusal, text: alloc::string::String, effects: &mut Vec<Effect>) {
+    effects.push(Effect::Answer(ask, Answer::Refused(kind, text)));
+}

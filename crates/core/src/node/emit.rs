@@ -1,0 +1,138 @@
+//! Emit: decisions become effects. What is under way or was just refused is dropped, the rest is numbered.
+
+use alloc::vec::Vec;
+
+use super::{Earliest, Node};
+use crate::effect::{Effect, Event, Ticket};
+use crate::input::Applied;
+use crate::keys;
+use crate::local::{Given, Pending, Subject, Wish};
+use crate::scene::{Decision, Decisions, Settled};
+use crate::time::Now;
+
+impl Node {
+    pub(super) fn emit(&mut self, now: Now, out: Decisions, effects: &mut Vec<Effect>, wake: &mut Earliest) {
+        self.local.eager = false;
+        let mut reads = Vec::new();
+        for decision in out.list {
+            if !self.would_act(&decision) {
+                if let Decision::Wake(at, why) = decision {
+                    wake.at(at, why);
+                }
+                self.note(decision);
+                continue;
+            }
+            match decision {
+                Decision::Commit(subject, why, txn) => self.send(subject, why, txn, effects),
+                Decision::Start(id, run) => {
+                    let given =
+                        Given { run: run.id.clone(), attempt: run.attempt, ended: None, stopping: false };
+                    self.local.given.insert(id, given);
+                    effects.push(Effect::Start(run));
+                }
+                Decision::Stop(id, run, reason) => {
+                    if let Some(given) = self.local.given.get_mut(&id) {
+                        given.stopping = true;
+                    }
+                    effects.push(Effect::Stop(run, reason));
+                }
+                Decision::Read(id) => {
+                    self.local.reading.insert(id);
+                    reads.push(keys::lane(self.view.job(id).name()));
+                }
+                Decision::Record(verdict) => {
+                    self.local.recording.insert((verdict.run.clone(), verdict.attempt), false);
+                    effects.push(Effect::Record(verdict));
+                }
+                Decision::Announce(event) => {
+                    self.local.announced.push(event.clone());
+                    effects.push(Effect::Announce(event));
+                }
+                Decision::Settled(ask, n, settled) => self.settle_wish(ask, n, settled, effects),
+                Decision::Departed => self.depart(now, effects),
+                Decision::Hold(..) | Decision::JobAt(..) | Decision::JobWaits(..) | Decision::Wake(..) => {}
+            }
+        }
+        if !reads.is_empty() {
+            effects.push(Effect::Read(reads));
+        }
+    }
+
+    /// Whether a decision leads to an effect now.
+    pub(super) fn would_act(&self, decision: &Decision) -> bool {
+        let local = &self.local;
+        match decision {
+            Decision::Commit(subject, _, txn) => {
+                !local.busy.contains(subject) && local.spent.get(subject) != Some(txn)
+            }
+            // A commit about the job may be taking the fire back at this very moment.
+            Decision::Start(id, _) => {
+                !local.busy.contains(&Subject::Job(*id)) && !local.given.contains_key(id)
+            }
+            Decision::Stop(id, ..) => local.given.get(id).is_some_and(|g| !g.stopping),
+            Decision::Read(id) => !local.reading.contains(id),
+            Decision::Record(verdict) => {
+                !local.recording.contains_key(&(verdict.run.clone(), verdict.attempt))
+            }
+            Decision::Announce(event) => !local.announced.iter().any(|said| same_news(said, event)),
+            Decision::Settled(ask, n, _) => local.wishes.contains_key(&(*ask, *n)),
+            Decision::Departed => !local.departed,
+            Decision::Hold(..) | Decision::JobAt(..) | Decision::JobWaits(..) | Decision::Wake(..) => false,
+        }
+    }
+
+    /// What a decision leaves in the node's own affairs without an effect.
+    fn note(&mut self, decision: Decision) {
+        match decision {
+            Decision::JobAt(id, at) => {
+                self.local.wheel.insert((at, id));
+            }
+            Decision::JobWaits(id, due) => {
+                self.local.waiting.insert((due, id));
+            }
+            Decision::Hold(lock, 0) => {
+                self.local.locks.remove(&lock);
+            }
+            Decision::Hold(lock, times) => {
+                self.local.locks.insert(lock, times);
+            }
+            _ => {}
+        }
+    }
+
+    fn send(
+        &mut self,
+        subject: Subject,
+        why: &'static str,
+        txn: crate::registry::Txn,
+        effects: &mut Vec<Effect>,
+    ) {
+        let ticket = Ticket(self.local.next_ticket);
+        self.local.next_ticket += 1;
+        self.local.busy.insert(subject.clone());
+        *self.local.acts.entry(why).or_default() += 1;
+        self.local.pending.insert(ticket, Pending { subject, why, txn: txn.clone(), tries: 1 });
+        effects.push(Effect::Commit { ticket, why, txn });
+    }
+
+    /// A wish's transaction was applied, so the wish is settled.
+    pub(super) fn settle_applied(&mut self, pending: &Pending, effects: &mut Vec<Effect>) {
+        let Subject::Wish(ask, n) = pending.subject else { return };
+        let applied = match (pending.why, self.local.wishes.get(&(ask, n))) {
+            ("create", Some(Wish::Job(job))) => Settled::Applied(job.name.clone(), Applied::Created),
+            (_, Some(Wish::Job(job))) => Settled::Applied(job.name.clone(), Applied::Updated),
+            (_, Some(Wish::Switch(..) | Wish::Drain(..))) => Settled::Answer(crate::input::Answer::Done),
+            // Runs by hand and locks are answered from the view, where their record now stands.
+            (_, Some(Wish::RunNow(..) | Wish::Lock(_) | Wish::Unlock(_)) | None) => return,
+        };
+        self.settle_wish(ask, n, applied, effects);
+    }
+}
+
+/// Alarms are said each time, everything else once while it holds.
+fn same_news(said: &Event, event: &Event) -> bool {
+    match (said, event) {
+        (Event::ClockDiffers(_), Event::ClockDiffers(_)) => true,
+        _ => said == event,
+    }
+}

@@ -1,0 +1,335 @@
+//! Nodes over one store, in virtual time, without faults: what a day looks like. The simulator adds the faults.
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::*;
+use crate::effect::Run;
+use crate::input::{Applied, AskId, Command, Ended, LeaseEvent, RunEvent};
+use crate::job::{Job, Work};
+use crate::registry::{Batch, Granted, Revision};
+use crate::store::Store;
+use crate::time::Wall;
+use crate::words::NodeName;
+
+struct Actor {
+    node: Node,
+    wake: Option<Mono>,
+    heard: Revision,
+    watching: bool,
+}
+
+/// A world in which every effect is carried out at once.
+#[derive(Default)]
+struct World {
+    now: i64,
+    store: Store,
+    actors: BTreeMap<NodeName, Actor>,
+    starts: Vec<(String, Run)>,
+    answers: Vec<Answer>,
+    events: Vec<String>,
+    /// How long runs take.
+    takes: i64,
+    ends: Vec<(i64, NodeName, Run)>,
+}
+
+fn settings(name: &str) -> Settings {
+    Settings {
+        name: name.parse().unwrap(),
+        predecessor: None,
+        address: String::new(),
+        home: String::new(),
+        version: String::new(),
+        ttl: Millis(4_000),
+        tolerance: 1,
+        alarm: 100,
+        slots: 100,
+        spread: Spread::Even,
+        lead: Millis(1_000),
+        max_difference: Millis(500),
+        rescan: Millis(60_000),
+        early: Millis(0),
+        generation: 1,
+    }
+}
+
+fn job(name: &str, schedule: &str) -> Job {
+    Job::new(name.parse().unwrap(), schedule, Work::Command(["true".to_string()].into()))
+}
+
+impl World {
+    fn with(names: &[&str]) -> Self {
+        let mut world = Self::default();
+        names.iter().for_each(|name| world.add(settings(name)));
+        world
+    }
+
+    fn add(&mut self, settings: Settings) {
+        let name = settings.name.clone();
+        let actor = Actor { node: Node::new(settings), wake: None, heard: Revision(0), watching: false };
+        self.actors.insert(name.clone(), actor);
+        self.give(&name, Input::Tick);
+    }
+
+    fn clock(&self) -> Now {
+        Now { mono: Mono(self.now), wall: Wall(self.now) }
+    }
+
+    fn ask(&mut self, name: &str, command: Command) -> Answer {
+        self.answers.clear();
+        self.give(&name.parse().unwrap(), Input::Asked(AskId(1), command));
+        self.run(50);
+        self.answers.pop().unwrap()
+    }
+
+    fn give(&mut self, name: &NodeName, input: Input) {
+        let now = self.clock();
+        let mut inputs = Vec::from([input]);
+        while let Some(input) = inputs.pop() {
+            let Some(actor) = self.actors.get_mut(name) else { return };
+            let mut effects = Vec::new();
+            actor.wake = actor.node.step(now, input, &mut effects).map(|w| w.at);
+            let overlooked = actor.node.overlooked(now);
+            assert!(overlooked.is_empty(), "overlooked {overlooked:?}");
+            for effect in effects {
+                inputs.extend(self.carry_out(name, effect));
+            }
+        }
+    }
+
+    fn carry_out(&mut self, name: &NodeName, effect: Effect) -> Option<Input> {
+        let mono = Mono(self.now);
+        let granted = |store: &Store, lease| Granted {
+            lease,
+            ttl: Millis(4_000),
+            clock: Some(Wall(mono.0)),
+            next_end: store.next_end().map(|end| end - mono),
+        };
+        Some(match effect {
+            Effect::Open { ttl } => {
+                let lease = self.store.open(mono, ttl);
+                Input::Lease(LeaseEvent::Opened { asked: mono, granted: granted(&self.store, lease) })
+            }
+            Effect::Renew(lease) if self.store.renew(mono, lease) => {
+                Input::Lease(LeaseEvent::Renewed { asked: mono, granted: granted(&self.store, lease) })
+            }
+            Effect::Renew(lease) => Input::Lease(LeaseEvent::Gone(lease)),
+            Effect::Close(lease) => {
+                self.store.close(lease);
+                return None;
+            }
+            Effect::List => {
+                let actor = self.actors.get_mut(name)?;
+                (actor.heard, actor.watching) = (self.store.revision(), true);
+                Input::Listed(Some(self.store.list()))
+            }
+            Effect::Read(keys) => Input::Read(Some(self.store.read(&keys))),
+            Effect::Commit { ticket, txn, .. } => {
+                Input::Committed { ticket, outcome: self.store.commit(mono, &txn) }
+            }
+            Effect::Start(run) => {
+                self.starts.push((name.to_string(), run.clone()));
+                self.ends.push((self.now + self.takes, name.clone(), run));
+                return None;
+            }
+            Effect::Record(verdict) => Input::Recorded { run: verdict.run, attempt: verdict.attempt },
+            Effect::Announce(event) => {
+                self.events.push(event.to_string());
+                return None;
+            }
+            Effect::Answer(_, answer) => {
+                self.answers.push(answer);
+                return None;
+            }
+            Effect::Stop(..) => return None,
+        })
+    }
+
+    /// Lets so many milliseconds pass.
+    fn run(&mut self, ms: i64) {
+        let until = self.now + ms;
+        while self.now <= until {
+            self.deliver();
+            let due: Vec<NodeName> = self
+                .actors
+                .iter()
+                .filter(|(_, a)| a.wake.is_some_and(|w| w.0 <= self.now))
+                .map(|(n, _)| n.clone())
+                .collect();
+            due.iter().for_each(|name| self.give(name, Input::Tick));
+            let (over, rest) =
+                core::mem::take(&mut self.ends).into_iter().partition(|(at, ..)| *at <= self.now);
+            self.ends = rest;
+            let over: Vec<(i64, NodeName, Run)> = over;
+            for (_, name, run) in over {
+                let event = RunEvent::Ended(Ended::Succeeded);
+                self.give(&name, Input::Run { id: run.id, attempt: run.attempt, event });
+            }
+            self.now += 1;
+        }
+    }
+
+    fn deliver(&mut self) {
+        let names: Vec<NodeName> = self.actors.keys().cloned().collect();
+        for name in names {
+            let Some(actor) = self.actors.get_mut(&name).filter(|a| a.watching) else { continue };
+            let Some(batch) = self.store.changes_after(actor.heard) else { continue };
+            actor.heard = batch.revision;
+            if !batch.changes.is_empty() {
+                self.give(&name, Input::Changed(Batch { changes: batch.changes, revision: batch.revision }));
+            }
+        }
+    }
+
+    fn dues(&self, job: &str) -> Vec<i64> {
+        self.starts.iter().filter(|(_, r)| r.id.job.as_str() == job).map(|(_, r)| r.due.0).collect()
+    }
+
+    fn held(&self, name: &str) -> usize {
+        let actor = &self.actors[&name.parse::<NodeName>().unwrap()];
+        actor.node.member().map_or(0, |m| actor.node.view().count(&m))
+    }
+}
+
+/// proves: S1-46, S1-47, I14, I17
+#[test]
+fn a_job_fires_on_each_second_once() {
+    let mut world = World::with(&["a", "b"]);
+    let applied = world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
+    assert_eq!(applied, Answer::Applied([("j".parse().unwrap(), Applied::Created)].into()));
+    world.run(10_000);
+    assert_eq!(world.dues("j"), (1..=10).map(|s| s * 1000).collect::<Vec<_>>());
+    assert!(world.starts.windows(2).all(|w| w[0].1.token < w[1].1.token));
+    assert_eq!(world.held("a") + world.held("b"), 1);
+}
+
+/// proves: S1-86, S1-87, I9
+#[test]
+fn the_same_declaration_twice_is_one() {
+    let mut world = World::with(&["a"]);
+    world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
+    let again = world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
+    assert_eq!(again, Answer::Applied([("j".parse().unwrap(), Applied::Unchanged)].into()));
+    let changed = world.ask("a", Command::Apply([job("j", "@every 2s")].into()));
+    assert_eq!(changed, Answer::Applied([("j".parse().unwrap(), Applied::Updated)].into()));
+}
+
+/// proves: S1-02, S1-04, I34
+#[test]
+fn jobs_are_spread_evenly_and_eased_over_to_a_newcomer() {
+    let mut world = World::with(&["a", "b"]);
+    world.ask("a", Command::Apply((0..12).map(|i| job(&alloc::format!("j{i}"), "@every 60s")).collect()));
+    world.run(2_000);
+    assert_eq!((world.held("a"), world.held("b")), (6, 6));
+    world.add(settings("c"));
+    world.run(20_000);
+    assert_eq!((world.held("a"), world.held("b"), world.held("c")), (4, 4, 4));
+}
+
+/// proves: S1-03, S1-32, S1-75, I37
+#[test]
+fn the_jobs_of_a_dead_node_are_taken_over_within_its_lease_and_a_second() {
+    let mut world = World::with(&["a", "b", "c"]);
+    world.ask("a", Command::Apply((0..30).map(|i| job(&alloc::format!("j{i}"), "@every 1s")).collect()));
+    world.run(3_000);
+    world.actors.remove(&"b".parse().unwrap());
+    world.run(5_100);
+    assert_eq!(world.held("a") + world.held("c"), 30);
+    world.run(5_000);
+    for i in 0..30 {
+        let name = alloc::format!("j{i}");
+        let dues = world.dues(&name);
+        let all: Vec<i64> = (1..=13).map(|s| s * 1000).collect();
+        let lost = all.iter().filter(|d| !dues.contains(d)).count();
+        assert!(lost <= 1 && dues.len() == 13 - lost, "{name}: {dues:?}");
+    }
+}
+
+/// proves: S1-39, S1-60, S1-61, I38, I39
+#[test]
+fn a_drained_node_ends_its_runs_and_gives_everything_back() {
+    let mut world = World::with(&["a", "b"]);
+    world.takes = 300;
+    world.ask("a", Command::Apply((0..10).map(|i| job(&alloc::format!("j{i}"), "@every 1s")).collect()));
+    world.run(3_000);
+    assert_eq!(world.ask("a", Command::Drain("b".parse().unwrap())), Answer::Done);
+    world.run(1_000);
+    assert_eq!((world.held("a"), world.held("b")), (10, 0));
+    world.starts.clear();
+    world.run(3_000);
+    assert!(world.starts.iter().all(|(node, _)| node == "a") && world.starts.len() == 30);
+    assert_eq!(world.ask("a", Command::Undrain("b".parse().unwrap())), Answer::Done);
+    world.run(20_000);
+    assert_eq!((world.held("a"), world.held("b")), (5, 5));
+}
+
+/// proves: I24
+#[test]
+fn a_run_asked_for_twice_under_one_id_runs_once() {
+    let mut world = World::with(&["a"]);
+    world.ask("a", Command::Apply([job("j", "")].into()));
+    world.run(100);
+    for _ in 0..2 {
+        let answer = world.ask("a", Command::RunNow("j".parse().unwrap(), "r1".parse().unwrap()));
+        assert!(matches!(answer, Answer::Accepted(..)), "{answer:?}");
+    }
+    world.run(3_000);
+    assert_eq!(world.starts.len(), 1);
+    assert_eq!(world.starts[0].1.id.to_string(), "j:ask-r1:0");
+}
+
+/// proves: I41
+#[test]
+fn pausing_or_deleting_takes_back_what_was_claimed_ahead() {
+    let mut world = World::with(&["a"]);
+    world.ask("a", Command::Apply([job("j", "@every 2s"), job("k", "@every 2s")].into()));
+    world.run(1_500);
+    assert_eq!(world.ask("a", Command::Pause("j".parse().unwrap())), Answer::Done);
+    assert_eq!(world.ask("a", Command::Delete("k".parse().unwrap())), Answer::Done);
+    world.run(5_000);
+    assert_eq!((world.dues("j").len(), world.dues("k").len()), (0, 0));
+    assert_eq!(world.ask("a", Command::Resume("j".parse().unwrap())), Answer::Done);
+    world.run(4_000);
+    assert_eq!(world.dues("j"), [8_000, 10_000]);
+    assert_eq!(world.held("a"), 1);
+}
+
+/// proves: S1-09
+#[test]
+fn a_lock_is_taken_twice_and_must_be_given_back_twice() {
+    let mut world = World::with(&["a", "b"]);
+    world.run(100);
+    let lock = || Command::Lock("l".parse().unwrap());
+    let unlock = || Command::Unlock("l".parse().unwrap());
+    let Answer::Locked(first, 1) = world.ask("a", lock()) else { panic!("not locked") };
+    assert_eq!(world.ask("a", lock()), Answer::Locked(first, 2));
+    world.give(&"b".parse().unwrap(), Input::Asked(AskId(2), lock()));
+    world.answers.clear();
+    world.ask("a", unlock());
+    world.run(1_000);
+    assert!(world.answers.is_empty());
+    world.give(&"a".parse().unwrap(), Input::Asked(AskId(3), unlock()));
+    world.run(100);
+    let second =
+        world.answers.iter().find_map(|a| if let Answer::Locked(t, 1) = a { Some(*t) } else { None });
+    assert!(second.is_some_and(|t| t > first), "{:?}", world.answers);
+}
+
+#[test]
+fn leaving_hands_everything_over_at_once() {
+    let mut world = World::with(&["a", "b"]);
+    world.takes = 400;
+    world.ask("a", Command::Apply((0..10).map(|i| job(&alloc::format!("j{i}"), "@every 1s")).collect()));
+    world.run(3_200);
+    world.answers.clear();
+    world.give(&"b".parse().unwrap(), Input::Asked(AskId(9), Command::Leave));
+    world.run(1_500);
+    assert_eq!(world.answers, [Answer::Done]);
+    assert_eq!((world.held("a"), world.held("b")), (10, 0));
+    world.run(5_000);
+    for i in 0..10 {
+        let dues = world.dues(&alloc::format!("j{i}"));
+        assert_eq!(dues, (1..=9).map(|s| s * 1000).collect::<Vec<_>>());
+    }
+}

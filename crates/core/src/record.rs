@@ -1,0 +1,140 @@
+//! What the entries of the tree hold, and how it is written.
+//!
+//! Values are JSON, so that a person can read a registry with the engine's own tools. A record never repeats a value
+//! under one key: every write raises a number in it, and so a writer whose answer was lost knows its own write again.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::effect::Verdict;
+use crate::job::Spec;
+use crate::registry::Value;
+use crate::time::Wall;
+use crate::words::{Fire, Member, RequestId};
+
+/// A member, under `keys::node`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MemberInfo {
+    /// Where its HTTP interface answers.
+    pub address: String,
+    /// Its installation folder.
+    pub home: String,
+    /// How many runs it executes at once.
+    pub slots: u32,
+    /// n (S1-17).
+    pub tolerance: u32,
+    /// M (S1-26).
+    pub alarm: u32,
+    /// Its program's version.
+    pub version: String,
+}
+
+/// A job's declaration with its switches, or what is left of a deleted one, under `keys::spec`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpecRecord {
+    /// The job is there.
+    Live(Box<Spec>),
+    /// The job was deleted; its version goes on counting when it is created again.
+    Deleted {
+        /// The version of this entry.
+        version: u64,
+    },
+}
+
+/// Who holds a job, under `keys::place`. Also written with every change of the spec, so that one guard covers both.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// The holder; persistent, and to be taken over only in a commit guarded by the holder's absence.
+    pub owner: Option<Member>,
+    /// Rises with every write.
+    pub epoch: u64,
+}
+
+/// A claimed job's hot state, under `keys::lane`; written only by its holder.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Lane {
+    /// The watermark: no fire due up to here is ever claimed again.
+    pub watermark: Wall,
+    /// Counts claims, attempts and withdrawals; the lower part of tokens. Rises with every write.
+    pub seq: u64,
+    /// The fire that is claimed and not finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<Box<Open>>,
+    /// Verdicts that history has not acknowledged yet (law 9).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdicts: Vec<Verdict>,
+}
+
+/// A claimed fire.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Open {
+    /// Which fire.
+    pub fire: Fire,
+    /// The moment it stands for.
+    pub due: Wall,
+    /// It starts in `[from, from + 1 s]`; later only after another commit has moved `from` (law 2).
+    pub from: Wall,
+    /// Who runs it.
+    pub by: Member,
+    /// Counted from 1.
+    pub attempt: u32,
+    /// The lane's `seq` when this attempt was claimed: the lower part of its token.
+    pub seq: u64,
+    /// The watermark before the claim, for withdrawing it.
+    pub back: Wall,
+}
+
+/// Requests to run a job now, under `keys::asked`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AskedRecord {
+    /// Oldest first; remembered after they were taken, so that asking twice asks once (I24).
+    pub requests: Vec<Request>,
+}
+
+/// One request to run a job now.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Request {
+    /// Its id, chosen by whoever asked.
+    pub id: RequestId,
+    /// When it was asked.
+    pub at: Wall,
+    /// Whether a run was claimed for it.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub taken: bool,
+}
+
+/// How many requests of a job are remembered.
+pub const REQUESTS_MAX: usize = 64;
+
+/// A lock of an embedder, under `keys::lock`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LockRecord {
+    /// Who holds it.
+    pub holder: Option<Member>,
+    /// Counts holders; the lower part of their tokens.
+    pub seq: u64,
+}
+
+/// The wish that a node be drained, under `keys::intent`. Its presence is the wish.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Intent {
+    /// Since when.
+    pub since: Wall,
+}
+
+/// Writes a record.
+#[must_use]
+pub fn encode<T: Serialize>(record: &T) -> Value {
+    // Our records are maps with text keys and plain numbers, which JSON can always express.
+    serde_json::to_vec(record).expect("records are plain data").into()
+}
+
+/// Reads a record; `None` when the bytes are not one, so that a broken entry is left alone instead of stopping a node.
+#[must_use]
+pub fn decode<T: DeserializeOwned>(value: &[u8]) -> Option<T> {
+    serde_json::from_slice(value).ok()
+}

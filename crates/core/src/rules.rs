@@ -1,0 +1,27 @@
+//! The rules, in the order in which they are asked.
+
+use crate::scene::{Decide, Rule};
+
+pub mod claims;
+pub mod control;
+pub mod drain;
+pub mod firing;
+pub mod locks;
+pub mod membership;
+mod takeover;
+
+/// All rules.
+pub static ALL: &[Rule] = &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, FIRING];
+
+/// See [`membership`].
+pub const MEMBERSHIP: Rule = Rule { name: "membership", decide: Decide::Node(membership::decide) };
+/// See [`control`].
+pub const CONTROL: Rule = Rule { name: "control", decide: Decide::Node(control::decide) };
+/// See [`locks`].
+pub const LOCKS: Rule = Rule { name: "locks", decide: Decide::Node(locks::decide) };
+/// See [`claims`].
+pub const CLAIMS: Rule = Rule { name: "claims", decide: Decide::Node(claims::decide) };
+/// See [`drain`].
+pub const DRAIN: Rule = Rule { name: "drain", decide: Decide::Job(drain::decide) };
+/// See [`firing`].
+pub const FIRING: Rule = Rule { name: "firing", decide: Decide::Job(firing::decide) };

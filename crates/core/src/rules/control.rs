@@ -1,0 +1,186 @@
+//! Control: what people and programs ask for becomes transactions, and stays asked for until one is applied.
+//!
+//! A declaration is an upsert: the same one twice is one (S1-87). Every change of a job writes its spec and its place, so
+//! that one guard on the place covers both, and a holder that acts on the old declaration is refused.
+
+use alloc::boxed::Box;
+use alloc::format;
+
+use crate::input::{Answer, Applied, AskId, Refusal};
+use crate::job::{Job, Spec};
+use crate::keys;
+use crate::local::{Subject, Switch, Wish};
+use crate::record::{AskedRecord, Intent, REQUESTS_MAX, Request, SpecRecord, encode};
+use crate::registry::{Guard, Txn, Write};
+use crate::scene::{Decision, Decisions, Scene, Settled};
+use crate::view::JobView;
+use crate::words::{Fire, JobName, NodeName, RequestId, RunId, Shard};
+
+/// How many wishes one step looks at.
+const BATCH: usize = 1_000;
+
+/// What a wish comes to in this scene.
+enum Turn {
+    Commit(&'static str, Txn),
+    Settled(Settled),
+}
+
+/// Looks at the wishes that have no commit under way.
+pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+    let Some(born) = scene.born() else { return };
+    let wishes = scene.local.wishes.iter().filter(|((ask, n), _)| scene.is_idle(&Subject::Wish(*ask, *n)));
+    for ((ask, n), wish) in wishes.take(BATCH) {
+        let turn = match wish {
+            Wish::Job(job) => declare(scene, job),
+            Wish::Switch(name, switch) => flip(scene, name, *switch),
+            Wish::RunNow(name, request) => run_now(scene, name, request),
+            Wish::Drain(node, wanted) => drain(scene, node, *wanted),
+            Wish::Lock(_) | Wish::Unlock(_) => continue,
+        };
+        emit(*ask, *n, turn, born.clone(), out);
+    }
+}
+
+fn emit(ask: AskId, n: u32, turn: Turn, born: Guard, out: &mut Decisions) {
+    match turn {
+        Turn::Settled(settled) => out.add(Decision::Settled(ask, n, settled)),
+        Turn::Commit(why, mut txn) => {
+            txn.guards.push(born);
+            out.commit(Subject::Wish(ask, n), why, txn);
+        }
+    }
+}
+
+fn answer(answer: Answer) -> Turn {
+    Turn::Settled(Settled::Answer(answer))
+}
+
+fn refuse(kind: Refusal, text: alloc::string::String) -> Turn {
+    answer(Answer::Refused(kind, text))
+}
+
+fn no_job(name: &JobName) -> Turn {
+    refuse(Refusal::NotFound, format!("there is no job {name}: `job list` shows those there are"))
+}
+
+fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
+    let known = scene.view.id(&job.name).map(|id| scene.job(id));
+    let record = known.as_ref().and_then(JobView::spec_record);
+    let (old, version) = match record {
+        Some(SpecRecord::Live(spec)) => (Some(spec), None),
+        Some(SpecRecord::Deleted { version }) => (None, Some(version)),
+        None => (None, None),
+    };
+    if let Some(old) = &old
+        && old.job == *job
+    {
+        return Turn::Settled(Settled::Applied(job.name.clone(), Applied::Unchanged));
+    }
+    let same_times = |old: &Spec| {
+        old.job.schedule == job.schedule && old.job.zone == job.zone && old.job.enabled == job.enabled
+    };
+    let spec = Spec {
+        version: old.as_ref().map(|o| o.version).or(version).unwrap_or(0) + 1,
+        // A changed schedule has no past (plan: editing never fires a past due time).
+        since: old.as_ref().filter(|o| same_times(o)).map_or(scene.now.wall, |o| o.since),
+        paused: old.as_ref().is_some_and(|o| o.paused),
+        job: job.clone(),
+    };
+    let why = if old.is_some() { "update" } else { "create" };
+    Turn::Commit(why, rewrite(&job.name, known, &SpecRecord::Live(Box::new(spec))))
+}
+
+/// Spec and place in one transaction.
+fn rewrite(name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> Txn {
+    let (spec_key, place_key) = (keys::spec(name), keys::place(name));
+    let guards = match &known {
+        Some(job) => [job.spec_guard(), job.place_guard()],
+        None => [Guard::Absent(spec_key.clone()), Guard::Absent(place_key.clone())],
+    };
+    let mut place = known.map(|job| job.place()).unwrap_or_default();
+    place.epoch += 1;
+    let puts = [(spec_key, encode(record)), (place_key, encode(&place))];
+    let writes = puts.map(|(key, value)| Write::Put { key, value, owner: None });
+    Txn { guards: guards.into(), writes: writes.into() }
+}
+
+fn flip(scene: &Scene<'_>, name: &JobName, switch: Switch) -> Turn {
+    let Some(job) = scene.view.find(name) else { return no_job(name) };
+    let Some(mut spec) = job.spec() else { return no_job(name) };
+    spec.version += 1;
+    let record = match switch {
+        Switch::Deleted => SpecRecord::Deleted { version: spec.version },
+        Switch::Paused(on) if spec.paused == on => return answer(Answer::Done),
+        Switch::Enabled(on) if spec.job.enabled == on => return answer(Answer::Done),
+        Switch::Paused(on) => {
+            spec.paused = on;
+            spec.since = if on { spec.since } else { scene.now.wall };
+            SpecRecord::Live(Box::new(spec))
+        }
+        Switch::Enabled(on) => {
+            spec.job.enabled = on;
+            spec.since = if on { scene.now.wall } else { spec.since };
+            SpecRecord::Live(Box::new(spec))
+        }
+    };
+    let why = match switch {
+        Switch::Deleted => "delete",
+        Switch::Paused(_) => "pause or resume",
+        Switch::Enabled(_) => "enable or disable",
+    };
+    Turn::Commit(why, rewrite(name, Some(job), &record))
+}
+
+fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId) -> Turn {
+    let Some(job) = scene.view.find(name) else { return no_job(name) };
+    let known = job.asked().cloned().unwrap_or_default();
+    let mut record: AskedRecord = known.value.clone().unwrap_or_default();
+    if let Some(request) = record.requests.iter().find(|r| r.id == *id) {
+        let run = RunId { job: name.clone(), fire: Fire::Asked(id.clone()), shard: Shard(0) };
+        return answer(Answer::Accepted(run, request.at));
+    }
+    if !job.is_enabled() {
+        return refuse(Refusal::Conflict, format!("job {name} is disabled: enable it first"));
+    }
+    if record.requests.len() >= REQUESTS_MAX {
+        let Some(oldest) = record.requests.iter().position(|r| r.taken) else {
+            let text =
+                format!("{REQUESTS_MAX} requests wait for job {name} already: wait for its runs to end");
+            return refuse(Refusal::Conflict, text);
+        };
+        record.requests.remove(oldest);
+    }
+    record.requests.push(Request { id: id.clone(), at: scene.now.wall, taken: false });
+    let key = keys::asked(name);
+    Turn::Commit(
+        "ask for a run",
+        Txn {
+            guards: [known.guard(key.clone()), job.spec_guard()].into(),
+            writes: [Write::Put { key, value: encode(&record), owner: None }].into(),
+        },
+    )
+}
+
+fn drain(scene: &Scene<'_>, node: &NodeName, wanted: bool) -> Turn {
+    let key = keys::intent(node);
+    match (scene.view.intent(node), wanted) {
+        (Some(_), true) | (None, false) => answer(Answer::Done),
+        (Some(revision), false) => Turn::Commit(
+            "undrain",
+            Txn { guards: [Guard::At(key.clone(), revision)].into(), writes: [Write::Delete { key }].into() },
+        ),
+        (None, true) if scene.view.members().all(|(m, _)| m.node != *node) => {
+            refuse(Refusal::NotFound, format!("there is no node {node}: `node list` shows those there are"))
+        }
+        (None, true) => {
+            let value = encode(&Intent { since: scene.now.wall });
+            Turn::Commit(
+                "drain",
+                Txn {
+                    guards: [Guard::Absent(key.clone())].into(),
+                    writes: [Write::Put { key, value, owner: None }].into(),
+                },
+            )
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Drain: what a node should not hold it gives back, each job after its run (S1-39, S1-60).
+//!
+//! That is every job of a node that somebody drains or that leaves, and a disabled or deleted job of any node.
+
+use alloc::vec::Vec;
+
+use crate::keys;
+use crate::local::Subject;
+use crate::record::{Lane, Place, encode};
+use crate::registry::{Txn, Write};
+use crate::scene::{Decisions, Scene};
+use crate::view::{JobId, JobView};
+use crate::words::Fire;
+
+/// Releases the job, with a fire that was claimed ahead and not started; a run that goes on is waited for.
+pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+    let job = scene.job(id);
+    let unwanted = !job.is_enabled() || scene.gives_up();
+    if !unwanted || scene.born.is_none() || !scene.holds(&job) || !scene.is_idle(&Subject::Job(id)) {
+        return;
+    }
+    // A node that leaves need not release job by job: others take everything over once its member entry is gone.
+    if scene.local.leaving && job.is_enabled() {
+        if let Some(txn) = withdraw(scene, &job) {
+            out.commit(Subject::Job(id), "withdraw", txn);
+        }
+    } else if let Some(txn) = release(scene, &job) {
+        out.commit(Subject::Job(id), "release", txn);
+    }
+}
+
+/// The transaction that takes a claimed, unstarted fire back, with its watermark; `None` when there is none.
+pub(super) fn withdraw(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
+    let (known, back) = (job.held()?.lane.as_ref()?, withdrawn(scene, job)?);
+    let key = keys::lane(job.name());
+    Some(Txn {
+        guards: scene.born().into_iter().chain([known.guard(key.clone())]).collect(),
+        writes: [Write::Put { key, value: encode(&back), owner: None }].into(),
+    })
+}
+
+/// The lane without the fire that was claimed ahead; `None` when there is none to be taken back.
+fn withdrawn(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Lane> {
+    let lane = job.held()?.record()?;
+    let open = lane.open.as_ref()?;
+    let started = scene.local.given.contains_key(&job.id);
+    if started || open.by != *scene.member || open.attempt > 1 || !matches!(open.fire, Fire::Due(_)) {
+        return None;
+    }
+    Some(Lane { watermark: open.back, seq: lane.seq + 1, open: None, verdicts: lane.verdicts.clone() })
+}
+
+/// The transaction that gives a job back, unstarted fire and all; `None` while a run goes on.
+///
+/// Verdicts that history lacks stay in the lane and are handed to it by the next holder.
+pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
+    let known = job.held()?.lane.as_ref()?;
+    let lane_key = keys::lane(job.name());
+    let mut writes = Vec::new();
+    if known.value.as_ref().is_some_and(|lane| lane.open.is_some()) {
+        let back = withdrawn(scene, job)?;
+        writes.push(Write::Put { key: lane_key.clone(), value: encode(&back), owner: None });
+    } else if scene.local.given.contains_key(&job.id) {
+        return None;
+    }
+    let place = Place { owner: None, epoch: job.place().epoch + 1 };
+    writes.push(Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None });
+    let guards = scene.born().into_iter().chain([job.place_guard(), known.guard(lane_key)]);
+    Some(Txn { guards: guards.collect(), writes })
+}

@@ -1,0 +1,323 @@
+//! Firing: the holder of a job claims its fires a little ahead, starts them on time, and closes them when they end.
+//!
+//! A fire is claimed by moving the watermark past it in the same commit that says who runs it, so it is claimed at most
+//! once, whoever tries. Starting is the one act that the registry cannot refuse; so it happens only within a second of
+//! the moment named in the claim, and later only after another commit.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::ToString;
+
+use crate::due;
+use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
+use crate::input::Ended;
+use crate::keys;
+use crate::local::Subject;
+use crate::record::{AskedRecord, Lane, Open, encode};
+use crate::registry::{Txn, Write};
+use crate::rules::{drain, takeover};
+use crate::scene::{Decision, Decisions, Scene};
+use crate::time::{Millis, Wall};
+use crate::view::{Held, JobId, JobView, Known, Terms};
+use crate::words::{Fire, RunId, Shard, Token};
+
+/// How long after its moment a claimed fire may start without another commit.
+const START_WINDOW: Millis = Millis::secs(1);
+/// When to look again at a job whose fire the remaining trust does not cover.
+const RETRY: Millis = Millis(100);
+/// How many verdicts may wait for history before the job claims no more: what cannot be recorded is not run.
+const VERDICTS_MAX: usize = 100;
+
+/// Looks at one job.
+pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+    let job = scene.job(id);
+    stop_strays(scene, &job, out);
+    if scene.born.is_none() || !scene.holds(&job) || !scene.is_idle(&Subject::Job(id)) {
+        return;
+    }
+    let Some(held) = job.held() else { return };
+    let Some(known) = &held.lane else {
+        if !scene.local.reading.contains(&id) {
+            out.add(Decision::Read(id));
+        }
+        return;
+    };
+    let desk = Desk { scene, job, held, known };
+    desk.record(out);
+    match desk.lane().open.as_deref() {
+        Some(open) => desk.attend(open, out),
+        None => desk.rest(out),
+    }
+}
+
+/// A run whose place in the registry is gone must end, whatever became of it.
+fn stop_strays(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
+    let Some(given) = scene.local.given.get(&job.id).filter(|g| g.ended.is_none() && !g.stopping) else {
+        return;
+    };
+    let open = job.held().and_then(Held::record).and_then(|lane| lane.open.as_deref());
+    let ours =
+        open.is_some_and(|o| o.by == *scene.member && o.fire == given.run.fire && o.attempt == given.attempt);
+    if !(ours && scene.holds(job)) {
+        out.add(Decision::Stop(job.id, given.run.clone(), Reason::Fenced));
+    }
+}
+
+/// One job that this node holds, with everything about it at hand.
+struct Desk<'a> {
+    scene: &'a Scene<'a>,
+    job: JobView<'a>,
+    held: &'a Held,
+    known: &'a Known<Lane>,
+}
+
+impl Desk<'_> {
+    /// The lane as it would be written next: without the verdicts that history has.
+    fn lane(&self) -> Lane {
+        let empty = || Lane { watermark: Wall::MIN, seq: 0, open: None, verdicts: [].into() };
+        let mut lane = self.known.value.clone().unwrap_or_else(empty);
+        let recorded =
+            |v: &Verdict| self.scene.local.recording.get(&(v.run.clone(), v.attempt)) == Some(&true);
+        lane.verdicts.retain(|v| !recorded(v));
+        lane
+    }
+
+    fn commit(&self, why: &'static str, lane: &Lane, out: &mut Decisions) {
+        self.commit_with(why, lane, None, out);
+    }
+
+    fn commit_with(&self, why: &'static str, lane: &Lane, asked: Option<AskedRecord>, out: &mut Decisions) {
+        let key = keys::lane(self.job.name());
+        let mut txn = Txn {
+            guards: self
+                .scene
+                .born()
+                .into_iter()
+                .chain([self.known.guard(key.clone()), self.job.place_guard()])
+                .collect(),
+            writes: [Write::Put { key, value: encode(lane), owner: None }].into(),
+        };
+        if let (Some(record), Some(known)) = (asked, self.job.asked()) {
+            let key = keys::asked(self.job.name());
+            txn.guards.push(known.guard(key.clone()));
+            txn.writes.push(Write::Put { key, value: encode(&record), owner: None });
+        }
+        out.commit(Subject::Job(self.job.id), why, txn);
+    }
+
+    /// Hands verdicts to history that it was not given yet.
+    fn record(&self, out: &mut Decisions) {
+        for verdict in self.known.value.iter().flat_map(|lane| &lane.verdicts) {
+            if !self.scene.local.recording.contains_key(&(verdict.run.clone(), verdict.attempt)) {
+                out.add(Decision::Record(verdict.clone()));
+            }
+        }
+    }
+
+    /// A fire is open: started, or closed, in every pass (law 3).
+    fn attend(&self, open: &Open, out: &mut Decisions) {
+        if open.by != *self.scene.member {
+            // Only the holder writes the lane, so this is left over from a holder whose place we took without it.
+            self.commit(
+                "settle",
+                &takeover::settle(self.scene, &self.job, &self.lane(), "its holder is gone"),
+                out,
+            );
+            return;
+        }
+        let Some(given) = self.scene.local.given.get(&self.job.id) else {
+            return self.start(open, out);
+        };
+        let ours = given.run.fire == open.fire && given.attempt == open.attempt;
+        match given.ended {
+            Some(Ended::Stopped(Reason::Fenced)) if ours => {
+                let settled =
+                    takeover::settle(self.scene, &self.job, &self.lane(), "ended when trust ran out");
+                self.commit("settle", &settled, out);
+            }
+            Some(_) if ours => self.finish(out),
+            Some(_) | None => {}
+        }
+    }
+
+    fn start(&self, open: &Open, out: &mut Decisions) {
+        let now = self.scene.now;
+        if self.is_stale(open)
+            && let Some(txn) = drain::withdraw(self.scene, &self.job)
+        {
+            return out.commit(Subject::Job(self.job.id), "withdraw", txn);
+        }
+        if now.wall < open.from {
+            return out.add(Decision::JobAt(self.job.id, open.from));
+        }
+        if !self.scene.clock_agrees() {
+            out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_difference)));
+            return out.add(Decision::JobAt(self.job.id, now.wall + START_WINDOW));
+        }
+        let latest = open.from + START_WINDOW;
+        if now.wall > latest {
+            let mut lane = self.lane();
+            lane.seq += 1;
+            let open = Open { from: now.wall, ..open.clone() };
+            lane.open = Some(Box::new(open));
+            return self.commit("confirm", &lane, out);
+        }
+        let Some(spec) = self.job.spec() else {
+            // The declaration went between claim and start; nothing is left to run.
+            return self.finish(out);
+        };
+        let declared = spec.job;
+        out.add(Decision::Start(
+            self.job.id,
+            Run {
+                id: takeover::run_id(&self.job, open),
+                due: open.due,
+                shards: declared.shards,
+                parameter: declared.parameters.first().cloned().unwrap_or_default(),
+                attempt: open.attempt,
+                token: Token::new(self.scene.local.settings.generation, open.seq),
+                work: declared.work(),
+                timeout: declared.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
+                not_after: self.scene.lease.until().min(now.mono + (latest - now.wall)),
+            },
+        ));
+    }
+
+    /// Whether a fire claimed ahead is none any more: the job was paused, disabled, deleted or given another schedule.
+    fn is_stale(&self, open: &Open) -> bool {
+        let Fire::Due(due) = open.fire else { return false };
+        let Some(terms) = &self.held.terms else { return true };
+        let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(due - Millis(1)));
+        terms.paused || !terms.enabled || due <= terms.since || scheduled() != Some(due)
+    }
+
+    /// Closes the open fire; the next claim rides along when it is near.
+    fn finish(&self, out: &mut Decisions) {
+        let mut lane = self.lane();
+        lane.seq += 1;
+        lane.open = None;
+        if !self.claim(lane.clone(), out) {
+            self.commit("finish", &lane, out);
+        }
+    }
+
+    /// Nothing is open.
+    fn rest(&self, out: &mut Decisions) {
+        let lane = self.lane();
+        if self.claim(lane.clone(), out) {
+            return;
+        }
+        if self.known.value.as_ref().is_some_and(|known| known.verdicts.len() != lane.verdicts.len()) {
+            self.commit("clear verdicts", &Lane { seq: lane.seq + 1, ..lane }, out);
+        }
+    }
+
+    /// Claims the next fire, or asks to be called when that may be done. Returns whether it claimed.
+    fn claim(&self, lane: Lane, out: &mut Decisions) -> bool {
+        let Some(terms) = &self.held.terms else { return false };
+        if !terms.enabled || self.scene.gives_up() || self.scene.local.unable.is_some() {
+            return false;
+        }
+        if lane.verdicts.len() >= VERDICTS_MAX {
+            return false;
+        }
+        self.claim_asked(&lane, out) || (!terms.paused && self.claim_due(terms, lane, out))
+    }
+
+    /// The oldest request by hand that has no run yet.
+    fn claim_asked(&self, lane: &Lane, out: &mut Decisions) -> bool {
+        let Some(record) = self.job.asked().and_then(|known| known.value.as_ref()) else { return false };
+        let Some(index) = record.requests.iter().position(|r| !r.taken) else { return false };
+        if !self.has_slot(self.scene.now.wall, out) {
+            return false;
+        }
+        let mut record = record.clone();
+        record.requests[index].taken = true;
+        let request = &record.requests[index];
+        let lane = self.opened(lane, Fire::Asked(request.id.clone()), request.at, lane.watermark);
+        self.commit_with("claim fire", &lane, Some(record), out);
+        out.claimed += 1;
+        true
+    }
+
+    fn claim_due(&self, terms: &Terms, mut lane: Lane, out: &mut Decisions) -> bool {
+        let Some(schedule) = &terms.schedule else { return false };
+        let (now, settings) = (self.scene.now, &self.scene.local.settings);
+        let grace = match terms.grace {
+            Some(secs) => Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000)),
+            None => crate::job::default_grace(settings.ttl),
+        };
+        let floor = lane.watermark.max(terms.since);
+        let next = due::next(schedule, floor, now.wall, grace, terms.catch_up);
+        let near = next.due.is_some_and(|due| due <= now.wall + settings.lead);
+        if next.skipped.is_none() && !near {
+            if let Some(due) = next.due {
+                out.add(Decision::JobAt(self.job.id, due - settings.lead));
+            }
+            return false;
+        }
+        if !self.scene.clock_agrees() {
+            out.add(Decision::Announce(Event::ClockDiffers(settings.max_difference)));
+            out.add(Decision::JobAt(self.job.id, now.wall + START_WINDOW));
+            return false;
+        }
+        if let Some((from, last)) = next.skipped {
+            lane.watermark = last;
+            lane.seq += 1;
+            lane.verdicts.push(self.skipped(from, last, grace));
+        }
+        match next.due.filter(|_| near) {
+            Some(due) => {
+                let outlives = now.mono + (due - now.wall) >= self.scene.lease.until();
+                if outlives {
+                    // The lease is renewed long before; until then nobody could be sure to start it.
+                    out.add(Decision::JobAt(self.job.id, now.wall + RETRY));
+                    return false;
+                }
+                if !self.has_slot(due, out) {
+                    return false;
+                }
+                let lane = self.opened(&lane, Fire::Due(due), due, due);
+                self.commit("claim fire", &lane, out);
+                out.claimed += 1;
+            }
+            None => self.commit("skip", &lane, out),
+        }
+        true
+    }
+
+    fn opened(&self, lane: &Lane, fire: Fire, due: Wall, watermark: Wall) -> Lane {
+        let seq = lane.seq + 1;
+        let open = Open {
+            fire,
+            due,
+            from: due.max(self.scene.now.wall),
+            by: self.scene.member.clone(),
+            attempt: 1,
+            seq,
+            back: lane.watermark,
+        };
+        Lane { watermark, seq, open: Some(Box::new(open)), verdicts: lane.verdicts.clone() }
+    }
+
+    fn skipped(&self, from: Wall, last: Wall, grace: Millis) -> Verdict {
+        let run = RunId { job: self.job.name().clone(), fire: Fire::Due(last), shard: Shard(0) };
+        let reason = if from == last {
+            format!("older than the grace of {grace}")
+        } else {
+            format!("all fires from {from} on are older than the grace of {grace}")
+        };
+        let (state, node) = (VerdictState::Skipped, self.scene.member.node.to_string());
+        Verdict { run, attempt: 0, due: last, state, reason, node, from }
+    }
+
+    /// Whether one more run fits; if not, the job is called when one ends.
+    fn has_slot(&self, due: Wall, out: &mut Decisions) -> bool {
+        let taken = self.scene.view.open_count() + self.scene.local.under_way("claim fire") + out.claimed;
+        let free = taken < self.scene.local.settings.slots as usize;
+        if !free {
+            out.add(Decision::JobWaits(self.job.id, due));
+        }
+        free
+    }
+}

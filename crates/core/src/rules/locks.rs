@@ -1,0 +1,84 @@
+//! Locks: an embedder may take a cluster-wide lock, any number of times over, and gets a fencing token with it (S1-09).
+//!
+//! The lock is a record with its holder's incarnation; it passes on when it is given back, or when its holder is no
+//! member any more. Whoever is written to under the lock should compare tokens: a paused holder cannot know it lost it.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+
+use crate::input::{Answer, AskId, Refusal};
+use crate::keys;
+use crate::local::{Subject, Wish};
+use crate::record::{LockRecord, encode};
+use crate::registry::{Guard, Txn, Write};
+use crate::scene::{Decision, Decisions, Scene, Settled};
+use crate::view::Known;
+use crate::words::{LockName, Token};
+
+/// Looks at the wishes about locks.
+pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+    let Some(born) = scene.born() else { return };
+    // One wish a lock and step: the next one counts on from what this one leaves.
+    let mut seen = BTreeSet::new();
+    for ((ask, n), wish) in &scene.local.wishes {
+        let (ask, n) = (*ask, *n);
+        let (Wish::Lock(name) | Wish::Unlock(name)) = wish else { continue };
+        if !seen.insert(name) || !scene.is_idle(&Subject::Wish(ask, n)) {
+            continue;
+        }
+        match wish {
+            Wish::Unlock(_) => give_back(scene, ask, n, name, &born, out),
+            _ => take(scene, ask, n, name, &born, out),
+        }
+    }
+}
+
+fn take(scene: &Scene<'_>, ask: AskId, n: u32, name: &LockName, born: &Guard, out: &mut Decisions) {
+    let known: Known<LockRecord> = scene.view.lock(name).cloned().unwrap_or_default();
+    let record = known.value.clone().unwrap_or_default();
+    if record.holder.as_ref() == Some(scene.member) {
+        let times = scene.local.locks.get(name).copied().unwrap_or(0) + 1;
+        let token = Token::new(scene.local.settings.generation, record.seq);
+        out.add(Decision::Hold(name.clone(), times));
+        return out.add(Decision::Settled(ask, n, Settled::Answer(Answer::Locked(token, times))));
+    }
+    let key = keys::lock(name);
+    let mut guards = [born.clone(), known.guard(key.clone())].to_vec();
+    if let Some(holder) = &record.holder {
+        if scene.view.member(holder).is_some() {
+            return;
+        }
+        guards.push(Guard::Absent(keys::node(holder)));
+    }
+    let record = LockRecord { holder: Some(scene.member.clone()), seq: record.seq + 1 };
+    let writes = [Write::Put { key, value: encode(&record), owner: None }];
+    out.commit(Subject::Wish(ask, n), "lock", Txn { guards, writes: writes.into() });
+}
+
+fn give_back(scene: &Scene<'_>, ask: AskId, n: u32, name: &LockName, born: &Guard, out: &mut Decisions) {
+    let times = scene.local.locks.get(name).copied().unwrap_or(0);
+    let done = |answer| Decision::Settled(ask, n, Settled::Answer(answer));
+    let ours = scene
+        .view
+        .lock(name)
+        .filter(|l| l.value.as_ref().is_some_and(|r| r.holder.as_ref() == Some(scene.member)));
+    let Some(known) = ours else {
+        if times > 0 {
+            // Our own release was applied, perhaps without an answer.
+            out.add(Decision::Hold(name.clone(), 0));
+            return out.add(done(Answer::Done));
+        }
+        return out
+            .add(done(Answer::Refused(Refusal::Conflict, format!("lock {name} is not held by this node"))));
+    };
+    if times > 1 {
+        out.add(Decision::Hold(name.clone(), times - 1));
+        return out.add(done(Answer::Done));
+    }
+    let key = keys::lock(name);
+    let seq = known.value.as_ref().map_or(0, |r| r.seq);
+    let writes =
+        [Write::Put { key: key.clone(), value: encode(&LockRecord { holder: None, seq }), owner: None }];
+    let guards = [born.clone(), known.guard(key)];
+    out.commit(Subject::Wish(ask, n), "unlock", Txn { guards: guards.into(), writes: writes.into() });
+}

@@ -1,0 +1,63 @@
+//! Membership: a node joins under its lease, once the runs of its earlier life have ended.
+
+use alloc::vec::Vec;
+
+use crate::effect::{Event, Reason};
+use crate::keys;
+use crate::local::Subject;
+use crate::record::{MemberInfo, encode};
+use crate::registry::{Guard, LeaseId, Txn, Write};
+use crate::scene::{Decision, Decisions, Scene};
+use crate::words::Member;
+
+/// Joins, or says why not.
+pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+    if scene.local.leaving {
+        return depart(scene, out);
+    }
+    if scene.born.is_some() || !scene.is_idle(&Subject::Me) {
+        return;
+    }
+    // What an earlier life still runs would run beside its successor's (law 8).
+    if !scene.local.given.is_empty() {
+        for (id, given) in scene.local.given.iter().filter(|(_, g)| g.ended.is_none() && !g.stopping) {
+            out.add(Decision::Stop(*id, given.run.clone(), Reason::Fenced));
+        }
+        return;
+    }
+    let predecessor =
+        scene.local.predecessor.map(|incarnation| Member { incarnation, ..scene.member.clone() });
+    let taken =
+        |m: &&Member| m.node == scene.member.node && *m != scene.member && Some(*m) != predecessor.as_ref();
+    if scene.view.members().any(|(m, _)| taken(&m)) {
+        out.add(Decision::Announce(Event::NameTaken(scene.member.node.clone())));
+        return;
+    }
+    out.commit(Subject::Me, "join", join(scene, predecessor));
+}
+
+/// Leaves once nothing of this life is open: the others take everything over as soon as the member entry is gone.
+fn depart(scene: &Scene<'_>, out: &mut Decisions) {
+    let local = scene.local;
+    let quiet = local.given.is_empty() && local.pending.is_empty() && local.agenda.is_empty();
+    if quiet && !scene.view.opened_by(scene.member) {
+        out.add(Decision::Departed);
+    }
+}
+
+fn join(scene: &Scene<'_>, predecessor: Option<Member>) -> Txn {
+    let settings = &scene.local.settings;
+    let lease = LeaseId(scene.member.incarnation);
+    let key = keys::node(scene.member);
+    let info = MemberInfo {
+        address: settings.address.clone(),
+        home: settings.home.clone(),
+        slots: settings.slots,
+        tolerance: settings.tolerance,
+        alarm: settings.alarm,
+        version: settings.version.clone(),
+    };
+    let mut writes = Vec::from([Write::Put { key: key.clone(), value: encode(&info), owner: Some(lease) }]);
+    writes.extend(predecessor.map(|p| Write::Delete { key: keys::node(&p) }));
+    Txn { guards: Vec::from([Guard::Absent(key), Guard::Open(lease)]), writes }
+}

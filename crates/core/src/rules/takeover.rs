@@ -1,0 +1,65 @@
+//! Taking a job over from a holder that is gone: the place changes hands and the open run is settled, in one commit.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+
+use crate::effect::{Verdict, VerdictState};
+use crate::job::Delivery;
+use crate::keys;
+use crate::record::{Lane, Open, Place, encode};
+use crate::registry::{Guard, Txn, Write};
+use crate::scene::Scene;
+use crate::view::{JobView, Known};
+use crate::words::{RunId, Shard};
+
+/// The transaction. `gone` guards that the old holder is no member.
+pub(super) fn txn(scene: &Scene<'_>, job: &JobView<'_>, lane: &Known<Lane>, gone: Guard) -> Txn {
+    let lane_key = keys::lane(job.name());
+    let guards = scene.born().into_iter().chain([job.place_guard(), gone, lane.guard(lane_key.clone())]);
+    // A job that may not be held is settled and let go.
+    let owner = job.is_enabled().then(|| scene.member.clone());
+    let place = Place { owner, epoch: job.place().epoch + 1 };
+    let mut writes =
+        Vec::from([Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None }]);
+    if let Some(lane) = lane.value.as_ref().filter(|l| l.open.is_some()) {
+        let settled = settle(scene, job, lane, "its node is gone");
+        writes.push(Write::Put { key: lane_key, value: encode(&settled), owner: None });
+    }
+    Txn { guards: guards.collect(), writes }
+}
+
+/// The lane once its doubtful open run is settled as the job's delivery says: given up, or attempted again by this node.
+pub(super) fn settle(scene: &Scene<'_>, job: &JobView<'_>, lane: &Lane, why: &str) -> Lane {
+    let mut lane = lane.clone();
+    lane.seq += 1;
+    let Some(open) = lane.open.take() else { return lane };
+    let spec = job.spec();
+    let repeats = spec.is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
+    let then =
+        if repeats { "another attempt follows" } else { "it is not repeated: delivery is at_most_once" };
+    lane.verdicts.push(Verdict {
+        run: run_id(job, &open),
+        attempt: open.attempt,
+        due: open.due,
+        state: VerdictState::Lost,
+        reason: format!("{why}; {then}"),
+        node: open.by.node.as_str().into(),
+        from: open.due,
+    });
+    if repeats {
+        lane.open = Some(Box::new(Open {
+            from: scene.now.wall.max(open.due),
+            by: scene.member.clone(),
+            attempt: open.attempt + 1,
+            seq: lane.seq,
+            ..*open
+        }));
+    }
+    lane
+}
+
+/// The run of an open fire. A claimed job has one shard.
+pub(super) fn run_id(job: &JobView<'_>, open: &Open) -> RunId {
+    RunId { job: job.name().clone(), fire: open.fire.clone(), shard: Shard(0) }
+}

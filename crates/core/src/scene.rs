@@ -1,0 +1,151 @@
+//! What a rule sees, and what it may decide.
+
+use alloc::vec::Vec;
+
+use crate::effect::{Event, Reason, Run, Verdict};
+use crate::input::{Answer, Applied, AskId};
+use crate::lease::Trusted;
+use crate::local::{Local, Subject};
+use crate::registry::{Guard, Revision, Txn};
+use crate::time::{Mono, Now, Wall};
+use crate::view::{JobId, JobView, View};
+use crate::words::{JobName, LockName, Member, RunId};
+
+/// Everything a rule may look at. A scene exists only while the lease is trusted.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// Both clocks.
+    pub now: Now,
+    /// Proof that the node may act.
+    pub lease: Trusted,
+    /// Who the node is, in this life.
+    pub member: &'a Member,
+    /// When its membership was created; `None` while it is no member.
+    pub born: Option<Revision>,
+    /// What it believes.
+    pub view: &'a View,
+    /// Its own affairs.
+    pub local: &'a Local,
+}
+
+/// One thing a rule would have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// Make this transaction.
+    Commit(Subject, &'static str, Txn),
+    /// Start this attempt.
+    Start(JobId, Run),
+    /// End the run of this job.
+    Stop(JobId, RunId, Reason),
+    /// Read this job's lane.
+    Read(JobId),
+    /// Hand this verdict to history.
+    Record(Verdict),
+    /// Say this once while it holds.
+    Announce(Event),
+    /// A wish is settled.
+    Settled(AskId, u32, Settled),
+    /// This lock is held so many times over from now on.
+    Hold(LockName, u32),
+    /// Look at this job again at this moment.
+    JobAt(JobId, Wall),
+    /// Look at this job when a slot is free; it is due then.
+    JobWaits(JobId, Wall),
+    /// Step again no later than this.
+    Wake(Mono, &'static str),
+    /// Everything is handed over.
+    Departed,
+}
+
+/// How a wish was settled.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Settled {
+    /// A declaration became this.
+    Applied(JobName, Applied),
+    /// With this answer.
+    Answer(Answer),
+}
+
+/// What the rules of one step would have, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Decisions {
+    /// The list.
+    pub list: Vec<Decision>,
+    /// How many fires were claimed in this step: each takes a slot.
+    pub claimed: usize,
+}
+
+/// A rule: a pure function of the scene. It has no memory and no clock of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Its name, as in the documentation.
+    pub name: &'static str,
+    /// What it decides about.
+    pub decide: Decide,
+}
+
+/// What a rule decides about.
+#[derive(Clone, Copy, Debug)]
+pub enum Decide {
+    /// The node as a whole; asked in every step.
+    Node(fn(&Scene<'_>, &mut Decisions)),
+    /// One job; asked only about jobs that were touched or are due.
+    Job(fn(&Scene<'_>, JobId, &mut Decisions)),
+}
+
+impl<'a> Scene<'a> {
+    /// The guard on the node's own membership, which every transaction carries (law 5); `None` while it is no member.
+    #[must_use]
+    pub fn born(&self) -> Option<Guard> {
+        self.born.map(|born| Guard::Born(crate::keys::node(self.member), born))
+    }
+
+    /// Whether nobody has a commit under way about this.
+    #[must_use]
+    pub fn is_idle(&self, subject: &Subject) -> bool {
+        !self.local.busy.contains(subject)
+    }
+
+    /// Whether this node holds the job.
+    #[must_use]
+    pub fn holds(&self, job: &JobView<'_>) -> bool {
+        job.owner() == Some(self.member)
+    }
+
+    /// Whether somebody wants this node drained (S1-38).
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.view.intent(&self.member.node).is_some()
+    }
+
+    /// Whether the node gives up its jobs: drained by wish, leaving, or unable to work.
+    #[must_use]
+    pub fn gives_up(&self) -> bool {
+        self.is_drained() || self.local.yields(self.now.mono)
+    }
+
+    /// Whether the clocks agree well enough to claim fires (law 6).
+    #[must_use]
+    pub fn clock_agrees(&self) -> bool {
+        let off = self.local.lease.difference(self.now);
+        off.is_none_or(|by| by <= self.local.settings.max_difference)
+    }
+
+    /// A job by its number.
+    #[must_use]
+    pub fn job(&self, id: JobId) -> JobView<'a> {
+        self.view.job(id)
+    }
+}
+
+impl Decisions {
+    /// Adds a decision.
+    pub fn add(&mut self, decision: Decision) {
+        self.list.push(decision);
+    }
+
+    /// Adds a transaction.
+    pub fn commit(&mut self, subject: Subject, why: &'static str, txn: Txn) {
+        self.add(Decision::Commit(subject, why, txn));
+    }
+}

@@ -1,0 +1,126 @@
+//! The only place that knows what a clock change does to a local time.
+//!
+//! A zone is a row of spans with one offset each. Between two spans the wall clock jumps: forward, and some local times
+//! are skipped; or back, and some are shown twice. What a schedule makes of that is its [`Change`].
+
+use super::error::{ScheduleError, quote};
+use alloc::format;
+use jiff::Timestamp;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+
+/// More seconds than any two offsets differ by: what happens at an instant decides nothing further away than this.
+pub(super) const REACH: i64 = 2 * 86_400;
+
+/// Spans looked at before a rule is given up that meets nothing but gaps: 400 years of two changes each, and some.
+pub(super) const MAX_CHANGES: usize = 1000;
+
+/// Later than every instant, with room to add to it.
+const NEVER: i64 = i64::MAX / 4;
+
+/// What becomes of a local time that a clock change skips or shows twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Every local time happens once: a skipped one at the first instant after the gap, a repeated one when it is first
+    /// shown. For rules that name their times, as `30 2 * * *` does.
+    Once,
+    /// Whatever the wall clock shows happens: never when it is skipped, twice when it is shown twice. For rules that say
+    /// "every so often", as `*/30 * * * *` does: their fires keep their distance in real time.
+    AsShown,
+}
+
+/// An IANA time zone.
+#[derive(Clone, Debug)]
+pub(super) struct Zone(TimeZone);
+
+/// A stretch of time with one offset; times are seconds since the Unix epoch, offsets are seconds east of UTC.
+struct Span {
+    /// Its first instant.
+    from: i64,
+    /// The first instant after it.
+    until: i64,
+    offset: i64,
+    /// The offset of the span before.
+    before: i64,
+}
+
+impl Zone {
+    /// The zone of that IANA name, from the database built into the program; empty means UTC.
+    pub(super) fn named(name: &str) -> Result<Self, ScheduleError> {
+        if name.is_empty() {
+            return Ok(Self(TimeZone::UTC));
+        }
+        let names = TimeZoneDatabase::bundled();
+        match names.get(name) {
+            Ok(zone) if !zone.is_unknown() => return Ok(Self(zone)),
+            _ => {}
+        }
+        let city = |full: &str| full.rsplit('/').next().is_some_and(|last| last.eq_ignore_ascii_case(name));
+        let meant = names.available().find(|known| city(known.as_str()));
+        let fix = meant.map_or("`Europe/Berlin` or `UTC`".into(), |known| format!("`{}`", known.as_str()));
+        Err(ScheduleError::new(format_args!(
+            "zone {} is not an IANA time zone; write `Area/City`, such as {fix}",
+            quote(name)
+        )))
+    }
+
+    /// The zone's IANA name.
+    pub(super) fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// The first instant at or after `from` (seconds since the Unix epoch) that is a local time named by `find`, which
+    /// gives the first such local time at or after its argument.
+    pub(super) fn first(&self, from: i64, change: Change, find: impl Fn(i64) -> Option<i64>) -> Option<i64> {
+        let mut from = from.max(Timestamp::MIN.as_second() + REACH);
+        if let Some(due) = self.first_far_from_changes(from, &find) {
+            return Some(due);
+        }
+        for _ in 0..MAX_CHANGES {
+            let span = self.span(from)?;
+            let mut local = from + span.offset;
+            if change == Change::Once {
+                let shown_until = span.from + span.before;
+                let skipped = || find(shown_until).is_some_and(|local| local < span.from + span.offset);
+                if from == span.from && span.before < span.offset && skipped() {
+                    return Some(from);
+                }
+                local = local.max(shown_until);
+            }
+            let due = find(local).map_or(NEVER, |local| local - span.offset);
+            if due < span.until {
+                return Some(due);
+            }
+            // Whatever the offset, nothing is due further than REACH from both `from` and `due`.
+            let far = span.until - from >= REACH;
+            from = if far { span.until.max(due - REACH) } else { span.until };
+        }
+        None
+    }
+
+    /// The same, when no clock change is near enough to matter; that is nearly always.
+    fn first_far_from_changes(&self, from: i64, find: impl Fn(i64) -> Option<i64>) -> Option<i64> {
+        let offset = self.offset(Timestamp::from_second(from).ok()?);
+        let due = find(from + offset)? - offset;
+        (self.change_after(Timestamp::from_second(from - REACH).ok()?) > due).then_some(due)
+    }
+
+    fn span(&self, at: i64) -> Option<Span> {
+        let now = Timestamp::from_second(at).ok()?;
+        let offset = self.offset(now);
+        let from = self.0.preceding(Timestamp::from_second(at + 1).ok()?).next();
+        let (from, before) = match from.map(|change| change.timestamp().as_second()) {
+            Some(from) => (from, self.offset(Timestamp::from_second(from - 1).ok()?)),
+            None => (Timestamp::MIN.as_second(), offset),
+        };
+        Some(Span { from, until: self.change_after(now), offset, before })
+    }
+
+    fn offset(&self, at: Timestamp) -> i64 {
+        i64::from(self.0.to_offset(at).seconds())
+    }
+
+    /// The first clock change after an instant.
+    fn change_after(&self, at: Timestamp) -> i64 {
+        self.0.following(at).next().map_or(NEVER, |change| change.timestamp().as_second())
+    }
+}

@@ -1,0 +1,51 @@
+//! What a node is told at its start.
+
+use alloc::string::String;
+
+use crate::time::Millis;
+use crate::words::NodeName;
+
+/// What a node is told at its start. It does not change while the node lives.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Settings {
+    /// Its name.
+    pub name: NodeName,
+    /// The incarnation of this node's last life, when its data folder proves that life over; evicted at once (law 8).
+    pub predecessor: Option<u64>,
+    /// Where its HTTP interface answers, for people and, later, peers.
+    pub address: String,
+    /// Its installation folder; a node with another one than the others is warned about (S0-04).
+    pub home: String,
+    /// The program's version.
+    pub version: String,
+    /// The term of its lease (L).
+    pub ttl: Millis,
+    /// How many failures it makes up for (n), at least 1.
+    pub tolerance: u32,
+    /// Above how many held jobs it raises the alarm (M).
+    pub alarm: u32,
+    /// How many runs it executes at once.
+    pub slots: u32,
+    /// How free jobs are spread over nodes.
+    pub spread: Spread,
+    /// How long before its due moment a fire may be claimed.
+    pub lead: Millis,
+    /// How much its clock may differ from the registry's before it claims no fire (law 6).
+    pub max_difference: Millis,
+    /// How often it reads everything again even if no news is missing.
+    pub rescan: Millis,
+    /// How much before its term the engine may end a lease.
+    pub early: Millis,
+    /// The registry's generation, for tokens.
+    pub generation: u16,
+}
+
+/// How free jobs are spread over nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Spread {
+    /// Above its fair share ⌈K/S⌉ a node lets others go first for a second, and eases jobs off while others have fewer.
+    #[default]
+    Even,
+    /// Whoever comes first, up to the quota: seed 001 to the letter.
+    FirstCome,
+}

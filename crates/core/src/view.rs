@@ -1,0 +1,396 @@
+//! What a node believes of the registry: a typed, indexed copy of what it has heard, and which jobs that touched.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::job::{CatchUp, Delivery, Spec};
+use crate::keys::{self, Key};
+use crate::record::{AskedRecord, Lane, LockRecord, MemberInfo, Place, SpecRecord, decode};
+use crate::registry::{Guard, Revision, Value};
+use crate::schedule::Schedule;
+use crate::time::{Mono, Wall};
+use crate::words::{JobName, LockName, Member, NodeName};
+
+mod absorb;
+mod index;
+
+pub use absorb::Absorbed;
+
+/// A job's number within one view. Numbers are local to a node and never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(u32);
+
+/// An entry's record beside the revision it was read at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Known<T> {
+    /// The record; `None` when the entry is absent or unreadable.
+    pub value: Option<T>,
+    /// When it was written, or found absent.
+    pub revision: Revision,
+    absent: bool,
+}
+
+impl<T> Known<T> {
+    /// The guard that the entry under `key` is still as it is known.
+    #[must_use]
+    pub fn guard(&self, key: Key) -> Guard {
+        if self.value.is_none() && self.absent { Guard::Absent(key) } else { Guard::At(key, self.revision) }
+    }
+
+    /// An entry known to be absent since this revision.
+    #[must_use]
+    pub fn absent(revision: Revision) -> Self {
+        Self { value: None, revision, absent: true }
+    }
+
+    /// An entry as read; `value` is `None` when it is unreadable.
+    #[must_use]
+    pub fn present(value: Option<T>, revision: Revision) -> Self {
+        Self { value, revision, absent: false }
+    }
+}
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self::absent(Revision(0))
+    }
+}
+
+/// What is held of every job. Kept small: the declaration stays encoded, and most jobs are somebody else's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct JobState {
+    pub(crate) name: JobName,
+    pub(crate) spec: Known<Value>,
+    pub(crate) enabled: bool,
+    pub(crate) live: bool,
+    pub(crate) owner: Option<Arc<Member>>,
+    pub(crate) epoch: u64,
+    pub(crate) place: Revision,
+    /// Since when, by our clock, nobody has held it.
+    pub(crate) free_since: Mono,
+    /// Our own order among free jobs.
+    pub(crate) order: u64,
+    listing: u32,
+}
+
+/// What firing needs of a job's declaration, decoded once for the jobs held here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// The schedule; `None` for a job that runs only by hand.
+    pub schedule: Option<Schedule>,
+    /// Fires up to here are nobody's.
+    pub since: Wall,
+    /// Whether only requests by hand fire it.
+    pub paused: bool,
+    /// Whether it may be held at all.
+    pub enabled: bool,
+    /// What doubt means.
+    pub delivery: Delivery,
+    /// What becomes of fires older than the grace.
+    pub catch_up: CatchUp,
+    /// In seconds; `None` for the default.
+    pub grace: Option<u64>,
+}
+
+/// What is known of a lane, and the decoded terms of its job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Held {
+    /// The lane; `None` while it was not read yet.
+    pub lane: Option<Known<Lane>>,
+    /// The job's terms; `None` when the job is deleted or unreadable.
+    pub terms: Option<Box<Terms>>,
+}
+
+/// A living member.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MemberState {
+    /// What it says of itself.
+    pub info: MemberInfo,
+    /// When its entry was created.
+    pub born: Revision,
+    revision: Revision,
+}
+
+/// A node's copy of the registry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    me: NodeName,
+    listed: bool,
+    listing: u32,
+    /// News from before the last listing is in the listing.
+    floor: Revision,
+    /// Deletions since the listing, so that news that comes late brings nobody back to life.
+    gone: BTreeMap<Key, Revision>,
+    members: BTreeMap<Member, MemberState>,
+    /// Since when, by our clock, these holders have not been members.
+    dead: BTreeMap<Arc<Member>, Mono>,
+    intents: BTreeMap<NodeName, Revision>,
+    locks: BTreeMap<LockName, Known<LockRecord>>,
+    jobs: Vec<JobState>,
+    names: BTreeMap<JobName, JobId>,
+    free: BTreeSet<(u64, JobId)>,
+    owned: BTreeMap<Arc<Member>, BTreeSet<JobId>>,
+    asked: BTreeMap<JobId, Known<AskedRecord>>,
+    held: BTreeMap<JobId, Held>,
+    enabled: usize,
+    open: usize,
+}
+
+/// A job as the view has it, for rules and for the API.
+#[derive(Clone, Copy, Debug)]
+pub struct JobView<'a> {
+    /// Its number.
+    pub id: JobId,
+    view: &'a View,
+    state: &'a JobState,
+}
+
+impl View {
+    /// An empty view of the node called `me`.
+    #[must_use]
+    pub fn new(me: NodeName) -> Self {
+        Self {
+            me,
+            listed: false,
+            listing: 0,
+            floor: Revision(0),
+            gone: BTreeMap::new(),
+            members: BTreeMap::new(),
+            dead: BTreeMap::new(),
+            intents: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            jobs: Vec::new(),
+            names: BTreeMap::new(),
+            free: BTreeSet::new(),
+            owned: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            held: BTreeMap::new(),
+            enabled: 0,
+            open: 0,
+        }
+    }
+
+    /// Whether the registry was read at least once: before that the view means nothing.
+    #[must_use]
+    pub fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    /// The living members.
+    pub fn members(&self) -> impl Iterator<Item = (&Member, &MemberState)> {
+        self.members.iter()
+    }
+
+    /// One living member.
+    #[must_use]
+    pub fn member(&self, member: &Member) -> Option<&MemberState> {
+        self.members.get(member)
+    }
+
+    /// S: how many nodes there are, by name; two lives of one node count once (law 8).
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        let mut names: Vec<&NodeName> = self.members.keys().map(|m| &m.node).collect();
+        names.dedup();
+        names.len()
+    }
+
+    /// K: how many jobs may be held (S1-15).
+    #[must_use]
+    pub fn enabled(&self) -> usize {
+        self.enabled
+    }
+
+    /// X: how many jobs a member holds.
+    #[must_use]
+    pub fn count(&self, member: &Member) -> usize {
+        self.owned.get(member).map_or(0, BTreeSet::len)
+    }
+
+    /// The jobs a member holds, in the view's order.
+    pub fn owned(&self, member: &Member) -> impl DoubleEndedIterator<Item = JobId> {
+        self.owned.get(member).into_iter().flatten().copied()
+    }
+
+    /// How many lanes known here have an open fire.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.open
+    }
+
+    /// Whether any lane known here has a fire opened by this member.
+    #[must_use]
+    pub fn opened_by(&self, member: &Member) -> bool {
+        self.held.values().filter_map(Held::record).any(|l| l.open.as_ref().is_some_and(|o| o.by == *member))
+    }
+
+    /// How many jobs nobody holds though they may be held.
+    #[must_use]
+    pub fn free_count(&self) -> usize {
+        self.free.len()
+    }
+
+    /// The jobs nobody holds, in this node's own order, which differs from node to node so that they seldom collide.
+    pub fn free(&self) -> impl Iterator<Item = JobId> {
+        self.free.iter().map(|(_, id)| *id)
+    }
+
+    /// Holders that are no members any more, and since when.
+    pub fn dead(&self) -> impl Iterator<Item = (&Member, Mono)> {
+        self.dead.iter().map(|(member, since)| (member.as_ref(), *since))
+    }
+
+    /// The revision of the wish to drain a node, if there is one.
+    #[must_use]
+    pub fn intent(&self, node: &NodeName) -> Option<Revision> {
+        self.intents.get(node).copied()
+    }
+
+    /// What is known of a lock.
+    #[must_use]
+    pub fn lock(&self, name: &LockName) -> Option<&Known<LockRecord>> {
+        self.locks.get(name)
+    }
+
+    /// The number of the job of this name, also of a deleted one.
+    #[must_use]
+    pub fn id(&self, name: &JobName) -> Option<JobId> {
+        self.names.get(name).copied()
+    }
+
+    /// A job by its number.
+    #[must_use]
+    pub fn job(&self, id: JobId) -> JobView<'_> {
+        JobView { id, view: self, state: &self.jobs[id.0 as usize] }
+    }
+
+    /// A living job by its name.
+    #[must_use]
+    pub fn find(&self, name: &JobName) -> Option<JobView<'_>> {
+        self.id(name).map(|id| self.job(id)).filter(JobView::is_live)
+    }
+
+    /// Up to `limit` living jobs after this name, in the order of names: a page.
+    pub fn page<'a>(&'a self, after: Option<&JobName>, limit: usize) -> impl Iterator<Item = JobView<'a>> {
+        use core::ops::Bound::{Excluded, Unbounded};
+        let start = after.map_or(Unbounded, Excluded);
+        let ids = self.names.range::<JobName, _>((start, Unbounded)).map(|(_, id)| self.job(*id));
+        ids.filter(JobView::is_live).take(limit)
+    }
+
+    /// Every job number there is.
+    pub fn ids(&self) -> impl Iterator<Item = JobId> {
+        (0..u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)).map(JobId)
+    }
+}
+
+impl Held {
+    /// The lane's record; `None` while it is unread or absent.
+    #[must_use]
+    pub fn record(&self) -> Option<&Lane> {
+        self.lane.as_ref()?.value.as_ref()
+    }
+
+    fn opens(&self) -> bool {
+        self.record().is_some_and(|lane| lane.open.is_some())
+    }
+}
+
+impl<'a> JobView<'a> {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &'a JobName {
+        &self.state.name
+    }
+
+    /// Whether it is declared, readable and not deleted.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.state.live
+    }
+
+    /// Whether it may be held.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.state.enabled
+    }
+
+    /// Who holds it.
+    #[must_use]
+    pub fn owner(&self) -> Option<&'a Member> {
+        self.state.owner.as_deref()
+    }
+
+    /// Its place as it stands in the registry.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place { owner: self.state.owner.as_deref().cloned(), epoch: self.state.epoch }
+    }
+
+    /// The guard that the place is still as this view has it. Written places count from 1.
+    #[must_use]
+    pub fn place_guard(&self) -> Guard {
+        let key = keys::place(self.name());
+        if self.state.epoch == 0 { Guard::Absent(key) } else { Guard::At(key, self.state.place) }
+    }
+
+    /// The guard that the spec is still as this view has it.
+    #[must_use]
+    pub fn spec_guard(&self) -> Guard {
+        self.state.spec.guard(keys::spec(self.name()))
+    }
+
+    /// The spec's record, decoded; `None` when it is absent or unreadable.
+    #[must_use]
+    pub fn spec_record(&self) -> Option<SpecRecord> {
+        decode(self.state.spec.value.as_ref()?)
+    }
+
+    /// The living declaration, decoded.
+    #[must_use]
+    pub fn spec(&self) -> Option<Spec> {
+        match self.spec_record()? {
+            SpecRecord::Live(spec) => Some(*spec),
+            SpecRecord::Deleted { .. } => None,
+        }
+    }
+
+    /// The requests to run it now.
+    #[must_use]
+    pub fn asked(&self) -> Option<&'a Known<AskedRecord>> {
+        self.view.asked.get(&self.id)
+    }
+
+    /// Its lane and terms, where they matter to this node.
+    #[must_use]
+    pub fn held(&self) -> Option<&'a Held> {
+        self.view.held.get(&self.id)
+    }
+
+    /// Since when, by our clock, nobody has held it.
+    #[must_use]
+    pub fn free_since(&self) -> Mono {
+        self.state.free_since
+    }
+}
+
+impl Terms {
+    fn of(spec: &Spec) -> Option<Self> {
+        let job = &spec.job;
+        Some(Self {
+            // A declaration was checked before it was written; one that this version cannot read is left alone.
+            schedule: job.schedule().ok()?,
+            since: spec.since,
+            paused: spec.paused,
+            enabled: job.enabled,
+            delivery: job.delivery,
+            catch_up: job.catch_up,
+            grace: job.grace,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! How news moves the view: whatever is older than what is known already is dropped, so order and repetition do not
+//! matter.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::{JobId, Known, MemberState, Terms, View};
+use crate::keys::{Key, Parsed, parse};
+use crate::record::{SpecRecord, decode};
+use crate::registry::{Batch, Change, Entry, Revision};
+use crate::time::Mono;
+use crate::words::{JobName, LockName, Member, NodeName};
+
+/// What a piece of news touched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Absorbed {
+    /// Jobs that must be looked at again.
+    pub jobs: BTreeSet<JobId>,
+    /// Members or wishes about nodes changed.
+    pub nodes: bool,
+    /// Entries that could not be read.
+    pub unreadable: Vec<Key>,
+}
+
+impl View {
+    /// Takes a listing: all cold entries as of one revision. What it does not name is gone.
+    pub fn list(&mut self, now: Mono, batch: &Batch) -> Absorbed {
+        let mut touched = Absorbed::default();
+        self.listing = self.listing.wrapping_add(1);
+        // What was heard after the listing was taken stays as it was heard.
+        self.gone.retain(|_, revision| *revision > batch.revision);
+        let mut rest = BTreeSet::new();
+        for change in &batch.changes {
+            let Some(parsed) = parse(&change.key) else { continue };
+            match &parsed {
+                Parsed::Spec(job) => {
+                    let id = self.intern(job);
+                    let listing = self.listing;
+                    self.state(id).listing = listing;
+                }
+                Parsed::Place(_) | Parsed::Asked(_) => {}
+                _ => {
+                    rest.insert(&change.key);
+                }
+            }
+            self.absorb(now, parsed, change, &mut touched);
+        }
+        self.drop_unlisted(now, batch.revision, &rest, &mut touched);
+        self.floor = self.floor.max(batch.revision);
+        self.listed = true;
+        touched
+    }
+
+    fn drop_unlisted(&mut self, now: Mono, as_of: Revision, listed: &BTreeSet<&Key>, touched: &mut Absorbed) {
+        let mut gone: Vec<Key> = Vec::new();
+        gone.extend(self.members.keys().map(crate::keys::node));
+        gone.extend(self.intents.keys().map(crate::keys::intent));
+        gone.extend(self.locks.keys().map(crate::keys::lock));
+        gone.retain(|key| !listed.contains(key));
+        let listing = self.listing;
+        let unlisted = self.jobs.iter().filter(|job| job.listing != listing && job.live);
+        gone.extend(unlisted.map(|job| crate::keys::spec(&job.name)));
+        for key in gone {
+            if let Some(parsed) = parse(&key) {
+                self.absorb(now, parsed, &Change { key, entry: None, revision: as_of }, touched);
+            }
+        }
+    }
+
+    /// Takes a piece of the feed, in any order, any number of times.
+    pub fn hear(&mut self, now: Mono, changes: &[Change]) -> Absorbed {
+        let mut touched = Absorbed::default();
+        for change in changes {
+            let old = change.entry.as_ref().map_or(change.revision, |e| e.revision);
+            if let Some(parsed) = parse(&change.key)
+                && (old > self.floor || !change.key.is_cold())
+            {
+                self.absorb(now, parsed, change, &mut touched);
+            }
+        }
+        touched
+    }
+
+    fn absorb(&mut self, now: Mono, parsed: Parsed, change: &Change, touched: &mut Absorbed) {
+        if let Some(entry) = &change.entry
+            && self.gone.get(&change.key).is_some_and(|gone| *gone >= entry.revision)
+        {
+            return;
+        }
+        match parsed {
+            Parsed::Node(member) => self.absorb_member(now, member, change, touched),
+            Parsed::Spec(job) => self.absorb_spec(now, &job, change, touched),
+            Parsed::Place(job) => self.absorb_place(now, &job, change, touched),
+            Parsed::Asked(job) => self.absorb_asked(&job, change, touched),
+            Parsed::Lane(job) => self.absorb_lane(&job, change, touched),
+            Parsed::Intent(node) => self.absorb_intent(node, change, touched),
+            Parsed::Lock(name) => self.absorb_lock(name, change, touched),
+            Parsed::Cluster => {}
+        }
+    }
+
+    fn absorb_member(&mut self, now: Mono, member: Member, change: &Change, touched: &mut Absorbed) {
+        let known = self.members.get(&member).map(|m| m.revision);
+        match newer(known, change) {
+            News::Old => return,
+            News::Gone(revision) => {
+                self.gone.insert(change.key.clone(), revision);
+                if self.members.remove(&member).is_none() {
+                    return;
+                }
+            }
+            News::Put(entry) => {
+                let Some(info) = decode(&entry.value) else {
+                    touched.unreadable.push(change.key.clone());
+                    return;
+                };
+                let state = MemberState { info, born: entry.born, revision: entry.revision };
+                self.members.insert(member.clone(), state);
+            }
+        }
+        self.index_member(now, &member);
+        touched.nodes = true;
+    }
+
+    fn absorb_intent(&mut self, node: NodeName, change: &Change, touched: &mut Absorbed) {
+        match newer(self.intents.get(&node).copied(), change) {
+            News::Old => return,
+            News::Gone(revision) => {
+                self.gone.insert(change.key.clone(), revision);
+                self.intents.remove(&node);
+            }
+            News::Put(entry) => {
+                self.intents.insert(node, entry.revision);
+            }
+        }
+        touched.nodes = true;
+    }
+
+    fn absorb_lock(&mut self, name: LockName, change: &Change, touched: &mut Absorbed) {
+        match newer(self.locks.get(&name).map(|l| l.revision), change) {
+            News::Old => return,
+            News::Gone(revision) => {
+                self.gone.insert(change.key.clone(), revision);
+                self.locks.remove(&name);
+            }
+            News::Put(entry) => {
+                self.locks.insert(name, Known::present(decode(&entry.value), entry.revision));
+            }
+        }
+        touched.nodes = true;
+    }
+
+    fn absorb_spec(&mut self, now: Mono, job: &JobName, change: &Change, touched: &mut Absorbed) {
+        let id = self.intern(job);
+        let known = self.state(id).spec.revision;
+        let spec = match newer(Some(known), change) {
+            News::Old => return,
+            News::Gone(revision) => Known::absent(revision),
+            News::Put(entry) => Known::present(Some(entry.value.clone()), entry.revision),
+        };
+        let record = spec.value.as_ref().map(|value| decode::<SpecRecord>(value));
+        if record.as_ref().is_some_and(Option::is_none) {
+            touched.unreadable.push(change.key.clone());
+        }
+        let live = matches!(record, Some(Some(SpecRecord::Live(_))));
+        let enabled = matches!(&record, Some(Some(SpecRecord::Live(spec))) if spec.job.enabled);
+        self.change(now, id, |state| {
+            state.spec = spec;
+            state.live = live;
+            state.enabled = enabled;
+        });
+        if let Some(held) = self.held.get_mut(&id) {
+            held.terms = terms(record.flatten().as_ref());
+        }
+        touched.jobs.insert(id);
+    }
+
+    fn absorb_place(&mut self, now: Mono, job: &JobName, change: &Change, touched: &mut Absorbed) {
+        let id = self.intern(job);
+        let known = self.state(id).place;
+        let (place, revision) = match newer(Some(known), change) {
+            News::Old => return,
+            News::Gone(revision) => (crate::record::Place::default(), revision),
+            News::Put(entry) => match decode::<crate::record::Place>(&entry.value) {
+                Some(place) => (place, entry.revision),
+                None => {
+                    touched.unreadable.push(change.key.clone());
+                    return;
+                }
+            },
+        };
+        let mine = place.owner.as_ref().is_some_and(|o| o.node == self.me);
+        let dead = place.owner.as_ref().is_some_and(|o| !self.members.contains_key(o));
+        // A job that was never held before has no lane, so its first holder need not read one.
+        let first = place.epoch <= 2;
+        let owner = place.owner.map(|owner| self.share(owner));
+        self.change(now, id, |state| {
+            state.owner = owner;
+            state.epoch = place.epoch;
+            state.place = revision;
+        });
+        if mine {
+            self.hold(id, first);
+        } else if !dead {
+            self.let_go(id);
+        }
+        touched.jobs.insert(id);
+    }
+
+    /// Keeps what firing needs of a job that is ours now.
+    fn hold(&mut self, id: JobId, first: bool) {
+        if self.held.get(&id).is_some_and(|h| h.terms.is_some()) {
+            return;
+        }
+        let record = self.job(id).spec_record();
+        let held = self.held_mut(id);
+        held.terms = terms(record.as_ref());
+        if first && held.lane.is_none() {
+            held.lane = Some(Known::default());
+        }
+    }
+
+    fn absorb_asked(&mut self, job: &JobName, change: &Change, touched: &mut Absorbed) {
+        let id = self.intern(job);
+        let asked = match newer(self.asked.get(&id).map(|a| a.revision), change) {
+            News::Old => return,
+            News::Gone(revision) => Known::absent(revision),
+            News::Put(entry) => Known::present(decode(&entry.value), entry.revision),
+        };
+        self.asked.insert(id, asked);
+        touched.jobs.insert(id);
+    }
+
+    fn absorb_lane(&mut self, job: &JobName, change: &Change, touched: &mut Absorbed) {
+        let id = self.intern(job);
+        let known = self.held.get(&id).and_then(|h| h.lane.as_ref()).map(|l| l.revision);
+        let lane = match &change.entry {
+            Some(entry) if known.is_none_or(|k| k < entry.revision) => match decode(&entry.value) {
+                Some(lane) => Known::present(Some(lane), entry.revision),
+                None => {
+                    touched.unreadable.push(change.key.clone());
+                    return;
+                }
+            },
+            None if known.is_none() => Known::default(),
+            _ => return,
+        };
+        self.set_lane(id, lane);
+        touched.jobs.insert(id);
+    }
+}
+
+enum News<'a> {
+    Old,
+    Gone(Revision),
+    Put(&'a Entry),
+}
+
+fn newer(known: Option<Revision>, change: &Change) -> News<'_> {
+    let known = known.unwrap_or_default();
+    match &change.entry {
+        Some(entry) if entry.revision > known => News::Put(entry),
+        None if change.revision >= known => News::Gone(change.revision),
+        _ => News::Old,
+    }
+}
+
+fn terms(record: Option<&SpecRecord>) -> Option<Box<Terms>> {
+    match record? {
+        SpecRecord::Live(spec) => Terms::of(spec).map(Box::new),
+        SpecRecord::Deleted { .. } => None,
+    }
+}

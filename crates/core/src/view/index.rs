@@ -1,0 +1,131 @@
+//! The view's indexes: who holds what, what is free, whose holder is dead. Every change of a job or a member passes here.
+
+use alloc::sync::Arc;
+
+use super::{Held, JobId, JobState, Known, View};
+use crate::record::Lane;
+use crate::registry::Revision;
+use crate::time::Mono;
+use crate::words::{JobName, Member};
+
+impl View {
+    /// The number of a job, which is new if the name is.
+    pub(super) fn intern(&mut self, name: &JobName) -> JobId {
+        // A listing names a new job several times in a row.
+        let last = self.jobs.len().saturating_sub(1);
+        if self.jobs.get(last).is_some_and(|job| job.name == *name) {
+            return JobId(u32::try_from(last).expect("checked when it was added"));
+        }
+        if let Some(id) = self.names.get(name) {
+            return *id;
+        }
+        let id = JobId(u32::try_from(self.jobs.len()).expect("a view holds fewer than 2^32 jobs"));
+        self.jobs.push(JobState {
+            name: name.clone(),
+            spec: super::Known::default(),
+            enabled: false,
+            live: false,
+            owner: None,
+            epoch: 0,
+            place: Revision(0),
+            free_since: Mono(0),
+            order: order(self.me.as_str(), name.as_str()),
+            listing: self.listing,
+        });
+        self.names.insert(name.clone(), id);
+        id
+    }
+
+    pub(super) fn state(&mut self, id: JobId) -> &mut JobState {
+        &mut self.jobs[id.0 as usize]
+    }
+
+    /// Changes a job through `change` and brings the indexes up to date.
+    pub(super) fn change(&mut self, now: Mono, id: JobId, change: impl FnOnce(&mut JobState)) {
+        let state = &mut self.jobs[id.0 as usize];
+        let before = (state.enabled, state.owner.clone());
+        change(state);
+        let after = (state.enabled, state.owner.clone());
+        if before == after {
+            return;
+        }
+        self.enabled = self.enabled + usize::from(after.0) - usize::from(before.0);
+        self.index_free(now, id);
+        if before.1 != after.1 {
+            self.index_owner(now, id, before.1, after.1);
+        }
+    }
+
+    fn index_free(&mut self, now: Mono, id: JobId) {
+        let state = &mut self.jobs[id.0 as usize];
+        let entry = (state.order, id);
+        if !(state.enabled && state.owner.is_none()) {
+            self.free.remove(&entry);
+        } else if self.free.insert(entry) {
+            state.free_since = now;
+        }
+    }
+
+    fn index_owner(&mut self, now: Mono, id: JobId, before: Option<Arc<Member>>, after: Option<Arc<Member>>) {
+        if let Some(old) = before
+            && let Some(jobs) = self.owned.get_mut(&old)
+        {
+            jobs.remove(&id);
+            if jobs.is_empty() {
+                self.owned.remove(&old);
+                self.dead.remove(&old);
+            }
+        }
+        if let Some(new) = after {
+            if !self.members.contains_key(new.as_ref()) {
+                self.dead.entry(new.clone()).or_insert(now);
+            }
+            self.owned.entry(new).or_default().insert(id);
+        }
+    }
+
+    /// One shared copy of a member's name, however many jobs it holds.
+    pub(super) fn share(&self, member: Member) -> Arc<Member> {
+        match self.owned.get_key_value(&member) {
+            Some((shared, _)) => shared.clone(),
+            None => Arc::new(member),
+        }
+    }
+
+    /// A member came or went.
+    pub(super) fn index_member(&mut self, now: Mono, member: &Member) {
+        let owner = self.owned.get_key_value(member).map(|(shared, _)| shared.clone());
+        match owner {
+            Some(shared) if !self.members.contains_key(member) => {
+                self.dead.entry(shared).or_insert(now);
+            }
+            _ => {
+                self.dead.remove(member);
+            }
+        }
+    }
+
+    pub(super) fn set_lane(&mut self, id: JobId, lane: Known<Lane>) {
+        let opens = lane.value.as_ref().is_some_and(|l| l.open.is_some());
+        let held = self.held.entry(id).or_default();
+        let opened = held.opens();
+        held.lane = Some(lane);
+        self.open = self.open + usize::from(opens) - usize::from(opened);
+    }
+
+    pub(super) fn let_go(&mut self, id: JobId) {
+        if self.held.remove(&id).is_some_and(|held| held.opens()) {
+            self.open -= 1;
+        }
+    }
+
+    pub(super) fn held_mut(&mut self, id: JobId) -> &mut Held {
+        self.held.entry(id).or_default()
+    }
+}
+
+/// A node's own order of jobs (FNV-1a over both names).
+fn order(node: &str, job: &str) -> u64 {
+    let bytes = node.bytes().chain([0]).chain(job.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,1 @@
+//! The view under news of every kind.
