@@ -31,3 +31,53 @@ pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
         None => Err(refused("has no scheme".into())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_core::time::Millis;
+
+    async fn refused(url: &str) -> String {
+        match open(url).await.map(drop) {
+            Err(RegistryError::Refused(why)) => why,
+            other => panic!("{url} should have been refused: {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_known_is_refused_with_what_is() {
+        for url in [
+            "",
+            "etcd://a:2379",
+            "postgres://x",
+            "/var/lib/registry.db",
+            "sqlite:",
+            "sqlite::memory:",
+            "SQLITE:x",
+        ] {
+            let why = refused(url).await;
+            assert!(why.contains("sqlite:PATH") && why.contains("memory:"), "{why}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_named_memory_is_shared_while_it_is_held_and_an_unnamed_never() {
+        let first = open("memory:url-test").await.unwrap();
+        let lease = first.open(Millis::secs(60)).await.unwrap().lease;
+        let second = open("memory:url-test").await.unwrap();
+        assert!(second.renew(lease).await.unwrap().is_some());
+        assert!(open("memory:").await.unwrap().renew(lease).await.unwrap().is_none());
+        drop((first, second));
+        assert!(open("memory:url-test").await.unwrap().renew(lease).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_path_may_be_written_with_slashes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.db");
+        for url in [format!("sqlite:{}", path.display()), format!("sqlite://{}", path.display())] {
+            assert_eq!(open(&url).await.unwrap().facts().engine, "sqlite");
+        }
+        assert!(path.exists());
+    }
+}

@@ -88,3 +88,50 @@ impl Waiting {
         self.leases.is_empty() && self.commits.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commit(txns: usize) -> Ask {
+        Ask::Commit(vec![Txn::default(); txns], oneshot::channel().0)
+    }
+
+    fn renew(lease: u64) -> Ask {
+        Ask::Renew(LeaseId(lease), oneshot::channel().0)
+    }
+
+    fn sizes(group: &[Ask]) -> Vec<usize> {
+        group.iter().map(|ask| if let Ask::Commit(txns, _) = ask { txns.len() } else { 0 }).collect()
+    }
+
+    #[test]
+    fn renewals_never_wait_behind_commits() {
+        let queue = Queue::default();
+        (0..10).for_each(|_| queue.push(commit(1_000)));
+        queue.push(renew(1));
+        assert_eq!(sizes(&queue.take()), [0, 1_000, 1_000, 1_000, 1_000]);
+        queue.push(renew(1));
+        assert_eq!(sizes(&queue.take()), [0, 1_000, 1_000, 1_000, 1_000]);
+    }
+
+    #[test]
+    fn a_commit_larger_than_a_group_is_a_group() {
+        let queue = Queue::default();
+        queue.push(commit(2 * GROUP));
+        queue.push(commit(1));
+        assert_eq!(sizes(&queue.take()), [2 * GROUP]);
+        assert_eq!(sizes(&queue.take()), [1]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn what_was_asked_before_the_end_is_still_there() {
+        let queue = Queue::default();
+        queue.push(commit(1));
+        queue.close();
+        assert!(queue.wait());
+        queue.take();
+        assert!(!queue.wait());
+    }
+}

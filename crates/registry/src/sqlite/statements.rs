@@ -12,6 +12,7 @@ pub(super) struct Statements<'c> {
     pub(super) entry: Statement<'c>,
     pub(super) insert: Statement<'c>,
     pub(super) update: Statement<'c>,
+    pub(super) swap: Statement<'c>,
     pub(super) hand_over: Statement<'c>,
     pub(super) delete: Statement<'c>,
     pub(super) note: Statement<'c>,
@@ -41,6 +42,9 @@ impl<'c> Statements<'c> {
             entry: on.prepare("SELECT value, revision, born, owner FROM entry WHERE key = ?1")?,
             insert: on.prepare("INSERT INTO entry (key, value, revision, born, owner) VALUES (?1, ?2, ?3, ?3, ?4)")?,
             update: on.prepare("UPDATE entry SET value = ?2, revision = ?3 WHERE key = ?1")?,
+            swap: on.prepare(
+                "UPDATE entry SET value = ?2, revision = ?3 WHERE key = ?1 AND revision = ?4 AND owner IS NULL",
+            )?,
             hand_over: on.prepare("UPDATE entry SET value = ?2, revision = ?3, owner = ?4 WHERE key = ?1")?,
             delete: on.prepare("DELETE FROM entry WHERE key = ?1")?,
             // A key may change twice in one transaction.
