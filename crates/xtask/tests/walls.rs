@@ -154,8 +154,17 @@ fn clocks_in_tests_say_why() {
         house.write("crates/node/tests/planted.rs", text);
     });
     let house = House::copy();
-    let excuse = "#[expect(clippy::disallowed_methods, reason = \"a test\")]\nfn read";
-    house.write("crates/node/tests/planted.rs", &text.replace("fn read", excuse));
+    for form in [
+        "[expect(clippy::disallowed_methods, reason = \"a test\")]",
+        "[expect(\n    clippy::disallowed_methods,\n    reason = \"a test\"\n)]",
+    ] {
+        house.write("crates/node/tests/planted.rs", &text.replace("fn read", &format!("#{form}\nfn read")));
+        house.is_silent("clocks", "planted");
+    }
+    house.write(
+        "crates/node/tests/planted.rs",
+        &text.replace("#[test]", "#![expect(clippy::disallowed_methods, reason = \"tests\")]\n\n#[test]"),
+    );
     house.is_silent("clocks", "planted");
 }
 
