@@ -54,7 +54,10 @@ fn nothing_is_lost_and_nothing_doubled() {
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
     let slowest = faults.iter().map(|f| f.takeover).max().unwrap_or(0);
     let lines = std::fs::read_to_string(&log).map(|text| text.lines().count()).unwrap_or(0);
-    println!("{rounds} rounds, {} s, {lines} witness lines, slowest takeover {slowest} ms", (ended - begun) / 1000);
+    println!(
+        "{rounds} rounds, {} s, {lines} witness lines, slowest takeover {slowest} ms",
+        (ended - begun) / 1000
+    );
 }
 
 /// Three nodes on one registry.

@@ -73,7 +73,11 @@ impl<'a> Case<'a> {
                 let name = witness::name(job);
                 let none = Fire::default();
                 let fire = self.fires.get(&(name.clone(), due)).unwrap_or(&none);
-                let found = if witness::repeats(job) { self.at_least_once(fire) } else { self.at_most_once(fire, due) };
+                let found = if witness::repeats(job) {
+                    self.at_least_once(fire)
+                } else {
+                    self.at_most_once(fire, due)
+                };
                 complaints.extend(found.map(|what| format!("{name} due {due}: {what}")));
             }
         }
@@ -138,7 +142,14 @@ fn disorder(lines: &[Line]) -> Vec<String> {
 /// A judge that sees nothing wrong in a wrong case would prove nothing.
 #[test]
 fn the_judge_sees_each_wrong() {
-    let line = |word, token, attempt| Line { word, job: witness::name(1), due: 5_000, node: "n1".into(), attempt, token };
+    let line = |word, token, attempt| Line {
+        word,
+        job: witness::name(1),
+        due: 5_000,
+        node: "n1".into(),
+        attempt,
+        token,
+    };
     let faults = [Fault { node: "n1", how: "killed", at: 4_500, takeover: 0 }];
     let fire = |starts: &[Line], ends: &[Line], lost: &[&str]| Fire {
         starts: starts.to_vec(),
