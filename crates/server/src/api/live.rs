@@ -61,6 +61,10 @@ impl Picture {
             runs: runs.iter().map(board::run_row).collect(),
         }
     }
+
+    fn text(&self) -> Arc<str> {
+        serde_json::to_string(self).expect("rows are plain data").into()
+    }
 }
 
 impl Live {
@@ -88,7 +92,7 @@ impl Live {
     }
 
     fn publish(&self, picture: &Picture) {
-        let text: Arc<str> = serde_json::to_string(picture).unwrap_or_default().into();
+        let text = picture.text();
         self.picture.send_if_modified(|old| {
             let new = *old != text;
             *old = text;
@@ -98,8 +102,10 @@ impl Live {
 }
 
 pub(super) async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let pictures = WatchStream::new(app.live.picture.subscribe()).filter(|text| !text.is_empty());
-    let pictures = pictures.map(|text| Some(Event::default().event("picture").data(&*text)));
+    let changes = WatchStream::from_changes(app.live.picture.subscribe());
+    // The first one is taken at once: the others wait for a change.
+    let first = tokio_stream::once(Picture::take(&app.handle).await.text());
+    let pictures = first.chain(changes).map(|text| Some(Event::default().event("picture").data(&*text)));
     let end = WatchStream::new(app.ending.clone()).filter(|ending| *ending).map(|_| None);
     let both = pictures.merge(end).take_while(Option::is_some).filter_map(|event| event.map(Ok));
     Sse::new(both).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)))

@@ -58,7 +58,7 @@ pub(crate) struct List {
     #[arg(long)]
     state: Option<String>,
     /// How many at most
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
     #[command(flatten)]
     reach: Reach,

@@ -1,6 +1,6 @@
 //! The first minute of a newcomer.
 
-use crate::process::{Node, millis, until};
+use crate::process::{Node, evenkeel, millis, run, text, until};
 
 #[test]
 fn five_seconds_after_the_start_the_demo_has_run_and_the_page_shows_it() {
@@ -34,4 +34,21 @@ fn a_second_start_finds_what_the_first_one_left() {
     let jobs = node.json(&["job", "list"]);
     assert_eq!(jobs.as_array().map(Vec::len), Some(1), "a deleted demo job stays deleted: {jobs}");
     assert_eq!(node.ok(&["run", "logs", &run]).split(',').next(), Some("hello from dev"));
+}
+
+#[test]
+fn a_folder_or_port_that_cannot_be_had_is_said_with_the_fix() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "not a folder").expect("written");
+    let output = run(&["dev", "--port", "0", "--data", &file.join("data").display().to_string()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("choose another --data"), "{}", text(&output.stderr));
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let output =
+        evenkeel(&["dev", "--port", &port]).current_dir(folder.path()).output().expect("evenkeel starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("choose another --port"), "{}", text(&output.stderr));
 }

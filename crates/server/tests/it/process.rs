@@ -73,10 +73,11 @@ impl Node {
     pub(crate) fn command(folder: &Path, name: &str, more: &[&str]) -> Command {
         let registry = format!("sqlite:{}", folder.join("registry.db").display());
         let data = folder.join(name).display().to_string();
-        let mut command =
-            evenkeel(&["serve", "--registry", &registry, "--name", name, "--data", &data, "--ttl", "2s"]);
-        if !more.contains(&"--port") {
-            command.args(["--port", "0"]);
+        let mut command = evenkeel(&["serve", "--registry", &registry, "--name", name, "--data", &data]);
+        for default in [["--port", "0"], ["--ttl", "2s"]] {
+            if !more.contains(&default[0]) {
+                command.args(default);
+            }
         }
         command.args(more);
         command
