@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -37,6 +38,24 @@ impl Clock for HostClock {
 
 fn millis(time: Timespec) -> i64 {
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000
+}
+
+/// Measures how long something takes; for benchmarks.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Timespec);
+
+impl Stopwatch {
+    /// Begins.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(clock_gettime(ClockId::Monotonic))
+    }
+
+    /// How long ago that was.
+    #[must_use]
+    pub fn passed(&self) -> Duration {
+        (clock_gettime(ClockId::Monotonic) - self.0).try_into().unwrap_or_default()
+    }
 }
 
 /// A clock that moves when it is told to, for tests.

@@ -9,6 +9,7 @@
 //! - [`feed`] carries news of the cold entries; [`clock`] is where engines read time.
 //! - [`conformance`] is the suite, [`bench`] the engine's own ceiling to compare with.
 
+pub mod bench;
 pub mod clock;
 pub mod conformance;
 

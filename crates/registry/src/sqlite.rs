@@ -30,6 +30,8 @@ use file::File;
 use reader::Readers;
 use writer::Writer;
 
+pub(crate) use file::connect;
+
 /// The facts that are the same for every file.
 const FACTS: Facts = Facts {
     engine: "sqlite",

@@ -70,11 +70,13 @@ pub(crate) fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// Whether this node is a member that may act; needs no key, so it says nothing else.
+/// Whether this node is a member that may act and means to stay; needs no key, so it says nothing else.
 async fn health(State(app): State<App>) -> Response {
-    let joined = board::is_member(&app.handle);
-    let status = if joined { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let word = if joined { "member" } else { "not a member" };
+    let (status, word) = match (board::is_leaving(&app.handle), board::is_member(&app.handle)) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "leaving"),
+        (false, true) => (StatusCode::OK, "member"),
+        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "not a member"),
+    };
     let body = json!({ "status": word, "node": app.handle.name(), "version": env!("CARGO_PKG_VERSION") });
     (status, Json(body)).into_response()
 }

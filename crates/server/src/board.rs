@@ -124,6 +124,11 @@ pub(crate) fn is_member(handle: &Handle) -> bool {
     handle.look(|node| node.trusted_until(now).is_some() && node.local().joined.is_some())
 }
 
+/// Whether this node hands over in order to end.
+pub(crate) fn is_leaving(handle: &Handle) -> bool {
+    handle.look(|node| node.local().leaving)
+}
+
 /// Whether a node of this name lives or is wanted drained.
 pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
     handle.look(|node| {

@@ -94,13 +94,13 @@ fn jobs(picture: &Picture) -> Markup {
         section #jobs {
             h2 { "Jobs" }
             p #no-jobs.empty hidden[!none] { "No jobs yet. Declare one: " code { "evenkeel job apply -f jobs.toml" } }
-            table hidden[none] {
+            div.scroll { table hidden[none] {
                 thead { tr {
                     th { "Job" } th { "Schedule" } th { "Next fire" } th { "Node" }
                     th.actions { span.quiet { "Actions" } }
                 } }
                 tbody #job-rows { @for job in &picture.jobs { (job_row(job)) } }
-            }
+            } }
             p #more-jobs.empty hidden[!picture.more] { "There are more; see all with " code { "evenkeel job list" } }
         }
     }
@@ -125,13 +125,13 @@ fn runs(runs: &[RunRow]) -> Markup {
             p #no-runs.empty hidden[!runs.is_empty()] {
                 "Nothing has run yet. Run a job by hand: " code { "evenkeel job run NAME" }
             }
-            table hidden[runs.is_empty()] {
+            div.scroll { table hidden[runs.is_empty()] {
                 thead { tr {
                     th { "Job" } th { "State" } th { "Due" } th.number { "Took" } th { "Node" } th.number { "Attempt" }
                     th.actions { span.quiet { "Actions" } }
                 } }
                 tbody #run-rows { @for run in runs { (run_row(run)) } }
-            }
+            } }
         }
     }
 }
@@ -155,12 +155,12 @@ fn nodes(nodes: &[NodeRow]) -> Markup {
         section #nodes {
             h2 { "Nodes" }
             p #no-nodes.empty hidden[!nodes.is_empty()] { "No node has joined yet." }
-            table hidden[nodes.is_empty()] {
+            div.scroll { table hidden[nodes.is_empty()] {
                 thead { tr {
                     th { "Node" } th { "State" } th.number { "Holds" } th.number { "May hold" } th.number { "Alarm above" }
                 } }
                 tbody #node-rows { @for node in nodes { (node_row(node)) } }
-            }
+            } }
         }
     }
 }
@@ -186,7 +186,7 @@ fn time(moment: Option<&str>) -> Markup {
     html! {
         @match moment {
             None => { "–" }
-            Some(moment) => time datetime=(moment) { (moment.replace('T', " ").replace(".000Z", " UTC")) },
+            Some(moment) => time datetime=(moment) { (moment.get(..19).unwrap_or(moment).replace('T', " ")) " UTC" },
         }
     }
 }

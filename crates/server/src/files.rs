@@ -13,6 +13,9 @@ use crate::exit::Failure;
 /// Far more than a person writes, far less than the memory of a small machine.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// What `-` is called in messages.
+const STDIN: &str = "standard input";
+
 /// A job file as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,7 +64,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Job>, Failure> {
         }
     }
     if all.is_empty() {
-        let shown = path.display();
+        let shown = if path == Path::new("-") { STDIN.to_owned() } else { path.display().to_string() };
         return Err(Failure::invalid(format!(
             "{shown}: holds no job: write [[job]] and its name, schedule and command"
         )));
@@ -77,8 +80,8 @@ fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
     if path == Path::new("-") {
         let mut text = String::new();
         let read = std::io::stdin().lock().take(FILE_BYTES_MAX).read_to_string(&mut text);
-        read.map_err(|e| cannot(Path::new("standard input"), &e))?;
-        return Ok(vec![("standard input".to_owned(), Language::Toml, text)]);
+        read.map_err(|e| cannot(Path::new(STDIN), &e))?;
+        return Ok(vec![(STDIN.to_owned(), Language::Toml, text)]);
     }
     let meta = fs::metadata(path).map_err(|e| cannot(path, &e))?;
     let paths =
@@ -139,7 +142,8 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn position(text: &str, offset: usize) -> (usize, usize) {
+/// The line and column, counted from 1, of an offset into a text.
+pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;

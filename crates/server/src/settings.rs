@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::client::read_key;
 use crate::exit::Failure;
+use crate::files::position;
 
 /// The port when nobody says one (S0-06).
 pub(crate) const PORT: u16 = 7700;
@@ -37,7 +38,7 @@ pub(crate) struct Written {
     #[arg(long, value_name = "IP", env = "EVENKEEL_LISTEN")]
     pub(crate) listen: Option<IpAddr>,
     /// Where other nodes and people reach this node; the address it listens on when absent
-    #[arg(long, value_name = "HOST:PORT", env = "EVENKEEL_ADVERTISE")]
+    #[arg(long, value_name = "IP:PORT", env = "EVENKEEL_ADVERTISE")]
     pub(crate) advertise: Option<String>,
     /// The file that holds the cluster's key: every caller must show it
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
@@ -82,8 +83,7 @@ impl Written {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Failure::usage(format!("settings {shown}: cannot be read: {e}")))?;
         toml::from_str(&text).map_err(|e| {
-            let line =
-                e.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().lines().count().max(1));
+            let (line, _) = e.span().map_or((1, 1), |span| position(&text, span.start));
             let message = e.message().split_whitespace().collect::<Vec<_>>().join(" ");
             Failure::usage(format!("settings {shown}:{line}: {message}"))
         })

@@ -77,13 +77,15 @@ impl From<HistoryError> for ApiError {
 
 impl From<QueryRejection> for ApiError {
     fn from(error: QueryRejection) -> Self {
-        Self::invalid(error.body_text())
+        let text = error.body_text();
+        Self::invalid(text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text))
     }
 }
 
 impl From<PathRejection> for ApiError {
     fn from(error: PathRejection) -> Self {
-        Self::invalid(error.body_text())
+        let text = error.body_text();
+        Self::invalid(text.strip_prefix("Invalid URL: ").unwrap_or(&text))
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/api/v1/jobs`.
+//! Jobs over HTTP: `/api/v1/jobs` and below.
 
 use axum::Json;
 use axum::body::Bytes;

@@ -1,4 +1,4 @@
-//! `/api/v1/nodes`.
+//! Nodes over HTTP: `/api/v1/nodes` and below.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;

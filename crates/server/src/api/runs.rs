@@ -1,4 +1,4 @@
-//! `/api/v1/runs`.
+//! Runs over HTTP: `/api/v1/runs` and below.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `evenkeel import …`.
+//! What `evenkeel import …` does.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `evenkeel job …`.
+//! What `evenkeel job …` does.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,8 +14,9 @@ use crate::output::{self, Output};
 use crate::rows::{JobDetail, JobPage, JobRow, moment};
 use crate::{files, request, zones};
 
-/// So many jobs go out in one request.
+/// So many jobs, and so many bytes of them, go out in one request.
 const APPLY_MAX: usize = 500;
+const APPLY_BYTES_MAX: usize = 8 << 20;
 /// The most fires `job next` lists.
 const NEXT_MAX: u32 = 1_000;
 
@@ -146,7 +147,10 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
 pub(crate) fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
     let client = reach.client()?;
     let mut answers = Vec::new();
-    for some in jobs.chunks(APPLY_MAX) {
+    let mut left = jobs;
+    while !left.is_empty() {
+        let (some, rest) = left.split_at(handful(left));
+        left = rest;
         let answer: Value = client.post("/jobs/apply", &json!({ "jobs": some }))?;
         answers.extend(answer["jobs"].as_array().cloned().unwrap_or_default());
     }
@@ -166,6 +170,16 @@ pub(crate) fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
     output::line(&counts.join(", "))
 }
 
+/// How many of these go out together: at least one, whatever it weighs.
+fn handful(jobs: &[Job]) -> usize {
+    let mut bytes = 0;
+    let light = jobs.iter().take(APPLY_MAX).take_while(|job| {
+        bytes += serde_json::to_vec(job).map_or(0, |text| text.len());
+        bytes <= APPLY_BYTES_MAX
+    });
+    light.count().max(1)
+}
+
 fn all(client: &Client) -> Result<Vec<JobRow>, Failure> {
     let mut jobs = Vec::new();
     let mut path = "/jobs?limit=1000".to_owned();
@@ -182,7 +196,8 @@ fn show(job: &OneJob) -> Result<(), Failure> {
     if job.reach.output == Output::Json {
         return output::json(&found);
     }
-    let declared = toml::to_string(&found.job).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let declared = toml::to_string(&json!({ "job": [&found.job] }))
+        .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     let held = found.owner.as_deref().unwrap_or("nobody");
     let state = match (found.job.enabled, found.paused) {
         (false, _) => "disabled",

@@ -1,4 +1,4 @@
-//! `evenkeel node …`.
+//! What `evenkeel node …` does.
 
 use clap::Subcommand;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `evenkeel run …`.
+//! What `evenkeel run …` does.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};

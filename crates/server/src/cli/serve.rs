@@ -1,5 +1,6 @@
 //! `evenkeel serve` and `evenkeel dev`: a node in this process.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -68,21 +69,21 @@ pub(crate) fn dev(args: &Dev) -> Result<(), Failure> {
     };
     let data = args.data.clone();
     serve::live(written.meant()?, async move |handle: Handle, address| {
-        demo(&handle).await?;
-        output::line(&welcome(address, &data))
+        let what = demo(&handle).await?;
+        output::line(&welcome(&what, address, &data))
     })
 }
 
-/// Declares the demo jobs, unless there are jobs already.
-async fn demo(handle: &Handle) -> Result<(), Failure> {
+/// Declares the demo jobs, unless there are jobs already; says which it is.
+async fn demo(handle: &Handle) -> Result<String, Failure> {
     let mut changes = handle.changes();
     while !board::is_member(handle) {
         if changes.changed().await.is_err() {
-            return Ok(());
+            return Ok("it ends already".to_owned());
         }
     }
     if board::has_jobs(handle) {
-        return Ok(());
+        return Ok(format!("with {} jobs that may fire", board::enabled(handle)));
     }
     let hello = ["/bin/sh", "-c", "echo \"hello from $EVENKEEL_NODE, due at $EVENKEEL_DUE\""];
     let jobs = [("demo-hello", "@every 2s", &hello[..]), ("demo-date", "@every 5s", &["/bin/date"][..])];
@@ -99,24 +100,26 @@ async fn demo(handle: &Handle) -> Result<(), Failure> {
         Answer::Refused(_, why) => {
             Err(Failure::new(Exit::Failed, format!("the demo jobs are refused: {why}")))
         }
-        _ => Ok(()),
+        _ => Ok("and two demo jobs are ticking".to_owned()),
     }
 }
 
-fn welcome(address: SocketAddr, data: &Path) -> String {
+fn welcome(what: &str, address: SocketAddr, data: &Path) -> String {
     let server = if address.port() == crate::settings::PORT {
         String::new()
     } else {
         format!(" --server http://{address}")
     };
+    // As it was typed, so that the lines work from where it was started.
+    let program = std::env::args().next().unwrap_or_else(|| "evenkeel".to_owned());
     format!(
-        "\n  Evenkeel is up, and two demo jobs are ticking.\n\n    \
+        "\n  Evenkeel is up, {what}.\n\n    \
          console   http://{address}/\n    \
          data      {}\n\n  \
          In another terminal:\n\n    \
-         evenkeel job list{server}\n    \
-         evenkeel run list --job demo-hello{server}\n    \
-         crontab -l | evenkeel import crontab - --dry-run\n\n  \
+         {program} job list{server}\n    \
+         {program} run list{server}\n    \
+         crontab -l | {program} import crontab - --dry-run\n\n  \
          Ctrl-C hands over and ends.\n",
         data.display()
     )
@@ -127,6 +130,11 @@ fn log(level: &str) -> Result<(), Failure> {
         level.parse().map_err(|e| Failure::new(Exit::Failed, format!("log level: {e}")))?,
     );
     let filter = filter.from_env().map_err(|e| Failure::usage(format!("EVENKEEL_LOG: {e}")))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
     Ok(())
 }

@@ -3,8 +3,8 @@
 
 /** @typedef {{name: string, schedule: string, zone: string, owner: string | null, next: string | null, paused: boolean}} Job */
 /** @typedef {{run: string, job: string, due: string, node: string, attempt: number, state: string, reason: string | null, started: string | null, ended: string | null}} Run */
-/** @typedef {{name: string, held: number, quota: number, alarm: number, draining: boolean}} Node */
-/** @typedef {{node: string, jobs: Job[], enabled: number, more: boolean, nodes: Node[], runs: Run[]}} Picture */
+/** @typedef {{name: string, held: number, quota: number, alarm: number, draining: boolean}} Member */
+/** @typedef {{node: string, jobs: Job[], enabled: number, more: boolean, nodes: Member[], runs: Run[]}} Picture */
 
 const KEY = "evenkeel-cluster-key";
 
@@ -16,7 +16,7 @@ const at = (id) => {
 };
 
 /**
- * @param {string} tag @param {Record<string, string>} attributes @param {(globalThis.Node | string | number)[]} inside
+ * @param {string} tag @param {Record<string, string>} attributes @param {(Node | string | number)[]} inside
  */
 const el = (tag, attributes = {}, ...inside) => {
   const made = document.createElement(tag);
@@ -63,7 +63,8 @@ const time = (moment) => {
 /** @param {Run} run */
 const took = (run) => {
   if (!run.started) return "–";
-  const ms = (run.ended ? Date.parse(run.ended) : Date.now()) - Date.parse(run.started);
+  if (!run.ended) return el("span", { "data-since": run.started }, span(Date.now() - Date.parse(run.started)));
+  const ms = Date.parse(run.ended) - Date.parse(run.started);
   return ms < 10_000 ? `${Math.max(ms, 0)} ms` : span(ms);
 };
 
@@ -126,7 +127,7 @@ const runRow = (run) => [
   el("td", { class: "actions" }, ...(run.state === "running" ? [button("End", `/runs/${encodeURIComponent(run.run)}/kill`)] : [])),
 ];
 
-/** @param {Node} node */
+/** @param {Member} node */
 const nodeRow = (node) => [
   el("td", { class: "name" }, node.name),
   el("td", {}, chip(node.draining ? "draining" : "serving")),
@@ -175,6 +176,9 @@ const tick = () => {
     const moment = Date.parse(said.getAttribute("datetime") ?? "");
     if (small) small.textContent = relative(moment - Date.now());
   }
+  for (const running of document.querySelectorAll("[data-since]")) {
+    running.textContent = span(Date.now() - Date.parse(running.getAttribute("data-since") ?? ""));
+  }
 };
 
 /** @param {"live" | "lost" | "still"} state @param {string} text */
@@ -202,14 +206,14 @@ const unlock = () =>
     );
   });
 
-/** Reads the stream until it ends. */
+/** Reads the stream until it ends; whether there is a new key to try at once. */
 const follow = async () => {
   const answer = await fetch("/api/v1/events", { headers: shown() });
   if (answer.status === 401) {
     if (sessionStorage.getItem(KEY)) notice("this is not the cluster's key");
     sessionStorage.removeItem(KEY);
     await unlock();
-    return;
+    return true;
   }
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
   const form = document.getElementById("unlock");
@@ -220,7 +224,7 @@ const follow = async () => {
   let text = "";
   for (;;) {
     const { value, done } = await reader.read();
-    if (done) return;
+    if (done) return false;
     text += value;
     const blocks = text.split("\n\n");
     text = blocks.pop() ?? "";
@@ -235,12 +239,11 @@ const run = async () => {
   setInterval(tick, 1000);
   for (let patience = 500; ; patience = Math.min(patience * 2, 10_000)) {
     try {
-      await follow();
+      if (await follow()) continue;
       patience = 500;
     } catch {
       // Said below; the node may just be starting again.
     }
-    if (document.getElementById("unlock")?.hidden === false) continue;
     pulse("lost", "the node does not answer, trying again");
     await new Promise((resolve) => setTimeout(resolve, patience));
   }
