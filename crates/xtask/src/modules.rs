@@ -48,7 +48,9 @@ fn root(tree: &Tree, path: &str) -> Option<bool> {
     let parts: Vec<_> = rest.split('/').collect();
     match parts[..] {
         ["src", "lib.rs" | "main.rs"] | ["src", "bin", _] | ["build.rs"] => Some(false),
-        ["tests" | "benches" | "examples", _] | ["examples", _, "main.rs"] => Some(true),
+        ["tests" | "benches" | "examples", _] | ["tests" | "benches" | "examples", _, "main.rs"] => {
+            Some(true)
+        }
         _ => {
             let manifest = tree.text(&format!("crates/{name}/Cargo.toml"))?;
             manifest.contains(&format!("path = \"{rest}\"")).then(|| !rest.starts_with("src/"))

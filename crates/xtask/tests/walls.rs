@@ -63,6 +63,16 @@ fn bites(wall: &str, expected: &str, plant: impl Fn(&House)) {
     house.says(wall, expected);
 }
 
+/// The same for several violations, one after another in one house.
+fn each_bites(wall: &str, expected: &str, planted: &[&str], plant: impl Fn(&House, &str)) {
+    let house = House::copy();
+    house.is_silent(wall, expected);
+    for one in planted {
+        plant(&house, one);
+        house.says(wall, expected);
+    }
+}
+
 fn dependency(name: &'static str) -> impl Fn(&str) -> String {
     move |manifest| manifest.replace("[dependencies]", &format!("[dependencies]\n{name}"))
 }
@@ -133,18 +143,17 @@ fn lock_that_drifted() {
 
 #[test]
 fn clocks_read_in_the_wrong_place() {
-    for read in [
+    let planted = [
         "std::time::Instant::now()",
         "SystemTime::now()",
         "jiff::Timestamp::now()",
         "clock_gettime(ClockId::Boottime)",
-    ] {
-        bites("clocks", "crates/server/src/planted.rs:3: `", |house| {
-            let text =
-                format!("//! A planted file, not Instant::now.\nfn read() {{\n    let now = {read};\n}}\n");
-            house.write("crates/server/src/planted.rs", &text);
-        });
-    }
+    ];
+    each_bites("clocks", "crates/server/src/planted.rs:3: `", &planted, |house, read| {
+        let text =
+            format!("//! A planted file, not Instant::now.\nfn read() {{\n    let now = {read};\n}}\n");
+        house.write("crates/server/src/planted.rs", &text);
+    });
 }
 
 #[test]
@@ -187,16 +196,15 @@ fn order_of_hashes() {
 
 #[test]
 fn keys_spelt_elsewhere() {
-    for line in [
+    let planted = [
         "format!(\"job/{job}/place\")",
         "const A: &str = \"lane/\"",
         "Key::from_stored(\"x\")",
         "r = \"cluster\"",
-    ] {
-        bites("keys", "crates/registry/src/planted.rs:2: the key", |house| {
-            house.write("crates/registry/src/planted.rs", &format!("//! A planted file.\n{line};\n"));
-        });
-    }
+    ];
+    each_bites("keys", "crates/registry/src/planted.rs:2: the key", &planted, |house, line| {
+        house.write("crates/registry/src/planted.rs", &format!("//! A planted file.\n{line};\n"));
+    });
 }
 
 #[test]
@@ -209,16 +217,20 @@ fn keys_in_sentences_and_tests_are_fine() {
 
 #[test]
 fn sentence_at_the_top() {
-    for text in [
+    let planted = [
         "fn a() {}\n",
         "//! Planted.\n",
         "//! A planted file without an end\n\nfn a() {}\n",
         "// A planted file.\n",
-    ] {
-        bites("sentence", "crates/core/src/planted.rs:1: begin with a `//!` sentence", |house| {
+    ];
+    each_bites(
+        "sentence",
+        "crates/core/src/planted.rs:1: begin with a `//!` sentence",
+        &planted,
+        |house, text| {
             house.write("crates/core/src/planted.rs", text);
-        });
-    }
+        },
+    );
 }
 
 #[test]
@@ -309,6 +321,17 @@ fn proofs_that_count() {
     house.write("crates/sim/scenarios/planted.txt", "# proves: I99\n");
     house.is_silent("proofs", "I98");
     house.is_silent("proofs", "I99");
+    // Tests with a main of their own name their functions in a list.
+    house.write(
+        "crates/node/tests/planted/more.rs",
+        "//! A planted test.\n/// proves: I98\npub fn listed() {}\n",
+    );
+    house.says("proofs", "stands above no test");
+    house.write(
+        "crates/node/tests/planted/main.rs",
+        "//! A planted test.\nmod more;\nfn main() {\n    more::listed();\n}\n",
+    );
+    house.is_silent("proofs", "stands above no test");
 }
 
 #[test]
