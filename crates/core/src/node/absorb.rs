@@ -45,8 +45,11 @@ impl Node {
         let before = self.local.lease.id();
         let surplus = self.local.lease.absorb(now.mono, event);
         effects.extend(surplus.map(Effect::Close));
-        if before.is_some() && self.local.lease.id() != before {
-            self.forget_life(effects);
+        if self.local.lease.id() != before {
+            if before.is_some() {
+                self.forget_life(effects);
+            }
+            self.view.begin_life(self.member());
         }
     }
 

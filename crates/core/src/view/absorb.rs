@@ -190,7 +190,7 @@ impl View {
                 }
             },
         };
-        let mine = place.owner.as_ref().is_some_and(|o| o.node == self.me);
+        let mine = place.owner.is_some() && place.owner == self.life;
         let dead = place.owner.as_ref().is_some_and(|o| !self.members.contains_key(o));
         // A job that was never held before has no lane, so its first holder need not read one.
         let first = place.epoch <= 2;
