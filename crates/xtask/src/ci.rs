@@ -10,6 +10,9 @@ use std::time::Duration;
 /// Seeds that `cargo xtask test` and `cargo xtask ci` simulate.
 const SEEDS: (&str, &str) = ("200", "2000");
 
+/// Rounds of chaos in CI and in `cargo xtask chaos --long`: each kills or freezes a node.
+pub(crate) const ROUNDS: (u32, u32) = (10, 200);
+
 /// What all of `cargo xtask test` may take.
 const TEST_LIMIT: Duration = Duration::from_secs(15 * 60);
 
@@ -124,7 +127,7 @@ fn test_parts(runner: Runner) -> Vec<Part> {
     let doc = ["test", "--workspace", "--doc", "--locked"];
     let release = ["build", "--release", "--package", "evenkeel-sim", "--bin", "sim", "--locked"];
     let part = |name, budget, does: String, steps| Part { name, budget, does, work: Work::Steps(steps) };
-    let mut no_run = chaos("short");
+    let mut no_run = chaos(ROUNDS.0);
     no_run.args.push("--no-run".to_owned());
     vec![
         part(
@@ -150,7 +153,7 @@ fn test_parts(runner: Runner) -> Vec<Part> {
             "chaos",
             Budget::Chaos,
             "real processes are killed and stopped, and nothing is lost or doubled".to_owned(),
-            vec![chaos("short")],
+            vec![chaos(ROUNDS.0)],
         ),
     ]
 }
@@ -177,10 +180,10 @@ pub(crate) fn simulator() -> Step {
     ])
 }
 
-/// The trial by fire; `long` is what is run by hand.
-pub(crate) fn chaos(length: &str) -> Step {
-    Step::cargo(&["test", "--release", "--locked", "--package", "evenkeel-server", "--test", "chaos"])
-        .with("EVENKEEL_CHAOS", length)
+/// The trial by fire, of so many rounds.
+pub(crate) fn chaos(rounds: u32) -> Step {
+    let test = ["test", "--release", "--locked", "--package", "evenkeel-server", "--test", "chaos"];
+    Step::cargo(&test).with("EVENKEEL_CHAOS_ROUNDS", &rounds.to_string())
 }
 
 /// Looks over the walls and prints what they say.

@@ -355,6 +355,11 @@ fn dead_code() {
     house.write("crates/node/src/planted.rs", "//! A planted file.\nmod deep;\n");
     house.edit("crates/node/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
     house.is_silent("dead code", "planted");
+    house.write(
+        "crates/node/src/planted.rs",
+        "//! A planted file.\n#[path = \"planted/deep.rs\"]\nmod other;\n",
+    );
+    house.is_silent("dead code", "planted");
 }
 
 #[test]
@@ -407,7 +412,7 @@ fn slow_tests_that_run_unasked() {
         "slow tests",
         "crates/server/Cargo.toml: say `test = false` in a [[test]] section named chaos",
         |house| {
-            house.write("crates/server/tests/chaos.rs", "//! A planted test.\n");
+            house.write("crates/server/tests/chaos/main.rs", "//! A planted test.\n");
             house.edit("crates/server/Cargo.toml", |text| {
                 text.replace("[lints]", "# planted\n[lints]").replace("test = false", "")
             });
