@@ -287,6 +287,7 @@ impl Node {
         for (ask, held) in expired {
             self.local.asking.remove(&ask);
             self.local.wishes.retain(|(owner, _), _| *owner != ask);
+            self.local.todo.retain(|(owner, _)| *owner != ask);
             let (kind, text) = match held {
                 true => (Refusal::Conflict, "another node holds the lock: try again later"),
                 false => (Refusal::Unavailable, "the node has no trusted lease: is the registry reachable?"),
