@@ -68,8 +68,7 @@ async fn commits(
     }
     let mut spent = Duration::ZERO;
     for round in 0..rounds {
-        let rows: Vec<_> =
-            (0..2 * BATCH).map(|i| (round * 2 * BATCH + i).wrapping_mul(7_919) % ROWS).collect();
+        let chosen: Vec<_> = (0..2 * BATCH).map(|i| nth_row(round * 2 * BATCH + i, rows)).collect();
         let one = |pair: &[u32]| {
             let guards =
                 pair.iter().map(|row| Guard::At(Key::from_stored(name(*row)), at[*row as usize])).collect();

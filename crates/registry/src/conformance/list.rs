@@ -60,6 +60,7 @@ macro_rules! conformance {
                 each_of_a_batch_is_answered_in_its_place,
                 a_refused_one_holds_back_no_other,
                 later_ones_of_a_batch_see_earlier_ones,
+                a_revision_is_used_once_in_a_batch,
                 an_empty_batch_has_no_answers,
                 a_large_batch_is_answered_apart,
                 an_unknown_outcome_is_settled_by_sending_again,
