@@ -1,7 +1,5 @@
 //! What may go wrong, by name, and how often each did.
 
-use std::fmt;
-
 macro_rules! kinds {
     ($(#[$doc:meta])* $name:ident: $($(#[$kind_doc:meta])* $kind:ident = $text:literal,)*) => {
         $(#[$doc])*
@@ -15,8 +13,8 @@ macro_rules! kinds {
             pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(match self { $(Self::$kind => $text,)* })
             }
         }

@@ -22,7 +22,7 @@ mod runs;
 mod tickets;
 
 pub(crate) use book::JobBook;
-pub(crate) use minds::Heard;
+
 use minds::MindBook;
 use tickets::TicketBook;
 

@@ -8,6 +8,11 @@
 pub mod faults;
 pub mod invariants;
 pub mod random;
+pub mod seed;
+mod storm;
+pub mod swarm;
 pub mod tamper;
 pub mod trace;
 pub mod world;
+
+pub use seed::{Failure, Report, run_seed};

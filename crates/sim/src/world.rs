@@ -214,7 +214,7 @@ impl World {
         self.steps += 1;
         self.trace.note(self.at, name.as_str(), &input, || describe(&input));
         let listed = if let Input::Listed(Some(batch)) = &input { Some(batch.revision) } else { None };
-        let heard = self.watch.hears(self.at, name, now, &input);
+        let heard = self.watch.hears(name, actor.life, &input);
         self.options.tamper.input(node, now, &mut input);
         let mut effects = Vec::new();
         let wake = node.step(now, input, &mut effects);
@@ -272,7 +272,7 @@ impl World {
     pub fn ask(&mut self, name: &NodeName, command: Command) -> AskId {
         self.next_ask += 1;
         let ask = AskId(self.next_ask);
-        if let Some(actor) = self.actors.get_mut(name) {
+        if let Some(actor) = self.actors.get_mut(name).filter(|a| a.node.is_some()) {
             actor.asked.insert(ask);
         }
         self.give(name, Input::Asked(ask, command));

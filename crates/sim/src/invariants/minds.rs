@@ -53,7 +53,7 @@ impl Watch {
     }
 
     /// A node is about to take this input.
-    pub(crate) fn hears(&mut self, _at: i64, name: &NodeName, _now: Now, input: &Input) -> Heard {
+    pub(crate) fn hears(&mut self, name: &NodeName, life: u64, input: &Input) -> Heard {
         let mind = self.minds.entry(name.clone()).or_default();
         let drained = mind.drain.1;
         let key = keys::intent(name);
@@ -68,7 +68,13 @@ impl Watch {
             Input::Changed(Batch { changes, .. }) | Input::Read(Some(changes)) => mind.hear(&key, changes),
             Input::Committed { ticket, outcome } => {
                 let told = match outcome {
-                    Outcome::Applied(revision) => Told::Applied(*revision),
+                    Outcome::Applied(revision) => {
+                        let ticket = self.tickets.get(&(name.clone(), life, *ticket));
+                        if let Some(drained) = ticket.and_then(|t| t.intent(&key)) {
+                            mind.hear_at(*revision, drained);
+                        }
+                        Told::Applied(*revision)
+                    }
                     Outcome::Unknown => Told::Unknown,
                     Outcome::Refused(found) => {
                         mind.hear(&key, found);
@@ -220,6 +226,13 @@ impl MindBook {
                 None if change.revision >= self.drain.0 => self.drain = (change.revision, false),
                 _ => {}
             }
+        }
+    }
+
+    /// Its own commit said so.
+    fn hear_at(&mut self, revision: Revision, drained: bool) {
+        if revision > self.drain.0 {
+            self.drain = (revision, drained);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Commits, from their sending to their outcome: made at most once, and believed as they were made.
 
 use evenkeel_core::effect::Ticket;
-use evenkeel_core::keys::{Parsed, parse};
+use evenkeel_core::keys::{Key, Parsed, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{Place, decode};
 use evenkeel_core::registry::{Txn, Write};
@@ -21,6 +21,8 @@ pub(super) struct TicketBook {
     places: Vec<(JobName, u64)>,
     /// The lanes it writes.
     lanes: Vec<JobName>,
+    /// The wishes to drain nodes that it makes or takes back.
+    intents: Vec<(Key, bool)>,
 }
 
 impl Watch {
@@ -87,9 +89,17 @@ impl Watch {
 }
 
 impl TicketBook {
+    /// Whether it makes this wish to drain a node, or takes it back; `None` when it is about something else.
+    pub(super) fn intent(&self, key: &Key) -> Option<bool> {
+        self.intents.iter().find(|(k, _)| k == key).map(|(_, wanted)| *wanted)
+    }
+
     fn of(txn: &Txn) -> Self {
         let mut book = Self::default();
         for write in &txn.writes {
+            if matches!(parse(write.key()), Some(Parsed::Intent(_))) {
+                book.intents.push((write.key().clone(), matches!(write, Write::Put { .. })));
+            }
             let Write::Put { key, value, .. } = write else { continue };
             match parse(key) {
                 Some(Parsed::Place(job)) => {
