@@ -209,6 +209,7 @@ impl Node {
             effects.push(Effect::Close(lease));
         }
         self.local.lease.lose(now.mono);
+        self.view.begin_life(None);
         self.forget_life(effects);
     }
 

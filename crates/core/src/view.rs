@@ -117,6 +117,8 @@ pub struct MemberState {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct View {
     me: NodeName,
+    /// The life in which this node may hold jobs.
+    life: Option<Member>,
     listed: bool,
     listing: u32,
     /// News from before the last listing is in the listing.
@@ -153,6 +155,7 @@ impl View {
     pub fn new(me: NodeName) -> Self {
         Self {
             me,
+            life: None,
             listed: false,
             listing: 0,
             floor: Revision(0),
@@ -170,6 +173,13 @@ impl View {
             enabled: 0,
             open: 0,
         }
+    }
+
+    /// The node has another lease, or none: what it kept of the jobs of its last life is worth nothing now.
+    pub fn begin_life(&mut self, life: Option<Member>) {
+        self.life = life;
+        self.held.clear();
+        self.open = 0;
     }
 
     /// Whether the registry was read at least once: before that the view means nothing.

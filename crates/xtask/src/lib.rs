@@ -151,7 +151,7 @@ fn sim(args: &[String]) -> Result<ExitCode> {
 
 fn chaos(args: &[String]) -> Result<ExitCode> {
     let long = only_flag(args, "--long")?;
-    ci::chaos(if long { "long" } else { "short" }).pass_on()
+    ci::chaos(if long { ci::ROUNDS.1 } else { ci::ROUNDS.0 }).pass_on()
 }
 
 fn bench(args: &[String]) -> Result<ExitCode> {

@@ -1,5 +1,6 @@
 //! Which Rust files the compiler reaches, and which of them only for tests.
 
+use crate::markdown::resolve;
 use crate::rust::{Rust, words};
 use crate::tree::Tree;
 use std::collections::BTreeMap;
@@ -22,24 +23,36 @@ fn follow(tree: &Tree, path: &str, folder: &str, test: bool, found: &mut BTreeMa
     }
     let Some(rust) = tree.rust(path) else { return };
     found.insert(path.to_owned(), test);
-    for (name, line) in declared(rust) {
+    for (name, at) in declared(rust) {
+        let test = test || rust.in_test(rust.code[..at].matches('\n').count());
+        if let Some(elsewhere) = named_path(rust, at).and_then(|target| resolve(path, target)) {
+            follow(tree, &elsewhere.0, &parent(&elsewhere.0), test, found);
+            continue;
+        }
         let plain = format!("{folder}/{name}.rs");
         let nested = format!("{folder}/{name}/mod.rs");
         let child = if tree.rust(&plain).is_some() { plain } else { nested };
-        follow(tree, &child, &format!("{folder}/{name}"), test || rust.in_test(line), found);
+        follow(tree, &child, &format!("{folder}/{name}"), test, found);
     }
 }
 
-/// Names and lines of `mod name;`.
+/// Names and places of `mod name;`.
 fn declared(rust: &Rust) -> Vec<(String, usize)> {
     let mut names = Vec::new();
     for at in words(&rust.code, "mod") {
         let Some((name, _)) = rust.code[at + 3..].split_once([';', '{']) else { continue };
         if rust.code[at + 3 + name.len()..].starts_with(';') {
-            names.push((name.trim().to_owned(), rust.code[..at].matches('\n').count()));
+            names.push((name.trim().to_owned(), at));
         }
     }
     names
+}
+
+/// What the attribute `#[path = "…"]` of the `mod` at this place says.
+fn named_path(rust: &Rust, at: usize) -> Option<&str> {
+    let literal = rust.literals.iter().rev().find(|literal| literal.at < at)?;
+    let is_path = rust.code[..literal.at].trim_end().ends_with("#[path =");
+    (is_path && !rust.code[literal.at..at].contains([';', '{', '}'])).then_some(literal.value.as_str())
 }
 
 /// Whether the compiler starts at this file, and if so, whether only for tests, benches or examples.
@@ -48,7 +61,9 @@ fn root(tree: &Tree, path: &str) -> Option<bool> {
     let parts: Vec<_> = rest.split('/').collect();
     match parts[..] {
         ["src", "lib.rs" | "main.rs"] | ["src", "bin", _] | ["build.rs"] => Some(false),
-        ["tests" | "benches" | "examples", _] | ["examples", _, "main.rs"] => Some(true),
+        ["tests" | "benches" | "examples", _] | ["tests" | "benches" | "examples", _, "main.rs"] => {
+            Some(true)
+        }
         _ => {
             let manifest = tree.text(&format!("crates/{name}/Cargo.toml"))?;
             manifest.contains(&format!("path = \"{rest}\"")).then(|| !rest.starts_with("src/"))

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -33,6 +33,18 @@ impl Budget {
             Self::Rest => 4,
         };
         Duration::from_secs(minutes * 60)
+    }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Builds => "builds",
+            Self::Tests => "tests",
+            Self::Simulation => "simulation",
+            Self::Chaos => "chaos",
+            Self::Rest => "rest",
+        })
     }
 }
 
@@ -170,29 +182,23 @@ impl Ledger {
             let _ = writeln!(out, "{name:<24} {:>8.2}", minutes(*took));
         }
         let _ = writeln!(out, "\n{:<24} {:>8} {:>8}", "budget", "minutes", "limit");
-        let mut all = Duration::ZERO;
         for (budget, spent) in self.spent() {
-            all += spent;
-            let _ = writeln!(
-                out,
-                "{:<24} {:>8.2} {:>8}",
-                format!("{budget:?}").to_lowercase(),
-                minutes(spent),
-                minutes(budget.limit())
-            );
+            let _ = writeln!(out, "{budget:<24} {:>8.2} {:>8}", minutes(spent), minutes(budget.limit()));
         }
+        let all = self.rows.iter().map(|(.., took)| *took).sum();
         let _ = writeln!(out, "{:<24} {:>8.2}", "all", minutes(all));
         out
     }
 
-    /// The budgets that were not kept.
+    /// The budgets that were not kept, with their limits in minutes; `limit` is for everything together.
     #[must_use]
-    pub fn over(&self) -> Vec<Budget> {
-        self.spent()
-            .into_iter()
-            .filter(|(budget, spent)| *spent > budget.limit())
-            .map(|(budget, _)| budget)
-            .collect()
+    pub fn over(&self, limit: Option<Duration>) -> Vec<(String, f64)> {
+        let kinds =
+            self.spent().into_iter().map(|(budget, spent)| (budget.to_string(), spent, budget.limit()));
+        let all =
+            limit.map(|limit| ("all".to_owned(), self.rows.iter().map(|(.., took)| *took).sum(), limit));
+        let over = kinds.chain(all).filter(|(_, spent, limit)| spent > limit);
+        over.map(|(what, _, limit)| (what, minutes(limit))).collect()
     }
 
     fn spent(&self) -> BTreeMap<Budget, Duration> {
@@ -238,9 +244,10 @@ mod tests {
     fn budgets_are_kept_for_all_parts_of_a_kind_together() {
         let three = Duration::from_secs(180);
         let mut ledger = Ledger { rows: vec![("a", Budget::Rest, three), ("b", Budget::Builds, three)] };
-        assert!(ledger.over().is_empty());
+        assert!(ledger.over(Some(2 * three)).is_empty());
+        assert_eq!(ledger.over(Some(three)), [("all".to_owned(), 3.0)]);
         ledger.rows.push(("c", Budget::Rest, three));
-        assert_eq!(ledger.over(), [Budget::Rest]);
+        assert_eq!(ledger.over(None), [("rest".to_owned(), 4.0)]);
         assert!(ledger.table().contains("rest                         6.00        4"), "{}", ledger.table());
     }
 }

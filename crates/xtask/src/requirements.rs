@@ -1,5 +1,6 @@
 //! What is required, what is tested, and which tests say so.
 
+use crate::rust::words;
 use crate::tidy::Complaint;
 use crate::tree::Tree;
 use anyhow::{Context as _, Result};
@@ -73,7 +74,7 @@ pub fn citations(tree: &Tree) -> Citations {
         for (line, said) in lines.iter().enumerate() {
             let test = if path.ends_with(".rs") {
                 let Some(ids) = said.trim_start().strip_prefix("/// proves:") else { continue };
-                (ids, test_below(path, &lines, line))
+                (ids, test_below(tree, path, &lines, line))
             } else if path.starts_with("crates/sim/scenarios/") {
                 let Some(ids) = said.strip_prefix("# proves:") else { continue };
                 (ids, Some("scenario".to_owned()))
@@ -106,15 +107,28 @@ impl Citations {
 }
 
 /// The name of the test function whose comment holds this line.
-fn test_below(path: &str, lines: &[&str], at: usize) -> Option<String> {
+fn test_below(tree: &Tree, path: &str, lines: &[&str], at: usize) -> Option<String> {
     let is_head = |line: &&&str| line.trim_start().starts_with(['/', '#']);
     let above = lines[..at].iter().rev().take_while(is_head);
     let below = lines[at..].iter().take_while(is_head);
-    // A case of the conformance suite becomes one test for each engine.
-    let marked = path.contains("conformance") || above.chain(below.clone()).any(|line| is_test_mark(line));
-    let (head, _) = lines.get(at + below.count())?.split_once('(')?;
+    let (head, _) = lines.get(at + below.clone().count())?.split_once('(')?;
     let (_, name) = head.split_once("fn ")?;
-    marked.then(|| name.split('<').next().unwrap_or(name).trim().to_owned())
+    let name = name.split('<').next().unwrap_or(name).trim();
+    // A case of the conformance suite becomes one test for each engine.
+    let marked = path.contains("conformance") || above.chain(below).any(|line| is_test_mark(line));
+    (marked || is_listed(tree, path, name)).then(|| name.to_owned())
+}
+
+/// Whether the file belongs to tests that have a `main` of their own, and some list there names the function.
+fn is_listed(tree: &Tree, path: &str, name: &str) -> bool {
+    let Some((folder, _)) = path.rsplit_once('/').filter(|(folder, _)| folder.contains("/tests/")) else {
+        return false;
+    };
+    let folder = format!("{folder}/");
+    let has_main =
+        tree.rust(&format!("{folder}main.rs")).is_some_and(|rust| rust.mentions("main").next().is_some());
+    let uses = tree.rust_in(&[&folder]).map(|(_, rust)| words(&rust.code, name).count()).sum::<usize>();
+    has_main && uses > 1
 }
 
 fn is_test_mark(line: &str) -> bool {

@@ -137,7 +137,6 @@ fn push_blank(code: &mut String, hidden: &str) {
 }
 
 fn scan(before: &str, rest: &str) -> Found {
-    let first = rest.chars().next().map_or(1, char::len_utf8);
     if rest.starts_with("//") {
         return Found::Comment(rest.find('\n').unwrap_or(rest.len()));
     }
@@ -172,7 +171,9 @@ fn scan(before: &str, rest: &str) -> Found {
             _ => Found::Code(1),
         };
     }
-    Found::Code(first)
+    // On to the next byte that may begin something else.
+    let plain = rest.bytes().skip(1).position(|byte| matches!(byte, b'/' | b'"' | b'\'' | b'r'));
+    Found::Code(plain.map_or(rest.len(), |plain| plain + 1))
 }
 
 impl Found {

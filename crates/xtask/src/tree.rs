@@ -1,5 +1,6 @@
 //! The files of the repository as the walls see them: read once, named by their path from the root.
 
+use crate::modules;
 use crate::rust::Rust;
 use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ pub struct Tree {
     paths: BTreeSet<String>,
     texts: BTreeMap<String, String>,
     rust: BTreeMap<String, Rust>,
+    reached: BTreeMap<String, bool>,
 }
 
 impl Tree {
@@ -33,7 +35,10 @@ impl Tree {
             .iter()
             .filter(|(path, _)| path.ends_with(".rs"))
             .map(|(path, text)| (path.clone(), Rust::read(text)));
-        Ok(Self { root: root.to_owned(), rust: rust.collect(), paths, texts })
+        let mut tree =
+            Self { root: root.to_owned(), rust: rust.collect(), paths, texts, reached: BTreeMap::new() };
+        tree.reached = modules::reached(&tree);
+        Ok(tree)
     }
 
     /// The text of one file.
@@ -59,6 +64,18 @@ impl Tree {
     #[must_use]
     pub fn rust(&self, path: &str) -> Option<&Rust> {
         self.rust.get(path)
+    }
+
+    /// Whether the compiler reaches this Rust file.
+    #[must_use]
+    pub fn is_reached(&self, path: &str) -> bool {
+        self.reached.contains_key(path)
+    }
+
+    /// Whether this line, counted from 0, is there only for tests, benches or examples.
+    #[must_use]
+    pub fn in_test(&self, path: &str, line: usize) -> bool {
+        self.reached.get(path) == Some(&true) || self.rust(path).is_some_and(|rust| rust.in_test(line))
     }
 
     /// Whether a file or folder of this name is kept.

@@ -63,6 +63,16 @@ fn bites(wall: &str, expected: &str, plant: impl Fn(&House)) {
     house.says(wall, expected);
 }
 
+/// The same for several violations, one after another in one house.
+fn each_bites(wall: &str, expected: &str, planted: &[&str], plant: impl Fn(&House, &str)) {
+    let house = House::copy();
+    house.is_silent(wall, expected);
+    for one in planted {
+        plant(&house, one);
+        house.says(wall, expected);
+    }
+}
+
 fn dependency(name: &'static str) -> impl Fn(&str) -> String {
     move |manifest| manifest.replace("[dependencies]", &format!("[dependencies]\n{name}"))
 }
@@ -133,18 +143,17 @@ fn lock_that_drifted() {
 
 #[test]
 fn clocks_read_in_the_wrong_place() {
-    for read in [
+    let planted = [
         "std::time::Instant::now()",
         "SystemTime::now()",
         "jiff::Timestamp::now()",
         "clock_gettime(ClockId::Boottime)",
-    ] {
-        bites("clocks", "crates/server/src/planted.rs:3: `", |house| {
-            let text =
-                format!("//! A planted file, not Instant::now.\nfn read() {{\n    let now = {read};\n}}\n");
-            house.write("crates/server/src/planted.rs", &text);
-        });
-    }
+    ];
+    each_bites("clocks", "crates/server/src/planted.rs:3: `", &planted, |house, read| {
+        let text =
+            format!("//! A planted file, not Instant::now.\nfn read() {{\n    let now = {read};\n}}\n");
+        house.write("crates/server/src/planted.rs", &text);
+    });
 }
 
 #[test]
@@ -154,8 +163,17 @@ fn clocks_in_tests_say_why() {
         house.write("crates/node/tests/planted.rs", text);
     });
     let house = House::copy();
-    let excuse = "#[expect(clippy::disallowed_methods, reason = \"a test\")]\nfn read";
-    house.write("crates/node/tests/planted.rs", &text.replace("fn read", excuse));
+    for form in [
+        "[expect(clippy::disallowed_methods, reason = \"a test\")]",
+        "[expect(\n    clippy::disallowed_methods,\n    reason = \"a test\"\n)]",
+    ] {
+        house.write("crates/node/tests/planted.rs", &text.replace("fn read", &format!("#{form}\nfn read")));
+        house.is_silent("clocks", "planted");
+    }
+    house.write(
+        "crates/node/tests/planted.rs",
+        &text.replace("#[test]", "#![expect(clippy::disallowed_methods, reason = \"tests\")]\n\n#[test]"),
+    );
     house.is_silent("clocks", "planted");
 }
 
@@ -178,16 +196,15 @@ fn order_of_hashes() {
 
 #[test]
 fn keys_spelt_elsewhere() {
-    for line in [
+    let planted = [
         "format!(\"job/{job}/place\")",
         "const A: &str = \"lane/\"",
         "Key::from_stored(\"x\")",
         "r = \"cluster\"",
-    ] {
-        bites("keys", "crates/registry/src/planted.rs:2: the key", |house| {
-            house.write("crates/registry/src/planted.rs", &format!("//! A planted file.\n{line};\n"));
-        });
-    }
+    ];
+    each_bites("keys", "crates/registry/src/planted.rs:2: the key", &planted, |house, line| {
+        house.write("crates/registry/src/planted.rs", &format!("//! A planted file.\n{line};\n"));
+    });
 }
 
 #[test]
@@ -200,16 +217,20 @@ fn keys_in_sentences_and_tests_are_fine() {
 
 #[test]
 fn sentence_at_the_top() {
-    for text in [
+    let planted = [
         "fn a() {}\n",
         "//! Planted.\n",
         "//! A planted file without an end\n\nfn a() {}\n",
         "// A planted file.\n",
-    ] {
-        bites("sentence", "crates/core/src/planted.rs:1: begin with a `//!` sentence", |house| {
+    ];
+    each_bites(
+        "sentence",
+        "crates/core/src/planted.rs:1: begin with a `//!` sentence",
+        &planted,
+        |house, text| {
             house.write("crates/core/src/planted.rs", text);
-        });
-    }
+        },
+    );
 }
 
 #[test]
@@ -300,6 +321,17 @@ fn proofs_that_count() {
     house.write("crates/sim/scenarios/planted.txt", "# proves: I99\n");
     house.is_silent("proofs", "I98");
     house.is_silent("proofs", "I99");
+    // Tests with a main of their own name their functions in a list.
+    house.write(
+        "crates/node/tests/planted/more.rs",
+        "//! A planted test.\n/// proves: I98\npub fn listed() {}\n",
+    );
+    house.says("proofs", "stands above no test");
+    house.write(
+        "crates/node/tests/planted/main.rs",
+        "//! A planted test.\nmod more;\nfn main() {\n    more::listed();\n}\n",
+    );
+    house.is_silent("proofs", "stands above no test");
 }
 
 #[test]
@@ -322,6 +354,11 @@ fn dead_code() {
     house.write("crates/node/src/planted/deep.rs", "//! A planted file.\n");
     house.write("crates/node/src/planted.rs", "//! A planted file.\nmod deep;\n");
     house.edit("crates/node/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
+    house.is_silent("dead code", "planted");
+    house.write(
+        "crates/node/src/planted.rs",
+        "//! A planted file.\n#[path = \"planted/deep.rs\"]\nmod other;\n",
+    );
     house.is_silent("dead code", "planted");
 }
 
@@ -375,7 +412,7 @@ fn slow_tests_that_run_unasked() {
         "slow tests",
         "crates/server/Cargo.toml: say `test = false` in a [[test]] section named chaos",
         |house| {
-            house.write("crates/server/tests/chaos.rs", "//! A planted test.\n");
+            house.write("crates/server/tests/chaos/main.rs", "//! A planted test.\n");
             house.edit("crates/server/Cargo.toml", |text| {
                 text.replace("[lints]", "# planted\n[lints]").replace("test = false", "")
             });

@@ -45,8 +45,11 @@ impl Node {
         let before = self.local.lease.id();
         let surplus = self.local.lease.absorb(now.mono, event);
         effects.extend(surplus.map(Effect::Close));
-        if before.is_some() && self.local.lease.id() != before {
-            self.forget_life(effects);
+        if self.local.lease.id() != before {
+            if before.is_some() {
+                self.forget_life(effects);
+            }
+            self.view.begin_life(self.member());
         }
     }
 
@@ -125,6 +128,9 @@ impl Node {
 
     /// What history was given is forgotten once the lane no longer carries it.
     fn tidy_recording(&mut self, id: JobId) {
+        if self.local.recording.is_empty() {
+            return;
+        }
         let job = self.view.job(id);
         let first = RunId { job: job.name().clone(), fire: Fire::Due(Wall::MIN), shard: Shard(0) };
         let range =

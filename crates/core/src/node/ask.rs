@@ -103,6 +103,8 @@ impl Node {
 
     /// Everything is handed over: end the lease, so that others take over at once, and ask for nothing more.
     pub(super) fn depart(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        // Given back on purpose, so it is not news that it is gone.
+        self.local.joined = None;
         self.lose_lease(now, effects);
         self.local.departed = true;
         effects.push(Effect::Announce(Event::Drained));

@@ -11,6 +11,11 @@ use crate::words::{JobName, Member};
 impl View {
     /// The number of a job, which is new if the name is.
     pub(super) fn intern(&mut self, name: &JobName) -> JobId {
+        // A listing names a new job several times in a row.
+        let last = self.jobs.len().saturating_sub(1);
+        if self.jobs.get(last).is_some_and(|job| job.name == *name) {
+            return JobId(u32::try_from(last).expect("checked when it was added"));
+        }
         if let Some(id) = self.names.get(name) {
             return *id;
         }

@@ -20,7 +20,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
         for read in READS {
             for line in rust.mentions(read) {
                 let text = tree.text(path).unwrap_or_default();
-                if !may(path, rust, line) {
+                let apart = ["crates/xtask/", "crates/sim/src/bin/"].iter().any(|it| path.starts_with(it));
+                if !apart && !tree.in_test(path, line) {
                     said.push(Complaint::at(
                         path,
                         line,
@@ -36,23 +37,25 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     said
 }
 
-fn may(path: &str, rust: &Rust, line: usize) -> bool {
-    let apart = ["/tests/", "/benches/", "/examples/", "crates/xtask/", "crates/sim/src/bin/"];
-    rust.in_test(line) || apart.iter().any(|part| path.contains(part))
-}
-
 /// Whether the read, the function around it or the file has the lint's exception with a reason.
 fn excused(text: &str, rust: &Rust, line: usize) -> bool {
-    let is_excuse = |text: &str| {
-        text.contains("expect(") && text.contains("disallowed_methods") && text.contains("reason")
-    };
     let lines: Vec<&str> = text.lines().collect();
-    let around = rust.functions.iter().filter(|function| function.lines.contains(&line));
-    let mut first = around.map(|function| function.lines.start).min().unwrap_or(line);
-    while first > 0 && lines[first - 1].trim_start().starts_with(['#', '/', ')', 'c', 'r']) {
-        first -= 1;
-    }
-    let whole_file = lines.iter().take_while(|line| line.is_empty() || line.starts_with(['/', '#']));
-    is_excuse(&lines[first..=line].join("\n"))
-        || whole_file.clone().any(|line| line.starts_with("#![") && is_excuse(line))
+    let function = rust
+        .functions
+        .iter()
+        .filter(|function| function.lines.contains(&line))
+        .map(|it| it.lines.start)
+        .min();
+    let start = function.unwrap_or(line);
+    // Attributes and comments stand above, up to what came before.
+    let ended = |before: &&str| before.trim().is_empty() || before.ends_with(['{', '}', ';']);
+    let head = lines[..start].iter().rev().take_while(|before| !ended(before)).count();
+    let top = lines.iter().take_while(|line| line.is_empty() || line.starts_with(['/', '#'])).count();
+    let inner =
+        lines[..top].iter().filter(|line| line.starts_with("#![")).copied().collect::<Vec<_>>().join("\n");
+    is_excuse(&lines[start - head..=line].join("\n")) || is_excuse(&inner)
+}
+
+fn is_excuse(text: &str) -> bool {
+    text.contains("expect(") && text.contains("disallowed_methods") && text.contains("reason")
 }

@@ -2,14 +2,12 @@
 
 use super::Complaint;
 use crate::markdown::{self, Link};
-use crate::modules::reached;
 use crate::tree::Tree;
 use std::collections::BTreeSet;
 
 /// Complains about Rust files that no `mod` leads to.
 pub(super) fn code(tree: &Tree) -> Vec<Complaint> {
-    let reached = reached(tree);
-    let dead = tree.rust_in(&["crates/"]).filter(|(path, _)| !reached.contains_key(*path));
+    let dead = tree.rust_in(&["crates/"]).filter(|(path, _)| !tree.is_reached(path));
     dead.map(|(path, _)| Complaint::about(path, "no `mod` leads here: declare it or delete it")).collect()
 }
 

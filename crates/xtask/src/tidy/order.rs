@@ -7,9 +7,7 @@ use crate::tree::Tree;
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     let mut said = Vec::new();
     for (path, rust) in tree.rust_in(&["crates/core/", "crates/sim/"]) {
-        for (word, instead) in
-            [("HashMap", "BTreeMap"), ("HashSet", "BTreeSet"), ("RandomState", "an ordered map")]
-        {
+        for (word, instead) in [("HashMap", "BTreeMap"), ("HashSet", "BTreeSet")] {
             for line in rust.mentions(word) {
                 said.push(Complaint::at(
                     path,

@@ -4,7 +4,6 @@
 //! the files of `tests/`, `benches/` and `examples/`.
 
 use super::Complaint;
-use crate::modules::reached;
 use crate::rust::Rust;
 use crate::tree::Tree;
 
@@ -65,6 +64,5 @@ pub(super) fn long_functions(tree: &Tree) -> Vec<Complaint> {
 
 /// What is not reached for tests only.
 fn product(tree: &Tree) -> impl Iterator<Item = (&str, &Rust)> {
-    let reached = reached(tree);
-    tree.rust_in(&["crates/"]).filter(move |(path, _)| reached.get(*path) != Some(&true))
+    tree.rust_in(&["crates/"]).filter(|(path, _)| !tree.in_test(path, usize::MAX))
 }

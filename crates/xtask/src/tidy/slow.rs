@@ -10,9 +10,10 @@ const SLOW: &[(&str, &str)] = &[("server", "chaos")];
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     let mut said = Vec::new();
     for (folder, test) in SLOW {
-        let file = format!("crates/{folder}/tests/{test}.rs");
+        let forms = ["tests/{}.rs", "tests/{}/main.rs"].map(|form| form.replace("{}", test));
         let manifest = format!("crates/{folder}/Cargo.toml");
-        if tree.has(&file) && !asked_for_by_name(tree.text(&manifest).unwrap_or_default(), test) {
+        let is_there = forms.iter().any(|file| tree.has(&format!("crates/{folder}/{file}")));
+        if is_there && !asked_for_by_name(tree.text(&manifest).unwrap_or_default(), test) {
             let message = format!(
                 "say `test = false` in a [[test]] section named {test}: `cargo xtask {test}` runs it"
             );
