@@ -220,6 +220,8 @@ impl Node {
             local.predecessor = Some(member.incarnation);
             effects.push(Effect::Announce(Event::LeaseLost));
         }
+        // A run that has ended only waited for its place in the registry to close, which is not ours any more.
+        local.given.retain(|_, given| given.ended.is_none());
         local.locks.clear();
         local.spent.clear();
         local.recording.clear();
