@@ -32,7 +32,7 @@ const VERDICTS_MAX: usize = 100;
 pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     let job = scene.job(id);
     stop_strays(scene, &job, out);
-    if scene.born.is_none() || !scene.holds(&job) || !scene.is_idle(&Subject::Job(id)) {
+    if scene.born.is_none() || !scene.holds(&job) || !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
         return;
     }
     let Some(held) = job.held() else { return };
