@@ -23,8 +23,6 @@ use crate::words::{Fire, RunId, Shard, Token};
 
 /// How long after its moment a claimed fire may start without another commit.
 const START_WINDOW: Millis = Millis::secs(1);
-/// When to look again at a job whose fire the remaining trust does not cover.
-const RETRY: Millis = Millis(100);
 /// How many verdicts may wait for history before the job claims no more: what cannot be recorded is not run.
 const VERDICTS_MAX: usize = 100;
 
@@ -152,7 +150,7 @@ impl Desk<'_> {
         }
         if !self.scene.clock_agrees() {
             out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_difference)));
-            return out.add(Decision::JobAt(self.job.id, now.wall + START_WINDOW));
+            return out.add(Decision::JobUncertain(self.job.id));
         }
         let latest = open.from + START_WINDOW;
         if now.wall > latest {
@@ -258,7 +256,7 @@ impl Desk<'_> {
         }
         if !self.scene.clock_agrees() {
             out.add(Decision::Announce(Event::ClockDiffers(settings.max_difference)));
-            out.add(Decision::JobAt(self.job.id, now.wall + START_WINDOW));
+            out.add(Decision::JobUncertain(self.job.id));
             return false;
         }
         if let Some((from, last)) = next.skipped {
@@ -271,7 +269,7 @@ impl Desk<'_> {
                 let outlives = now.mono + (due - now.wall) >= self.scene.lease.until();
                 if outlives {
                     // The lease is renewed long before; until then nobody could be sure to start it.
-                    out.add(Decision::JobAt(self.job.id, now.wall + RETRY));
+                    out.add(Decision::JobUncertain(self.job.id));
                     return false;
                 }
                 if !self.has_slot(due, out) {
