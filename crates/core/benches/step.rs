@@ -53,7 +53,7 @@ impl Bench {
         bench.step(Input::Lease(LeaseEvent::Opened { asked: Mono(0), granted }));
         let mut changes = vec![bench.change(keys::node(&me()), encode(&info()))];
         for i in 0..jobs {
-            let place = Place { owner: Some(me()), epoch: 2 };
+            let place = Place { owner: Some(me()), epoch: 2, version: 1 };
             changes.push(bench.change(keys::spec(&name(i)), encode(&spec(i, 1))));
             changes.push(bench.change(keys::place(&name(i)), encode(&place)));
         }
@@ -87,8 +87,11 @@ impl Bench {
             .map(|i| {
                 self.revision += 1;
                 let job = 1 + i * 7_919 % (self.jobs - 1);
-                let change = self.change(keys::spec(&name(job)), encode(&spec(job, 2 + i as u64)));
-                Input::Changed(Batch { changes: vec![change], revision: Revision(self.revision) })
+                let version = 2 + i as u64;
+                let place = Place { owner: Some(me()), epoch: 1 + version, version };
+                let spec = self.change(keys::spec(&name(job)), encode(&spec(job, version)));
+                let place = self.change(keys::place(&name(job)), encode(&place));
+                Input::Changed(Batch { changes: vec![spec, place], revision: Revision(self.revision) })
             })
             .collect();
         let took = clock(|| {

@@ -116,6 +116,8 @@ pub struct Local {
     pub leaving: bool,
     /// Claims do not wait for others until the next listing (S1-85).
     pub eager: bool,
+    /// Whether a wish was settled on which another one may have waited.
+    pub again: bool,
     /// Commits under way, by ticket.
     pub pending: BTreeMap<Ticket, Pending>,
     /// What they are about.
@@ -148,6 +150,12 @@ pub struct Local {
     pub agenda: BTreeSet<JobId>,
     /// Jobs to look at when the wall clock gets there.
     pub wheel: BTreeSet<(Wall, JobId)>,
+    /// Jobs whose fire the remaining trust does not cover, or that wait for the clocks to agree.
+    pub uncertain: BTreeSet<JobId>,
+    /// The trust, and whether the clocks agreed, when those were last looked at.
+    pub certainty: Option<(Mono, bool)>,
+    /// The wall clock at the start of our own, when the waits for it were made.
+    pub epoch: Option<Wall>,
     /// Jobs due but without a slot.
     pub waiting: BTreeSet<(Wall, JobId)>,
     /// When the registry was last listed.
@@ -179,6 +187,7 @@ impl Local {
             unable: None,
             leaving: false,
             eager: false,
+            again: false,
             pending: BTreeMap::new(),
             busy: BTreeSet::new(),
             acts: BTreeMap::new(),
@@ -195,6 +204,9 @@ impl Local {
             announced: Vec::new(),
             agenda: BTreeSet::new(),
             wheel: BTreeSet::new(),
+            uncertain: BTreeSet::new(),
+            certainty: None,
+            epoch: None,
             waiting: BTreeSet::new(),
             listed: None,
             listing: None,

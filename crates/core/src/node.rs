@@ -20,6 +20,8 @@ mod emit;
 
 /// How many jobs one step decides about; the rest is decided in the next, which is asked for at once (law 10).
 const FOCUS_MAX: usize = 1_000;
+/// From how much on a wall clock that moved against our own has stepped.
+const CLOCK_STEP: Millis = Millis(250);
 /// How long a listing may be under way before it is asked for again.
 const LISTING_PATIENCE: Millis = Millis::secs(60);
 
@@ -95,6 +97,7 @@ impl Node {
             && self.view.is_listed()
             && let Some(member) = self.member()
         {
+            self.revisit_waits(now, lease);
             let focus = self.take_focus(now);
             let out = self.decide(now, lease, &member, focus.into_iter());
             self.emit(now, out, effects, &mut wake);
@@ -111,7 +114,7 @@ impl Node {
         let (Some(lease), Some(member)) = (self.local.lease.trusted(now.mono), self.member()) else {
             return Vec::new();
         };
-        if !self.view.is_listed() || !self.local.agenda.is_empty() {
+        if !self.view.is_listed() || self.has_more() {
             return Vec::new();
         }
         let out = self.decide(now, lease, &member, self.view.ids());
@@ -138,6 +141,24 @@ impl Node {
         out
     }
 
+    /// Waits that were made under other clocks or another trust are not worth keeping.
+    fn revisit_waits(&mut self, now: Now, lease: Trusted) {
+        let local = &mut self.local;
+        let off = local.lease.difference(now);
+        let certainty = (lease.until(), off.is_none_or(|by| by <= local.settings.max_difference));
+        if local.certainty.replace(certainty) != Some(certainty) {
+            local.agenda.append(&mut local.uncertain);
+        }
+        let epoch = now.wall - Millis(now.mono.0);
+        let stepped = local.epoch.is_some_and(|then| (epoch - then).0.abs() > CLOCK_STEP.0);
+        if stepped || local.epoch.is_none() {
+            local.epoch = Some(epoch);
+        }
+        if stepped {
+            self.revisit_held();
+        }
+    }
+
     /// The jobs to decide about: touched ones, those whose moment has come, and those that waited for a slot.
     fn take_focus(&mut self, now: Now) -> Vec<JobId> {
         let local = &mut self.local;
@@ -148,23 +169,35 @@ impl Node {
             local.wheel.remove(&first);
             local.agenda.insert(first.1);
         }
-        let taken = self.view.open_count() + local.under_way("claim fire");
-        for _ in taken..local.settings.slots as usize {
-            let Some((_, id)) = local.waiting.pop_first() else { break };
-            local.agenda.insert(id);
-        }
+        // Those that waited go first, in the order in which they are due: a slot is nobody's by its place in the view.
         let mut focus = Vec::new();
+        for _ in 0..self.free_slots().min(FOCUS_MAX) {
+            let Some((_, id)) = self.local.waiting.pop_first() else { break };
+            focus.push(id);
+            self.local.agenda.remove(&id);
+        }
         while focus.len() < FOCUS_MAX
-            && let Some(id) = local.agenda.pop_first()
+            && let Some(id) = self.local.agenda.pop_first()
         {
             focus.push(id);
         }
         focus
     }
 
+    fn free_slots(&self) -> usize {
+        let taken = self.view.open_count() + self.local.under_way("claim fire");
+        (self.local.settings.slots as usize).saturating_sub(taken)
+    }
+
+    /// Whether something that was put off in this step can be done in the next, which is asked for at once (law 10).
+    fn has_more(&self) -> bool {
+        let local = &self.local;
+        !local.agenda.is_empty() || (!local.waiting.is_empty() && self.free_slots() > 0) || local.again
+    }
+
     fn wake_for_jobs(&self, now: Now, wake: &mut Earliest) {
-        if !self.local.agenda.is_empty() {
-            wake.at(now.mono, "more jobs to look at");
+        if self.has_more() {
+            wake.at(now.mono, "more to look at");
         }
         if let Some((at, _)) = self.local.wheel.first() {
             wake.at(now.mono + (*at - now.wall), "a fire is near");
@@ -226,6 +259,7 @@ impl Node {
         local.spent.clear();
         local.recording.clear();
         local.wheel.clear();
+        local.uncertain.clear();
         local.waiting.clear();
     }
 

@@ -45,13 +45,36 @@ pub enum SpecRecord {
     },
 }
 
-/// Who holds a job, under `keys::place`. Also written with every change of the spec, so that one guard covers both.
+impl SpecRecord {
+    /// The version of the entry.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        match self {
+            Self::Live(spec) => spec.version,
+            Self::Deleted { version } => *version,
+        }
+    }
+}
+
+/// Who holds a job, under `keys::place`. Also written with every change of the spec, so that one guard covers both; but
+/// news of the two may come apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// The holder; persistent, and to be taken over only in a commit guarded by the holder's absence.
     pub owner: Option<Member>,
     /// Rises with every write.
     pub epoch: u64,
+    /// The version of the spec it goes with: whoever knows another one has not heard of both yet, and waits.
+    #[serde(default)]
+    pub version: u64,
+}
+
+impl Place {
+    /// The same holder, written once more.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self { epoch: self.epoch + 1, ..self }
+    }
 }
 
 /// A claimed job's hot state, under `keys::lane`; written only by its holder.

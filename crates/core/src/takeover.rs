@@ -19,7 +19,7 @@ pub(crate) fn txn(scene: &Scene<'_>, job: &JobView<'_>, lane: &Known<Lane>, gone
     let guards = scene.born().into_iter().chain([job.place_guard(), gone, lane.guard(lane_key.clone())]);
     // A job that may not be held is settled and let go.
     let owner = job.is_enabled().then(|| scene.member.clone());
-    let place = Place { owner, epoch: job.place().epoch + 1 };
+    let place = Place { owner, ..job.place().next() };
     let mut writes =
         Vec::from([Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None }]);
     if let Some(lane) = lane.value.as_ref().filter(|l| l.open.is_some()) {

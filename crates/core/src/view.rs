@@ -68,6 +68,8 @@ pub(crate) struct JobState {
     pub(crate) owner: Option<Arc<Member>>,
     pub(crate) epoch: u64,
     pub(crate) place: Revision,
+    /// The version of the spec, and the one that the place goes with.
+    pub(crate) versions: (u64, u64),
     /// Since when, by our clock, nobody has held it.
     pub(crate) free_since: Mono,
     /// Our own order among free jobs.
@@ -336,7 +338,15 @@ impl<'a> JobView<'a> {
     /// Its place as it stands in the registry.
     #[must_use]
     pub fn place(&self) -> Place {
-        Place { owner: self.state.owner.as_deref().cloned(), epoch: self.state.epoch }
+        let (owner, (_, version)) = (self.state.owner.as_deref().cloned(), self.state.versions);
+        Place { owner, epoch: self.state.epoch, version }
+    }
+
+    /// Whether spec and place go together. News of the two may come apart, and a guard on the place vouches only for the
+    /// spec that it was written with.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.state.versions.0 == self.state.versions.1
     }
 
     /// The guard that the place is still as this view has it. Written places count from 1.

@@ -26,7 +26,7 @@ impl Node {
             Input::Listed(batch) => self.absorb_listing(now, batch.as_ref(), effects),
             Input::Changed(batch) => {
                 let touched = self.view.hear(now.mono, &batch.changes);
-                self.touch(touched, effects);
+                self.touch(now, touched, effects);
             }
             Input::Gap => self.local.list_at = now.mono,
             Input::Read(changes) => self.absorb_read(now, changes, effects),
@@ -67,7 +67,7 @@ impl Node {
         self.local.listed = Some(now.mono);
         self.local.spent.clear();
         let touched = self.view.list(now.mono, batch);
-        self.touch(touched, effects);
+        self.touch(now, touched, effects);
         self.answer_acquirers(effects);
     }
 
@@ -76,17 +76,21 @@ impl Node {
         match changes {
             Some(changes) => {
                 let touched = self.view.hear(now.mono, &changes);
-                self.touch(touched, effects);
+                self.touch(now, touched, effects);
             }
             None => self.local.wheel.extend(reading.into_iter().map(|id| (now.wall + RETRY, id))),
         }
     }
 
     /// Jobs that news touched are looked at again; what was refused about them may be tried again.
-    fn touch(&mut self, touched: Absorbed, effects: &mut Vec<Effect>) {
+    fn touch(&mut self, now: Now, touched: Absorbed, effects: &mut Vec<Effect>) {
         effects.extend(touched.unreadable.into_iter().map(|key| Effect::Announce(Event::Unreadable(key))));
         for id in touched.jobs {
             self.touch_job(id);
+            if !self.view.job(id).is_whole() {
+                // Half of a change: the other half is under way, or was lost.
+                self.local.list_at = self.local.list_at.min(now.mono + RETRY);
+            }
         }
         if touched.nodes {
             self.local.spent.clear();
@@ -157,7 +161,7 @@ impl Node {
             Outcome::Applied(revision) => {
                 self.conclude(&pending, ticket);
                 let touched = self.view.hear(now.mono, &written(&pending.txn, revision));
-                self.touch(touched, effects);
+                self.touch(now, touched, effects);
                 self.follow_up(&pending, effects);
             }
             Outcome::Refused(found) => {
@@ -165,7 +169,7 @@ impl Node {
                 let landed = landed(&pending.txn, &found);
                 let touched = self.view.hear(now.mono, &found);
                 let explained = landed || !touched.jobs.is_empty() || touched.nodes;
-                self.touch(touched, effects);
+                self.touch(now, touched, effects);
                 if landed {
                     self.follow_up(&pending, effects);
                 } else if !explained {

@@ -12,7 +12,7 @@ use crate::time::Now;
 
 impl Node {
     pub(super) fn emit(&mut self, now: Now, out: Decisions, effects: &mut Vec<Effect>, wake: &mut Earliest) {
-        self.local.eager = false;
+        (self.local.eager, self.local.again) = (false, false);
         let mut reads = Vec::new();
         for decision in out.list {
             if !self.would_act(&decision) {
@@ -48,9 +48,16 @@ impl Node {
                     self.local.announced.push(event.clone());
                     effects.push(Effect::Announce(event));
                 }
-                Decision::Settled(ask, n, settled) => self.settle_wish(ask, n, settled, effects),
+                Decision::Settled(ask, n, settled) => {
+                    self.settle_wish(ask, n, settled, effects);
+                    self.local.again = !self.local.wishes.is_empty();
+                }
                 Decision::Departed => self.depart(now, effects),
-                Decision::Hold(..) | Decision::JobAt(..) | Decision::JobWaits(..) | Decision::Wake(..) => {}
+                Decision::Hold(..)
+                | Decision::JobAt(..)
+                | Decision::JobUncertain(_)
+                | Decision::JobWaits(..)
+                | Decision::Wake(..) => {}
             }
         }
         if !reads.is_empty() {
@@ -77,7 +84,11 @@ impl Node {
             Decision::Announce(event) => !local.announced.iter().any(|said| same_news(said, event)),
             Decision::Settled(ask, n, _) => local.wishes.contains_key(&(*ask, *n)),
             Decision::Departed => !local.departed,
-            Decision::Hold(..) | Decision::JobAt(..) | Decision::JobWaits(..) | Decision::Wake(..) => false,
+            Decision::Hold(..)
+            | Decision::JobAt(..)
+            | Decision::JobUncertain(_)
+            | Decision::JobWaits(..)
+            | Decision::Wake(..) => false,
         }
     }
 
@@ -86,6 +97,9 @@ impl Node {
         match decision {
             Decision::JobAt(id, at) => {
                 self.local.wheel.insert((at, id));
+            }
+            Decision::JobUncertain(id) => {
+                self.local.uncertain.insert(id);
             }
             Decision::JobWaits(id, due) => {
                 self.local.waiting.insert((due, id));

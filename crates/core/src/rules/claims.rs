@@ -59,7 +59,7 @@ pub fn decide_within(scene: &Scene<'_>, quota: usize, out: &mut Decisions) {
         if !room.admits(scene, job.free_since(), out) {
             break;
         }
-        if scene.is_idle(&Subject::Job(id)) {
+        if scene.is_idle(&Subject::Job(id)) && job.is_whole() {
             room.take();
             out.commit(Subject::Job(id), "claim", claim(scene, &job));
         }
@@ -98,7 +98,7 @@ impl Room {
 }
 
 fn claim(scene: &Scene<'_>, job: &JobView<'_>) -> Txn {
-    let place = Place { owner: Some(scene.member.clone()), epoch: job.place().epoch + 1 };
+    let place = Place { owner: Some(scene.member.clone()), ..job.place().next() };
     Txn {
         guards: scene.born().into_iter().chain([job.place_guard()]).collect(),
         writes: [Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None }].into(),
@@ -120,7 +120,7 @@ fn inherit(scene: &Scene<'_>, dead: &Member, since: Mono, room: &mut Room, out: 
         if job.is_enabled() && !room.admits(scene, since, out) {
             continue;
         }
-        if !scene.is_idle(&Subject::Job(id)) || scene.local.reading.contains(&id) {
+        if !scene.is_idle(&Subject::Job(id)) || !job.is_whole() || scene.local.reading.contains(&id) {
             continue;
         }
         room.left -= 1;

@@ -10,7 +10,7 @@ use crate::input::{Answer, Applied, AskId, Refusal};
 use crate::job::{Job, Spec};
 use crate::keys;
 use crate::local::{Subject, Switch, Wish};
-use crate::record::{AskedRecord, Intent, REQUESTS_MAX, Request, SpecRecord, encode};
+use crate::record::{AskedRecord, Intent, Place, REQUESTS_MAX, Request, SpecRecord, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::scene::{Decision, Decisions, Scene, Settled};
 use crate::view::JobView;
@@ -97,8 +97,8 @@ fn rewrite(name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> T
         Some(job) => [job.spec_guard(), job.place_guard()],
         None => [Guard::Absent(spec_key.clone()), Guard::Absent(place_key.clone())],
     };
-    let mut place = known.map(|job| job.place()).unwrap_or_default();
-    place.epoch += 1;
+    let place =
+        Place { version: record.version(), ..known.map(|job| job.place()).unwrap_or_default().next() };
     let puts = [(spec_key, encode(record)), (place_key, encode(&place))];
     let writes = puts.map(|(key, value)| Write::Put { key, value, owner: None });
     Txn { guards: guards.into(), writes: writes.into() }

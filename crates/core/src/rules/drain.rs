@@ -16,7 +16,12 @@ use crate::words::Fire;
 pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     let job = scene.job(id);
     let unwanted = !job.is_enabled() || scene.gives_up();
-    if !unwanted || scene.born.is_none() || !scene.holds(&job) || !scene.is_idle(&Subject::Job(id)) {
+    if !unwanted
+        || !job.is_whole()
+        || scene.born.is_none()
+        || !scene.holds(&job)
+        || !scene.is_idle(&Subject::Job(id))
+    {
         return;
     }
     // A node that leaves need not release job by job: others take everything over once its member entry is gone.
@@ -54,6 +59,9 @@ fn withdrawn(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Lane> {
 ///
 /// Verdicts that history lacks stay in the lane and are handed to it by the next holder.
 pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
+    if !job.is_whole() {
+        return None;
+    }
     let known = job.held()?.lane.as_ref()?;
     let lane_key = keys::lane(job.name());
     let mut writes = Vec::new();
@@ -63,7 +71,7 @@ pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
     } else if scene.local.given.contains_key(&job.id) {
         return None;
     }
-    let place = Place { owner: None, epoch: job.place().epoch + 1 };
+    let place = Place { owner: None, ..job.place().next() };
     writes.push(Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None });
     let guards = scene.born().into_iter().chain([job.place_guard(), known.guard(lane_key)]);
     Some(Txn { guards: guards.collect(), writes })

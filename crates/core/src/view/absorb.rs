@@ -165,10 +165,12 @@ impl View {
         }
         let live = matches!(record, Some(Some(SpecRecord::Live(_))));
         let enabled = matches!(&record, Some(Some(SpecRecord::Live(spec))) if spec.job.enabled);
+        let version = record.as_ref().and_then(Option::as_ref).map_or(0, SpecRecord::version);
         self.change(now, id, |state| {
             state.spec = spec;
             state.live = live;
             state.enabled = enabled;
+            state.versions.0 = version;
         });
         if let Some(held) = self.held.get_mut(&id) {
             held.terms = terms(record.flatten().as_ref());
@@ -199,6 +201,7 @@ impl View {
             state.owner = owner;
             state.epoch = place.epoch;
             state.place = revision;
+            state.versions.1 = place.version;
         });
         if mine {
             self.hold(id, first);

@@ -28,6 +28,7 @@ impl View {
             owner: None,
             epoch: 0,
             place: Revision(0),
+            versions: (0, 0),
             free_since: Mono(0),
             order: order(self.me.as_str(), name.as_str()),
             listing: self.listing,

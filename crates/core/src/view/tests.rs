@@ -66,7 +66,7 @@ fn perform(store: &mut Store, version: u64, act: &Act) {
         Act::Declare(j, on) => put(keys::spec(&job(j)), spec(j, on, version)),
         Act::Delete(j) => put(keys::spec(&job(j)), encode(&SpecRecord::Deleted { version })),
         Act::Hold(j, m) => {
-            let place = Place { owner: m.map(member), epoch: version + 3 };
+            let place = Place { owner: m.map(member), epoch: version + 3, version: 0 };
             put(keys::place(&job(j)), encode(&place))
         }
         Act::Drain(n, true) => put(intent(n), encode(&crate::record::Intent { since: Wall(0) })),
@@ -169,6 +169,28 @@ fn the_jobs_of_a_holder_that_is_gone_are_known_at_once() {
     let view = fresh(&store);
     assert_eq!(view.dead().map(|(m, _)| m.clone()).collect::<Vec<_>>(), [member(1)]);
     assert_eq!(view.owned(&member(1)).count(), 1);
+}
+
+#[test]
+fn half_of_a_change_is_known_for_what_it_is() {
+    let mut view = View::new("n0".parse().unwrap());
+    let mut store = Store::default();
+    let place = |version| encode(&Place { owner: None, epoch: version, version });
+    let mut declare = |version| {
+        let writes =
+            vec![put(keys::spec(&job(0)), spec(0, true, version)), put(keys::place(&job(0)), place(version))];
+        store.commit(Mono(0), &Txn { guards: vec![], writes });
+        store.changes_after(Revision(version - 1)).unwrap().changes
+    };
+    let (first, second) = (declare(1), declare(2));
+    let whole = |view: &View| view.job(view.id(&job(0)).unwrap()).is_whole();
+    view.hear(Mono(0), &first[..2]);
+    assert!(whole(&view));
+    // The place alone, as a refused commit shows it.
+    view.hear(Mono(0), &second[1..]);
+    assert!(!whole(&view));
+    view.hear(Mono(0), &second[..1]);
+    assert!(whole(&view));
 }
 
 #[test]
