@@ -84,7 +84,12 @@ impl<'a> Storm<'a> {
         let kept = self.drained.len().saturating_sub(spare);
         let undrain: Vec<NodeName> = self.drained.drain(..kept).collect();
         let asks = std::mem::take(&mut self.undo).into_values();
-        for undo in asks.filter(|u| matches!(u, Undo::Ask(Command::Enable(_) | Command::Resume(_) | Command::Unlock(_)) | Undo::AskOf(..))) {
+        for undo in asks.filter(|u| {
+            matches!(
+                u,
+                Undo::Ask(Command::Enable(_) | Command::Resume(_) | Command::Unlock(_)) | Undo::AskOf(..)
+            )
+        }) {
             self.undo(world, undo);
         }
         world.set_history_away(false);
@@ -118,7 +123,8 @@ impl<'a> Storm<'a> {
 
     /// Something befalls a host or a link.
     fn strike(&mut self, world: &mut World) {
-        let kinds: Vec<Fault> = self.swarm.faults.iter().copied().filter(|f| *f >= Fault::HistoryAway).collect();
+        let kinds: Vec<Fault> =
+            self.swarm.faults.iter().copied().filter(|f| *f >= Fault::HistoryAway).collect();
         let Some(fault) = self.chance.pick(&kinds).copied() else { return };
         let Some(node) = self.some_node(world) else { return };
         let lasts = self.chance.between(50, 3 * self.ttl);
@@ -196,8 +202,11 @@ impl<'a> Storm<'a> {
     fn wish(&mut self, world: &mut World) {
         let kinds: Vec<Wish> = self.swarm.wishes.iter().copied().collect();
         let Some(wish) = self.work.pick(&kinds).copied() else { return };
-        let jobs: Vec<JobName> = self.jobs.keys().filter(|j| !self.swarm.calm_jobs.contains(*j)).cloned().collect();
-        let (Some(node), Some(name)) = (self.some_node(world), self.work.pick(&jobs).cloned()) else { return };
+        let jobs: Vec<JobName> =
+            self.jobs.keys().filter(|j| !self.swarm.calm_jobs.contains(*j)).cloned().collect();
+        let (Some(node), Some(name)) = (self.some_node(world), self.work.pick(&jobs).cloned()) else {
+            return;
+        };
         let lasts = self.work.between(500, 15_000);
         let (command, undo) = match wish {
             Wish::Apply => (Command::Apply(vec![self.declaration(&name)]), None),
@@ -214,7 +223,8 @@ impl<'a> Storm<'a> {
                 (Command::Drain(node.clone()), Some(Undo::Ask(Command::Undrain(node.clone()))))
             }
             Wish::Kill => {
-                let run = world.node(&node).and_then(|n| n.local().given.values().next().map(|g| g.run.clone()));
+                let run =
+                    world.node(&node).and_then(|n| n.local().given.values().next().map(|g| g.run.clone()));
                 let Some(run) = run else { return };
                 (Command::Kill(run), None)
             }
@@ -225,7 +235,8 @@ impl<'a> Storm<'a> {
             Wish::Leave => (Command::Leave, Some(Undo::Start(node.clone()))),
         };
         // Often one asks another node than the one it is about.
-        let asked = if matches!(command, Command::Drain(_)) { self.some_node(world).unwrap_or(node) } else { node };
+        let asked =
+            if matches!(command, Command::Drain(_)) { self.some_node(world).unwrap_or(node) } else { node };
         world.ask(&asked, command);
         if let Some(undo) = undo {
             self.later(world, lasts, undo);

@@ -61,7 +61,8 @@ impl Rest<'_> {
             let joined = member.as_ref().is_some_and(|m| self.members.contains(m));
             findings.test(self.at, Invariant::I53, joined, || format!("{name} is no member"));
             let unknown = node.is_some_and(|n| !n.local().unknown.is_empty());
-            findings.test(self.at, Invariant::I53, !unknown, || format!("{name} has commits of unknown outcome"));
+            findings
+                .test(self.at, Invariant::I53, !unknown, || format!("{name} has commits of unknown outcome"));
         }
         let living = world.names().count();
         findings.test(self.at, Invariant::I53, self.members.len() == living, || {
@@ -115,10 +116,11 @@ impl Rest<'_> {
         if !book.fires_by_schedule() {
             return;
         }
-        let light = self.swarm.roomy && schedule.next(now).is_some_and(|next| {
-            let period = schedule.next(next).map_or(i64::MAX, |after| (after - next).0);
-            Self::takes(book) * 5 / 4 + 200 < period / 2
-        });
+        let light = self.swarm.roomy
+            && schedule.next(now).is_some_and(|next| {
+                let period = schedule.next(next).map_or(i64::MAX, |after| (after - next).0);
+                Self::takes(book) * 5 / 4 + 200 < period / 2
+            });
         let slack = if light { PROMPT } else { book.grace(self.ttl).0 + longest + CLOSING };
         let floor = spec.since.max(Wall(START.0 + book.changed));
         if let Some(due) = schedule.latest(floor, now - Millis(slack)) {
@@ -142,16 +144,20 @@ impl Rest<'_> {
         };
         for (fire, record) in book.fires.iter().filter(|(fire, r)| r.claimed && Some(*fire) != open) {
             let run = RunId { job: name.clone(), fire: fire.clone(), shard: Shard(0) };
-            findings.test(at, Invariant::I22, record.closed.is_some(), || format!("{run} has no final state"));
+            findings
+                .test(at, Invariant::I22, record.closed.is_some(), || format!("{run} has no final state"));
             let Some((attempt, last)) = record.attempts.last_key_value() else { continue };
             if record.closed == Some(Closed::Lost) {
                 let told = self.verdicts.contains_key(&(run.clone(), *attempt)) || waiting(&run, *attempt);
-                findings.test(at, Invariant::I16, told, || format!("{run} is lost and history does not say so"));
+                findings
+                    .test(at, Invariant::I16, told, || format!("{run} is lost and history does not say so"));
             }
             if calm && book.delivery() == Delivery::AtLeastOnce {
                 let fenced = last.ended == Some(Ended::Stopped(Reason::Fenced));
                 let ran = record.closed == Some(Closed::Finished) && last.ended.is_some() && !fenced;
-                findings.test(at, Invariant::I19, ran, || format!("{run} is at_least_once and never ran to its end"));
+                findings.test(at, Invariant::I19, ran, || {
+                    format!("{run} is at_least_once and never ran to its end")
+                });
             }
         }
     }
