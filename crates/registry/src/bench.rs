@@ -16,7 +16,8 @@ pub const VALUE: [u8; 96] = [7; 96];
 /// The key of a row.
 #[must_use]
 pub fn row_key(row: u32) -> String {
-    format!("lane/job-{row:07}/claim")
+    let job = format!("job-{row:07}").parse().expect("such a name is allowed");
+    evenkeel_core::keys::lane(&job).to_string()
 }
 
 /// Which row is the `n`th to be replaced: all over the table, each once before any comes again.
