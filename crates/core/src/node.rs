@@ -264,7 +264,7 @@ impl Node {
     }
 
     fn settle_joined(&mut self, member: &Member, effects: &mut Vec<Effect>) {
-        if self.local.joined.is_none() && self.view.member(member).is_some() {
+        if self.local.joined.is_none() && !self.local.departed && self.view.member(member).is_some() {
             self.local.joined = Some(member.clone());
             self.local.predecessor = None;
             self.local.announced.clear();
