@@ -8,6 +8,7 @@
 pub mod faults;
 pub mod invariants;
 pub mod random;
+pub mod scenario;
 pub mod seed;
 mod storm;
 pub mod swarm;

@@ -338,7 +338,8 @@ fn leaving_hands_everything_over_at_once() {
 #[test]
 fn a_node_that_starts_again_takes_thousands_of_jobs_back() {
     let mut world = World::with(&["a"]);
-    world.ask("a", Command::Apply((0..2_500).map(|i| job(&alloc::format!("j{i}"), "@every 3600s")).collect()));
+    world
+        .ask("a", Command::Apply((0..2_500).map(|i| job(&alloc::format!("j{i}"), "@every 3600s")).collect()));
     world.run(2_000);
     assert_eq!(world.held("a"), 2_500);
     let name: NodeName = "a".parse().unwrap();
