@@ -152,6 +152,10 @@ pub struct Local {
     pub certainty: Option<(Mono, bool)>,
     /// The wall clock at the start of our own, when the waits for it were made.
     pub epoch: Option<Wall>,
+    /// Jobs about which an executor or the registry failed: not to be read or started before then.
+    pub put_off: BTreeMap<JobId, Mono>,
+    /// Whether the node gave up its jobs when those it holds were last looked at.
+    pub yielding: bool,
     /// Jobs due but without a slot.
     pub waiting: BTreeSet<(Wall, JobId)>,
     /// When the registry was last listed.
@@ -202,6 +206,8 @@ impl Local {
             uncertain: BTreeSet::new(),
             certainty: None,
             epoch: None,
+            put_off: BTreeMap::new(),
+            yielding: false,
             waiting: BTreeSet::new(),
             listed: None,
             listing: None,

@@ -93,6 +93,7 @@ impl Node {
         self.resend(now, effects, &mut wake);
         self.tend_listing(now, effects, &mut wake);
         self.expire_wishes(now, effects, &mut wake);
+        self.resume_put_off(now, &mut wake);
         if let Some(lease) = self.local.lease.trusted(now.mono)
             && self.view.is_listed()
             && let Some(member) = self.member()
@@ -101,7 +102,9 @@ impl Node {
             let focus = self.take_focus(now);
             let out = self.decide(now, lease, &member, focus.into_iter());
             self.emit(now, out, effects, &mut wake);
-            self.settle_joined(&member, effects);
+            if !self.local.departed {
+                self.settle_joined(&member, effects);
+            }
             self.wake_for_jobs(now, &mut wake);
         }
         wake.0
@@ -212,9 +215,14 @@ impl Node {
             self.lose_lease(now, effects);
         }
         // A node that cannot work lets its lease run out, so that others take over (law 7).
-        let unable =
-            self.local.unable.is_some_and(|since| now.mono - since > Millis(self.local.lease.ttl().0 * 2));
-        if unable {
+        let yields = self.local.yields(now.mono);
+        if let Some(since) = self.local.unable.filter(|_| !yields) {
+            wake.at(since + Millis(self.local.lease.ttl().0 * 2 + 1), "unable for too long");
+        }
+        if core::mem::replace(&mut self.local.yielding, yields) != yields {
+            self.revisit_held();
+        }
+        if yields && !self.local.leaving {
             return;
         }
         let (effect, next) = self.local.lease.decide(now, self.local.settings.max_difference);
@@ -260,6 +268,8 @@ impl Node {
         local.recording.clear();
         local.wheel.clear();
         local.uncertain.clear();
+        local.put_off.clear();
+        local.reading.clear();
         local.waiting.clear();
     }
 
@@ -303,6 +313,15 @@ impl Node {
         local.list_at = Mono(i64::MAX);
         effects.push(Effect::List);
         wake.at(now.mono + LISTING_PATIENCE, "list again");
+    }
+
+    fn resume_put_off(&mut self, now: Now, wake: &mut Earliest) {
+        let local = &mut self.local;
+        let over = local.put_off.extract_if(.., |_, at| *at <= now.mono).map(|(id, _)| id);
+        local.agenda.extend(over);
+        if let Some(at) = local.put_off.values().min() {
+            wake.at(*at, "try again");
+        }
     }
 
     fn expire_wishes(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {

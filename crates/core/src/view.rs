@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::job::{CatchUp, Delivery, Spec};
 use crate::keys::{self, Key};
-use crate::record::{AskedRecord, Lane, LockRecord, MemberInfo, Place, SpecRecord, decode};
+use crate::record::{AskedRecord, Intent, Lane, LockRecord, MemberInfo, Place, SpecRecord, decode};
 use crate::registry::{Guard, Revision, Value};
 use crate::schedule::Schedule;
 use crate::time::{Mono, Wall};
@@ -130,7 +130,7 @@ pub struct View {
     members: BTreeMap<Member, MemberState>,
     /// Since when, by our clock, these holders have not been members.
     dead: BTreeMap<Arc<Member>, Mono>,
-    intents: BTreeMap<NodeName, Revision>,
+    intents: BTreeMap<NodeName, Known<Intent>>,
     locks: BTreeMap<LockName, Known<LockRecord>>,
     jobs: Vec<JobState>,
     names: BTreeMap<JobName, JobId>,
@@ -257,7 +257,14 @@ impl View {
     /// The revision of the wish to drain a node, if there is one.
     #[must_use]
     pub fn intent(&self, node: &NodeName) -> Option<Revision> {
-        self.intents.get(node).copied()
+        let known = self.intents.get(node)?;
+        known.value.as_ref().is_some_and(|intent| intent.wanted).then_some(known.revision)
+    }
+
+    /// What is known of the wish to drain a node, taken back or not.
+    #[must_use]
+    pub fn intent_entry(&self, node: &NodeName) -> Option<&Known<Intent>> {
+        self.intents.get(node)
     }
 
     /// What is known of a lock.

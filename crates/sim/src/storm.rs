@@ -34,7 +34,6 @@ pub(crate) struct Storm<'a> {
     undo: BTreeMap<(i64, u64), Undo>,
     number: u64,
     jobs: BTreeMap<JobName, Job>,
-    drained: Vec<NodeName>,
 }
 
 impl<'a> Storm<'a> {
@@ -48,7 +47,6 @@ impl<'a> Storm<'a> {
             undo: BTreeMap::new(),
             number: 0,
             jobs: swarm.jobs.iter().map(|j| (j.name.clone(), j.clone())).collect(),
-            drained: Vec::new(),
         }
     }
 
@@ -80,11 +78,13 @@ impl<'a> Storm<'a> {
     /// Ends everything at once: the healing begins. Nodes that were drained stay so as long as the others suffice.
     pub(crate) fn end(&mut self, world: &mut World) {
         let names: Vec<NodeName> = world.names().cloned().collect();
-        let spare = names.len().saturating_sub(1).min(self.swarm.tolerance());
-        let kept = self.drained.len().saturating_sub(spare);
-        let undrain: Vec<NodeName> = self.drained.drain(..kept).collect();
         let asks = std::mem::take(&mut self.undo).into_values();
-        for undo in asks.filter(|u| matches!(u, Undo::Ask(Command::Enable(_) | Command::Resume(_) | Command::Unlock(_)) | Undo::AskOf(..))) {
+        for undo in asks.filter(|u| {
+            matches!(
+                u,
+                Undo::Ask(Command::Enable(_) | Command::Resume(_) | Command::Unlock(_)) | Undo::AskOf(..)
+            )
+        }) {
             self.undo(world, undo);
         }
         world.set_history_away(false);
@@ -96,13 +96,32 @@ impl<'a> Storm<'a> {
             world.resume(name);
         }
         // What a killed process left running is ended before it may start again.
-        world.run_for(self.ttl);
-        names.iter().for_each(|name| world.start(name));
-        world.run_for(3 * self.ttl);
-        for node in undrain {
-            names.iter().for_each(|name| {
-                world.ask(name, Command::Undrain(node.clone()));
-            });
+        self.live(world, 4 * self.ttl);
+        let drained: Vec<NodeName> = names.iter().filter(|n| world.is_drained(n)).cloned().collect();
+        let spare = names.len().saturating_sub(1).min(self.swarm.tolerance());
+        for node in drained.into_iter().skip(spare) {
+            if let Some(first) = names.first() {
+                world.ask(first, Command::Undrain(node));
+            }
+        }
+    }
+
+    /// Lets time pass in calm weather, so that everything comes to rest.
+    pub(crate) fn heal(&self, world: &mut World) {
+        self.live(world, self.swarm.healing_lasts);
+    }
+
+    /// Lets time pass; whoever left, or was killed, is started again.
+    fn live(&self, world: &mut World, ms: i64) {
+        let until = world.now() + ms;
+        while world.now() < until && world.broken().is_none() {
+            world.run_for(500);
+            let names: Vec<NodeName> = world.names().cloned().collect();
+            for name in names.iter() {
+                if !world.is_ending(name) {
+                    world.start(name);
+                }
+            }
         }
     }
 
@@ -118,7 +137,8 @@ impl<'a> Storm<'a> {
 
     /// Something befalls a host or a link.
     fn strike(&mut self, world: &mut World) {
-        let kinds: Vec<Fault> = self.swarm.faults.iter().copied().filter(|f| *f >= Fault::HistoryAway).collect();
+        let kinds: Vec<Fault> =
+            self.swarm.faults.iter().copied().filter(|f| *f >= Fault::HistoryAway).collect();
         let Some(fault) = self.chance.pick(&kinds).copied() else { return };
         let Some(node) = self.some_node(world) else { return };
         let lasts = self.chance.between(50, 3 * self.ttl);
@@ -183,9 +203,6 @@ impl<'a> Storm<'a> {
             }
             Undo::Ask(command) => {
                 if let Some(node) = self.some_node(world) {
-                    if let Command::Undrain(drained) = &command {
-                        self.drained.retain(|n| n != drained);
-                    }
                     world.ask(&node, command);
                 }
             }
@@ -196,8 +213,11 @@ impl<'a> Storm<'a> {
     fn wish(&mut self, world: &mut World) {
         let kinds: Vec<Wish> = self.swarm.wishes.iter().copied().collect();
         let Some(wish) = self.work.pick(&kinds).copied() else { return };
-        let jobs: Vec<JobName> = self.jobs.keys().filter(|j| !self.swarm.calm_jobs.contains(*j)).cloned().collect();
-        let (Some(node), Some(name)) = (self.some_node(world), self.work.pick(&jobs).cloned()) else { return };
+        let jobs: Vec<JobName> =
+            self.jobs.keys().filter(|j| !self.swarm.calm_jobs.contains(*j)).cloned().collect();
+        let (Some(node), Some(name)) = (self.some_node(world), self.work.pick(&jobs).cloned()) else {
+            return;
+        };
         let lasts = self.work.between(500, 15_000);
         let (command, undo) = match wish {
             Wish::Apply => (Command::Apply(vec![self.declaration(&name)]), None),
@@ -209,12 +229,10 @@ impl<'a> Storm<'a> {
             }
             Wish::RunNow => return self.run_now(world, &node),
             Wish::Acquire => (Command::Acquire, None),
-            Wish::Drain => {
-                self.drained.push(node.clone());
-                (Command::Drain(node.clone()), Some(Undo::Ask(Command::Undrain(node.clone()))))
-            }
+            Wish::Drain => (Command::Drain(node.clone()), Some(Undo::Ask(Command::Undrain(node.clone())))),
             Wish::Kill => {
-                let run = world.node(&node).and_then(|n| n.local().given.values().next().map(|g| g.run.clone()));
+                let run =
+                    world.node(&node).and_then(|n| n.local().given.values().next().map(|g| g.run.clone()));
                 let Some(run) = run else { return };
                 (Command::Kill(run), None)
             }
@@ -225,7 +243,8 @@ impl<'a> Storm<'a> {
             Wish::Leave => (Command::Leave, Some(Undo::Start(node.clone()))),
         };
         // Often one asks another node than the one it is about.
-        let asked = if matches!(command, Command::Drain(_)) { self.some_node(world).unwrap_or(node) } else { node };
+        let asked =
+            if matches!(command, Command::Drain(_)) { self.some_node(world).unwrap_or(node) } else { node };
         world.ask(&asked, command);
         if let Some(undo) = undo {
             self.later(world, lasts, undo);

@@ -162,13 +162,23 @@ fn nodes(
 
 fn jobs(random: &mut Random, ttl: i64) -> Vec<Job> {
     let count = usize::try_from(random.between(2, 20)).unwrap_or(8);
-    (0..count).map(|n| job(&name("j", n).parse().expect("a letter and a number are a name"), ttl, random)).collect()
+    (0..count)
+        .map(|n| job(&name("j", n).parse().expect("a letter and a number are a name"), ttl, random))
+        .collect()
 }
 
 /// A job as operators declare it.
 pub(crate) fn job(name: &JobName, ttl: i64, random: &mut Random) -> Job {
-    let schedules =
-        ["@every 1s", "@every 2s", "@every 3s", "@every 5s", "@every 10s", "*/4 * * * * *", "7/15 * * * * ?", ""];
+    let schedules = [
+        "@every 1s",
+        "@every 2s",
+        "@every 3s",
+        "@every 5s",
+        "@every 10s",
+        "*/4 * * * * *",
+        "7/15 * * * * ?",
+        "",
+    ];
     let schedule = random.pick(&schedules).copied().unwrap_or_default();
     let takes = match random.below(10) {
         0 => random.between(2 * ttl, LONG_RUN * ttl),
@@ -179,8 +189,9 @@ pub(crate) fn job(name: &JobName, ttl: i64, random: &mut Random) -> Job {
     // The name decides: what doubt means never changes in a job's life, so that the watch can hold every run to it.
     let last = name.as_str().bytes().last().unwrap_or(0);
     job.delivery = if last % 2 == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
-    job.catch_up =
-        *random.pick(&[CatchUp::Latest, CatchUp::Latest, CatchUp::Skip, CatchUp::All(3)]).unwrap_or(&CatchUp::Latest);
+    job.catch_up = *random
+        .pick(&[CatchUp::Latest, CatchUp::Latest, CatchUp::Skip, CatchUp::All(3)])
+        .unwrap_or(&CatchUp::Latest);
     job.grace = u64::try_from(random.between(2, GRACE_MAX)).ok();
     job.timeout = random.chance(200).then_some(2);
     job

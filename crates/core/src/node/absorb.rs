@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::Node;
 use crate::effect::{Effect, Event, Ticket};
 use crate::input::{Input, LeaseEvent, RunEvent};
+use crate::keys::{Parsed, parse};
 use crate::local::{Pending, Subject};
 use crate::registry::{Change, Entry, Outcome, Revision, Txn, Write};
 use crate::time::{Millis, Now, Wall};
@@ -72,13 +73,23 @@ impl Node {
     }
 
     fn absorb_read(&mut self, now: Now, changes: Option<Vec<Change>>, effects: &mut Vec<Effect>) {
-        let reading = core::mem::take(&mut self.local.reading);
         match changes {
             Some(changes) => {
+                for change in &changes {
+                    if let Some(Parsed::Lane(job)) = parse(&change.key)
+                        && let Some(id) = self.view.id(&job)
+                    {
+                        self.local.reading.remove(&id);
+                    }
+                }
                 let touched = self.view.hear(now.mono, &changes);
                 self.touch(now, touched, effects);
             }
-            None => self.local.wheel.extend(reading.into_iter().map(|id| (now.wall + RETRY, id))),
+            // Which of several readings failed is not said, and reading twice does no harm.
+            None => {
+                let reading = core::mem::take(&mut self.local.reading);
+                self.local.put_off.extend(reading.into_iter().map(|id| (id, now.mono + RETRY)));
+            }
         }
     }
 
@@ -215,7 +226,7 @@ impl Node {
         match event {
             RunEvent::NotStarted => {
                 self.local.given.remove(&id);
-                self.local.wheel.insert((now.wall + RETRY, id));
+                self.local.put_off.insert(id, now.mono + RETRY);
             }
             RunEvent::Ended(ended) => {
                 given.ended = Some(*ended);

@@ -1,8 +1,8 @@
 //! `sim SEED` shows one seed, `sim --seeds N` runs many, `sim --mutants` looks whether each planted fault is found.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use evenkeel_sim::Failure;
 use evenkeel_sim::faults::Fault;
@@ -40,7 +40,10 @@ fn show(seed: u64) -> ExitCode {
     world.trace().text().iter().for_each(|line| println!("{line}"));
     match judge(seed, &world) {
         Ok(report) => {
-            println!("{:#x}: {} steps, {} starts, hash {:016x}", seed, report.steps, report.starts, report.hash);
+            println!(
+                "{:#x}: {} steps, {} starts, hash {:016x}",
+                seed, report.steps, report.starts, report.hash
+            );
             ExitCode::SUCCESS
         }
         Err(failure) => {
@@ -58,16 +61,18 @@ fn seeds(from: u64, count: u64) -> ExitCode {
     let failure: Mutex<Option<Failure>> = Mutex::new(None);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
-            scope.spawn(|| loop {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                if seed >= from + count || failure.lock().is_ok_and(|f| f.is_some()) {
-                    return;
-                }
-                match run_seed(seed) {
-                    Ok(report) => add(&sum, &report),
-                    Err(broken) => {
-                        if let Ok(mut failure) = failure.lock() {
-                            failure.get_or_insert(broken);
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= from + count || failure.lock().is_ok_and(|f| f.is_some()) {
+                        return;
+                    }
+                    match run_seed(seed) {
+                        Ok(report) => add(&sum, &report),
+                        Err(broken) => {
+                            if let Ok(mut failure) = failure.lock() {
+                                failure.get_or_insert(broken);
+                            }
                         }
                     }
                 }
@@ -130,7 +135,10 @@ fn untested(count: u64, sum: &Report) -> Option<String> {
 struct Stopwatch(std::time::Instant);
 
 impl Stopwatch {
-    #[expect(clippy::disallowed_methods, reason = "the speed of the program is real time; worlds have their own")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the speed of the program is real time; worlds have their own"
+    )]
     fn start() -> Self {
         Self(std::time::Instant::now())
     }

@@ -40,7 +40,7 @@ pub(crate) fn look(world: &mut World, swarm: &Swarm) {
         ttl: swarm.nodes.first().map_or(Millis(0), |(s, _)| s.ttl),
         swarm,
         members: keys().filter_map(|k| if let Parsed::Node(m) = k { Some(m) } else { None }).collect(),
-        drained: keys().filter_map(|k| if let Parsed::Intent(n) = k { Some(n) } else { None }).collect(),
+        drained: world.names().filter(|name| world.is_drained(name)).cloned().collect(),
         verdicts: world.verdicts(),
     };
     rest.nodes(world, &mut findings);
@@ -61,7 +61,8 @@ impl Rest<'_> {
             let joined = member.as_ref().is_some_and(|m| self.members.contains(m));
             findings.test(self.at, Invariant::I53, joined, || format!("{name} is no member"));
             let unknown = node.is_some_and(|n| !n.local().unknown.is_empty());
-            findings.test(self.at, Invariant::I53, !unknown, || format!("{name} has commits of unknown outcome"));
+            findings
+                .test(self.at, Invariant::I53, !unknown, || format!("{name} has commits of unknown outcome"));
         }
         let living = world.names().count();
         findings.test(self.at, Invariant::I53, self.members.len() == living, || {
@@ -115,11 +116,14 @@ impl Rest<'_> {
         if !book.fires_by_schedule() {
             return;
         }
-        let light = self.swarm.roomy && schedule.next(now).is_some_and(|next| {
-            let period = schedule.next(next).map_or(i64::MAX, |after| (after - next).0);
-            Self::takes(book) * 5 / 4 + 200 < period / 2
-        });
-        let slack = if light { PROMPT } else { book.grace(self.ttl).0 + longest + CLOSING };
+        let light = self.swarm.roomy
+            && schedule.next(now).is_some_and(|next| {
+                let period = schedule.next(next).map_or(i64::MAX, |after| (after - next).0);
+                Self::takes(book) * 5 / 4 + 200 < period / 2
+            });
+        // Without slots for everything, jobs wait for each other.
+        let queue = if self.swarm.roomy { 1 } else { i64::try_from(self.swarm.jobs.len()).unwrap_or(1) };
+        let slack = if light { PROMPT } else { book.grace(self.ttl).0 + queue * (longest + CLOSING) };
         let floor = spec.since.max(Wall(START.0 + book.changed));
         if let Some(due) = schedule.latest(floor, now - Millis(slack)) {
             findings.test(at, Invariant::I16, *watermark >= due, || {
@@ -142,16 +146,20 @@ impl Rest<'_> {
         };
         for (fire, record) in book.fires.iter().filter(|(fire, r)| r.claimed && Some(*fire) != open) {
             let run = RunId { job: name.clone(), fire: fire.clone(), shard: Shard(0) };
-            findings.test(at, Invariant::I22, record.closed.is_some(), || format!("{run} has no final state"));
+            findings
+                .test(at, Invariant::I22, record.closed.is_some(), || format!("{run} has no final state"));
             let Some((attempt, last)) = record.attempts.last_key_value() else { continue };
             if record.closed == Some(Closed::Lost) {
                 let told = self.verdicts.contains_key(&(run.clone(), *attempt)) || waiting(&run, *attempt);
-                findings.test(at, Invariant::I16, told, || format!("{run} is lost and history does not say so"));
+                findings
+                    .test(at, Invariant::I16, told, || format!("{run} is lost and history does not say so"));
             }
             if calm && book.delivery() == Delivery::AtLeastOnce {
                 let fenced = last.ended == Some(Ended::Stopped(Reason::Fenced));
                 let ran = record.closed == Some(Closed::Finished) && last.ended.is_some() && !fenced;
-                findings.test(at, Invariant::I19, ran, || format!("{run} is at_least_once and never ran to its end"));
+                findings.test(at, Invariant::I19, ran, || {
+                    format!("{run} is at_least_once and never ran to its end")
+                });
             }
         }
     }

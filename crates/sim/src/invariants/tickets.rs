@@ -7,7 +7,7 @@ use evenkeel_core::record::{Place, decode};
 use evenkeel_core::registry::{Txn, Write};
 use evenkeel_core::words::{JobName, NodeName};
 
-use super::minds::Told;
+use super::minds::{Told, wanted};
 use super::{Act, Invariant, Watch};
 
 /// What the watch knows of a commit.
@@ -97,15 +97,13 @@ impl TicketBook {
     fn of(txn: &Txn) -> Self {
         let mut book = Self::default();
         for write in &txn.writes {
-            if matches!(parse(write.key()), Some(Parsed::Intent(_))) {
-                book.intents.push((write.key().clone(), matches!(write, Write::Put { .. })));
-            }
             let Write::Put { key, value, .. } = write else { continue };
             match parse(key) {
                 Some(Parsed::Place(job)) => {
                     book.places.extend(decode::<Place>(value).map(|place| (job, place.epoch)));
                 }
                 Some(Parsed::Lane(job)) => book.lanes.push(job),
+                Some(Parsed::Intent(_)) => book.intents.push((key.clone(), wanted(value))),
                 _ => {}
             }
         }
