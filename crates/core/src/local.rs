@@ -93,6 +93,8 @@ pub struct Asking {
     pub until: Mono,
     /// How many wishes are open.
     pub open: usize,
+    /// Whether it may have to wait for somebody else, and so must not wait for ever.
+    pub may_wait: bool,
     /// What was applied.
     pub applied: Vec<(JobName, Applied)>,
     /// The last answer to a wish.
@@ -134,6 +136,8 @@ pub struct Local {
     pub locks: BTreeMap<LockName, u32>,
     /// What somebody wants.
     pub wishes: BTreeMap<(AskId, u32), Wish>,
+    /// Those of them that have no commit under way.
+    pub todo: BTreeSet<(AskId, u32)>,
     /// Who wants it.
     pub asking: BTreeMap<AskId, Asking>,
     /// Those waiting for the listing that a call for claims set off.
@@ -197,6 +201,7 @@ impl Local {
             recording: BTreeMap::new(),
             locks: BTreeMap::new(),
             wishes: BTreeMap::new(),
+            todo: BTreeSet::new(),
             asking: BTreeMap::new(),
             acquiring: BTreeSet::new(),
             departing: BTreeSet::new(),

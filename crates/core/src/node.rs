@@ -274,7 +274,7 @@ impl Node {
     }
 
     fn settle_joined(&mut self, member: &Member, effects: &mut Vec<Effect>) {
-        if self.local.joined.is_none() && self.view.member(member).is_some() {
+        if self.local.joined.is_none() && !self.local.departed && self.view.member(member).is_some() {
             self.local.joined = Some(member.clone());
             self.local.predecessor = None;
             self.local.announced.clear();
@@ -342,6 +342,7 @@ impl Node {
         for (ask, held) in expired {
             self.local.asking.remove(&ask);
             self.local.wishes.retain(|(owner, _), _| *owner != ask);
+            self.local.todo.retain(|(owner, _)| *owner != ask);
             let (kind, text) = match held {
                 true => (Refusal::Conflict, "another node holds the lock: try again later"),
                 false => (Refusal::Unavailable, "the node has no trusted lease: is the registry reachable?"),

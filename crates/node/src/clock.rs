@@ -15,6 +15,13 @@ pub fn now() -> Now {
     }
 }
 
+/// A moment of the runtime's own clock, so many milliseconds from now: for waits within this process, which no other
+/// process and no lease depends on.
+#[must_use]
+pub(crate) fn after(span: std::time::Duration) -> tokio::time::Instant {
+    tokio::time::Instant::now() + span
+}
+
 fn millis(t: Timespec) -> i64 {
     t.tv_sec.saturating_mul(1000).saturating_add(t.tv_nsec / 1_000_000)
 }

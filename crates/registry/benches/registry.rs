@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Guard, Outcome, Revision, Txn, Write};
-use evenkeel_registry::bench::{ROWS, VALUE, ceiling, row_key};
+use evenkeel_registry::bench::{VALUE, ceiling, nth_row, row_key};
 use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::{Registry, open};
 
@@ -20,10 +20,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (rounds, jobs) =
         if std::env::args().any(|a| a == "--bench") { (ROUNDS, MILLION) } else { (2, 1_000) };
     let folder = tempfile::tempdir()?;
-    let raw = ceiling(&folder.path().join("raw.db"), 2 * BATCH, rounds)?;
-    println!("SQLite by hand     {raw:>9.0} rows/s, {} a transaction", 2 * BATCH);
-    commits(folder.path(), "lane/job", rounds, raw).await?;
-    commits(folder.path(), "job/job", rounds, raw).await?;
+    for rows in [2 * BATCH, 100_000] {
+        let raw = ceiling(&folder.path().join(format!("raw-{rows}.db")), rows, 2 * BATCH, rounds)?;
+        println!("{rows:>6} rows: by hand           {raw:>8.0} rows/s, {} a transaction", 2 * BATCH);
+        for root in ["lane/job", "job/job"] {
+            let txns = commits(folder.path(), root, rows, rounds).await?;
+            let share = 200.0 * txns / raw;
+            println!(
+                "{rows:>6} rows: guarded {root:8}  {:>8.0} rows/s, {share:.0} % of by hand, {txns:.0} txns/s",
+                2.0 * txns
+            );
+        }
+    }
     news(folder.path(), rounds * 20).await?;
     listing(folder.path(), jobs).await?;
     Ok(())
@@ -41,12 +49,17 @@ fn txn(guards: Vec<Guard>, writes: Vec<Write>) -> Txn {
     Txn { guards, writes }
 }
 
-/// Batches of transactions that each replace two entries, guarded on both.
-async fn commits(folder: &Path, root: &str, rounds: u32, raw: f64) -> Result<(), Box<dyn std::error::Error>> {
-    let registry = engine(folder, &format!("{}.db", root.replace('/', "-"))).await?;
+/// How many transactions a second, in batches, that each replace two of `rows` entries, guarded on both.
+async fn commits(
+    folder: &Path,
+    root: &str,
+    rows: u32,
+    rounds: u32,
+) -> Result<f64, Box<dyn std::error::Error>> {
+    let registry = engine(folder, &format!("{}-{rows}.db", root.replace('/', "-"))).await?;
     let name = |row: u32| row_key(row).replace("lane/job", root);
-    let mut at = vec![Revision(0); ROWS as usize];
-    for first in (0..ROWS).step_by(1_000) {
+    let mut at = vec![Revision(0); rows as usize];
+    for first in (0..rows).step_by(1_000) {
         let fill = (first..first + 1_000).map(|row| put(name(row))).collect();
         let [Outcome::Applied(revision)] = registry.commit(vec![txn(vec![], fill)]).await[..] else {
             return Err("could not fill the registry".into());
@@ -55,31 +68,24 @@ async fn commits(folder: &Path, root: &str, rounds: u32, raw: f64) -> Result<(),
     }
     let mut spent = Duration::ZERO;
     for round in 0..rounds {
-        let rows: Vec<_> =
-            (0..2 * BATCH).map(|i| (round * 2 * BATCH + i).wrapping_mul(7_919) % ROWS).collect();
+        let chosen: Vec<_> = (0..2 * BATCH).map(|i| nth_row(round * 2 * BATCH + i, rows)).collect();
         let one = |pair: &[u32]| {
             let guards =
                 pair.iter().map(|row| Guard::At(Key::from_stored(name(*row)), at[*row as usize])).collect();
             txn(guards, pair.iter().map(|row| put(name(*row))).collect())
         };
-        let batch: Vec<_> = rows.chunks(2).map(one).collect();
+        let batch: Vec<_> = chosen.chunks(2).map(one).collect();
         let watch = Stopwatch::start();
         let outcomes = registry.commit(batch).await;
         spent += watch.passed();
-        for (pair, outcome) in rows.chunks(2).zip(outcomes) {
+        for (pair, outcome) in chosen.chunks(2).zip(outcomes) {
             let Outcome::Applied(revision) = outcome else {
                 return Err(format!("not made: {outcome:?}").into());
             };
             pair.iter().for_each(|row| at[*row as usize] = revision);
         }
     }
-    let txns = f64::from(rounds * BATCH) / spent.as_secs_f64();
-    let share = 200.0 * txns / raw;
-    println!(
-        "{root:9} guarded  {:>9.0} rows/s = {txns:.0} txns/s of two guarded writes, {share:.0} % of by hand",
-        2.0 * txns
-    );
-    Ok(())
+    Ok(f64::from(rounds * BATCH) / spent.as_secs_f64())
 }
 
 /// From asking for a commit on one connection to hearing of it on another.

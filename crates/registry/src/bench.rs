@@ -10,24 +10,31 @@ use rusqlite::{Connection, params};
 use crate::clock::Stopwatch;
 use crate::sqlite::connect;
 
-/// How many rows there are to choose from.
-pub const ROWS: u32 = 100_000;
-
 /// As long as a lane's value usually is.
 pub const VALUE: [u8; 96] = [7; 96];
 
 /// The key of a row.
 #[must_use]
 pub fn row_key(row: u32) -> String {
-    format!("lane/job-{row:07}/claim")
+    let job = format!("job-{row:07}").parse().expect("such a name is allowed");
+    evenkeel_core::keys::lane(&job).to_string()
 }
 
-/// Rows that SQLite replaces in a second when each of `rounds` transactions replaces `batch` rows by their key, with
-/// nothing checked: the ceiling of every engine on this file system. Uses a file of its own at `path`.
+/// Which row is the `n`th to be replaced: all over the table, each once before any comes again.
+///
+/// `rows` must not be a multiple of 7919.
+#[must_use]
+pub fn nth_row(n: u32, rows: u32) -> u32 {
+    n.wrapping_mul(7_919) % rows
+}
+
+/// Rows that SQLite replaces in a second when each of `rounds` transactions replaces `batch` of `rows` by their key,
+/// with nothing checked: the ceiling for whoever commits so many together on this disk. Uses a file of its own at
+/// `path`.
 ///
 /// # Errors
 /// What SQLite says.
-pub fn ceiling(path: &Path, batch: u32, rounds: u32) -> rusqlite::Result<f64> {
+pub fn ceiling(path: &Path, rows: u32, batch: u32, rounds: u32) -> rusqlite::Result<f64> {
     drop(Connection::open(path)?);
     let mut connection = connect(path)?;
     connection.execute_batch(
@@ -38,13 +45,12 @@ pub fn ceiling(path: &Path, batch: u32, rounds: u32) -> rusqlite::Result<f64> {
     )?;
     let fill = connection.transaction()?;
     let mut insert = fill.prepare("INSERT OR REPLACE INTO entry VALUES (?1, ?2, 1, 1, NULL)")?;
-    (0..ROWS).try_for_each(|row| insert.execute(params![row_key(row), VALUE]).map(drop))?;
+    (0..rows).try_for_each(|row| insert.execute(params![row_key(row), VALUE]).map(drop))?;
     drop(insert);
     fill.commit()?;
     let mut spent = Duration::ZERO;
     for round in 0..rounds {
-        let keys: Vec<_> =
-            (0..batch).map(|i| row_key((round * batch + i).wrapping_mul(7_919) % ROWS)).collect();
+        let keys: Vec<_> = (0..batch).map(|i| row_key(nth_row(round * batch + i, rows))).collect();
         let watch = Stopwatch::start();
         connection.execute_batch("BEGIN IMMEDIATE")?;
         let mut update =

@@ -7,7 +7,7 @@
 //! - [`Registry`] is the contract as a trait; [`open`] is the door: an engine for a URL.
 //! - [`memory`] keeps everything in this process; [`sqlite`] shares one file between the processes of one host.
 //! - [`feed`] carries news of the cold entries; [`clock`] is where engines read time.
-//! - [`conformance`] is the suite, [`bench`] the engine's own ceiling to compare with.
+//! - [`mod@conformance`] is the suite, [`mod@bench`] the engine's own ceiling to compare with.
 
 pub mod bench;
 pub mod clock;

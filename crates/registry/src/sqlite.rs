@@ -1,7 +1,7 @@
 //! The engine of one host: a SQLite file that several processes share. Class A there, and never over a network.
 //!
-//! One [writer](writer) thread a process puts everything that waits into one `BEGIN IMMEDIATE` transaction (a group
-//! commit, durable by `synchronous=FULL`); [readers](reader) see snapshots beside it; a [poller] hears what other
+//! One writer thread a process puts everything that waits into one `BEGIN IMMEDIATE` transaction (a group
+//! commit, durable by `synchronous=FULL`); readers see snapshots beside it; a poller hears what other
 //! processes committed.
 
 mod book;

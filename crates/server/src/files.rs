@@ -152,22 +152,20 @@ pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
 
 /// Finds the line on which each job is named, going down the file as the jobs do.
 struct NameLines<'a> {
-    text: &'a str,
-    passed: usize,
+    ahead: std::iter::Enumerate<std::str::Lines<'a>>,
 }
 
 impl<'a> NameLines<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, passed: 0 }
+        Self { ahead: text.lines().enumerate() }
     }
 
     /// The next line that names this job; 1 when the file spells it in a way this cannot see.
     fn of(&mut self, name: &str) -> usize {
-        let found = self.text.lines().enumerate().skip(self.passed).find(|(_, line)| names(line, name));
-        if let Some((index, _)) = found {
-            self.passed = index + 1;
-        }
-        found.map_or(1, |(index, _)| index + 1)
+        let mut ahead = self.ahead.clone();
+        let Some((index, _)) = ahead.find(|(_, line)| names(line, name)) else { return 1 };
+        self.ahead = ahead;
+        index + 1
     }
 }
 

@@ -182,7 +182,7 @@ pub(crate) fn simulator() -> Step {
 
 /// The trial by fire, of so many rounds.
 pub(crate) fn chaos(rounds: u32) -> Step {
-    let test = ["test", "--release", "--locked", "--package", "evenkeel-server", "--test", "chaos"];
+    let test = ["test", "--locked", "--package", "evenkeel-server", "--test", "chaos"];
     Step::cargo(&test).with("EVENKEEL_CHAOS_ROUNDS", &rounds.to_string())
 }
 

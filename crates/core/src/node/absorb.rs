@@ -198,8 +198,12 @@ impl Node {
         if let Some(count) = self.local.acts.get_mut(pending.why) {
             *count -= 1;
         }
-        if let Subject::Job(id) = pending.subject {
-            self.touch_job(id);
+        match pending.subject {
+            Subject::Job(id) => self.touch_job(id),
+            Subject::Wish(ask, n) if self.local.wishes.contains_key(&(ask, n)) => {
+                self.local.todo.insert((ask, n));
+            }
+            Subject::Wish(..) | Subject::Me => {}
         }
     }
 

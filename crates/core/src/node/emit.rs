@@ -129,6 +129,9 @@ impl Node {
         let ticket = Ticket(self.local.next_ticket);
         self.local.next_ticket += 1;
         self.local.busy.insert(subject.clone());
+        if let Subject::Wish(ask, n) = subject {
+            self.local.todo.remove(&(ask, n));
+        }
         *self.local.acts.entry(why).or_default() += 1;
         self.local.pending.insert(ticket, Pending { subject, why, txn: txn.clone(), tries: 1 });
         effects.push(Effect::Commit { ticket, why, txn });

@@ -28,7 +28,7 @@ enum Turn {
 /// Looks at the wishes that have no commit under way.
 pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     let Some(born) = scene.born() else { return };
-    let wishes = scene.local.wishes.iter().filter(|((ask, n), _)| scene.is_idle(&Subject::Wish(*ask, *n)));
+    let wishes = scene.local.todo.iter().filter_map(|key| Some((key, scene.local.wishes.get(key)?)));
     for ((ask, n), wish) in wishes.take(BATCH) {
         let turn = match wish {
             Wish::Job(job) => declare(scene, job),

@@ -20,10 +20,11 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     let Some(born) = scene.born() else { return };
     // One wish a lock and step: the next one counts on from what this one leaves.
     let mut seen = BTreeSet::new();
-    for ((ask, n), wish) in &scene.local.wishes {
-        let (ask, n) = (*ask, *n);
-        let (Wish::Lock(name) | Wish::Unlock(name)) = wish else { continue };
-        if !seen.insert(name) || !scene.is_idle(&Subject::Wish(ask, n)) {
+    for (ask, n) in scene.local.todo.iter().copied() {
+        let Some(wish @ (Wish::Lock(name) | Wish::Unlock(name))) = scene.local.wishes.get(&(ask, n)) else {
+            continue;
+        };
+        if !seen.insert(name) {
             continue;
         }
         match wish {

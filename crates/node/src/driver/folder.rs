@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_core::registry::LeaseId;
 use evenkeel_core::words::NodeName;
@@ -20,6 +20,8 @@ pub(super) struct Folder {
     path: PathBuf,
     node: NodeName,
     registry: String,
+    /// One note at a time: a node that was frozen may open two leases at once.
+    noting: Mutex<()>,
     _lock: File,
 }
 
@@ -49,7 +51,13 @@ impl Folder {
             Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(path)),
             Err(TryLockError::Error(e)) => return Err(data(e)),
         }
-        Ok(Self { path, node: node.clone(), registry: registry.to_string(), _lock: lock })
+        Ok(Self {
+            path,
+            node: node.clone(),
+            registry: registry.to_string(),
+            noting: Mutex::new(()),
+            _lock: lock,
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -69,6 +77,7 @@ impl Folder {
     }
 
     fn note(&self, lease: LeaseId) -> io::Result<()> {
+        let _alone = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         let incarnation =
             Incarnation { registry: self.registry.clone(), node: self.node.clone(), incarnation: lease.0 };
         let new = self.path.join("incarnation.new");

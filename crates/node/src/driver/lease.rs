@@ -9,7 +9,7 @@ use evenkeel_core::node::Node;
 use evenkeel_core::registry::LeaseId;
 use evenkeel_core::time::{Millis, Now};
 use evenkeel_registry::{Registry, RegistryError};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::folder::Folder;
 use super::inbox::{Happening, Sender};
@@ -21,13 +21,16 @@ pub(super) struct Leases {
     folder: Arc<Folder>,
     /// How long an answer is waited for.
     patience: Duration,
+    /// The request to open that is under way. A node that was frozen asks again; then the lease of the first answer would
+    /// be nobody's, so it is not waited for and ends by itself.
+    opening: Option<AbortHandle>,
     /// Under way; closings are waited for at the end.
     closing: JoinSet<()>,
 }
 
 impl Leases {
     pub(super) fn new(folder: Arc<Folder>, ttl: Duration) -> Self {
-        Self { folder, patience: ttl / 3, closing: JoinSet::new() }
+        Self { folder, patience: ttl / 3, opening: None, closing: JoinSet::new() }
     }
 
     /// Until when the guard may let runs live: the rest of the term after trust has ended is cut in half, one for runs
@@ -41,11 +44,11 @@ impl Leases {
     }
 
     /// Opens a lease. Its number is in the data folder before anybody can see a member that lives by it (law 8).
-    pub(super) fn open(&self, ttl: Millis, registry: &Arc<dyn Registry>, sender: &Sender) {
+    pub(super) fn open(&mut self, ttl: Millis, registry: &Arc<dyn Registry>, sender: &Sender) {
         let asked = clock::now().mono;
         let (registry, sender, folder) = (registry.clone(), sender.clone(), self.folder.clone());
         let patience = self.patience;
-        tokio::spawn(async move {
+        let opening = tokio::spawn(async move {
             let event = match tokio::time::timeout(patience, registry.open(ttl)).await {
                 Ok(Ok(granted)) => match folder.note_incarnation(granted.lease).await {
                     Ok(()) => LeaseEvent::Opened { asked, granted },
@@ -62,6 +65,9 @@ impl Leases {
             };
             sender.tell(event).await;
         });
+        if let Some(before) = self.opening.replace(opening.abort_handle()) {
+            before.abort();
+        }
     }
 
     pub(super) fn renew(&self, lease: LeaseId, registry: &Arc<dyn Registry>, sender: &Sender) {

@@ -136,7 +136,7 @@ impl Keeper {
     /// Talks with the guard. True when it is gone, false when there are no more orders.
     async fn serve(&mut self, guard: &mut Guard) -> bool {
         loop {
-            let late = self.answer_by.unwrap_or_else(Instant::now);
+            let late = self.answer_by.unwrap_or_else(|| clock::after(Duration::ZERO));
             let Guard { orders: stdin, words, lines, .. } = guard;
             let mut piece = [0; 16 * 1024];
             tokio::select! {
@@ -170,7 +170,7 @@ impl Keeper {
         self.unsent.extend(line(&order));
         match order {
             Order::Trust { .. } => {
-                self.answer_by.get_or_insert_with(|| Instant::now() + self.patience);
+                self.answer_by.get_or_insert_with(|| clock::after(self.patience));
                 self.trust = Some(order);
             }
             Order::Start(launch) => {
@@ -227,8 +227,8 @@ impl Keeper {
         (self.unsent, self.answer_by) = (Vec::new(), None);
         let groups = self.under_way.values().filter_map(|run| Pid::from_raw(run.group?));
         let mut groups: Vec<Pid> = groups.collect();
-        let deadline = Instant::now() + BURIAL;
-        while !groups.is_empty() && Instant::now() < deadline {
+        let deadline = clock::after(BURIAL);
+        while !groups.is_empty() && clock::after(Duration::ZERO) < deadline {
             groups.retain(|group| rustix::process::kill_process_group(*group, Signal::KILL).is_ok());
             let _ = timeout_at(deadline, sleep(Duration::from_millis(10))).await;
         }
@@ -263,7 +263,7 @@ impl Keeper {
                 able = false;
                 self.tell(News::Able(false));
             }
-            let retry = Instant::now() + RETRY;
+            let retry = clock::after(RETRY);
             while let Ok(order) = timeout_at(retry, self.orders.recv()).await {
                 match order? {
                     Order::Start(launch) => {

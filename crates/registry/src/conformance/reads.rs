@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::registry::{Change, Outcome};
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Change, Outcome, Revision};
 
 use super::{Stage, delete, key, put, put_by, txn};
 
@@ -39,39 +40,49 @@ pub async fn a_read_sees_every_answered_write(stage: Stage) {
     }
 }
 
-/// Two keys that are always written together are never seen apart, whoever writes meanwhile.
+/// Two entries that are always written together, on both sides of many others.
+const PAIR: [&str; 2] = ["a/left", "z/right"];
+
+/// Whoever writes meanwhile, the two are never seen apart.
 pub async fn a_read_is_of_one_moment(stage: Stage) {
-    stage.made([], [put("left", "0"), put("right", "0")]).await;
-    let writer = write_pairs(&stage);
-    for _ in 0..100 {
-        let found = stage.read(["left", "right"]).await;
-        let values: Vec<_> =
-            found.iter().map(|c| c.entry.as_ref().map(|e| (e.value.clone(), e.revision))).collect();
-        assert_eq!(values[0], values[1]);
-        assert!(found.iter().all(|c| c.revision == found[0].revision));
+    let keys = between_the_pair();
+    let writer = write_pairs(&stage).await;
+    while !writer.is_finished() {
+        let found = stage.registry.read(keys.clone()).await.expect("the entries");
+        of_one_moment(&found, found[0].revision);
+        assert!(found.iter().all(|change| change.revision == found[0].revision));
     }
     writer.await.expect("the writer ends");
 }
 
 pub async fn a_listing_is_of_one_moment(stage: Stage) {
-    stage.made([], [put("left", "0"), put("right", "0")]).await;
-    let writer = write_pairs(&stage);
-    for _ in 0..100 {
+    let writer = write_pairs(&stage).await;
+    while !writer.is_finished() {
         let listed = stage.list().await;
-        let of =
-            |name: &str| listed.changes.iter().find(|c| c.key == key(name)).and_then(|c| c.entry.clone());
-        let (left, right) = (of("left").expect("left"), of("right").expect("right"));
-        assert_eq!((&left.value, left.revision), (&right.value, right.revision));
-        assert!(left.revision <= listed.revision);
+        of_one_moment(&listed.changes, listed.revision);
     }
     writer.await.expect("the writer ends");
 }
 
-fn write_pairs(stage: &Stage) -> tokio::task::JoinHandle<()> {
+fn of_one_moment(found: &[Change], revision: Revision) {
+    let of = |name: &str| found.iter().find(|c| c.key == key(name)).and_then(|c| c.entry.clone());
+    let [left, right] = PAIR.map(|name| of(name).expect("one of the pair"));
+    assert_eq!((&left.value, left.revision), (&right.value, right.revision));
+    assert!(left.revision <= revision, "{} is newer than {revision}", left.revision);
+}
+
+fn between_the_pair() -> Vec<Key> {
+    let between = (0..500).map(|i| key(&format!("m{i}")));
+    [key(PAIR[0])].into_iter().chain(between).chain([key(PAIR[1])]).collect()
+}
+
+async fn write_pairs(stage: &Stage) -> tokio::task::JoinHandle<()> {
+    let all = between_the_pair();
+    stage.made([], all.iter().map(|key| put(key.as_str(), "0")).collect::<Vec<_>>()).await;
     let registry = stage.registry.clone();
     tokio::spawn(async move {
-        for i in 0..200 {
-            let both = txn([], [put("left", &i.to_string()), put("right", &i.to_string())]);
+        for i in 0..300 {
+            let both = txn([], PAIR.map(|name| put(name, &i.to_string())));
             assert!(matches!(registry.commit(vec![both]).await[..], [Outcome::Applied(_)]));
         }
     })

@@ -78,6 +78,17 @@ pub async fn later_ones_of_a_batch_see_earlier_ones(stage: Stage) {
     assert_eq!(stage.value("a").await.as_deref(), Some("3"));
 }
 
+/// What an engine remembers inside a batch must not outlive the next write of the batch.
+pub async fn a_revision_is_used_once_in_a_batch(stage: Stage) {
+    let first = stage.made([], [put("a", "0")]).await;
+    let replace = |value: &str| txn([at("a", first)], [put("a", value)]);
+    let looked = txn([at("a", first), absent("a")], []);
+    let outcomes = stage.registry.commit(vec![looked, replace("1"), replace("2"), replace("3")]).await;
+    let made: Vec<_> = outcomes.iter().map(|outcome| matches!(outcome, Outcome::Applied(_))).collect();
+    assert_eq!(made, [false, true, false, false]);
+    assert_eq!(stage.value("a").await.as_deref(), Some("1"));
+}
+
 pub async fn an_empty_batch_has_no_answers(stage: Stage) {
     assert_eq!(stage.registry.commit(vec![]).await, vec![]);
 }

@@ -359,3 +359,31 @@ pub(super) fn adopt(connection: &Connection, file: &File, clock: &dyn Clock) -> 
     });
     adopted.map_err(|error| fault::explain(&file.path, During::Opening, &error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::HandClock;
+
+    /// The queue puts leases first, but a book must not rest on that.
+    #[test]
+    fn what_a_book_remembers_ends_with_the_lease_it_lived_by() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, connection) = File::open(&folder.path().join("registry.db")).unwrap();
+        let clock = HandClock::default();
+        adopt(&connection, &file, &clock).unwrap();
+        let mut sql = Statements::prepare(&connection).unwrap();
+        sql.begin.execute(()).unwrap();
+        let mut book = Book::new(&mut sql, &clock).unwrap();
+        let lease = book.open(FACTS.ttl_min).unwrap().lease;
+        let key = Key::from_stored("node/a@1");
+        let join = Write::Put { key: key.clone(), value: (*b"").into(), owner: Some(lease) };
+        let join = Txn { guards: vec![Guard::Absent(key.clone())], writes: vec![join] };
+        let gone = Txn { guards: vec![Guard::Absent(key)], writes: vec![] };
+        assert!(matches!(book.make(&join).unwrap(), Outcome::Applied(_)));
+        assert!(matches!(book.make(&gone).unwrap(), Outcome::Refused(_)));
+        book.close(lease).unwrap();
+        assert!(matches!(book.make(&gone).unwrap(), Outcome::Applied(_)));
+        book.commit().unwrap();
+    }
+}
