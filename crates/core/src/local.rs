@@ -73,6 +73,15 @@ impl Wish {
     pub fn may_wait(&self) -> bool {
         matches!(self, Self::Lock(_))
     }
+
+    /// The lock it is about, if it is about one.
+    #[must_use]
+    pub fn lock(&self) -> Option<&LockName> {
+        match self {
+            Self::Lock(name) | Self::Unlock(name) => Some(name),
+            _ => None,
+        }
+    }
 }
 
 /// The switches of a job.

@@ -111,7 +111,8 @@ impl Node {
     }
 
     /// What deciding about every job would add right after a step: nothing, if what the view touched was all that
-    /// mattered. The simulator checks that after each step.
+    /// mattered. Jobs that wait for a slot or for certainty are called when there is one. The simulator checks that after
+    /// each step.
     #[must_use]
     pub fn overlooked(&self, now: Now) -> Vec<Decision> {
         let (Some(lease), Some(member)) = (self.local.lease.trusted(now.mono), self.member()) else {
@@ -120,7 +121,10 @@ impl Node {
         if !self.view.is_listed() || self.has_more() {
             return Vec::new();
         }
-        let out = self.decide(now, lease, &member, self.view.ids());
+        let put_off = |id: &JobId| {
+            self.local.uncertain.contains(id) || self.local.waiting.iter().any(|(_, waits)| waits == id)
+        };
+        let out = self.decide(now, lease, &member, self.view.ids().filter(|id| !put_off(id)));
         out.list.into_iter().filter(|decision| self.would_act(decision)).collect()
     }
 

@@ -103,6 +103,8 @@ pub struct Held {
     pub lane: Option<Known<Lane>>,
     /// The job's terms; `None` when the job is deleted or unreadable.
     pub terms: Option<Box<Terms>>,
+    /// Whether a fire is open that this node runs in this life.
+    opens: bool,
 }
 
 /// A living member.
@@ -226,7 +228,7 @@ impl View {
         self.owned.get(member).into_iter().flatten().copied()
     }
 
-    /// How many lanes known here have an open fire.
+    /// How many fires are open that this node runs in this life.
     #[must_use]
     pub fn open_count(&self) -> usize {
         self.open
@@ -310,10 +312,6 @@ impl Held {
     #[must_use]
     pub fn record(&self) -> Option<&Lane> {
         self.lane.as_ref()?.value.as_ref()
-    }
-
-    fn opens(&self) -> bool {
-        self.record().is_some_and(|lane| lane.open.is_some())
     }
 }
 

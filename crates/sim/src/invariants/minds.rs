@@ -142,7 +142,7 @@ impl Watch {
         for effect in effects {
             match effect {
                 Effect::Commit { ticket, why, txn } => {
-                    if !self.ticket_sent(name, life, *ticket, txn) {
+                    if !self.ticket_sent(name, life, *ticket, txn, member.as_ref()) {
                         continue;
                     }
                     self.findings

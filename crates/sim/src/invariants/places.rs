@@ -15,6 +15,8 @@ impl Watch {
         if !act.applied {
             return;
         }
+        let member = self.ticket_member(act);
+        let act = &Act { member: member.as_ref(), ..*act };
         let lives = |m: &Member| store.read(&[keys::node(m)]).iter().any(|c| c.entry.is_some());
         let mut lanes = Vec::new();
         let mut places = Vec::new();
