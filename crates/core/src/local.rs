@@ -73,6 +73,15 @@ impl Wish {
     pub fn may_wait(&self) -> bool {
         matches!(self, Self::Lock(_))
     }
+
+    /// The lock it is about, if it is about one.
+    #[must_use]
+    pub fn lock(&self) -> Option<&LockName> {
+        match self {
+            Self::Lock(name) | Self::Unlock(name) => Some(name),
+            _ => None,
+        }
+    }
 }
 
 /// The switches of a job.
@@ -156,6 +165,10 @@ pub struct Local {
     pub certainty: Option<(Mono, bool)>,
     /// The wall clock at the start of our own, when the waits for it were made.
     pub epoch: Option<Wall>,
+    /// Jobs about which an executor or the registry failed: not to be read or started before then.
+    pub put_off: BTreeMap<JobId, Mono>,
+    /// Whether the node gave up its jobs when those it holds were last looked at.
+    pub yielding: bool,
     /// Jobs due but without a slot.
     pub waiting: BTreeSet<(Wall, JobId)>,
     /// When the registry was last listed.
@@ -207,6 +220,8 @@ impl Local {
             uncertain: BTreeSet::new(),
             certainty: None,
             epoch: None,
+            put_off: BTreeMap::new(),
+            yielding: false,
             waiting: BTreeSet::new(),
             listed: None,
             listing: None,

@@ -93,6 +93,7 @@ impl Node {
         self.resend(now, effects, &mut wake);
         self.tend_listing(now, effects, &mut wake);
         self.expire_wishes(now, effects, &mut wake);
+        self.resume_put_off(now, &mut wake);
         if let Some(lease) = self.local.lease.trusted(now.mono)
             && self.view.is_listed()
             && let Some(member) = self.member()
@@ -101,14 +102,17 @@ impl Node {
             let focus = self.take_focus(now);
             let out = self.decide(now, lease, &member, focus.into_iter());
             self.emit(now, out, effects, &mut wake);
-            self.settle_joined(&member, effects);
+            if !self.local.departed {
+                self.settle_joined(&member, effects);
+            }
             self.wake_for_jobs(now, &mut wake);
         }
         wake.0
     }
 
     /// What deciding about every job would add right after a step: nothing, if what the view touched was all that
-    /// mattered. The simulator checks that after each step.
+    /// mattered. Jobs that wait for a slot or for certainty are called when there is one. The simulator checks that after
+    /// each step.
     #[must_use]
     pub fn overlooked(&self, now: Now) -> Vec<Decision> {
         let (Some(lease), Some(member)) = (self.local.lease.trusted(now.mono), self.member()) else {
@@ -117,7 +121,10 @@ impl Node {
         if !self.view.is_listed() || self.has_more() {
             return Vec::new();
         }
-        let out = self.decide(now, lease, &member, self.view.ids());
+        let put_off = |id: &JobId| {
+            self.local.uncertain.contains(id) || self.local.waiting.iter().any(|(_, waits)| waits == id)
+        };
+        let out = self.decide(now, lease, &member, self.view.ids().filter(|id| !put_off(id)));
         out.list.into_iter().filter(|decision| self.would_act(decision)).collect()
     }
 
@@ -212,9 +219,14 @@ impl Node {
             self.lose_lease(now, effects);
         }
         // A node that cannot work lets its lease run out, so that others take over (law 7).
-        let unable =
-            self.local.unable.is_some_and(|since| now.mono - since > Millis(self.local.lease.ttl().0 * 2));
-        if unable {
+        let yields = self.local.yields(now.mono);
+        if let Some(since) = self.local.unable.filter(|_| !yields) {
+            wake.at(since + Millis(self.local.lease.ttl().0 * 2 + 1), "unable for too long");
+        }
+        if core::mem::replace(&mut self.local.yielding, yields) != yields {
+            self.revisit_held();
+        }
+        if yields && !self.local.leaving {
             return;
         }
         let (effect, next) = self.local.lease.decide(now, self.local.settings.max_difference);
@@ -260,6 +272,8 @@ impl Node {
         local.recording.clear();
         local.wheel.clear();
         local.uncertain.clear();
+        local.put_off.clear();
+        local.reading.clear();
         local.waiting.clear();
     }
 
@@ -303,6 +317,15 @@ impl Node {
         local.list_at = Mono(i64::MAX);
         effects.push(Effect::List);
         wake.at(now.mono + LISTING_PATIENCE, "list again");
+    }
+
+    fn resume_put_off(&mut self, now: Now, wake: &mut Earliest) {
+        let local = &mut self.local;
+        let over = local.put_off.extract_if(.., |_, at| *at <= now.mono).map(|(id, _)| id);
+        local.agenda.extend(over);
+        if let Some(at) = local.put_off.values().min() {
+            wake.at(*at, "try again");
+        }
     }
 
     fn expire_wishes(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {

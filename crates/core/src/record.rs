@@ -142,11 +142,16 @@ pub struct LockRecord {
     pub seq: u64,
 }
 
-/// The wish that a node be drained, under `keys::intent`. Its presence is the wish.
+/// The wish that a node be drained, under `keys::intent`. Taken back it stays as a tombstone: were it deleted, an order
+/// that came late could make it again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Intent {
-    /// Since when.
+    /// Since when it is, or is not, wished.
     pub since: Wall,
+    /// Whether it is wished.
+    pub wanted: bool,
+    /// Rises with every write.
+    pub seq: u64,
 }
 
 /// Writes a record.

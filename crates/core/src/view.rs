@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::job::{CatchUp, Delivery, Spec};
 use crate::keys::{self, Key};
-use crate::record::{AskedRecord, Lane, LockRecord, MemberInfo, Place, SpecRecord, decode};
+use crate::record::{AskedRecord, Intent, Lane, LockRecord, MemberInfo, Place, SpecRecord, decode};
 use crate::registry::{Guard, Revision, Value};
 use crate::schedule::Schedule;
 use crate::time::{Mono, Wall};
@@ -103,6 +103,8 @@ pub struct Held {
     pub lane: Option<Known<Lane>>,
     /// The job's terms; `None` when the job is deleted or unreadable.
     pub terms: Option<Box<Terms>>,
+    /// Whether a fire is open that this node runs in this life.
+    opens: bool,
 }
 
 /// A living member.
@@ -130,7 +132,7 @@ pub struct View {
     members: BTreeMap<Member, MemberState>,
     /// Since when, by our clock, these holders have not been members.
     dead: BTreeMap<Arc<Member>, Mono>,
-    intents: BTreeMap<NodeName, Revision>,
+    intents: BTreeMap<NodeName, Known<Intent>>,
     locks: BTreeMap<LockName, Known<LockRecord>>,
     jobs: Vec<JobState>,
     names: BTreeMap<JobName, JobId>,
@@ -226,7 +228,7 @@ impl View {
         self.owned.get(member).into_iter().flatten().copied()
     }
 
-    /// How many lanes known here have an open fire.
+    /// How many fires are open that this node runs in this life.
     #[must_use]
     pub fn open_count(&self) -> usize {
         self.open
@@ -257,7 +259,14 @@ impl View {
     /// The revision of the wish to drain a node, if there is one.
     #[must_use]
     pub fn intent(&self, node: &NodeName) -> Option<Revision> {
-        self.intents.get(node).copied()
+        let known = self.intents.get(node)?;
+        known.value.as_ref().is_some_and(|intent| intent.wanted).then_some(known.revision)
+    }
+
+    /// What is known of the wish to drain a node, taken back or not.
+    #[must_use]
+    pub fn intent_entry(&self, node: &NodeName) -> Option<&Known<Intent>> {
+        self.intents.get(node)
     }
 
     /// What is known of a lock.
@@ -303,10 +312,6 @@ impl Held {
     #[must_use]
     pub fn record(&self) -> Option<&Lane> {
         self.lane.as_ref()?.value.as_ref()
-    }
-
-    fn opens(&self) -> bool {
-        self.record().is_some_and(|lane| lane.open.is_some())
     }
 }
 

@@ -108,6 +108,7 @@ pub(crate) struct Act<'a> {
     /// Whose, and which process.
     pub node: &'a NodeName,
     pub life: u64,
+    /// As whom it was decided on; looked up by the watch.
     pub member: Option<&'a Member>,
     pub ticket: Ticket,
     pub why: &'static str,

@@ -120,7 +120,7 @@ pub fn play(seed: u64, manner: Manner) -> World {
     storm.rage(&mut world, swarm.faults_last);
     if world.broken().is_none() {
         storm.end(&mut world);
-        world.run_for(swarm.healing_lasts);
+        storm.heal(&mut world);
     }
     if world.broken().is_none() {
         healed::look(&mut world, &swarm);

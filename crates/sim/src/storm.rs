@@ -34,7 +34,6 @@ pub(crate) struct Storm<'a> {
     undo: BTreeMap<(i64, u64), Undo>,
     number: u64,
     jobs: BTreeMap<JobName, Job>,
-    drained: Vec<NodeName>,
 }
 
 impl<'a> Storm<'a> {
@@ -48,7 +47,6 @@ impl<'a> Storm<'a> {
             undo: BTreeMap::new(),
             number: 0,
             jobs: swarm.jobs.iter().map(|j| (j.name.clone(), j.clone())).collect(),
-            drained: Vec::new(),
         }
     }
 
@@ -80,9 +78,6 @@ impl<'a> Storm<'a> {
     /// Ends everything at once: the healing begins. Nodes that were drained stay so as long as the others suffice.
     pub(crate) fn end(&mut self, world: &mut World) {
         let names: Vec<NodeName> = world.names().cloned().collect();
-        let spare = names.len().saturating_sub(1).min(self.swarm.tolerance());
-        let kept = self.drained.len().saturating_sub(spare);
-        let undrain: Vec<NodeName> = self.drained.drain(..kept).collect();
         let asks = std::mem::take(&mut self.undo).into_values();
         for undo in asks.filter(|u| {
             matches!(
@@ -101,13 +96,32 @@ impl<'a> Storm<'a> {
             world.resume(name);
         }
         // What a killed process left running is ended before it may start again.
-        world.run_for(self.ttl);
-        names.iter().for_each(|name| world.start(name));
-        world.run_for(3 * self.ttl);
-        for node in undrain {
-            names.iter().for_each(|name| {
-                world.ask(name, Command::Undrain(node.clone()));
-            });
+        self.live(world, 4 * self.ttl);
+        let drained: Vec<NodeName> = names.iter().filter(|n| world.is_drained(n)).cloned().collect();
+        let spare = names.len().saturating_sub(1).min(self.swarm.tolerance());
+        for node in drained.into_iter().skip(spare) {
+            if let Some(first) = names.first() {
+                world.ask(first, Command::Undrain(node));
+            }
+        }
+    }
+
+    /// Lets time pass in calm weather, so that everything comes to rest.
+    pub(crate) fn heal(&self, world: &mut World) {
+        self.live(world, self.swarm.healing_lasts);
+    }
+
+    /// Lets time pass; whoever left, or was killed, is started again.
+    fn live(&self, world: &mut World, ms: i64) {
+        let until = world.now() + ms;
+        while world.now() < until && world.broken().is_none() {
+            world.run_for(500);
+            let names: Vec<NodeName> = world.names().cloned().collect();
+            for name in names.iter() {
+                if !world.is_ending(name) {
+                    world.start(name);
+                }
+            }
         }
     }
 
@@ -189,9 +203,6 @@ impl<'a> Storm<'a> {
             }
             Undo::Ask(command) => {
                 if let Some(node) = self.some_node(world) {
-                    if let Command::Undrain(drained) = &command {
-                        self.drained.retain(|n| n != drained);
-                    }
                     world.ask(&node, command);
                 }
             }
@@ -218,10 +229,7 @@ impl<'a> Storm<'a> {
             }
             Wish::RunNow => return self.run_now(world, &node),
             Wish::Acquire => (Command::Acquire, None),
-            Wish::Drain => {
-                self.drained.push(node.clone());
-                (Command::Drain(node.clone()), Some(Undo::Ask(Command::Undrain(node.clone()))))
-            }
+            Wish::Drain => (Command::Drain(node.clone()), Some(Undo::Ask(Command::Undrain(node.clone())))),
             Wish::Kill => {
                 let run =
                     world.node(&node).and_then(|n| n.local().given.values().next().map(|g| g.run.clone()));

@@ -100,6 +100,8 @@ pub struct World {
     watch: Watch,
     trace: Trace,
     steps: u64,
+    /// How many steps were made at this moment.
+    rounds: (i64, u32),
 }
 
 /// How often a registry that ends leases by itself looks for them.
@@ -128,6 +130,7 @@ impl World {
             watch: Watch::new(options.canary),
             trace: Trace::new(options.keeps_text),
             steps: 0,
+            rounds: (0, 0),
         };
         if options.sweeps {
             world.after(SWEEP, Event::Sweep);
@@ -212,6 +215,8 @@ impl World {
         let Some(node) = actor.node.as_mut() else { return };
         let now = actor.clock.read(self.at);
         self.steps += 1;
+        self.rounds = if self.rounds.0 == self.at { (self.at, self.rounds.1 + 1) } else { (self.at, 1) };
+        self.watch.busy(self.at, name, self.rounds.1);
         self.trace.note(self.at, name.as_str(), &input, || describe(&input));
         let listed = if let Input::Listed(Some(batch)) = &input { Some(batch.revision) } else { None };
         let heard = self.watch.hears(name, actor.life, &input);

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::Node;
 use crate::effect::{Effect, Event, Ticket};
 use crate::input::{Input, LeaseEvent, RunEvent};
+use crate::keys::{Parsed, parse};
 use crate::local::{Pending, Subject};
 use crate::registry::{Change, Entry, Outcome, Revision, Txn, Write};
 use crate::time::{Millis, Now, Wall};
@@ -72,13 +73,23 @@ impl Node {
     }
 
     fn absorb_read(&mut self, now: Now, changes: Option<Vec<Change>>, effects: &mut Vec<Effect>) {
-        let reading = core::mem::take(&mut self.local.reading);
         match changes {
             Some(changes) => {
+                for change in &changes {
+                    if let Some(Parsed::Lane(job)) = parse(&change.key)
+                        && let Some(id) = self.view.id(&job)
+                    {
+                        self.local.reading.remove(&id);
+                    }
+                }
                 let touched = self.view.hear(now.mono, &changes);
                 self.touch(now, touched, effects);
             }
-            None => self.local.wheel.extend(reading.into_iter().map(|id| (now.wall + RETRY, id))),
+            // Which of several readings failed is not said, and reading twice does no harm.
+            None => {
+                let reading = core::mem::take(&mut self.local.reading);
+                self.local.put_off.extend(reading.into_iter().map(|id| (id, now.mono + RETRY)));
+            }
         }
     }
 
@@ -162,7 +173,8 @@ impl Node {
                 self.conclude(&pending, ticket);
                 let touched = self.view.hear(now.mono, &written(&pending.txn, revision));
                 self.touch(now, touched, effects);
-                self.follow_up(&pending, effects);
+                self.settle_applied(&pending, effects);
+                self.sound_alarm(&pending, effects);
             }
             Outcome::Refused(found) => {
                 self.conclude(&pending, ticket);
@@ -170,8 +182,9 @@ impl Node {
                 let touched = self.view.hear(now.mono, &found);
                 let explained = landed || !touched.jobs.is_empty() || touched.nodes;
                 self.touch(now, touched, effects);
+                self.sound_alarm(&pending, effects);
                 if landed {
-                    self.follow_up(&pending, effects);
+                    self.settle_applied(&pending, effects);
                 } else if !explained {
                     // Nothing we know says why; listing may, and until then the same would be refused again.
                     self.local.spent.insert(pending.subject, pending.txn);
@@ -196,14 +209,13 @@ impl Node {
         }
     }
 
-    fn follow_up(&mut self, pending: &Pending, effects: &mut Vec<Effect>) {
-        self.settle_applied(pending, effects);
-        self.sound_alarm(pending, effects);
-    }
-
-    /// Each claim above the threshold raises the alarm, on the node that claimed (S1-25, S1-48).
+    /// Each claim above the threshold raises the alarm, on the node that claimed (S1-25, S1-48); also one whose answer was
+    /// lost and whose entry somebody has written since.
     fn sound_alarm(&self, pending: &Pending, effects: &mut Vec<Effect>) {
-        let Some(member) = self.member() else { return };
+        let (Some(member), Subject::Job(id)) = (self.member(), &pending.subject) else { return };
+        if self.view.job(*id).owner() != Some(&member) {
+            return;
+        }
         let (held, alarm) = (self.view.count(&member), self.local.settings.alarm as usize);
         if matches!(pending.why, "claim" | "take over") && held > alarm {
             effects.push(Effect::Announce(Event::Alarm { held, alarm }));
@@ -219,7 +231,9 @@ impl Node {
         match event {
             RunEvent::NotStarted => {
                 self.local.given.remove(&id);
-                self.local.wheel.insert((now.wall + RETRY, id));
+                self.local.put_off.insert(id, now.mono + RETRY);
+                // It may have become stale in the meantime, and can be taken back now.
+                self.local.agenda.insert(id);
             }
             RunEvent::Ended(ended) => {
                 given.ended = Some(*ended);

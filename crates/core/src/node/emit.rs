@@ -14,6 +14,7 @@ impl Node {
     pub(super) fn emit(&mut self, now: Now, out: Decisions, effects: &mut Vec<Effect>, wake: &mut Earliest) {
         (self.local.eager, self.local.again) = (false, false);
         let mut reads = Vec::new();
+        let mut departs = false;
         for decision in out.list {
             if !self.would_act(&decision) {
                 if let Decision::Wake(at, why) = decision {
@@ -52,7 +53,7 @@ impl Node {
                     self.settle_wish(ask, n, settled, effects);
                     self.local.again = !self.local.wishes.is_empty();
                 }
-                Decision::Departed => self.depart(now, effects),
+                Decision::Departed => departs = true,
                 Decision::Hold(..)
                 | Decision::JobAt(..)
                 | Decision::JobUncertain(_)
@@ -62,6 +63,10 @@ impl Node {
         }
         if !reads.is_empty() {
             effects.push(Effect::Read(reads));
+        }
+        // Nothing follows the hand-over, so it waits for what this very step has begun.
+        if departs && self.local.pending.is_empty() {
+            self.depart(now, effects);
         }
     }
 
@@ -77,7 +82,7 @@ impl Node {
                 !local.busy.contains(&Subject::Job(*id)) && !local.given.contains_key(id)
             }
             Decision::Stop(id, ..) => local.given.get(id).is_some_and(|g| !g.stopping),
-            Decision::Read(id) => !local.reading.contains(id),
+            Decision::Read(id) => !local.reading.contains(id) && !local.put_off.contains_key(id),
             Decision::Record(verdict) => {
                 !local.recording.contains_key(&(verdict.run.clone(), verdict.attempt))
             }

@@ -162,25 +162,18 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId) -> Turn {
 }
 
 fn drain(scene: &Scene<'_>, node: &NodeName, wanted: bool) -> Turn {
-    let key = keys::intent(node);
-    match (scene.view.intent(node), wanted) {
-        (Some(_), true) | (None, false) => answer(Answer::Done),
-        (Some(revision), false) => Turn::Commit(
-            "undrain",
-            Txn { guards: [Guard::At(key.clone(), revision)].into(), writes: [Write::Delete { key }].into() },
-        ),
-        (None, true) if scene.view.members().all(|(m, _)| m.node != *node) => {
-            refuse(Refusal::NotFound, format!("there is no node {node}: `node list` shows those there are"))
-        }
-        (None, true) => {
-            let value = encode(&Intent { since: scene.now.wall });
-            Turn::Commit(
-                "drain",
-                Txn {
-                    guards: [Guard::Absent(key.clone())].into(),
-                    writes: [Write::Put { key, value, owner: None }].into(),
-                },
-            )
-        }
+    if scene.view.intent(node).is_some() == wanted {
+        return answer(Answer::Done);
     }
+    if wanted && scene.view.members().all(|(m, _)| m.node != *node) {
+        let text = format!("there is no node {node}: `node list` shows those there are");
+        return refuse(Refusal::NotFound, text);
+    }
+    let key = keys::intent(node);
+    let known = scene.view.intent_entry(node).cloned().unwrap_or_default();
+    let seq = known.value.as_ref().map_or(0, |intent| intent.seq) + 1;
+    let value = encode(&Intent { since: scene.now.wall, wanted, seq });
+    let guards = [known.guard(key.clone())].into();
+    let writes = [Write::Put { key, value, owner: None }].into();
+    Turn::Commit(if wanted { "drain" } else { "undrain" }, Txn { guards, writes })
 }

@@ -57,12 +57,16 @@ fn withdrawn(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Lane> {
 
 /// The transaction that gives a job back, unstarted fire and all; `None` while a run goes on.
 ///
-/// Verdicts that history lacks stay in the lane and are handed to it by the next holder.
+/// Verdicts that history lacks stay in the lane and are handed to it by the next holder; so a job that will have none is
+/// kept until history has them.
 pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
     if !job.is_whole() {
         return None;
     }
     let known = job.held()?.lane.as_ref()?;
+    if !job.is_enabled() && known.value.as_ref().is_some_and(|lane| !lane.verdicts.is_empty()) {
+        return None;
+    }
     let lane_key = keys::lane(job.name());
     let mut writes = Vec::new();
     if known.value.as_ref().is_some_and(|lane| lane.open.is_some()) {

@@ -158,6 +158,9 @@ impl Desk<'_> {
         {
             return out.commit(Subject::Job(self.job.id), "withdraw", txn);
         }
+        if self.scene.local.put_off.contains_key(&self.job.id) {
+            return;
+        }
         if now.wall < open.from {
             return out.add(Decision::JobAt(self.job.id, open.from));
         }

@@ -124,14 +124,14 @@ impl View {
     }
 
     fn absorb_intent(&mut self, node: NodeName, change: &Change, touched: &mut Absorbed) {
-        match newer(self.intents.get(&node).copied(), change) {
+        match newer(self.intents.get(&node).map(|i| i.revision), change) {
             News::Old => return,
             News::Gone(revision) => {
                 self.gone.insert(change.key.clone(), revision);
                 self.intents.remove(&node);
             }
             News::Put(entry) => {
-                self.intents.insert(node, entry.revision);
+                self.intents.insert(node, Known::present(decode(&entry.value), entry.revision));
             }
         }
         touched.nodes = true;

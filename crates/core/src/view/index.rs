@@ -107,15 +107,17 @@ impl View {
     }
 
     pub(super) fn set_lane(&mut self, id: JobId, lane: Known<Lane>) {
-        let opens = lane.value.as_ref().is_some_and(|l| l.open.is_some());
+        let open = lane.value.as_ref().and_then(|l| l.open.as_ref());
+        // A lane read for a takeover that somebody else won takes no slot of ours.
+        let opens = open.is_some_and(|open| Some(&open.by) == self.life.as_ref());
         let held = self.held.entry(id).or_default();
-        let opened = held.opens();
+        let opened = core::mem::replace(&mut held.opens, opens);
         held.lane = Some(lane);
         self.open = self.open + usize::from(opens) - usize::from(opened);
     }
 
     pub(super) fn let_go(&mut self, id: JobId) {
-        if self.held.remove(&id).is_some_and(|held| held.opens()) {
+        if self.held.remove(&id).is_some_and(|held| held.opens) {
             self.open -= 1;
         }
     }

@@ -69,8 +69,7 @@ fn perform(store: &mut Store, version: u64, act: &Act) {
             let place = Place { owner: m.map(member), epoch: version + 3, version: 0 };
             put(keys::place(&job(j)), encode(&place))
         }
-        Act::Drain(n, true) => put(intent(n), encode(&crate::record::Intent { since: Wall(0) })),
-        Act::Drain(n, false) => Write::Delete { key: intent(n) },
+        Act::Drain(n, wanted) => put(intent(n), encode(&Intent { since: Wall(0), wanted, seq: version })),
     };
     store.commit(Mono(0), &Txn { guards: vec![], writes: vec![write] });
 }

@@ -46,7 +46,6 @@ pub(crate) struct FireBook {
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptBook {
     pub by: Member,
-    pub seq: u64,
     pub started: Option<i64>,
     pub ended: Option<Ended>,
 }

@@ -40,7 +40,7 @@ pub(crate) fn look(world: &mut World, swarm: &Swarm) {
         ttl: swarm.nodes.first().map_or(Millis(0), |(s, _)| s.ttl),
         swarm,
         members: keys().filter_map(|k| if let Parsed::Node(m) = k { Some(m) } else { None }).collect(),
-        drained: keys().filter_map(|k| if let Parsed::Intent(n) = k { Some(n) } else { None }).collect(),
+        drained: world.names().filter(|name| world.is_drained(name)).cloned().collect(),
         verdicts: world.verdicts(),
     };
     rest.nodes(world, &mut findings);
@@ -121,7 +121,9 @@ impl Rest<'_> {
                 let period = schedule.next(next).map_or(i64::MAX, |after| (after - next).0);
                 Self::takes(book) * 5 / 4 + 200 < period / 2
             });
-        let slack = if light { PROMPT } else { book.grace(self.ttl).0 + longest + CLOSING };
+        // Without slots for everything, jobs wait for each other.
+        let queue = if self.swarm.roomy { 1 } else { i64::try_from(self.swarm.jobs.len()).unwrap_or(1) };
+        let slack = if light { PROMPT } else { book.grace(self.ttl).0 + 2 * queue * (longest + CLOSING) };
         let floor = spec.since.max(Wall(START.0 + book.changed));
         if let Some(due) = schedule.latest(floor, now - Millis(slack)) {
             findings.test(at, Invariant::I16, *watermark >= due, || {

@@ -151,7 +151,7 @@ impl Turn<'_> {
         let again = fire.claimed || fire.closed.is_some();
         findings.test(at, Invariant::I14, !again, || format!("{run} was claimed twice"));
         fire.claimed = true;
-        let attempt = AttemptBook { by: open.by.clone(), seq: open.seq, started: None, ended: None };
+        let attempt = AttemptBook { by: open.by.clone(), started: None, ended: None };
         fire.attempts.insert(1, attempt);
     }
 
@@ -182,7 +182,7 @@ impl Turn<'_> {
         findings
             .test(at, Invariant::I19, repeats, || format!("{run} is at_most_once and is attempted again"));
         self.lost(old, book, findings, lives);
-        let attempt = AttemptBook { by: new.by.clone(), seq: new.seq, started: None, ended: None };
+        let attempt = AttemptBook { by: new.by.clone(), started: None, ended: None };
         book.fires.entry(new.fire.clone()).or_default().attempts.insert(new.attempt, attempt);
     }
 

@@ -6,12 +6,16 @@ use evenkeel_core::effect::{Effect, Event, Ticket};
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::keys::{self, Parsed, parse};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{Place, decode};
+use evenkeel_core::record::{Intent, Place, decode};
 use evenkeel_core::registry::{Batch, Change, Outcome, Revision, Txn, Write};
 use evenkeel_core::time::{Millis, Mono, Now};
+use evenkeel_core::view::JobView;
 use evenkeel_core::words::{JobName, Member, NodeName};
 
 use super::{Invariant, Watch, trust_ends};
+
+/// More steps than this at one moment are a circle.
+const STEPS_MAX: u32 = 20_000;
 
 /// What the watch knows of a node's process.
 #[derive(Clone, Debug, Default)]
@@ -138,14 +142,15 @@ impl Watch {
         for effect in effects {
             match effect {
                 Effect::Commit { ticket, why, txn } => {
-                    if !self.ticket_sent(name, life, *ticket, txn) {
+                    if !self.ticket_sent(name, life, *ticket, txn, member.as_ref()) {
                         continue;
                     }
                     self.findings
                         .test(at, Invariant::I3, trusted, || format!("{name} commits ({why}) without trust"));
-                    let claimed = claimed(txn, member.as_ref()).is_some();
-                    claims |= claimed;
-                    let new = claimed || *why == "claim fire";
+                    let job = claimed(txn, member.as_ref());
+                    let job = job.and_then(|job| node.view().find(&job)).filter(JobView::is_enabled);
+                    claims |= job.is_some();
+                    let new = job.is_some() || *why == "claim fire";
                     if drained {
                         self.findings.test(at, Invariant::I38, !new, || {
                             format!("{name} is drained, knows it, and claims ({why})")
@@ -173,7 +178,9 @@ impl Watch {
         let (view, local) = (node.view(), node.local());
         let mut held: BTreeSet<JobName> = view.owned(&member).map(|id| view.job(id).name().clone()).collect();
         held.extend(local.pending.values().filter_map(|p| claimed(&p.txn, Some(&member))));
-        let jobs = view.page(None, usize::MAX).filter(evenkeel_core::view::JobView::is_enabled).count();
+        // What is only settled, and let go as soon as history knows, takes no room.
+        held.retain(|job| view.find(job).is_some_and(|job| job.is_enabled()));
+        let jobs = view.page(None, usize::MAX).filter(JobView::is_enabled).count();
         let nodes: BTreeSet<&NodeName> = view.members().map(|(m, _)| &m.node).collect();
         let spare = nodes.len().saturating_sub(local.settings.tolerance.max(1) as usize).max(1);
         let quota = 1 + jobs / spare;
@@ -193,11 +200,14 @@ impl Watch {
             mind.owes_alarm = false;
         } else if held > before && held > threshold {
             mind.owes_alarm = true;
+        } else if held <= threshold {
+            mind.owes_alarm = false;
         }
         for effect in effects {
             if let Effect::Announce(Event::Alarm { held: said, alarm }) = effect {
                 mind.owes_alarm = false;
-                let right = *said == held && *alarm == threshold && held > threshold;
+                let same = *said == held || life != member;
+                let right = same && *alarm == threshold && *said > threshold;
                 self.findings.test(at, Invariant::I40, right, || {
                     format!("{name} holds {held} and sounds the alarm at {said} of {alarm}")
                 });
@@ -208,6 +218,13 @@ impl Watch {
         self.findings.test(at, Invariant::I40, !owes, || {
             format!("{name} holds {held}, more than {threshold}, and sounded no alarm")
         });
+    }
+
+    /// A node that steps without end at one moment will never rest.
+    pub(crate) fn busy(&mut self, at: i64, name: &NodeName, steps: u32) {
+        if steps > STEPS_MAX {
+            self.findings.test(at, Invariant::I53, false, || format!("{name} goes round in circles"));
+        }
     }
 
     /// What deciding about every job would add right after a step.
@@ -222,7 +239,9 @@ impl MindBook {
     fn hear(&mut self, key: &keys::Key, changes: &[Change]) {
         for change in changes.iter().filter(|c| c.key == *key) {
             match &change.entry {
-                Some(entry) if entry.revision > self.drain.0 => self.drain = (entry.revision, true),
+                Some(entry) if entry.revision > self.drain.0 => {
+                    self.drain = (entry.revision, wanted(&entry.value));
+                }
                 None if change.revision >= self.drain.0 => self.drain = (change.revision, false),
                 _ => {}
             }
@@ -242,6 +261,11 @@ impl MindBook {
             self.drain = (batch.revision, false);
         }
     }
+}
+
+/// Whether an entry wishes its node drained.
+pub(super) fn wanted(value: &[u8]) -> bool {
+    decode::<Intent>(value).is_some_and(|intent| intent.wanted)
 }
 
 /// The job that a transaction would give to this member.

@@ -15,6 +15,8 @@ impl Watch {
         if !act.applied {
             return;
         }
+        let member = self.ticket_member(act);
+        let act = &Act { member: member.as_ref(), ..*act };
         let lives = |m: &Member| store.read(&[keys::node(m)]).iter().any(|c| c.entry.is_some());
         let mut lanes = Vec::new();
         let mut places = Vec::new();
@@ -92,7 +94,10 @@ impl Watch {
         if let Some(owner) = &new.owner {
             let enabled = book.spec.as_ref().is_some_and(|s| s.job.enabled);
             findings
-                .test(at, Invariant::I41, enabled, || format!("{owner} claimed {job}, which is not enabled"));
+                // What a lost node left open is told to history first, even of a job that may not be held.
+                .test(at, Invariant::I41, enabled || old.owner.is_some(), || {
+                    format!("{owner} claimed {job}, which is not enabled")
+                });
             findings
                 .test(at, Invariant::I10, Some(owner) == me, || format!("{me:?} claimed {job} for {owner}"));
         }

@@ -5,14 +5,16 @@ use evenkeel_core::keys::{Key, Parsed, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{Place, decode};
 use evenkeel_core::registry::{Txn, Write};
-use evenkeel_core::words::{JobName, NodeName};
+use evenkeel_core::words::{JobName, Member, NodeName};
 
-use super::minds::Told;
+use super::minds::{Told, wanted};
 use super::{Act, Invariant, Watch};
 
 /// What the watch knows of a commit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TicketBook {
+    /// As whom it was decided on.
+    member: Option<Member>,
     /// How often the registry made it.
     applied: u32,
     /// Whether its sender takes it for refused.
@@ -27,13 +29,25 @@ pub(super) struct TicketBook {
 
 impl Watch {
     /// A commit left its node. Returns whether it is a new one.
-    pub(super) fn ticket_sent(&mut self, name: &NodeName, life: u64, ticket: Ticket, txn: &Txn) -> bool {
+    pub(super) fn ticket_sent(
+        &mut self,
+        name: &NodeName,
+        life: u64,
+        ticket: Ticket,
+        txn: &Txn,
+        member: Option<&Member>,
+    ) -> bool {
         let mut new = false;
         self.tickets.entry((name.clone(), life, ticket)).or_insert_with(|| {
             new = true;
-            TicketBook::of(txn)
+            TicketBook { member: member.cloned(), ..TicketBook::of(txn) }
         });
         new
+    }
+
+    /// As whom a commit was decided on; it may be sent again in another life.
+    pub(super) fn ticket_member(&self, act: &Act<'_>) -> Option<Member> {
+        self.tickets.get(&(act.node.clone(), act.life, act.ticket)).and_then(|book| book.member.clone())
     }
 
     /// The registry answered a commit.
@@ -97,15 +111,13 @@ impl TicketBook {
     fn of(txn: &Txn) -> Self {
         let mut book = Self::default();
         for write in &txn.writes {
-            if matches!(parse(write.key()), Some(Parsed::Intent(_))) {
-                book.intents.push((write.key().clone(), matches!(write, Write::Put { .. })));
-            }
             let Write::Put { key, value, .. } = write else { continue };
             match parse(key) {
                 Some(Parsed::Place(job)) => {
                     book.places.extend(decode::<Place>(value).map(|place| (job, place.epoch)));
                 }
                 Some(Parsed::Lane(job)) => book.lanes.push(job),
+                Some(Parsed::Intent(_)) => book.intents.push((key.clone(), wanted(value))),
                 _ => {}
             }
         }

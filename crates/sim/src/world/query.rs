@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_core::effect::Event;
 use evenkeel_core::input::{Answer, AskId};
 use evenkeel_core::node::Node;
+use evenkeel_core::record::{Intent, decode};
+use evenkeel_core::registry::Change;
 use evenkeel_core::rules::claims;
 use evenkeel_core::store::Store;
 use evenkeel_core::words::{JobName, NodeName};
@@ -95,6 +97,14 @@ impl World {
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Whether somebody wants a node drained, as the registry truly has it.
+    #[must_use]
+    pub fn is_drained(&self, name: &NodeName) -> bool {
+        let found = self.store.read(&[evenkeel_core::keys::intent(name)]);
+        let wish = |c: &Change| decode::<Intent>(&c.entry.as_ref()?.value);
+        found.iter().filter_map(wish).any(|intent| intent.wanted)
     }
 
     /// What the watch saw.

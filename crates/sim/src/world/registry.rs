@@ -178,7 +178,7 @@ impl World {
             at: self.at,
             node: name,
             life: request.life,
-            member: request.member.as_ref(),
+            member: None,
             ticket,
             why,
             txn,
