@@ -10,15 +10,14 @@ mod inbox;
 mod lease;
 mod life;
 mod runs;
+mod timer;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 use evenkeel_core::effect::{Effect, Event, Reason};
 use evenkeel_core::input::{Answer, AskId, Command, Input};
 use evenkeel_core::node::{Node, Wake};
-use evenkeel_core::time::Mono;
 use evenkeel_core::words::{LockName, RunId};
 use evenkeel_registry::Registry;
 use tokio::sync::{Notify, oneshot, watch};
@@ -32,13 +31,12 @@ use feed::Listening;
 use inbox::{Happening, Inbox, Sender};
 use lease::Leases;
 use runs::Runs;
+use timer::Timer;
 
 pub(crate) use life::begin;
 
 /// How many happenings are taken in before what they caused goes out together.
 const TOGETHER: usize = 2_000;
-/// The longest sleep: tokio's clock stops while the host is suspended, ours does not.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// Everything that one node drives.
 struct Driver {
@@ -61,6 +59,7 @@ struct Driver {
     /// Whether the node is a member, or why it cannot become one; watched by whoever opens it.
     joined: watch::Sender<Option<Event>>,
     effects: Vec<Effect>,
+    timer: Timer,
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
     alarm: Option<Event>,
 }
@@ -90,8 +89,8 @@ impl Driver {
         self.step(Input::Tick);
         self.commits.flush(&self.registry, &self.sender);
         loop {
-            let (wait, tick) = self.until_wake();
-            let Some(happening) = self.inbox.next(wait).await else { return End::Asked };
+            let tick = self.set_timer();
+            let Some(happening) = self.inbox.next(&mut self.timer).await else { return End::Asked };
             let mut next = Some(happening);
             for _ in 0..TOGETHER {
                 match next {
@@ -114,14 +113,14 @@ impl Driver {
         }
     }
 
-    /// How long to sleep at most, and whether the node wants to be stepped then.
-    fn until_wake(&self) -> (Duration, bool) {
+    /// Sets when to wake: for the node, or to fence functions. Returns whether the node wants to be stepped then.
+    fn set_timer(&mut self) -> bool {
         let now = clock::now().mono;
-        let span = |at: Mono| Duration::from_millis(u64::try_from((at - now).0).unwrap_or(0));
-        let wake = self.wake.map_or(SLEEP_MAX, |wake| span(wake.at));
-        let fence = self.trust.map(|trust| span(trust.until)).filter(|left| !left.is_zero());
-        let wait = wake.min(fence.unwrap_or(SLEEP_MAX)).min(SLEEP_MAX);
-        (wait, wait == wake)
+        let wake = self.wake.map(|wake| wake.at);
+        let fence = self.trust.map(|trust| trust.until).filter(|until| *until > now);
+        let first = wake.into_iter().chain(fence).min();
+        self.timer.set(first);
+        first.is_some() && first == wake
     }
 
     /// Ends every run and tells history how. The registry is told nothing: there these runs stay open, and whoever takes
@@ -201,6 +200,7 @@ impl Driver {
             tracing::trace!("{effect}");
             self.carry_out(effect);
         }
+        self.runs.started(&self.history);
         self.effects = effects;
     }
 
@@ -213,7 +213,7 @@ impl Driver {
             Effect::Read(keys) => feed::read(keys, &self.registry, &self.sender),
             Effect::Commit { ticket, txn, .. } => self.commits.add(ticket, txn),
             Effect::Start(run) => {
-                self.runs.started(&run, &self.history);
+                self.runs.starting(&run);
                 self.executor.start(run);
             }
             Effect::Stop(run, reason) => self.executor.stop(&run, reason),

@@ -1,13 +1,13 @@
 //! Where everything that happens to a node comes together, most urgent first.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use evenkeel_core::effect::Ticket;
 use evenkeel_core::input::Input;
 use evenkeel_core::registry::Outcome;
 use tokio::sync::mpsc;
 
+use super::timer::Timer;
 use crate::executor::News;
 use crate::handle::Order;
 use crate::history::Told;
@@ -67,20 +67,19 @@ impl Inbox {
         (inbox, Sender { lease: to_lease, registry: to_registry })
     }
 
-    /// The next happening, `Woken` after `wait`; `None` when nobody holds a handle any more.
-    pub(super) async fn next(&mut self, wait: Duration) -> Option<Happening> {
+    /// The next happening, `Woken` when the timer rings; `None` when nobody holds a handle any more.
+    pub(super) async fn next(&mut self, timer: &mut Timer) -> Option<Happening> {
         if let Some(first) = self.first.pop_front() {
             return Some(first);
         }
         tokio::select! {
             biased;
             Some(happening) = self.lease.recv() => Some(happening),
-            () = tokio::time::sleep(wait), if wait.is_zero() => Some(Happening::Woken),
+            () = timer.rings() => Some(Happening::Woken),
             Some(news) = self.news.recv() => Some(Happening::News(news)),
             Some(happening) = self.registry.recv() => Some(happening),
             Some(told) = self.told.recv() => Some(Happening::Told(told)),
             order = self.orders.recv() => order.map(Happening::Order),
-            () = tokio::time::sleep(wait) => Some(Happening::Woken),
         }
     }
 

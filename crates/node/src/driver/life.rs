@@ -23,6 +23,7 @@ use super::folder::Folder;
 use super::inbox::{Inbox, ORDERS_MAX};
 use super::lease::Leases;
 use super::runs::Runs;
+use super::timer::Timer;
 use super::{Able, Driver, End};
 use crate::clock;
 use crate::config::{Config, Keep};
@@ -163,6 +164,7 @@ impl Life {
             able: Able { history: true, executor: true },
             joined: joined_by,
             effects: Vec::new(),
+            timer: Timer::new().map_err(|e| OpenError::Setting(format!("no timer can be had: {e}")))?,
             alarm: None,
         };
         let (stopped_by, stopped) = watch::channel(None);

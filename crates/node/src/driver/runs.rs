@@ -14,11 +14,12 @@ use crate::history::{Entry, History, RunRecord, State};
 pub(super) struct Runs {
     node: NodeName,
     under_way: BTreeMap<(RunId, u32), RunRecord>,
+    starting: Vec<RunRecord>,
 }
 
 impl Runs {
     pub(super) fn new(node: NodeName) -> Self {
-        Self { node, under_way: BTreeMap::new() }
+        Self { node, under_way: BTreeMap::new(), starting: Vec::new() }
     }
 
     pub(super) fn node(&self) -> &NodeName {
@@ -30,8 +31,8 @@ impl Runs {
         self.under_way.keys().map(|(run, _)| run)
     }
 
-    /// A run is about to start: history hears of it first.
-    pub(super) fn started(&mut self, run: &Run, history: &History) {
+    /// A run is about to start. Its record is written when the step that decided it is over: every start comes first.
+    pub(super) fn starting(&mut self, run: &Run) {
         let record = RunRecord {
             seq: 0,
             run: run.id.clone(),
@@ -49,8 +50,15 @@ impl Runs {
             from: run.due,
             output: 0,
         };
-        history.put(Entry::Attempt(Box::new(record.clone())));
-        self.under_way.insert((run.id.clone(), run.attempt), record);
+        self.starting.push(record);
+    }
+
+    /// History hears of what was started.
+    pub(super) fn started(&mut self, history: &History) {
+        for record in self.starting.drain(..) {
+            history.put(Entry::Attempt(Box::new(record.clone())));
+            self.under_way.insert((record.run.clone(), record.attempt), record);
+        }
     }
 
     /// A run came to its end, or never began. Returns what the node is to hear.

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use evenkeel_core::effect::{Reason, Run};
 use evenkeel_core::input::Ended;
 use evenkeel_core::time::{Millis, Mono};
 use evenkeel_core::words::{NodeName, RunId};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 
 use crate::clock;
 use crate::executor::{Finish, News, Trust};
@@ -83,24 +83,38 @@ impl fmt::Debug for Functions {
 
 /// What a function is told of its run.
 #[derive(Clone, Debug)]
-pub struct RunContext {
-    run: Arc<Run>,
+pub struct RunContext(Arc<UnderWay>);
+
+/// What the function, its supervisor and the node share of a run.
+#[derive(Debug)]
+struct UnderWay {
+    run: Run,
     node: NodeName,
-    stop: watch::Sender<Option<Reason>>,
+    /// Why it should stop; the first reason stands.
+    stop: OnceLock<Reason>,
+    stopping: Notify,
     trusted_until: Arc<AtomicI64>,
+}
+
+impl UnderWay {
+    fn ask_to_stop(&self, reason: Reason) {
+        if self.stop.set(reason).is_ok() {
+            self.stopping.notify_waiters();
+        }
+    }
 }
 
 impl RunContext {
     /// The run's facts: its id, due moment, shard, parameter, attempt and fencing token.
     #[must_use]
     pub fn run(&self) -> &Run {
-        &self.run
+        &self.0.run
     }
 
     /// The same facts under the names that a command finds in its environment.
     #[must_use]
     pub fn environment(&self) -> BTreeMap<&'static str, String> {
-        self.run.environment(&self.node)
+        self.0.run.environment(&self.0.node)
     }
 
     /// Why the function should stop now; `None` while it may go on.
@@ -109,21 +123,19 @@ impl RunContext {
     /// before each effect on the world, and send [`Run::token`] along with it (law 4).
     #[must_use]
     pub fn stop_reason(&self) -> Option<Reason> {
-        let asked = *self.stop.borrow();
-        let late = || clock::now().mono.0 >= self.trusted_until.load(Ordering::Acquire);
-        asked.or_else(|| late().then_some(Reason::Fenced))
+        let late = || clock::now().mono.0 >= self.0.trusted_until.load(Ordering::Acquire);
+        self.0.stop.get().copied().or_else(|| late().then_some(Reason::Fenced))
     }
 
     /// Waits until the function should stop. Two seconds later it is dropped at its next `await`.
     pub async fn stopped(&self) -> Reason {
-        let mut stop = self.stop.subscribe();
         loop {
-            if let Some(reason) = *stop.borrow_and_update() {
-                return reason;
+            // Listening comes before looking, so that no word falls between the two.
+            let word = self.0.stopping.notified();
+            if let Some(reason) = self.0.stop.get() {
+                return *reason;
             }
-            if stop.changed().await.is_err() {
-                return Reason::Fenced;
-            }
+            word.await;
         }
     }
 }
@@ -134,7 +146,7 @@ pub(crate) struct FunctionRuns {
     node: NodeName,
     /// Where functions run: the embedder's runtime, so that what they do never delays the node.
     runtime: tokio::runtime::Handle,
-    under_way: BTreeMap<RunId, watch::Sender<Option<Reason>>>,
+    under_way: BTreeMap<RunId, Arc<UnderWay>>,
     trusted_until: Arc<AtomicI64>,
     grace_when_fenced: Millis,
     news: mpsc::UnboundedSender<News>,
@@ -161,13 +173,13 @@ impl FunctionRuns {
     /// Asks every function to stop once the trust deadline has passed.
     pub(crate) fn fence(&mut self, now: Mono) {
         if now.0 >= self.trusted_until.load(Ordering::Acquire) {
-            self.under_way.values().for_each(|stop| ask_to_stop(stop, Reason::Fenced));
+            self.under_way.values().for_each(|run| run.ask_to_stop(Reason::Fenced));
         }
     }
 
     pub(crate) fn stop(&mut self, run: &RunId, reason: Reason) {
-        if let Some(stop) = self.under_way.get(run) {
-            ask_to_stop(stop, reason);
+        if let Some(run) = self.under_way.get(run) {
+            run.ask_to_stop(reason);
         }
     }
 
@@ -181,37 +193,28 @@ impl FunctionRuns {
             let _ = self.news.send(News::Ended(Finish::failed(&run, reason)));
             return;
         };
-        let stop = watch::Sender::new(None);
-        self.under_way.insert(run.id.clone(), stop.clone());
-        let context = RunContext {
-            run: Arc::new(run),
+        let under_way = Arc::new(UnderWay {
+            run,
             node: self.node.clone(),
-            stop,
+            stop: OnceLock::new(),
+            stopping: Notify::new(),
             trusted_until: self.trusted_until.clone(),
-        };
+        });
+        self.under_way.insert(under_way.run.id.clone(), under_way.clone());
         let grace = self.grace_when_fenced;
         let news = self.news.clone();
         self.runtime.spawn(async move {
-            let run = context.run.clone();
+            let run = &under_way.run;
             // Checked last, right before the call: the task may have waited long for its turn (law 2).
             if clock::now().mono >= run.not_after {
                 let _ = news.send(News::NotStarted { run: run.id.clone(), attempt: run.attempt });
                 return;
             }
-            let mut report = Report::new(news, &run);
-            let end = supervise(&*function, context, grace).await;
+            let mut report = Report::new(news, run);
+            let end = supervise(&*function, RunContext(under_way.clone()), grace).await;
             report.end(end);
         });
     }
-}
-
-/// The first reason stands.
-fn ask_to_stop(stop: &watch::Sender<Option<Reason>>, reason: Reason) {
-    stop.send_if_modified(|asked| {
-        let first = asked.is_none();
-        asked.get_or_insert(reason);
-        first
-    });
 }
 
 /// Runs the function to its end, or until it has been asked to stop and had its grace.
@@ -220,18 +223,20 @@ async fn supervise(
     context: RunContext,
     grace_when_fenced: Millis,
 ) -> (Ended, String) {
-    let timeout = context.run.timeout;
+    let timeout = context.run().timeout;
     let mut body = pin!(function(context.clone()));
     let reason = tokio::select! {
         biased;
-        failure = &mut body => return match failure {
-            None => (Ended::Succeeded, String::new()),
-            Some(why) => (Ended::Failed, why),
+        failure = &mut body => return match (context.0.stop.get(), failure) {
+            // It was asked to stop and did, however it says so.
+            (Some(reason), failure) => (Ended::Stopped(*reason), failure.unwrap_or_default()),
+            (None, None) => (Ended::Succeeded, String::new()),
+            (None, Some(why)) => (Ended::Failed, why),
         },
         reason = context.stopped() => reason,
         () = elapsed(timeout) => Reason::TimedOut,
     };
-    ask_to_stop(&context.stop, reason);
+    context.0.ask_to_stop(reason);
     let grace = if reason == Reason::Fenced { grace_when_fenced } else { GRACE };
     let obeyed = tokio::time::timeout(duration(grace), body).await.is_ok();
     let how = if obeyed { "" } else { "it did not stop when asked to, and was dropped" };
