@@ -348,3 +348,16 @@ fn a_node_that_starts_again_takes_thousands_of_jobs_back() {
     world.run(1_000);
     assert_eq!(world.held("a"), 2_500);
 }
+
+/// proves: S1-34
+#[test]
+fn a_member_is_an_entry_with_an_address_that_lives_by_the_lease() {
+    let mut world = World::default();
+    world.add(Settings { address: "10.0.0.7:7700".to_string(), ..settings("a") });
+    world.run(100);
+    let member = world.actors[&"a".parse::<NodeName>().unwrap()].node.member().unwrap();
+    let change = world.store.read(&[crate::keys::node(&member)]).pop().unwrap();
+    let entry = change.entry.unwrap();
+    assert_eq!(entry.owner.map(|lease| lease.0), Some(member.incarnation));
+    assert!(core::str::from_utf8(&entry.value).unwrap().contains("10.0.0.7:7700"));
+}
