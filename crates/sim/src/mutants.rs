@@ -48,6 +48,7 @@ pub static ALL: &[Mutant] = {
     &[
         Mutant { name: "the canary", tamper: &Honest, breaks: &[Canary], canary: true },
         mutant("claim without guard", &commits::Unguarded("claim"), &[I10]),
+        mutant("claim of a fire without guard", &commits::Unguarded("claim fire"), &[I1, I2, I46]),
         mutant("finish without guard", &commits::Unguarded("finish"), &[I1, I2, I46]),
         mutant("lock without guard", &commits::Unguarded("lock"), &[I1, I10]),
         mutant("takeover of the living", &commits::TakesFromTheLiving, &[I10]),

@@ -1,0 +1,38 @@
+//! The watch is not blind: every planted fault is found by its name, and what is found is told in one line.
+
+use evenkeel_sim::Failure;
+use evenkeel_sim::mutants::{self, Hunt};
+use evenkeel_sim::seed::{Manner, judge, play};
+
+/// Enough for each; `sim --mutants` has more patience.
+const SEEDS: u64 = 200;
+
+#[test]
+fn every_planted_fault_is_found_by_its_name() {
+    let mut wrong = Vec::new();
+    for mutant in mutants::ALL {
+        match mutant.hunt(0, SEEDS) {
+            Hunt::Found(..) => {}
+            Hunt::Misnamed(seeds, broken) => wrong.push(format!("{}: {broken} in seed {seeds}", mutant.name)),
+            Hunt::Missed => wrong.push(format!("{}: not found in {SEEDS} seeds", mutant.name)),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn red_is_told_in_one_line_that_repeats_it() {
+    let world = play(0x2a, Manner { canary: true, ..Manner::default() });
+    let failure: Failure = judge(0x2a, &world).unwrap_err();
+    let line = failure.to_string();
+    assert!(line.starts_with("cargo xtask sim 0x2a # canary at ") && !line.contains('\n'), "{line}");
+}
+
+#[test]
+fn the_text_of_a_world_is_kept_when_it_is_wanted_and_changes_nothing() {
+    let (told, silent) =
+        (play(5, Manner { keeps_text: true, ..Manner::default() }), play(5, Manner::default()));
+    assert!(told.trace().text().iter().any(|line| line.contains("→ commit")));
+    assert!(silent.trace().text().is_empty());
+    assert_eq!(told.trace().hash(), silent.trace().hash());
+}
