@@ -3,6 +3,9 @@
 use evenkeel_core::schedule::Schedule;
 use std::time::Duration;
 
+/// Far above what a busy machine needs, far below a search that has no bound.
+const BOUND: Duration = Duration::from_millis(500);
+
 #[test]
 fn any_text_answers_quickly() {
     let nasty = [
@@ -20,7 +23,7 @@ fn any_text_answers_quickly() {
     ];
     for text in nasty {
         let spent = timed(|| drop(Schedule::parse(&text, "Europe/Berlin")));
-        assert!(spent < Duration::from_millis(5), "{} took {spent:?}", &text[..20.min(text.len())]);
+        assert!(spent < BOUND, "{} took {spent:?}", &text[..20.min(text.len())]);
     }
 }
 

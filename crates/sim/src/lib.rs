@@ -7,6 +7,7 @@
 
 pub mod faults;
 pub mod invariants;
+pub mod mutants;
 pub mod random;
 pub mod scenario;
 pub mod seed;

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use evenkeel_core::effect::Event;
 use evenkeel_core::input::{Answer, AskId};
-use evenkeel_core::words::NodeName;
+use evenkeel_core::words::{NodeName, RunId};
 
 use crate::world::{Options, World};
 use command::Command;
@@ -29,6 +29,7 @@ pub struct Scenario {
 struct Shown {
     events: usize,
     trace: usize,
+    verdicts: BTreeSet<(RunId, u32)>,
 }
 
 impl Scenario {
@@ -77,7 +78,7 @@ impl Scenario {
         text
     }
 
-    /// The runs that began and ended since this was shown last, and what history was told, without moments.
+    /// The runs that began and ended since this was shown last, and the verdicts that history was given.
     fn log(&mut self) -> String {
         let lines = &self.world.trace().text()[self.shown.trace..];
         let told = |line: &&String| {
@@ -91,6 +92,13 @@ impl Scenario {
             writeln!(text, "{}", words.join(" ")).expect("a text grows");
         }
         self.shown.trace = self.world.trace().text().len();
+        for (key, verdict) in self.world.verdicts() {
+            if self.shown.verdicts.insert(key.clone()) {
+                let (run, state, node) = (&verdict.run, verdict.state, &verdict.node);
+                writeln!(text, "{run} attempt {} {state:?} on {node}: {}", verdict.attempt, verdict.reason)
+                    .expect("a text grows");
+            }
+        }
         text
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use evenkeel_core::input::Command;
 
-use crate::faults::Tally;
+use crate::faults::{Fault, Tally};
 use crate::invariants::{Broken, Invariant, healed};
 use crate::storm::Storm;
 use crate::swarm::Swarm;
@@ -116,6 +116,9 @@ pub fn play(seed: u64, manner: Manner) -> World {
         world.run_for(1_000);
     }
     world.set_weather(swarm.weather.clone());
+    if swarm.faults.contains(&Fault::Drift) {
+        swarm.nodes.iter().for_each(|_| world.count(Fault::Drift));
+    }
     let mut storm = Storm::new(seed, &swarm);
     storm.rage(&mut world, swarm.faults_last);
     if world.broken().is_none() {

@@ -91,7 +91,7 @@ impl<'a> Storm<'a> {
         world.set_weather(crate::faults::Weather::calm(4));
         for name in &names {
             world.correct_clock(name);
-            world.set_link(name, Link::Up, true);
+            world.mend_link(name);
             world.set_able(name, true);
             world.resume(name);
         }

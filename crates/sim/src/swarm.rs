@@ -188,7 +188,7 @@ pub(crate) fn job(name: &JobName, ttl: i64, random: &mut Random) -> Job {
     let mut job = Job::new(name.clone(), schedule, Work::Command(vec!["run".to_owned(), takes.to_string()]));
     // The name decides: what doubt means never changes in a job's life, so that the watch can hold every run to it.
     let last = name.as_str().bytes().last().unwrap_or(0);
-    job.delivery = if last % 2 == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
+    job.delivery = if last.is_multiple_of(2) { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
     job.catch_up = *random
         .pick(&[CatchUp::Latest, CatchUp::Latest, CatchUp::Skip, CatchUp::All(3)])
         .unwrap_or(&CatchUp::Latest);

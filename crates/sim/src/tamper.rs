@@ -2,7 +2,7 @@
 
 use evenkeel_core::effect::Effect;
 use evenkeel_core::input::Input;
-use evenkeel_core::node::Node;
+use evenkeel_core::node::{Node, Settings};
 use evenkeel_core::rules;
 use evenkeel_core::scene::Rule;
 use evenkeel_core::time::Now;
@@ -13,6 +13,9 @@ pub trait Tamper: Sync {
     fn rules(&self) -> &'static [Rule] {
         rules::ALL
     }
+
+    /// Changes what a node is told at its start.
+    fn settings(&self, _settings: &mut Settings) {}
 
     /// Changes what a node is about to hear.
     fn input(&self, _node: &Node, _now: Now, _input: &mut Input) {}

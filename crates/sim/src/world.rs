@@ -287,7 +287,8 @@ impl World {
     /// Starts a node's process, if it is down. It finds in its data folder which life came before.
     pub fn start(&mut self, name: &NodeName) {
         let Some(actor) = self.actors.get_mut(name).filter(|a| a.node.is_none()) else { return };
-        let settings = Settings { predecessor: actor.folder, ..actor.settings.clone() };
+        let mut settings = Settings { predecessor: actor.folder, ..actor.settings.clone() };
+        self.options.tamper.settings(&mut settings);
         actor.node = Some(Node::with_rules(settings, self.options.tamper.rules()));
         self.trace.note(self.at, name.as_str(), &actor.life, || "starts".to_owned());
         self.give(name, Input::Tick);

@@ -2,14 +2,15 @@
 
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use evenkeel_sim::Failure;
 use evenkeel_sim::faults::Fault;
 use evenkeel_sim::invariants::Invariant;
+use evenkeel_sim::mutants::{self, Hunt, Mutant, SEEDS_MAX};
 use evenkeel_sim::seed::{Manner, Report, judge, play, run_seed};
 
-const USAGE: &str = "usage: sim SEED | sim --seeds N [--from SEED] | sim --mutants [N] | sim --canary
+const USAGE: &str = "usage: sim SEED | sim --seeds N [--from SEED] | sim --mutants [NAME]
   SEED is a number, in decimal or as 0x…";
 const THREADS: usize = 2;
 /// From so many seeds on every fault and every invariant must have been met.
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["--seeds", n] => number(n).map(|n| seeds(0, n)),
         ["--seeds", n, "--from", from] => number(n).zip(number(from)).map(|(n, from)| seeds(from, n)),
+        ["--mutants"] => Some(hunt("", SEEDS_MAX)),
+        ["--mutants", name] => Some(hunt(name, SEEDS_MAX)),
         [seed] => number(seed).map(show),
         _ => None,
     };
@@ -51,6 +54,36 @@ fn show(seed: u64) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Looks whether each planted fault is found: all of them, or those with this in their name.
+fn hunt(name: &str, most: u64) -> ExitCode {
+    let chosen: Vec<&Mutant> = mutants::ALL.iter().filter(|m| m.name.contains(name)).collect();
+    let next = AtomicUsize::new(0);
+    let bad = AtomicUsize::new(usize::from(chosen.is_empty()));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while let Some(mutant) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let name = mutant.name;
+                    match mutant.hunt(0, most) {
+                        Hunt::Found(seeds, broken) => println!("{name}: found in seed {seeds}: {broken}"),
+                        Hunt::Misnamed(seeds, broken) => {
+                            println!("{name}: in seed {seeds} something else broke: {broken}");
+                            bad.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Hunt::Missed => {
+                            println!("{name}: not found in {most} seeds");
+                            bad.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let bad = bad.into_inner();
+    println!("{} planted faults, {bad} not found by their name", chosen.len());
+    if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs many seeds and prints what they came to; a failure is one line that repeats it.

@@ -2,11 +2,11 @@
 
 use evenkeel_core::keys::{self, Parsed, parse};
 use evenkeel_core::record::{AskedRecord, Lane, LockRecord, Place, SpecRecord, decode};
-use evenkeel_core::registry::{Change, Write};
+use evenkeel_core::registry::{Change, Guard, Write};
 use evenkeel_core::store::Store;
 use evenkeel_core::words::{JobName, LockName, Member, NodeName, Token};
 
-use super::{Act, Invariant, Verdicts, Watch};
+use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch};
 
 impl Watch {
     /// The registry answered a transaction.
@@ -79,32 +79,12 @@ impl Watch {
         let book = jobs.entry(job.clone()).or_default();
         let at = act.at;
         let old = std::mem::replace(&mut book.place, new.clone());
+        if old.owner != new.owner {
+            book.changed_hands(act, job, &old, lives, findings);
+        }
         findings.test(at, Invariant::I1, new.epoch > old.epoch, || {
             format!("{job}: epoch {} was written over {}", new.epoch, old.epoch)
         });
-        if old.owner == new.owner {
-            return old;
-        }
-        let me = act.member;
-        let gone = old.owner.as_ref().is_none_or(|o| !lives(o));
-        let mine = old.owner.as_ref() == me;
-        findings.test(at, Invariant::I10, gone || mine, || {
-            format!("{:?} took {job} from {:?}, which lives ({})", me, old.owner, act.why)
-        });
-        if let Some(owner) = &new.owner {
-            let enabled = book.spec.as_ref().is_some_and(|s| s.job.enabled);
-            findings
-                // What a lost node left open is told to history first, even of a job that may not be held.
-                .test(at, Invariant::I41, enabled || old.owner.is_some(), || {
-                    format!("{owner} claimed {job}, which is not enabled")
-                });
-            findings
-                .test(at, Invariant::I10, Some(owner) == me, || format!("{me:?} claimed {job} for {owner}"));
-        }
-        if let Some(lost) = old.owner.as_ref().filter(|_| !mine) {
-            let first = book.rescued.insert(lost.clone());
-            findings.test(at, Invariant::I21, first, || format!("{job} was taken over from {lost} twice"));
-        }
         old
     }
 
@@ -156,4 +136,47 @@ impl Watch {
             format!("the lease of {member} ended while {:?} still runs", runs.map(|(id, _)| id))
         });
     }
+}
+
+impl JobBook {
+    /// The job has another holder than before, or none.
+    fn changed_hands(
+        &mut self,
+        act: &Act<'_>,
+        job: &JobName,
+        old: &Place,
+        lives: impl Fn(&Member) -> bool,
+        findings: &mut Findings,
+    ) {
+        let (at, me) = (act.at, act.member);
+        for lost in taken_from(act) {
+            let first = self.rescued.insert(lost.clone());
+            findings.test(at, Invariant::I21, first, || format!("{job} was taken over from {lost} twice"));
+        }
+        let gone = old.owner.as_ref().is_none_or(|o| !lives(o));
+        let mine = old.owner.as_ref() == me;
+        findings.test(at, Invariant::I10, gone || mine, || {
+            format!("{me:?} took {job} from {:?}, which lives ({})", old.owner, act.why)
+        });
+        let Some(owner) = &self.place.owner else { return };
+        let enabled = self.spec.as_ref().is_some_and(|s| s.job.enabled);
+        // What a lost node left open is told to history first, even of a job that may not be held.
+        findings.test(at, Invariant::I41, enabled || old.owner.is_some(), || {
+            format!("{owner} claimed {job}, which is not enabled")
+        });
+        let itself = Some(owner) == me;
+        findings.test(at, Invariant::I10, itself, || format!("{me:?} claimed {job} for {owner}"));
+    }
+}
+
+/// The lost members whose absence a takeover is guarded by.
+fn taken_from(act: &Act<'_>) -> impl Iterator<Item = Member> {
+    let guards = act.txn.guards.iter().filter(|_| act.why == "take over");
+    guards.filter_map(|guard| match guard {
+        Guard::Absent(key) => match parse(key) {
+            Some(Parsed::Node(member)) => Some(member),
+            _ => None,
+        },
+        _ => None,
+    })
 }

@@ -92,6 +92,13 @@ impl World {
         self.publish_to(name);
     }
 
+    /// Lets everything through again. A feed that did not break goes on as it is: what it lost stays lost.
+    pub fn mend_link(&mut self, name: &NodeName) {
+        if self.actors.get(name).is_some_and(|a| a.link != Link::Up) {
+            self.set_link(name, Link::Up, true);
+        }
+    }
+
     /// Withholds all news from a node, or lets it have what was withheld.
     pub fn set_deaf(&mut self, name: &NodeName, deaf: bool) {
         if let Some(actor) = self.actors.get_mut(name) {

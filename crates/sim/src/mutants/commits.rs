@@ -1,0 +1,168 @@
+//! Faults in what nodes ask for: transactions and starts that are not as the rules made them.
+
+use evenkeel_core::effect::{Effect, Event};
+use evenkeel_core::keys::{Parsed, parse};
+use evenkeel_core::node::Node;
+use evenkeel_core::record::{AskedRecord, Lane, decode, encode};
+use evenkeel_core::registry::{Guard, Txn, Write};
+use evenkeel_core::time::Mono;
+
+use crate::tamper::Tamper;
+
+/// The transactions of these acts, among what a node just decided.
+fn commits<'a>(effects: &'a mut [Effect], acts: &'a [&str]) -> impl Iterator<Item = &'a mut Txn> {
+    effects.iter_mut().filter_map(|effect| match effect {
+        Effect::Commit { why, txn, .. } if acts.contains(why) => Some(txn),
+        _ => None,
+    })
+}
+
+/// Changes the lanes that these acts write; the node's own copy of each lane is given along.
+fn lanes(node: &Node, effects: &mut [Effect], acts: &[&str], change: impl Fn(&mut Lane, Option<&Lane>)) {
+    for write in commits(effects, acts).flat_map(|txn| &mut txn.writes) {
+        let Write::Put { key, value, .. } = write else { continue };
+        let Some(Parsed::Lane(job)) = parse(key) else { continue };
+        let Some(mut lane) = decode::<Lane>(value) else { continue };
+        let id = node.view().id(&job);
+        let known = id.and_then(|id| node.view().job(id).held()).and_then(|held| held.record());
+        change(&mut lane, known);
+        *value = encode(&lane);
+    }
+}
+
+/// Acts of this kind are guarded by nothing.
+pub(super) struct Unguarded(pub(super) &'static str);
+
+impl Tamper for Unguarded {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        commits(effects, &[self.0]).for_each(|txn| txn.guards.clear());
+    }
+}
+
+/// Takes jobs over without asking whether their holder is gone.
+pub(super) struct TakesFromTheLiving;
+
+impl Tamper for TakesFromTheLiving {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        let absent = |guard: &Guard| matches!(guard, Guard::Absent(key) if matches!(parse(key), Some(Parsed::Node(_))));
+        commits(effects, &["take over"]).for_each(|txn| txn.guards.retain(|guard| !absent(guard)));
+    }
+}
+
+/// Takes jobs over without asking whether somebody else did.
+pub(super) struct TakesOverTwice;
+
+impl Tamper for TakesOverTwice {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        let at = |guard: &Guard| matches!(guard, Guard::At(..));
+        commits(effects, &["take over"]).for_each(|txn| txn.guards.retain(|guard| !at(guard)));
+    }
+}
+
+/// Attempts a run again under the token of the attempt before.
+pub(super) struct KeepsToken;
+
+impl Tamper for KeepsToken {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        lanes(node, effects, &["take over", "settle"], |lane, known| {
+            if let (Some(open), Some(before)) = (&mut lane.open, known.and_then(|k| k.open.as_ref())) {
+                open.seq = before.seq;
+            }
+        });
+    }
+}
+
+/// Drops verdicts with the next write, whether history has them or not.
+pub(super) struct DropsVerdicts;
+
+impl Tamper for DropsVerdicts {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        lanes(node, effects, &["claim fire", "finish"], |lane, known| {
+            let old = known.map(|k| k.verdicts.clone()).unwrap_or_default();
+            lane.verdicts.retain(|v| !old.contains(v));
+        });
+    }
+}
+
+/// Takes a fire back and leaves the watermark where the claim had moved it.
+pub(super) struct WithdrawsForGood;
+
+impl Tamper for WithdrawsForGood {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        lanes(node, effects, &["withdraw", "release", "ease"], |lane, known| {
+            lane.watermark = known.map_or(lane.watermark, |k| k.watermark);
+        });
+    }
+}
+
+/// Claims a fire and leaves the watermark where it was.
+pub(super) struct ForgetsWatermark;
+
+impl Tamper for ForgetsWatermark {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        lanes(node, effects, &["claim fire"], |lane, _| {
+            if let Some(open) = &lane.open {
+                lane.watermark = open.back;
+            }
+        });
+    }
+}
+
+/// Claims a run that was asked for, and does not write that it did.
+pub(super) struct ForgetsRequests;
+
+impl Tamper for ForgetsRequests {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        for write in commits(effects, &["claim fire"]).flat_map(|txn| &mut txn.writes) {
+            if let Write::Put { key, value, .. } = write
+                && let Some(Parsed::Asked(_)) = parse(key)
+                && let Some(mut record) = decode::<AskedRecord>(value)
+            {
+                record.requests.iter_mut().for_each(|request| request.taken = false);
+                *value = encode(&record);
+            }
+        }
+    }
+}
+
+/// Changes a job's spec and leaves its place alone, so that a guard on the place vouches for nothing.
+pub(super) struct SparesPlace;
+
+impl Tamper for SparesPlace {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        let place = |write: &Write| matches!(parse(write.key()), Some(Parsed::Place(_)));
+        let acts = ["delete", "pause or resume", "enable or disable", "update"];
+        commits(effects, &acts).for_each(|txn| txn.writes.retain(|write| !place(write)));
+    }
+}
+
+/// Starts runs whenever their executor gets to it.
+pub(super) struct StartsAnytime;
+
+impl Tamper for StartsAnytime {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        for effect in effects {
+            if let Effect::Start(run) = effect {
+                run.not_after = Mono(i64::MAX);
+            }
+        }
+    }
+}
+
+/// Nobody ends the runs of a node that may not go on.
+pub(super) struct NoGuard;
+
+impl Tamper for NoGuard {
+    fn guards(&self) -> bool {
+        false
+    }
+}
+
+/// Sounds no alarm.
+pub(super) struct Quiet;
+
+impl Tamper for Quiet {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        effects.retain(|effect| !matches!(effect, Effect::Announce(Event::Alarm { .. })));
+    }
+}

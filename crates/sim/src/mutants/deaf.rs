@@ -1,0 +1,80 @@
+//! Faults in what nodes make of what they hear.
+
+use evenkeel_core::input::{Input, LeaseEvent};
+use evenkeel_core::keys;
+use evenkeel_core::node::{Node, Settings};
+use evenkeel_core::registry::{Change, Outcome};
+use evenkeel_core::time::{Millis, Now};
+
+use crate::tamper::Tamper;
+
+/// Never learns that it should drain.
+pub(super) struct HearsNoDrain;
+
+impl Tamper for HearsNoDrain {
+    fn input(&self, node: &Node, _now: Now, input: &mut Input) {
+        let intent = keys::intent(&node.local().settings.name);
+        let hide = |changes: &mut Vec<Change>| changes.retain(|change| change.key != intent);
+        match input {
+            Input::Listed(Some(batch)) | Input::Changed(batch) => hide(&mut batch.changes),
+            Input::Committed { outcome: Outcome::Refused(found), .. } => hide(found),
+            _ => {}
+        }
+    }
+}
+
+/// Takes a claim that was made for one that was refused, and knows nothing of what it wrote.
+pub(super) struct ForgetsOutcomes;
+
+impl Tamper for ForgetsOutcomes {
+    fn input(&self, node: &Node, _now: Now, input: &mut Input) {
+        if let Input::Committed { ticket, outcome: outcome @ Outcome::Applied(_) } = input
+            && node.local().pending.get(ticket).is_some_and(|pending| pending.why.starts_with("claim"))
+        {
+            *outcome = Outcome::Refused(Vec::new());
+        }
+    }
+}
+
+/// Takes silence for a refusal.
+pub(super) struct TakesUnknownForRefused;
+
+impl Tamper for TakesUnknownForRefused {
+    fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
+        if let Input::Committed { outcome: outcome @ Outcome::Unknown, .. } = input {
+            *outcome = Outcome::Refused(Vec::new());
+        }
+    }
+}
+
+/// Counts its lease from when it was granted, as far as it knows, and not from when it was asked for.
+pub(super) struct TrustsFromAnswer;
+
+impl Tamper for TrustsFromAnswer {
+    fn input(&self, _node: &Node, now: Now, input: &mut Input) {
+        if let Input::Lease(LeaseEvent::Opened { asked, .. } | LeaseEvent::Renewed { asked, .. }) = input {
+            *asked = now.mono;
+        }
+    }
+}
+
+/// Believes its own time of day.
+pub(super) struct IgnoresClocks;
+
+impl Tamper for IgnoresClocks {
+    fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
+        if let Input::Lease(LeaseEvent::Opened { granted, .. } | LeaseEvent::Renewed { granted, .. }) = input
+        {
+            granted.clock = None;
+        }
+    }
+}
+
+/// Reads everything once, and then lives by news alone.
+pub(super) struct NeverRescans;
+
+impl Tamper for NeverRescans {
+    fn settings(&self, settings: &mut Settings) {
+        settings.rescan = Millis::secs(1_000_000);
+    }
+}

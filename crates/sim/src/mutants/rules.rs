@@ -1,0 +1,53 @@
+//! Faults in rules: nodes that follow another one.
+
+use evenkeel_core::rules::{self, CONTROL, DRAIN, FIRING, LOCKS, MEMBERSHIP, claims, membership};
+use evenkeel_core::scene::{Decide, Decisions, Rule, Scene};
+
+use crate::tamper::Tamper;
+
+/// Claims while X ≤ N, and so ends up with one job too many.
+pub(super) struct BeyondQuota;
+
+impl Tamper for BeyondQuota {
+    fn rules(&self) -> &'static [Rule] {
+        const CLAIMS: Rule = Rule { name: "claims beyond the quota", decide: Decide::Node(beyond) };
+        &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, FIRING]
+    }
+}
+
+fn beyond(scene: &Scene<'_>, out: &mut Decisions) {
+    let (jobs, nodes) = (scene.view.enabled(), scene.view.nodes());
+    let quota = claims::quota(jobs, nodes, scene.local.settings.tolerance);
+    claims::decide_within(scene, quota + 1, out);
+}
+
+/// Claims as if nobody were ever missing: N = 1 + K/S.
+pub(super) struct IgnoresTolerance;
+
+impl Tamper for IgnoresTolerance {
+    fn rules(&self) -> &'static [Rule] {
+        const CLAIMS: Rule = Rule { name: "claims without tolerance", decide: Decide::Node(intolerant) };
+        &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, FIRING]
+    }
+}
+
+fn intolerant(scene: &Scene<'_>, out: &mut Decisions) {
+    let quota = 1 + scene.view.enabled() / scene.view.nodes().max(1);
+    claims::decide_within(scene, quota, out);
+}
+
+/// Joins once, and never again.
+pub(super) struct JoinsOnce;
+
+impl Tamper for JoinsOnce {
+    fn rules(&self) -> &'static [Rule] {
+        const ONCE: Rule = Rule { name: "membership, once", decide: Decide::Node(once) };
+        &[ONCE, CONTROL, LOCKS, rules::CLAIMS, DRAIN, FIRING]
+    }
+}
+
+fn once(scene: &Scene<'_>, out: &mut Decisions) {
+    if scene.local.predecessor.is_none() {
+        membership::decide(scene, out);
+    }
+}
