@@ -35,8 +35,8 @@ use timer::Timer;
 
 pub(crate) use life::begin;
 
-/// How many happenings are taken in before what they caused goes out together.
-const TOGETHER: usize = 2_000;
+/// How many steps are taken before what they caused goes out together.
+const TOGETHER: u64 = 1_000;
 
 /// Everything that one node drives.
 struct Driver {
@@ -60,6 +60,8 @@ struct Driver {
     joined: watch::Sender<Option<Event>>,
     effects: Vec<Effect>,
     timer: Timer,
+    /// How many steps were taken.
+    steps: u64,
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
     alarm: Option<Event>,
 }
@@ -87,12 +89,13 @@ enum End {
 impl Driver {
     async fn run(&mut self) -> End {
         self.step(Input::Tick);
-        self.commits.flush(&self.registry, &self.sender);
+        self.commits.flush(&self.registry, &self.sender).await;
         loop {
             let tick = self.set_timer();
             let Some(happening) = self.inbox.next(&mut self.timer).await else { return End::Asked };
             let mut next = Some(happening);
-            for _ in 0..TOGETHER {
+            let enough = self.steps + TOGETHER;
+            while self.steps < enough {
                 match next {
                     Some(Happening::Order(Order::Halt)) => return End::Asked,
                     Some(Happening::Fatal(why)) => return End::Fatal(why),
@@ -109,7 +112,7 @@ impl Driver {
                 self.tell(alarm);
             }
             self.executor.fence(clock::now().mono);
-            self.commits.flush(&self.registry, &self.sender);
+            self.commits.flush(&self.registry, &self.sender).await;
         }
     }
 
@@ -181,6 +184,7 @@ impl Driver {
 
     /// One input in, all its effects out.
     fn step(&mut self, input: Input) {
+        self.steps += 1;
         let now = clock::now();
         let of_lease = matches!(input, Input::Lease(_));
         let mut effects = std::mem::take(&mut self.effects);

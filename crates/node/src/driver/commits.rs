@@ -9,10 +9,10 @@ use evenkeel_registry::Registry;
 
 use super::inbox::{Happening, Sender};
 
-/// How many trips may be under way at once: one is being made while the next is prepared.
-const TRIPS_MAX: usize = 2;
-/// The most transactions of one trip.
-const BATCH_MAX: usize = 5_000;
+/// How many trips may be under way at once, so that the registry never waits for the node or the node for it.
+const TRIPS_MAX: usize = 4;
+/// The most transactions of one trip: larger ones make the two take turns.
+const BATCH_MAX: usize = 1_000;
 
 /// Transactions that wait for a trip.
 pub(super) struct Commits {
@@ -36,8 +36,9 @@ impl Commits {
         self.trips -= 1;
     }
 
-    /// Sends what waits, as far as trips allow.
-    pub(super) fn flush(&mut self, registry: &Arc<dyn Registry>, sender: &Sender) {
+    /// Sends what waits, as far as trips allow. Trips begin when the driver lets other tasks have their turn.
+    pub(super) async fn flush(&mut self, registry: &Arc<dyn Registry>, sender: &Sender) {
+        let before = self.trips;
         while self.trips < TRIPS_MAX && !self.waiting.is_empty() {
             self.trips += 1;
             let rest = self.waiting.split_off(self.waiting.len().min(BATCH_MAX));
@@ -54,6 +55,9 @@ impl Commits {
                 let answers = tickets.into_iter().zip(outcomes).collect();
                 let _ = sender.registry.send(Happening::Committed(answers)).await;
             });
+        }
+        if self.trips > before {
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -165,6 +165,7 @@ impl Life {
             joined: joined_by,
             effects: Vec::new(),
             timer: Timer::new().map_err(|e| OpenError::Setting(format!("no timer can be had: {e}")))?,
+            steps: 0,
             alarm: None,
         };
         let (stopped_by, stopped) = watch::channel(None);
