@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The deterministic simulator.
+
+pub mod model;

@@ -1,0 +1,239 @@
+//! One state of the model: two nodes, their executors, the registry, what is under way between them, and the clock.
+
+use evenkeel_core::effect::{Reason, Run, Ticket};
+use evenkeel_core::input::Input;
+use evenkeel_core::job::{Delivery, Job, Spec, Work};
+use evenkeel_core::keys::{self, Key};
+use evenkeel_core::node::{Node, Settings, Spread};
+use evenkeel_core::record::{Lane, Place, SpecRecord, decode, encode};
+use evenkeel_core::registry::{LeaseId, Revision, Txn, Write};
+use evenkeel_core::store::Store;
+use evenkeel_core::time::{Millis, Mono, Now, Wall};
+use evenkeel_core::words::{JobName, Member};
+
+use super::flaw;
+use super::ledger::Ledger;
+use super::print::{Part, Printer};
+use super::Scope;
+
+/// The calendar when the model's clock shows 0: 2026-01-01T00:00:00Z.
+const EPOCH: i64 = 1_767_225_600_000;
+/// The term of a lease (L).
+pub(super) const TTL: i64 = 3_000;
+/// How long after asking a lease may be trusted.
+pub(super) const USABLE: i64 = 2_000;
+
+/// A node's side of the world.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Side {
+    /// The process; `None` while it is down.
+    pub(super) node: Option<Node>,
+    /// The registry's number of its lease.
+    pub(super) lease: Option<LeaseId>,
+    /// Its last incarnation, which its data folder proves over after a crash.
+    pub(super) life: Option<u64>,
+    pub(super) wake: Option<i64>,
+    /// On the way to the registry.
+    pub(super) requests: Vec<Request>,
+    /// On the way to the node.
+    pub(super) inbox: Vec<Input>,
+    /// Up to where the feed was heard; `None` while the node does not listen.
+    pub(super) heard: Option<Revision>,
+    pub(super) trouble: Option<Trouble>,
+    /// Given to the executor, not yet executed.
+    pub(super) launching: Vec<Launch>,
+    /// Child processes.
+    pub(super) running: Vec<Child>,
+    /// When the guard process ends all children.
+    pub(super) guard: i64,
+}
+
+/// What is wrong with a node, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Trouble {
+    /// SIGSTOP: the process does nothing, its guard and the world go on.
+    Frozen(i64),
+    /// Nothing passes between it and the registry.
+    Cut(i64),
+    /// It crashed.
+    Down,
+}
+
+/// A request on its way to the registry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Request {
+    Open(Mono),
+    Renew(Mono, LeaseId),
+    Close(LeaseId),
+    List,
+    Read(Vec<Key>),
+    Commit { ticket: Ticket, txn: Txn, why: &'static str, trust: i64 },
+}
+
+/// A run on its way to be a child process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Launch {
+    pub(super) run: Run,
+    pub(super) by: Member,
+}
+
+/// A child process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Child {
+    pub(super) run: Run,
+    /// Why it was told to end, and when it is killed at the latest.
+    pub(super) ending: Option<(Reason, i64)>,
+}
+
+/// A commit whose sender has given up waiting; it may still arrive, at any moment or never.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Late {
+    pub(super) side: u8,
+    pub(super) txn: Txn,
+    pub(super) why: &'static str,
+    pub(super) trust: i64,
+}
+
+/// Everything.
+#[derive(Clone)]
+pub(super) struct State {
+    pub(super) now: i64,
+    pub(super) faults: u8,
+    pub(super) store: Part<Store>,
+    pub(super) sides: [Part<Side>; 2],
+    pub(super) late: Vec<Late>,
+    pub(super) ledger: Part<Ledger>,
+}
+
+pub(super) fn job() -> JobName {
+    "j".parse().expect("a letter is a name")
+}
+
+fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
+    Settings {
+        name: ["a", "b"][index].parse().expect("a letter is a name"),
+        predecessor,
+        address: String::new(),
+        home: String::new(),
+        version: String::new(),
+        ttl: Millis(TTL),
+        tolerance: 1,
+        alarm: 100,
+        slots: 10,
+        spread: Spread::FirstCome,
+        lead: Millis(scope.lead),
+        max_difference: Millis(500),
+        rescan: Millis(4_000),
+        early: Millis(0),
+        generation: 1,
+    }
+}
+
+impl State {
+    /// The job is declared; both nodes are about to start.
+    pub(super) fn first(scope: &Scope) -> Self {
+        let seconds: Vec<String> = scope.due.iter().map(|due| (due / 1000).to_string()).collect();
+        let mut declared =
+            Job::new(job(), &format!("{} 0 0 1 1 ? 2026", seconds.join(",")), Work::Function("f".into()));
+        declared.delivery = scope.delivery;
+        let spec = Spec { job: declared, version: 1, since: Wall(EPOCH), paused: false };
+        let put = |key, value| Write::Put { key, value, owner: None };
+        let writes = [
+            put(keys::spec(&job()), encode(&SpecRecord::Live(Box::new(spec)))),
+            put(keys::place(&job()), encode(&Place { owner: None, epoch: 1 })),
+        ];
+        let mut store = Store::default();
+        store.commit(Mono(0), &Txn { guards: [].into(), writes: writes.into() });
+        store.compact();
+        let due = scope.due.iter().map(|due| EPOCH + due).collect();
+        Self {
+            now: 0,
+            faults: scope.faults,
+            store: Part::new(store),
+            sides: [0, 1].map(|index| Part::new(Side::new(scope, index, None, 0))),
+            late: Vec::new(),
+            ledger: Part::new(Ledger::new(due, scope.delivery)),
+        }
+    }
+
+    pub(super) fn print(&mut self) -> u128 {
+        let [a, b] = &mut self.sides;
+        let parts = [self.store.print(), a.print(), b.print(), self.ledger.print()];
+        Printer::of(&(self.now, self.faults, parts, &self.late))
+    }
+
+    pub(super) fn clock(&self) -> Now {
+        clock(self.now)
+    }
+
+    /// The job's lane as the registry has it.
+    pub(super) fn lane(&self) -> Option<Lane> {
+        lane(self.store.get())
+    }
+
+    /// How many children are alive anywhere.
+    pub(super) fn running(&self) -> usize {
+        self.sides.iter().map(|side| side.get().running.len()).sum()
+    }
+}
+
+pub(super) fn clock(now: i64) -> Now {
+    Now { mono: Mono(now), wall: Wall(EPOCH + now) }
+}
+
+pub(super) fn lane(store: &Store) -> Option<Lane> {
+    let found = store.read(&[keys::lane(&job())]);
+    found.first().and_then(|change| decode(&change.entry.as_ref()?.value))
+}
+
+/// A fire's moment on the model's clock, which traces show.
+pub(super) fn short(due: i64) -> i64 {
+    due - EPOCH
+}
+
+impl Side {
+    /// A process that starts now.
+    pub(super) fn new(scope: &Scope, index: usize, life: Option<u64>, now: i64) -> Self {
+        // Where incarnations are reused nothing tells an earlier life from this one, so none can be evicted.
+        let predecessor = life.filter(|_| scope.flaw != Some(flaw::Flaw::IncarnationReused));
+        Self {
+            node: Some(Node::with_rules(settings(scope, index, predecessor), flaw::rules(scope.flaw))),
+            lease: None,
+            life,
+            wake: Some(now),
+            requests: Vec::new(),
+            inbox: Vec::new(),
+            heard: None,
+            trouble: None,
+            launching: Vec::new(),
+            running: Vec::new(),
+            guard: now,
+        }
+    }
+
+    pub(super) fn frozen(&self) -> bool {
+        matches!(self.trouble, Some(Trouble::Frozen(_)))
+    }
+
+    pub(super) fn cut(&self) -> bool {
+        matches!(self.trouble, Some(Trouble::Cut(_)))
+    }
+
+    /// Whether news waits that the node may hear.
+    pub(super) fn behind(&self, store: &Store) -> bool {
+        self.heard.is_some_and(|heard| heard < store.revision())
+    }
+
+    /// Whether this input comes over the network, and so is held up by a cut.
+    pub(super) fn is_remote(input: &Input) -> bool {
+        matches!(input, Input::Lease(_) | Input::Listed(_) | Input::Read(_) | Input::Committed { .. })
+    }
+}
+
+impl Scope {
+    /// The narrowest scope that the protocol page names: two fires, one fault.
+    #[must_use]
+    pub fn new(delivery: Delivery) -> Self {
+        Self { delivery, due: vec![2_000, 3_000], lead: 1_000, faults: 1, heal: 6_000, end: 14_000, flaw: None, states: 20_000_000 }
+    }
+}
