@@ -21,6 +21,8 @@ pub(super) enum Act {
     Serve(u8, u8),
     /// The node takes an answer, or word from its executor.
     Take(u8, u8),
+    /// The node takes the answer that was overtaken.
+    TakeSlow(u8),
     /// The node hears all news up to now.
     Hear(u8),
     /// The node's timer rings.
@@ -48,6 +50,8 @@ pub(super) enum Fault {
     RequestLost,
     /// It is carried out and the answer does not arrive.
     ReplyLost,
+    /// It is carried out and the answer comes late, overtaken by anything.
+    ReplySlow,
     /// Its sender stops waiting; it arrives later, or never.
     RequestLate,
     /// A piece of the feed is never heard.
@@ -97,18 +101,33 @@ impl State {
                 _ => {}
             }
         }
+        for (n, side) in (0_u8..).zip(&self.sides) {
+            let side = side.get();
+            if side.slow.is_some() && side.node.is_some() && !side.frozen() && !side.cut() {
+                acts.push(Act::TakeSlow(n));
+            }
+        }
         acts.extend((0..self.late.len() as u8).map(Act::Land));
         if self.faults > 0 && !healed {
             (0..2).for_each(|side| self.mishaps(side, &mut acts));
         }
         let troubled = self.sides.iter().any(|side| side.get().trouble.is_some());
-        if quiet && !troubled && !running && self.settled() && (self.late.is_empty() || self.now >= scope.end) {
+        let slow = self.sides.iter().any(|side| side.get().slow.is_some());
+        if quiet && !troubled && !running && !slow && self.settled() && (self.late.is_empty() || self.now >= scope.end) {
             return Outlook::Over;
         }
-        if quiet && !(healed && (troubled || running)) && self.now < scope.end && self.may_wait() {
+        if quiet && !(healed && (troubled || running || slow)) && self.now < scope.end && self.may_wait() {
             acts.push(Act::Wait);
         }
         if acts.is_empty() { Outlook::Over } else { Outlook::Acts(acts) }
+    }
+
+    /// What happens next while the nodes join in the calmest way; `None` when both have.
+    pub(super) fn calm(&self) -> Option<Act> {
+        let mut acts = Vec::new();
+        (0..2).for_each(|side| self.prompt(side, &mut acts));
+        let listening = self.sides.iter().all(|side| side.get().heard.is_some());
+        acts.first().copied().or((!listening).then_some(Act::Wait))
     }
 
     fn settled(&self) -> bool {
@@ -149,6 +168,7 @@ impl State {
                 continue;
             }
             acts.push(Act::Fault(Fault::RequestLost, n, i));
+            acts.push(Act::Fault(Fault::ReplySlow, n, i));
             if !matches!(request, Request::List | Request::Read(_)) {
                 acts.push(Act::Fault(Fault::ReplyLost, n, i));
             }
@@ -185,11 +205,19 @@ impl State {
             Act::Serve(n, i) => {
                 let request = self.side(n).requests.remove(i as usize);
                 let reply = self.serve(scope, n, &request, log)?;
-                self.side(n).inbox.extend(reply);
+                let at_once = |reply: &Input| !scope.split || matches!(reply, Input::Lease(_));
+                match reply {
+                    Some(reply) if at_once(&reply) && !self.side(n).frozen() => self.take(scope, n, reply, log),
+                    reply => self.side(n).inbox.extend(reply),
+                }
             }
             Act::Take(n, i) => {
                 let input = self.side(n).inbox.remove(i as usize);
                 self.take(scope, n, input, log);
+            }
+            Act::TakeSlow(n) => {
+                let slow = self.side(n).slow.take();
+                slow.into_iter().for_each(|input| self.take(scope, n, input, log));
             }
             Act::Hear(n) => {
                 let heard = self.sides[n as usize].get().heard.unwrap_or_default();
@@ -200,7 +228,7 @@ impl State {
             }
             Act::Ring(n) => self.step(scope, n, Input::Tick, log),
             Act::Launch(n) => self.launch(scope, n, log)?,
-            Act::End(n) => self.end(n, log),
+            Act::End(n) => self.end(scope, n, log),
             Act::Land(i) => {
                 let late = self.late.remove(i as usize);
                 let outcome = self.commit(scope, late.side, &late.txn, late.why, late.trust)?;
@@ -226,7 +254,7 @@ impl State {
     /// The node takes an input, and its effects set out.
     fn step(&mut self, scope: &Scope, n: u8, input: Input, log: &mut Option<String>) {
         let now = self.now;
-        let side = self.side(n);
+        let side = self.sides[n as usize].edit();
         let Some(node) = side.node.as_mut() else { return };
         let mut effects = Vec::new();
         side.wake = node.step(clock(now), input, &mut effects).map(|wake| wake.at.0);
@@ -237,7 +265,11 @@ impl State {
         side.life = member.as_ref().map_or(side.life, |m| Some(m.incarnation));
         for effect in effects {
             note(log, || format!("\n          {effect}"));
-            side.send(now, effect, member.as_ref(), until.unwrap_or(now));
+            // Ending what has ended is no change, whenever it arrives.
+            let over = matches!(&effect, Effect::Close(lease) if !self.store.get().is_open(*lease));
+            if !over {
+                side.send(now, effect, member.as_ref(), until.unwrap_or(now));
+            }
         }
         let ending = side.running.iter_mut().filter(|_| scope.flaw != Some(Flaw::NoGuardProcess));
         if side.guard <= now {
@@ -335,7 +367,7 @@ impl State {
                 _ => None,
             });
             if let Some(keys::Parsed::Node(by)) = born {
-                self.ledger.edit().lane(before.as_ref(), &new, &by, trust)?;
+                self.ledger.edit().lane(before.as_ref(), &new, &by, clock(trust).wall.0)?;
             }
         }
         Ok(outcome)
@@ -365,15 +397,17 @@ impl State {
         Ok(())
     }
 
-    fn end(&mut self, n: u8, log: &mut Option<String>) {
+    fn end(&mut self, scope: &Scope, n: u8, log: &mut Option<String>) {
         let child = self.side(n).running.remove(0);
         // A child that was told to end may still end by itself first.
         let how = child.ending.map_or(Ended::Succeeded, |(reason, _)| Ended::Stopped(reason));
         note(log, || format!(" -> {how:?}"));
         self.ledger.edit().end(child.run.due.0, child.run.attempt, how == Ended::Succeeded);
         let event = RunEvent::Ended(how);
-        if self.sides[n as usize].get().node.is_some() {
-            self.side(n).inbox.push(Input::Run { id: child.run.id, attempt: child.run.attempt, event });
+        let input = Input::Run { id: child.run.id, attempt: child.run.attempt, event };
+        match self.side(n) {
+            side if side.frozen() => side.inbox.push(input),
+            _ => self.step(scope, n, input, log),
         }
     }
 
@@ -396,6 +430,11 @@ impl State {
         self.faults -= 1;
         let now = self.now;
         match fault {
+            Fault::ReplySlow => {
+                let request = self.side(n).requests.remove(i as usize);
+                let reply = self.serve(scope, n, &request, log)?;
+                self.side(n).slow = reply;
+            }
             Fault::RequestLost | Fault::RequestLate | Fault::ReplyLost => {
                 let request = self.side(n).requests.remove(i as usize);
                 match (&request, fault) {
@@ -424,6 +463,7 @@ impl State {
         side.node = None;
         side.trouble = Some(Trouble::Down);
         side.inbox.clear();
+        side.slow = None;
         side.launching.clear();
         side.wake = None;
         side.heard = None;

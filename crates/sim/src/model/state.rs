@@ -37,6 +37,8 @@ pub(super) struct Side {
     pub(super) requests: Vec<Request>,
     /// On the way to the node.
     pub(super) inbox: Vec<Input>,
+    /// An answer on its way to the node that anything may overtake.
+    pub(super) slow: Option<Input>,
     /// Up to where the feed was heard; `None` while the node does not listen.
     pub(super) heard: Option<Revision>,
     pub(super) trouble: Option<Trouble>,
@@ -123,7 +125,7 @@ fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
         spread: Spread::FirstCome,
         lead: Millis(scope.lead),
         max_difference: Millis(500),
-        rescan: Millis(4_000),
+        rescan: Millis(4_500),
         early: Millis(0),
         generation: 1,
     }
@@ -146,14 +148,18 @@ impl State {
         store.commit(Mono(0), &Txn { guards: [].into(), writes: writes.into() });
         store.compact();
         let due = scope.due.iter().map(|due| EPOCH + due).collect();
-        Self {
+        let mut state = Self {
             now: 0,
             faults: scope.faults,
             store: Part::new(store),
-            sides: [0, 1].map(|index| Part::new(Side::new(scope, index, None, 0))),
+            sides: [0, 1].map(|index| Part::new(Side::new(scope, index, None, scope.stagger * index as i64))),
             late: Vec::new(),
             ledger: Part::new(Ledger::new(due, scope.delivery)),
+        };
+        while scope.warm && let Some(act) = state.calm() {
+            state.apply(scope, act, &mut None).expect("a calm start breaks nothing");
         }
+        state
     }
 
     pub(super) fn print(&mut self) -> u128 {
@@ -161,6 +167,18 @@ impl State {
         let parts = [self.store.print(), a.print(), b.print(), self.ledger.print()];
         Printer::of(&(self.now, self.faults, parts, &self.late))
     }
+
+    pub(super) fn parts(&mut self) -> [u128; 5] {
+        let [a, b] = &mut self.sides;
+        let p = [self.store.print(), a.print(), b.print(), self.ledger.print()];
+        [p[0], p[1], p[2], p[3], self.print()]
+    }
+    pub(super) fn kinds(&self) -> String {
+        let mut t = String::new();
+        for s in &self.sides { let s = s.get(); t += &format!("{:?} req {:?} in {:?} l{} r{} w{:?} h{} || ", s.trouble, s.requests.iter().map(|r| match r { Request::Commit{why,..} => why.to_string(), r => format!("{r:?}").chars().take(4).collect() }).collect::<Vec<_>>(), s.inbox.iter().map(|i| format!("{i:?}").chars().take(6).collect::<String>()).collect::<Vec<_>>(), s.launching.len(), s.running.len(), s.wake.map(|w| w - self.now), s.behind(self.store.get())); }
+        t + &format!("late {}", self.late.len())
+    }
+    pub(super) fn show(&self) -> String { format!("{:?}\n{:?}\n{:?}", self.sides[0].get(), self.sides[1].get(), self.store.get()) }
 
     pub(super) fn clock(&self) -> Now {
         clock(self.now)
@@ -203,6 +221,7 @@ impl Side {
             wake: Some(now),
             requests: Vec::new(),
             inbox: Vec::new(),
+            slow: None,
             heard: None,
             trouble: None,
             launching: Vec::new(),
@@ -234,6 +253,6 @@ impl Scope {
     /// The narrowest scope that the protocol page names: two fires, one fault.
     #[must_use]
     pub fn new(delivery: Delivery) -> Self {
-        Self { delivery, due: vec![2_000, 3_000], lead: 1_000, faults: 1, heal: 6_000, end: 14_000, flaw: None, states: 20_000_000 }
+        Self { delivery, due: vec![1_000, 2_000], lead: 1_000, faults: 1, heal: 5_000, end: 13_000, flaw: None, states: 20_000_000, warm: true, stagger: 300, split: false }
     }
 }

@@ -19,6 +19,9 @@ impl State {
             Act::Take(n, i) => {
                 format!("{} takes {}", name(n), side(n).inbox.get(i as usize).map(told).unwrap_or_default())
             }
+            Act::TakeSlow(n) => {
+                format!("{} takes, late, {}", name(n), side(n).slow.as_ref().map(told).unwrap_or_default())
+            }
             Act::Hear(n) => format!("{} hears the news", name(n)),
             Act::Ring(n) => format!("{}: timer", name(n)),
             Act::Launch(n) => format!("{}: executor begins the child", name(n)),
@@ -30,6 +33,7 @@ impl State {
             Act::Wait => "time passes".into(),
             Act::Fault(Fault::RequestLost, n, i) => format!("FAULT a request of {} is lost: {}", name(n), request(n, i)),
             Act::Fault(Fault::ReplyLost, n, i) => format!("FAULT an answer to {} is lost: {}", name(n), request(n, i)),
+            Act::Fault(Fault::ReplySlow, n, i) => format!("FAULT an answer to {} is overtaken: {}", name(n), request(n, i)),
             Act::Fault(Fault::RequestLate, n, i) => format!("FAULT a request of {} is late: {}", name(n), request(n, i)),
             Act::Fault(Fault::NewsLost, n, _) => format!("FAULT news for {} is lost", name(n)),
             Act::Fault(Fault::Freeze, n, _) => format!("FAULT {} is frozen", name(n)),
