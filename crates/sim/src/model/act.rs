@@ -91,13 +91,13 @@ impl State {
                 acts.push(Act::End(n));
             }
             match side.trouble {
-                Some(Trouble::Frozen(since) | Trouble::Cut(since)) if since < self.now => {
+                Some(Trouble::Frozen(since) | Trouble::Cut(since)) if quiet && since < self.now => {
                     acts.push(Act::Mend(n));
                     if side.cut() && !side.requests.is_empty() {
                         acts.push(Act::MendWithLoss(n));
                     }
                 }
-                Some(Trouble::Down) => acts.push(Act::Mend(n)),
+                Some(Trouble::Down) if quiet => acts.push(Act::Mend(n)),
                 _ => {}
             }
         }
