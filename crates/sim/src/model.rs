@@ -98,9 +98,6 @@ const ROOT: u32 = u32::MAX;
 pub fn explore(scope: &Scope, order: Order) -> Report {
     let mut report = Report { complete: true, ..Report::default() };
     let mut seen = BTreeSet::new();
-    let mut quiet = std::collections::BTreeMap::new();
-    let mut kinds = std::collections::BTreeMap::new();
-    let mut by = std::collections::BTreeMap::new();
     let mut links: Vec<Link> = Vec::new();
     let mut first = State::first(scope);
     seen.insert(first.print());
@@ -110,20 +107,6 @@ pub fn explore(scope: &Scope, order: Order) -> Report {
         Order::Depth => open.pop_back(),
     } {
         report.depth = report.depth.max(depth);
-        if std::env::var("DBG").is_ok() { *by.entry(state.now).or_insert(0_usize) += 1; if seen.len() % 200000 == 0 { eprintln!("{} {depth} {:?}", open.len(), by); } }
-        let mut state = state;
-        if std::env::var("DBG").is_ok() {
-            if let Outlook::Acts(a) = state.outlook(scope) && a.contains(&Act::Wait) {
-                let p = state.parts();
-                let e: &mut [BTreeSet<u128>; 5] = quiet.entry(state.now).or_default();
-                for (s, p) in e.iter_mut().zip(p) { s.insert(p); }
-                if let Ok(t) = std::env::var("SHOW") && t == state.now.to_string() { eprintln!("{}", state.show()); }
-            }
-            let k = format!("{} | {}", state.now, state.kinds());
-            *kinds.entry(k).or_insert(0_usize) += 1;
-            if seen.len() % 300000 == 0 { let mut v: Vec<_> = kinds.iter().map(|(k, n)| (*n, k.clone())).collect(); v.sort(); for (n, k) in v.iter().rev().take(12) { eprintln!("K {n} {k}"); } }
-            if seen.len() % 50000 == 0 { for (t, e) in &quiet { eprintln!("  {t}: all {} store {} a {} b {} ledger {}", e[4].len(), e[0].len(), e[1].len(), e[2].len(), e[3].len()); } }
-        }
         let acts = match state.outlook(scope) {
             Outlook::Acts(acts) => acts,
             Outlook::Over => {

@@ -168,18 +168,6 @@ impl State {
         Printer::of(&(self.now, self.faults, parts, &self.late))
     }
 
-    pub(super) fn parts(&mut self) -> [u128; 5] {
-        let [a, b] = &mut self.sides;
-        let p = [self.store.print(), a.print(), b.print(), self.ledger.print()];
-        [p[0], p[1], p[2], p[3], self.print()]
-    }
-    pub(super) fn kinds(&self) -> String {
-        let mut t = String::new();
-        for s in &self.sides { let s = s.get(); t += &format!("{:?} req {:?} in {:?} l{} r{} w{:?} h{} || ", s.trouble, s.requests.iter().map(|r| match r { Request::Commit{why,..} => why.to_string(), r => format!("{r:?}").chars().take(4).collect() }).collect::<Vec<_>>(), s.inbox.iter().map(|i| format!("{i:?}").chars().take(6).collect::<String>()).collect::<Vec<_>>(), s.launching.len(), s.running.len(), s.wake.map(|w| w - self.now), s.behind(self.store.get())); }
-        t + &format!("late {}", self.late.len())
-    }
-    pub(super) fn show(&self) -> String { format!("{:?}\n{:?}\n{:?}", self.sides[0].get(), self.sides[1].get(), self.store.get()) }
-
     pub(super) fn clock(&self) -> Now {
         clock(self.now)
     }
