@@ -27,7 +27,7 @@ impl Key {
     /// and read only when somebody takes over.
     #[must_use]
     pub fn is_cold(&self) -> bool {
-        !self.0.starts_with(HOT)
+        !self.0.starts_with(HOT_ROOT)
     }
 }
 
@@ -37,7 +37,8 @@ impl fmt::Display for Key {
     }
 }
 
-const HOT: &str = "lane/";
+/// What the keys of hot entries begin with, and no others.
+pub const HOT_ROOT: &str = "lane/";
 
 /// A member: present exactly while its lease lives.
 #[must_use]

@@ -19,6 +19,7 @@ pub mod scene;
 pub mod schedule;
 pub mod settings;
 pub mod store;
+mod takeover;
 pub mod time;
 pub mod view;
 pub mod words;

@@ -73,6 +73,15 @@ impl Wish {
     pub fn may_wait(&self) -> bool {
         matches!(self, Self::Lock(_))
     }
+
+    /// The lock it is about, if it is about one.
+    #[must_use]
+    pub fn lock(&self) -> Option<&LockName> {
+        match self {
+            Self::Lock(name) | Self::Unlock(name) => Some(name),
+            _ => None,
+        }
+    }
 }
 
 /// The switches of a job.
@@ -93,6 +102,8 @@ pub struct Asking {
     pub until: Mono,
     /// How many wishes are open.
     pub open: usize,
+    /// Whether it may have to wait for somebody else, and so must not wait for ever.
+    pub may_wait: bool,
     /// What was applied.
     pub applied: Vec<(JobName, Applied)>,
     /// The last answer to a wish.
@@ -114,6 +125,8 @@ pub struct Local {
     pub leaving: bool,
     /// Claims do not wait for others until the next listing (S1-85).
     pub eager: bool,
+    /// Whether a wish was settled on which another one may have waited.
+    pub again: bool,
     /// Commits under way, by ticket.
     pub pending: BTreeMap<Ticket, Pending>,
     /// What they are about.
@@ -132,6 +145,8 @@ pub struct Local {
     pub locks: BTreeMap<LockName, u32>,
     /// What somebody wants.
     pub wishes: BTreeMap<(AskId, u32), Wish>,
+    /// Those of them that have no commit under way.
+    pub todo: BTreeSet<(AskId, u32)>,
     /// Who wants it.
     pub asking: BTreeMap<AskId, Asking>,
     /// Those waiting for the listing that a call for claims set off.
@@ -144,6 +159,16 @@ pub struct Local {
     pub agenda: BTreeSet<JobId>,
     /// Jobs to look at when the wall clock gets there.
     pub wheel: BTreeSet<(Wall, JobId)>,
+    /// Jobs whose fire the remaining trust does not cover, or that wait for the clocks to agree.
+    pub uncertain: BTreeSet<JobId>,
+    /// The trust, and whether the clocks agreed, when those were last looked at.
+    pub certainty: Option<(Mono, bool)>,
+    /// The wall clock at the start of our own, when the waits for it were made.
+    pub epoch: Option<Wall>,
+    /// Jobs about which an executor or the registry failed: not to be read or started before then.
+    pub put_off: BTreeMap<JobId, Mono>,
+    /// Whether the node gave up its jobs when those it holds were last looked at.
+    pub yielding: bool,
     /// Jobs due but without a slot.
     pub waiting: BTreeSet<(Wall, JobId)>,
     /// When the registry was last listed.
@@ -175,6 +200,7 @@ impl Local {
             unable: None,
             leaving: false,
             eager: false,
+            again: false,
             pending: BTreeMap::new(),
             busy: BTreeSet::new(),
             acts: BTreeMap::new(),
@@ -184,12 +210,18 @@ impl Local {
             recording: BTreeMap::new(),
             locks: BTreeMap::new(),
             wishes: BTreeMap::new(),
+            todo: BTreeSet::new(),
             asking: BTreeMap::new(),
             acquiring: BTreeSet::new(),
             departing: BTreeSet::new(),
             announced: Vec::new(),
             agenda: BTreeSet::new(),
             wheel: BTreeSet::new(),
+            uncertain: BTreeSet::new(),
+            certainty: None,
+            epoch: None,
+            put_off: BTreeMap::new(),
+            yielding: false,
             waiting: BTreeSet::new(),
             listed: None,
             listing: None,

@@ -20,6 +20,8 @@ mod emit;
 
 /// How many jobs one step decides about; the rest is decided in the next, which is asked for at once (law 10).
 const FOCUS_MAX: usize = 1_000;
+/// From how much on a wall clock that moved against our own has stepped.
+const CLOCK_STEP: Millis = Millis(250);
 /// How long a listing may be under way before it is asked for again.
 const LISTING_PATIENCE: Millis = Millis::secs(60);
 
@@ -91,30 +93,38 @@ impl Node {
         self.resend(now, effects, &mut wake);
         self.tend_listing(now, effects, &mut wake);
         self.expire_wishes(now, effects, &mut wake);
+        self.resume_put_off(now, &mut wake);
         if let Some(lease) = self.local.lease.trusted(now.mono)
             && self.view.is_listed()
             && let Some(member) = self.member()
         {
+            self.revisit_waits(now, lease);
             let focus = self.take_focus(now);
             let out = self.decide(now, lease, &member, focus.into_iter());
             self.emit(now, out, effects, &mut wake);
-            self.settle_joined(&member, effects);
+            if !self.local.departed {
+                self.settle_joined(&member, effects);
+            }
             self.wake_for_jobs(now, &mut wake);
         }
         wake.0
     }
 
     /// What deciding about every job would add right after a step: nothing, if what the view touched was all that
-    /// mattered. The simulator checks that after each step.
+    /// mattered. Jobs that wait for a slot or for certainty are called when there is one. The simulator checks that after
+    /// each step.
     #[must_use]
     pub fn overlooked(&self, now: Now) -> Vec<Decision> {
         let (Some(lease), Some(member)) = (self.local.lease.trusted(now.mono), self.member()) else {
             return Vec::new();
         };
-        if !self.view.is_listed() || !self.local.agenda.is_empty() {
+        if !self.view.is_listed() || self.has_more() {
             return Vec::new();
         }
-        let out = self.decide(now, lease, &member, self.view.ids());
+        let put_off = |id: &JobId| {
+            self.local.uncertain.contains(id) || self.local.waiting.iter().any(|(_, waits)| waits == id)
+        };
+        let out = self.decide(now, lease, &member, self.view.ids().filter(|id| !put_off(id)));
         out.list.into_iter().filter(|decision| self.would_act(decision)).collect()
     }
 
@@ -138,6 +148,24 @@ impl Node {
         out
     }
 
+    /// Waits that were made under other clocks or another trust are not worth keeping.
+    fn revisit_waits(&mut self, now: Now, lease: Trusted) {
+        let local = &mut self.local;
+        let off = local.lease.difference(now);
+        let certainty = (lease.until(), off.is_none_or(|by| by <= local.settings.max_difference));
+        if local.certainty.replace(certainty) != Some(certainty) {
+            local.agenda.append(&mut local.uncertain);
+        }
+        let epoch = now.wall - Millis(now.mono.0);
+        let stepped = local.epoch.is_some_and(|then| (epoch - then).0.abs() > CLOCK_STEP.0);
+        if stepped || local.epoch.is_none() {
+            local.epoch = Some(epoch);
+        }
+        if stepped {
+            self.revisit_held();
+        }
+    }
+
     /// The jobs to decide about: touched ones, those whose moment has come, and those that waited for a slot.
     fn take_focus(&mut self, now: Now) -> Vec<JobId> {
         let local = &mut self.local;
@@ -148,23 +176,35 @@ impl Node {
             local.wheel.remove(&first);
             local.agenda.insert(first.1);
         }
-        let taken = self.view.open_count() + local.under_way("claim fire");
-        for _ in taken..local.settings.slots as usize {
-            let Some((_, id)) = local.waiting.pop_first() else { break };
-            local.agenda.insert(id);
-        }
+        // Those that waited go first, in the order in which they are due: a slot is nobody's by its place in the view.
         let mut focus = Vec::new();
+        for _ in 0..self.free_slots().min(FOCUS_MAX) {
+            let Some((_, id)) = self.local.waiting.pop_first() else { break };
+            focus.push(id);
+            self.local.agenda.remove(&id);
+        }
         while focus.len() < FOCUS_MAX
-            && let Some(id) = local.agenda.pop_first()
+            && let Some(id) = self.local.agenda.pop_first()
         {
             focus.push(id);
         }
         focus
     }
 
+    fn free_slots(&self) -> usize {
+        let taken = self.view.open_count() + self.local.under_way("claim fire");
+        (self.local.settings.slots as usize).saturating_sub(taken)
+    }
+
+    /// Whether something that was put off in this step can be done in the next, which is asked for at once (law 10).
+    fn has_more(&self) -> bool {
+        let local = &self.local;
+        !local.agenda.is_empty() || (!local.waiting.is_empty() && self.free_slots() > 0) || local.again
+    }
+
     fn wake_for_jobs(&self, now: Now, wake: &mut Earliest) {
-        if !self.local.agenda.is_empty() {
-            wake.at(now.mono, "more jobs to look at");
+        if self.has_more() {
+            wake.at(now.mono, "more to look at");
         }
         if let Some((at, _)) = self.local.wheel.first() {
             wake.at(now.mono + (*at - now.wall), "a fire is near");
@@ -179,9 +219,14 @@ impl Node {
             self.lose_lease(now, effects);
         }
         // A node that cannot work lets its lease run out, so that others take over (law 7).
-        let unable =
-            self.local.unable.is_some_and(|since| now.mono - since > Millis(self.local.lease.ttl().0 * 2));
-        if unable {
+        let yields = self.local.yields(now.mono);
+        if let Some(since) = self.local.unable.filter(|_| !yields) {
+            wake.at(since + Millis(self.local.lease.ttl().0 * 2 + 1), "unable for too long");
+        }
+        if core::mem::replace(&mut self.local.yielding, yields) != yields {
+            self.revisit_held();
+        }
+        if yields && !self.local.leaving {
             return;
         }
         let (effect, next) = self.local.lease.decide(now, self.local.settings.max_difference);
@@ -209,6 +254,7 @@ impl Node {
             effects.push(Effect::Close(lease));
         }
         self.local.lease.lose(now.mono);
+        self.view.begin_life(None);
         self.forget_life(effects);
     }
 
@@ -219,15 +265,20 @@ impl Node {
             local.predecessor = Some(member.incarnation);
             effects.push(Effect::Announce(Event::LeaseLost));
         }
+        // A run that has ended only waited for its place in the registry to close, which is not ours any more.
+        local.given.retain(|_, given| given.ended.is_none());
         local.locks.clear();
         local.spent.clear();
         local.recording.clear();
         local.wheel.clear();
+        local.uncertain.clear();
+        local.put_off.clear();
+        local.reading.clear();
         local.waiting.clear();
     }
 
     fn settle_joined(&mut self, member: &Member, effects: &mut Vec<Effect>) {
-        if self.local.joined.is_none() && self.view.member(member).is_some() {
+        if self.local.joined.is_none() && !self.local.departed && self.view.member(member).is_some() {
             self.local.joined = Some(member.clone());
             self.local.predecessor = None;
             self.local.announced.clear();
@@ -268,6 +319,15 @@ impl Node {
         wake.at(now.mono + LISTING_PATIENCE, "list again");
     }
 
+    fn resume_put_off(&mut self, now: Now, wake: &mut Earliest) {
+        let local = &mut self.local;
+        let over = local.put_off.extract_if(.., |_, at| *at <= now.mono).map(|(id, _)| id);
+        local.agenda.extend(over);
+        if let Some(at) = local.put_off.values().min() {
+            wake.at(*at, "try again");
+        }
+    }
+
     fn expire_wishes(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {
         let able = self.local.joined.is_some() && self.local.lease.trusted(now.mono).is_some();
         let mut expired = Vec::new();
@@ -286,6 +346,7 @@ impl Node {
         for (ask, held) in expired {
             self.local.asking.remove(&ask);
             self.local.wishes.retain(|(owner, _), _| *owner != ask);
+            self.local.todo.retain(|(owner, _)| *owner != ask);
             let (kind, text) = match held {
                 true => (Refusal::Conflict, "another node holds the lock: try again later"),
                 false => (Refusal::Unavailable, "the node has no trusted lease: is the registry reachable?"),

@@ -45,13 +45,36 @@ pub enum SpecRecord {
     },
 }
 
-/// Who holds a job, under `keys::place`. Also written with every change of the spec, so that one guard covers both.
+impl SpecRecord {
+    /// The version of the entry.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        match self {
+            Self::Live(spec) => spec.version,
+            Self::Deleted { version } => *version,
+        }
+    }
+}
+
+/// Who holds a job, under `keys::place`. Also written with every change of the spec, so that one guard covers both; but
+/// news of the two may come apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// The holder; persistent, and to be taken over only in a commit guarded by the holder's absence.
     pub owner: Option<Member>,
     /// Rises with every write.
     pub epoch: u64,
+    /// The version of the spec it goes with: whoever knows another one has not heard of both yet, and waits.
+    #[serde(default)]
+    pub version: u64,
+}
+
+impl Place {
+    /// The same holder, written once more.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self { epoch: self.epoch + 1, ..self }
+    }
 }
 
 /// A claimed job's hot state, under `keys::lane`; written only by its holder.
@@ -119,11 +142,16 @@ pub struct LockRecord {
     pub seq: u64,
 }
 
-/// The wish that a node be drained, under `keys::intent`. Its presence is the wish.
+/// The wish that a node be drained, under `keys::intent`. Taken back it stays as a tombstone: were it deleted, an order
+/// that came late could make it again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Intent {
-    /// Since when.
+    /// Since when it is, or is not, wished.
     pub since: Wall,
+    /// Whether it is wished.
+    pub wanted: bool,
+    /// Rises with every write.
+    pub seq: u64,
 }
 
 /// Writes a record.

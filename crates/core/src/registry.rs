@@ -1,5 +1,6 @@
 //! The contract with the registry as types: entries, guards, writes, and the answers.
 
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -96,6 +97,14 @@ pub struct Txn {
     pub guards: Vec<Guard>,
     /// All are made, at one revision.
     pub writes: Vec<Write>,
+}
+
+impl Txn {
+    /// Every key that it names, once, in key order.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        let guarded = self.guards.iter().filter_map(Guard::key);
+        guarded.chain(self.writes.iter().map(Write::key)).collect::<BTreeSet<_>>().into_iter()
+    }
 }
 
 /// What became of one key.

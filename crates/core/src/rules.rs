@@ -8,7 +8,6 @@ pub mod drain;
 pub mod firing;
 pub mod locks;
 pub mod membership;
-mod takeover;
 
 /// All rules.
 pub static ALL: &[Rule] = &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, FIRING];

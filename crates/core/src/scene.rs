@@ -49,6 +49,8 @@ pub enum Decision {
     Hold(LockName, u32),
     /// Look at this job again at this moment.
     JobAt(JobId, Wall),
+    /// Look at this job when trust or the clocks have moved.
+    JobUncertain(JobId),
     /// Look at this job when a slot is free; it is due then.
     JobWaits(JobId, Wall),
     /// Step again no later than this.

@@ -1,7 +1,7 @@
 //! When a job is due: one text and one zone make a [`Schedule`], and a schedule is a function of time alone.
 //!
-//! The words live in `schedule/`: [`cron`] reads the two cron dialects over [`field`], [`named`] reads `@daily`,
-//! `@every` and `at`, [`calendar`] finds the next local time, and [`zone`] alone knows what a clock change does.
+//! The words live in `schedule/`: `cron` reads the two cron dialects over `field`, `named` reads `@daily`, `@every` and
+//! `at`, `calendar` finds the next local time, and `zone` alone knows what a clock change does.
 
 mod calendar;
 mod cron;
@@ -80,7 +80,8 @@ impl Schedule {
 
     /// The first fire strictly after `after`, or `None` when there is none (any more).
     ///
-    /// The work is bounded: it jumps from field to field and gives up after [`zone::MAX_CHANGES`] clock changes.
+    /// The work is bounded: it jumps from field to field, and gives up on a rule that met nothing but gaps of the clock
+    /// for 400 years.
     #[must_use]
     pub fn next(&self, after: Wall) -> Option<Wall> {
         match &self.rule {

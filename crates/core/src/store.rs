@@ -73,17 +73,14 @@ impl Store {
 
     /// Ends every lease whose time is over. A lease is dead when this has deleted its member, not before (protocol §2).
     ///
-    /// When nobody acted for longer than half a term the engine itself was away: leases are first given their term
-    /// again, for their holders had no chance.
+    /// When nobody acted for longer than half its term the engine itself was away: the lease is first given its term
+    /// again, for its holder had no chance.
     pub fn sweep(&mut self, now: Mono) {
         let away = now - self.clock;
         self.clock = self.clock.max(now);
-        if let Some(shortest) = self.leases.values().map(|l| l.ttl).min()
-            && away.0 > shortest.0 / 2
-        {
-            for lease in self.leases.values_mut() {
-                lease.ends = lease.ends + lease.ttl;
-            }
+        // Each lease by its own term: were the shortest to decide for all, the long ones might never end.
+        for lease in self.leases.values_mut().filter(|l| away.0 > l.ttl.0 / 2) {
+            lease.ends = lease.ends + lease.ttl;
         }
         let over: Vec<_> = self.leases.iter().filter(|(_, l)| l.ends <= now).map(|(id, _)| *id).collect();
         for id in over {
@@ -95,6 +92,12 @@ impl Store {
     #[must_use]
     pub fn next_end(&self) -> Option<Mono> {
         self.leases.values().map(|l| l.ends).min()
+    }
+
+    /// The term of a living lease.
+    #[must_use]
+    pub fn term(&self, id: LeaseId) -> Option<Millis> {
+        self.leases.get(&id).map(|l| l.ttl)
     }
 
     /// Whether a lease is alive.
@@ -181,11 +184,10 @@ impl Store {
         }
     }
 
-    /// Every key that a transaction names, as it stands.
-    fn found(&self, txn: &Txn) -> Vec<Change> {
-        let guarded = txn.guards.iter().filter_map(Guard::key);
-        let keys: BTreeSet<&Key> = guarded.chain(txn.writes.iter().map(Write::key)).collect();
-        keys.into_iter().map(|key| self.state(key)).collect()
+    /// Every key that a transaction names, as it stands, in key order.
+    #[must_use]
+    pub fn found(&self, txn: &Txn) -> Vec<Change> {
+        txn.keys().map(|key| self.state(key)).collect()
     }
 
     fn state(&self, key: &Key) -> Change {
@@ -282,6 +284,17 @@ mod tests {
         assert!(store.is_open(lease));
         store.sweep(Mono(220));
         assert!(!store.is_open(lease));
+    }
+
+    #[test]
+    fn a_short_lease_of_somebody_else_does_not_keep_a_long_one_alive() {
+        let mut store = Store::default();
+        let (long, short) = (store.open(Mono(0), Millis(100)), store.open(Mono(0), Millis(20)));
+        for now in (0..=100).step_by(15) {
+            store.renew(Mono(now), short);
+        }
+        store.sweep(Mono(100));
+        assert!(!store.is_open(long));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::job::{CatchUp, Delivery, Spec};
 use crate::keys::{self, Key};
-use crate::record::{AskedRecord, Lane, LockRecord, MemberInfo, Place, SpecRecord, decode};
+use crate::record::{AskedRecord, Intent, Lane, LockRecord, MemberInfo, Place, SpecRecord, decode};
 use crate::registry::{Guard, Revision, Value};
 use crate::schedule::Schedule;
 use crate::time::{Mono, Wall};
@@ -68,6 +68,8 @@ pub(crate) struct JobState {
     pub(crate) owner: Option<Arc<Member>>,
     pub(crate) epoch: u64,
     pub(crate) place: Revision,
+    /// The version of the spec, and the one that the place goes with.
+    pub(crate) versions: (u64, u64),
     /// Since when, by our clock, nobody has held it.
     pub(crate) free_since: Mono,
     /// Our own order among free jobs.
@@ -101,6 +103,8 @@ pub struct Held {
     pub lane: Option<Known<Lane>>,
     /// The job's terms; `None` when the job is deleted or unreadable.
     pub terms: Option<Box<Terms>>,
+    /// Whether a fire is open that this node runs in this life.
+    opens: bool,
 }
 
 /// A living member.
@@ -117,6 +121,8 @@ pub struct MemberState {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct View {
     me: NodeName,
+    /// The life in which this node may hold jobs.
+    life: Option<Member>,
     listed: bool,
     listing: u32,
     /// News from before the last listing is in the listing.
@@ -126,7 +132,7 @@ pub struct View {
     members: BTreeMap<Member, MemberState>,
     /// Since when, by our clock, these holders have not been members.
     dead: BTreeMap<Arc<Member>, Mono>,
-    intents: BTreeMap<NodeName, Revision>,
+    intents: BTreeMap<NodeName, Known<Intent>>,
     locks: BTreeMap<LockName, Known<LockRecord>>,
     jobs: Vec<JobState>,
     names: BTreeMap<JobName, JobId>,
@@ -153,6 +159,7 @@ impl View {
     pub fn new(me: NodeName) -> Self {
         Self {
             me,
+            life: None,
             listed: false,
             listing: 0,
             floor: Revision(0),
@@ -170,6 +177,13 @@ impl View {
             enabled: 0,
             open: 0,
         }
+    }
+
+    /// The node has another lease, or none: what it kept of the jobs of its last life is worth nothing now.
+    pub fn begin_life(&mut self, life: Option<Member>) {
+        self.life = life;
+        self.held.clear();
+        self.open = 0;
     }
 
     /// Whether the registry was read at least once: before that the view means nothing.
@@ -214,7 +228,7 @@ impl View {
         self.owned.get(member).into_iter().flatten().copied()
     }
 
-    /// How many lanes known here have an open fire.
+    /// How many fires are open that this node runs in this life.
     #[must_use]
     pub fn open_count(&self) -> usize {
         self.open
@@ -245,7 +259,14 @@ impl View {
     /// The revision of the wish to drain a node, if there is one.
     #[must_use]
     pub fn intent(&self, node: &NodeName) -> Option<Revision> {
-        self.intents.get(node).copied()
+        let known = self.intents.get(node)?;
+        known.value.as_ref().is_some_and(|intent| intent.wanted).then_some(known.revision)
+    }
+
+    /// What is known of the wish to drain a node, taken back or not.
+    #[must_use]
+    pub fn intent_entry(&self, node: &NodeName) -> Option<&Known<Intent>> {
+        self.intents.get(node)
     }
 
     /// What is known of a lock.
@@ -292,10 +313,6 @@ impl Held {
     pub fn record(&self) -> Option<&Lane> {
         self.lane.as_ref()?.value.as_ref()
     }
-
-    fn opens(&self) -> bool {
-        self.record().is_some_and(|lane| lane.open.is_some())
-    }
 }
 
 impl<'a> JobView<'a> {
@@ -326,7 +343,15 @@ impl<'a> JobView<'a> {
     /// Its place as it stands in the registry.
     #[must_use]
     pub fn place(&self) -> Place {
-        Place { owner: self.state.owner.as_deref().cloned(), epoch: self.state.epoch }
+        let (owner, (_, version)) = (self.state.owner.as_deref().cloned(), self.state.versions);
+        Place { owner, epoch: self.state.epoch, version }
+    }
+
+    /// Whether spec and place go together. News of the two may come apart, and a guard on the place vouches only for the
+    /// spec that it was written with.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.state.versions.0 == self.state.versions.1
     }
 
     /// The guard that the place is still as this view has it. Written places count from 1.

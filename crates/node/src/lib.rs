@@ -1,1 +1,61 @@
-//! Placeholder.
+//! A distributed job scheduler to embed: every due fire starts once, on a healthy node.
+//!
+//! ```no_run
+//! use evenkeel::{Config, Functions, Job, Work};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let functions = Functions::new().add("greet", |run: evenkeel::RunContext| async move {
+//!     println!("hello, it is {}", run.run().due);
+//! });
+//! let config = Config::new("a".parse()?, "sqlite:books", "data").with(functions);
+//! let node = evenkeel::open(config).await?;
+//! node.apply(vec![Job::new("greeting".parse()?, "*/5 * * * * *", Work::Function("greet".into()))]).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Start the same program on other hosts, with the same registry, and they share the work; stop any of them and the
+//! others take over. `docs/concepts/embedding.md` tells more.
+//!
+//! The parts, from the door inwards:
+//! - [`open`] and [`Handle`]: a living node. [`Config`] is how it is to live.
+//! - `driver`: hands inputs to [`core::node::Node`] and carries out its effects; decides nothing.
+//! - `executor`, `executors`: what a run can be. [`guard`]: the process that ends runs whatever becomes of the node.
+//! - `history`: what became of every attempt. `logs`: what commands wrote.
+//! - [`clock`]: the one file that reads time.
+
+pub mod clock;
+pub mod guard;
+
+mod config;
+mod driver;
+mod error;
+mod executor;
+mod executors;
+mod handle;
+mod history;
+mod lock;
+mod logs;
+
+pub use evenkeel_core as core;
+
+pub use config::{Config, Keep};
+pub use error::OpenError;
+pub use evenkeel_core::input::{Answer, Command};
+pub use evenkeel_core::job::{Job, Work};
+pub use executors::{FunctionOutput, Functions, RunContext};
+pub use handle::{ApplyError, Handle, Left};
+pub use history::{EventRecord, HistoryError, RunFilter, RunRecord, State};
+pub use lock::LockGuard;
+pub use logs::LogChunk;
+
+/// Opens a node: joins the cluster whose books the registry keeps, and starts to work.
+///
+/// Must be called within a tokio runtime with its time driver; functions run there. Everything else has a thread of its
+/// own. The node lives as long as a [`Handle`] to it; [`Handle::leave`] is the polite way to end it.
+///
+/// # Errors
+/// See [`OpenError`]; each says the fix.
+pub async fn open(config: Config) -> Result<Handle, OpenError> {
+    driver::begin(config).await
+}

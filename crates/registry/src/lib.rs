@@ -1,1 +1,87 @@
-//! Placeholder.
+//! The registry contract of Evenkeel, the engines that keep it, and the suite that every engine passes.
+//!
+//! A registry is a tree of small entries in one total order. It knows nothing of jobs: whoever writes says under
+//! which [guards](evenkeel_core::registry::Guard) the writes may be made, and the engine accepts or refuses.
+//! `docs/concepts/registry.md` tells the whole idea on one page.
+//!
+//! - [`Registry`] is the contract as a trait; [`open`] is the door: an engine for a URL.
+//! - [`memory`] keeps everything in this process; [`sqlite`] shares one file between the processes of one host.
+//! - [`feed`] carries news of the cold entries; [`clock`] is where engines read time.
+//! - [`mod@conformance`] is the suite, [`mod@bench`] the engine's own ceiling to compare with.
+
+pub mod bench;
+pub mod clock;
+pub mod conformance;
+
+mod error;
+pub mod feed;
+pub mod memory;
+pub mod sqlite;
+
+mod url;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Batch, Change, Facts, Granted, LeaseId, Outcome, Revision, Txn};
+use evenkeel_core::time::Millis;
+
+pub use error::RegistryError;
+pub use feed::Feed;
+pub use url::open;
+
+/// A future behind a pointer, so that [`Registry`] can be used as `dyn Registry`.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The longest term that an engine grants: a day.
+pub const TTL_MAX: Millis = Millis::secs(86_400);
+
+/// What every engine does. The verbs carry no scheduling idea; the algorithms live in `evenkeel-core`.
+///
+/// Every future may be dropped at any point: what it asked for may then be done or not, as with a lost answer.
+pub trait Registry: Send + Sync + 'static {
+    /// What the engine says of itself; constant while connected.
+    fn facts(&self) -> Facts;
+
+    /// Grants a new lease of `ttl`, held between [`Facts::ttl_min`] and [`TTL_MAX`].
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>>;
+
+    /// Prolongs a living lease by its term; `None` when it has ended, for good (I10).
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>>;
+
+    /// Ends a lease and deletes what lives by it. Ending one that has ended is no change.
+    fn close(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), RegistryError>>;
+
+    /// Makes each transaction whole or not at all, apart from the others, and answers each in its place (I46).
+    ///
+    /// Never fails as a whole: what could not be sent, or whose answer was lost, is [`Outcome::Unknown`], and
+    /// [`trouble`](Self::trouble) says why. A transaction beyond [`Facts::value_max`] or [`Facts::operations_max`]
+    /// is refused, as if it had guarded on that.
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>>;
+
+    /// Every cold entry at one revision.
+    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>>;
+
+    /// The entries asked for, hot or cold, at one revision and in the order asked, absent ones included.
+    fn read(&self, keys: Vec<Key>) -> BoxFuture<'_, Result<Vec<Change>, RegistryError>>;
+
+    /// News of the cold entries after a revision (S1-10). Whoever lists at a revision and watches from it misses
+    /// nothing.
+    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>>;
+
+    /// Why outcomes are unknown at the moment; `None` when the last transaction was answered.
+    fn trouble(&self) -> Option<Arc<RegistryError>> {
+        None
+    }
+}
+
+/// Whether an engine with these facts can hold the transaction at all.
+pub(crate) fn fits(facts: &Facts, txn: &Txn) -> bool {
+    use evenkeel_core::registry::Write;
+    let small = |write: &Write| match write {
+        Write::Put { value, .. } => value.len() <= facts.value_max,
+        Write::Delete { .. } => true,
+    };
+    txn.guards.len() + txn.writes.len() <= facts.operations_max && txn.writes.iter().all(small)
+}

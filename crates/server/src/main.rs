@@ -1,2 +1,26 @@
-//! x
-fn main() {}
+//! The binary `evenkeel`: a node with its HTTP interface and console, and the command line that talks to one.
+
+mod api;
+mod board;
+mod cli;
+mod client;
+mod console;
+mod crontab;
+mod exit;
+mod files;
+mod host;
+mod listen;
+mod output;
+mod request;
+mod rows;
+mod serve;
+mod settings;
+mod zones;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // The guard of a node is this program too; it never comes back from here.
+    evenkeel::guard::run_if_asked();
+    cli::run()
+}

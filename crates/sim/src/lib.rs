@@ -1,3 +1,20 @@
-//! The deterministic simulator.
+//! The deterministic simulator: worlds of nodes over one registry, in virtual time, with every fault that can be thought
+//! of, and a watch that looks at each event.
+//!
+//! - [`world`] is the world: nodes, hosts, the way to the registry and back, executors, history.
+//! - [`invariants`] is the watch, which sees what truly happens and says which invariant broke.
+//! - [`model`] tries everything that can happen to two nodes and one job.
+#![forbid(unsafe_code)]
 
+pub mod faults;
+pub mod invariants;
 pub mod model;
+pub mod random;
+pub mod seed;
+mod storm;
+pub mod swarm;
+pub mod tamper;
+pub mod trace;
+pub mod world;
+
+pub use seed::{Failure, Report, run_seed};

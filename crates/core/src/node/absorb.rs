@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::Node;
 use crate::effect::{Effect, Event, Ticket};
 use crate::input::{Input, LeaseEvent, RunEvent};
+use crate::keys::{Parsed, parse};
 use crate::local::{Pending, Subject};
 use crate::registry::{Change, Entry, Outcome, Revision, Txn, Write};
 use crate::time::{Millis, Now, Wall};
@@ -26,7 +27,7 @@ impl Node {
             Input::Listed(batch) => self.absorb_listing(now, batch.as_ref(), effects),
             Input::Changed(batch) => {
                 let touched = self.view.hear(now.mono, &batch.changes);
-                self.touch(touched, effects);
+                self.touch(now, touched, effects);
             }
             Input::Gap => self.local.list_at = now.mono,
             Input::Read(changes) => self.absorb_read(now, changes, effects),
@@ -45,8 +46,11 @@ impl Node {
         let before = self.local.lease.id();
         let surplus = self.local.lease.absorb(now.mono, event);
         effects.extend(surplus.map(Effect::Close));
-        if before.is_some() && self.local.lease.id() != before {
-            self.forget_life(effects);
+        if self.local.lease.id() != before {
+            if before.is_some() {
+                self.forget_life(effects);
+            }
+            self.view.begin_life(self.member());
         }
     }
 
@@ -64,26 +68,40 @@ impl Node {
         self.local.listed = Some(now.mono);
         self.local.spent.clear();
         let touched = self.view.list(now.mono, batch);
-        self.touch(touched, effects);
+        self.touch(now, touched, effects);
         self.answer_acquirers(effects);
     }
 
     fn absorb_read(&mut self, now: Now, changes: Option<Vec<Change>>, effects: &mut Vec<Effect>) {
-        let reading = core::mem::take(&mut self.local.reading);
         match changes {
             Some(changes) => {
+                for change in &changes {
+                    if let Some(Parsed::Lane(job)) = parse(&change.key)
+                        && let Some(id) = self.view.id(&job)
+                    {
+                        self.local.reading.remove(&id);
+                    }
+                }
                 let touched = self.view.hear(now.mono, &changes);
-                self.touch(touched, effects);
+                self.touch(now, touched, effects);
             }
-            None => self.local.wheel.extend(reading.into_iter().map(|id| (now.wall + RETRY, id))),
+            // Which of several readings failed is not said, and reading twice does no harm.
+            None => {
+                let reading = core::mem::take(&mut self.local.reading);
+                self.local.put_off.extend(reading.into_iter().map(|id| (id, now.mono + RETRY)));
+            }
         }
     }
 
     /// Jobs that news touched are looked at again; what was refused about them may be tried again.
-    fn touch(&mut self, touched: Absorbed, effects: &mut Vec<Effect>) {
+    fn touch(&mut self, now: Now, touched: Absorbed, effects: &mut Vec<Effect>) {
         effects.extend(touched.unreadable.into_iter().map(|key| Effect::Announce(Event::Unreadable(key))));
         for id in touched.jobs {
             self.touch_job(id);
+            if !self.view.job(id).is_whole() {
+                // Half of a change: the other half is under way, or was lost.
+                self.local.list_at = self.local.list_at.min(now.mono + RETRY);
+            }
         }
         if touched.nodes {
             self.local.spent.clear();
@@ -125,6 +143,9 @@ impl Node {
 
     /// What history was given is forgotten once the lane no longer carries it.
     fn tidy_recording(&mut self, id: JobId) {
+        if self.local.recording.is_empty() {
+            return;
+        }
         let job = self.view.job(id);
         let first = RunId { job: job.name().clone(), fire: Fire::Due(Wall::MIN), shard: Shard(0) };
         let range =
@@ -151,17 +172,19 @@ impl Node {
             Outcome::Applied(revision) => {
                 self.conclude(&pending, ticket);
                 let touched = self.view.hear(now.mono, &written(&pending.txn, revision));
-                self.touch(touched, effects);
-                self.follow_up(&pending, effects);
+                self.touch(now, touched, effects);
+                self.settle_applied(&pending, effects);
+                self.sound_alarm(&pending, effects);
             }
             Outcome::Refused(found) => {
                 self.conclude(&pending, ticket);
                 let landed = landed(&pending.txn, &found);
                 let touched = self.view.hear(now.mono, &found);
                 let explained = landed || !touched.jobs.is_empty() || touched.nodes;
-                self.touch(touched, effects);
+                self.touch(now, touched, effects);
+                self.sound_alarm(&pending, effects);
                 if landed {
-                    self.follow_up(&pending, effects);
+                    self.settle_applied(&pending, effects);
                 } else if !explained {
                     // Nothing we know says why; listing may, and until then the same would be refused again.
                     self.local.spent.insert(pending.subject, pending.txn);
@@ -177,19 +200,22 @@ impl Node {
         if let Some(count) = self.local.acts.get_mut(pending.why) {
             *count -= 1;
         }
-        if let Subject::Job(id) = pending.subject {
-            self.touch_job(id);
+        match pending.subject {
+            Subject::Job(id) => self.touch_job(id),
+            Subject::Wish(ask, n) if self.local.wishes.contains_key(&(ask, n)) => {
+                self.local.todo.insert((ask, n));
+            }
+            Subject::Wish(..) | Subject::Me => {}
         }
     }
 
-    fn follow_up(&mut self, pending: &Pending, effects: &mut Vec<Effect>) {
-        self.settle_applied(pending, effects);
-        self.sound_alarm(pending, effects);
-    }
-
-    /// Each claim above the threshold raises the alarm, on the node that claimed (S1-25, S1-48).
+    /// Each claim above the threshold raises the alarm, on the node that claimed (S1-25, S1-48); also one whose answer was
+    /// lost and whose entry somebody has written since.
     fn sound_alarm(&self, pending: &Pending, effects: &mut Vec<Effect>) {
-        let Some(member) = self.member() else { return };
+        let (Some(member), Subject::Job(id)) = (self.member(), &pending.subject) else { return };
+        if self.view.job(*id).owner() != Some(&member) {
+            return;
+        }
         let (held, alarm) = (self.view.count(&member), self.local.settings.alarm as usize);
         if matches!(pending.why, "claim" | "take over") && held > alarm {
             effects.push(Effect::Announce(Event::Alarm { held, alarm }));
@@ -205,7 +231,9 @@ impl Node {
         match event {
             RunEvent::NotStarted => {
                 self.local.given.remove(&id);
-                self.local.wheel.insert((now.wall + RETRY, id));
+                self.local.put_off.insert(id, now.mono + RETRY);
+                // It may have become stale in the meantime, and can be taken back now.
+                self.local.agenda.insert(id);
             }
             RunEvent::Ended(ended) => {
                 given.ended = Some(*ended);

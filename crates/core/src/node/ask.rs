@@ -49,10 +49,13 @@ impl Node {
         if wishes.is_empty() {
             return effects.push(Effect::Answer(ask, Answer::Applied(Vec::new())));
         }
-        let asking =
-            Asking { until: now.mono + PATIENCE, open: wishes.len(), applied: Vec::new(), answer: None };
-        self.local.asking.insert(ask, asking);
-        self.local.wishes.extend((0..).zip(wishes).map(|(n, wish)| ((ask, n), wish)));
+        let (open, may_wait) = (wishes.len(), wishes.iter().any(Wish::may_wait));
+        let until = now.mono + PATIENCE;
+        self.local.asking.insert(ask, Asking { until, open, may_wait, applied: Vec::new(), answer: None });
+        for (n, wish) in (0..).zip(wishes) {
+            self.local.wishes.insert((ask, n), wish);
+            self.local.todo.insert((ask, n));
+        }
     }
 
     fn kill(&mut self, ask: AskId, run: &RunId, effects: &mut Vec<Effect>) {
@@ -84,6 +87,7 @@ impl Node {
 
     /// A wish was settled; the command is answered with its last one.
     pub(super) fn settle_wish(&mut self, ask: AskId, n: u32, settled: Settled, effects: &mut Vec<Effect>) {
+        self.local.todo.remove(&(ask, n));
         if self.local.wishes.remove(&(ask, n)).is_none() {
             return;
         }
@@ -103,6 +107,8 @@ impl Node {
 
     /// Everything is handed over: end the lease, so that others take over at once, and ask for nothing more.
     pub(super) fn depart(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        // Given back on purpose, so it is not news that it is gone.
+        self.local.joined = None;
         self.lose_lease(now, effects);
         self.local.departed = true;
         effects.push(Effect::Announce(Event::Drained));

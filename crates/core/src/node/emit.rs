@@ -12,8 +12,9 @@ use crate::time::Now;
 
 impl Node {
     pub(super) fn emit(&mut self, now: Now, out: Decisions, effects: &mut Vec<Effect>, wake: &mut Earliest) {
-        self.local.eager = false;
+        (self.local.eager, self.local.again) = (false, false);
         let mut reads = Vec::new();
+        let mut departs = false;
         for decision in out.list {
             if !self.would_act(&decision) {
                 if let Decision::Wake(at, why) = decision {
@@ -48,13 +49,24 @@ impl Node {
                     self.local.announced.push(event.clone());
                     effects.push(Effect::Announce(event));
                 }
-                Decision::Settled(ask, n, settled) => self.settle_wish(ask, n, settled, effects),
-                Decision::Departed => self.depart(now, effects),
-                Decision::Hold(..) | Decision::JobAt(..) | Decision::JobWaits(..) | Decision::Wake(..) => {}
+                Decision::Settled(ask, n, settled) => {
+                    self.settle_wish(ask, n, settled, effects);
+                    self.local.again = !self.local.wishes.is_empty();
+                }
+                Decision::Departed => departs = true,
+                Decision::Hold(..)
+                | Decision::JobAt(..)
+                | Decision::JobUncertain(_)
+                | Decision::JobWaits(..)
+                | Decision::Wake(..) => {}
             }
         }
         if !reads.is_empty() {
             effects.push(Effect::Read(reads));
+        }
+        // Nothing follows the hand-over, so it waits for what this very step has begun.
+        if departs && self.local.pending.is_empty() {
+            self.depart(now, effects);
         }
     }
 
@@ -70,14 +82,18 @@ impl Node {
                 !local.busy.contains(&Subject::Job(*id)) && !local.given.contains_key(id)
             }
             Decision::Stop(id, ..) => local.given.get(id).is_some_and(|g| !g.stopping),
-            Decision::Read(id) => !local.reading.contains(id),
+            Decision::Read(id) => !local.reading.contains(id) && !local.put_off.contains_key(id),
             Decision::Record(verdict) => {
                 !local.recording.contains_key(&(verdict.run.clone(), verdict.attempt))
             }
             Decision::Announce(event) => !local.announced.iter().any(|said| same_news(said, event)),
             Decision::Settled(ask, n, _) => local.wishes.contains_key(&(*ask, *n)),
             Decision::Departed => !local.departed,
-            Decision::Hold(..) | Decision::JobAt(..) | Decision::JobWaits(..) | Decision::Wake(..) => false,
+            Decision::Hold(..)
+            | Decision::JobAt(..)
+            | Decision::JobUncertain(_)
+            | Decision::JobWaits(..)
+            | Decision::Wake(..) => false,
         }
     }
 
@@ -86,6 +102,9 @@ impl Node {
         match decision {
             Decision::JobAt(id, at) => {
                 self.local.wheel.insert((at, id));
+            }
+            Decision::JobUncertain(id) => {
+                self.local.uncertain.insert(id);
             }
             Decision::JobWaits(id, due) => {
                 self.local.waiting.insert((due, id));
@@ -110,6 +129,9 @@ impl Node {
         let ticket = Ticket(self.local.next_ticket);
         self.local.next_ticket += 1;
         self.local.busy.insert(subject.clone());
+        if let Subject::Wish(ask, n) = subject {
+            self.local.todo.remove(&(ask, n));
+        }
         *self.local.acts.entry(why).or_default() += 1;
         self.local.pending.insert(ticket, Pending { subject, why, txn: txn.clone(), tries: 1 });
         effects.push(Effect::Commit { ticket, why, txn });

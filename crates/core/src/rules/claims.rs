@@ -9,14 +9,15 @@ use crate::local::Subject;
 use crate::node::Spread;
 use crate::record::{Place, encode};
 use crate::registry::{Guard, Txn, Write};
-use crate::rules::takeover;
 use crate::scene::{Decision, Decisions, Scene};
+use crate::takeover;
 use crate::time::{Millis, Mono};
 use crate::view::{JobId, JobView};
 use crate::words::Member;
 
-/// How many jobs one step claims at most.
-const BATCH: usize = 1_000;
+/// How many claims are under way at most; more are sent when half of them are answered, so that what is under way is
+/// passed over seldom.
+const BATCH: usize = 2_000;
 /// How long a node above its fair share lets others go first.
 const PATIENCE: Millis = Millis::secs(1);
 
@@ -39,7 +40,11 @@ pub fn decide_within(scene: &Scene<'_>, quota: usize, out: &mut Decisions) {
         return;
     }
     let view = scene.view;
-    let held = view.count(scene.member) + scene.local.under_way("claim") + scene.local.under_way("take over");
+    let claiming = scene.local.under_way("claim") + scene.local.under_way("take over");
+    if claiming + scene.local.reading.len() > BATCH / 2 {
+        return;
+    }
+    let held = view.count(scene.member) + claiming;
     // The quota counts every node (seed 001), a fair share only those that may take one.
     let working = view.members().filter(|(m, _)| view.intent(&m.node).is_none()).count();
     let fair = view.enabled().div_ceil(working.max(1));
@@ -48,13 +53,13 @@ pub fn decide_within(scene: &Scene<'_>, quota: usize, out: &mut Decisions) {
         return;
     }
     let first_come = scene.local.settings.spread == Spread::FirstCome || scene.local.eager;
-    let mut room = Room { held, quota, fair: if first_come { quota } else { fair }, left: BATCH };
+    let mut room = Room { held, quota, fair: if first_come { quota } else { fair }, left: BATCH - claiming };
     for id in view.free() {
         let job = scene.job(id);
         if !room.admits(scene, job.free_since(), out) {
             break;
         }
-        if scene.is_idle(&Subject::Job(id)) {
+        if scene.is_idle(&Subject::Job(id)) && job.is_whole() {
             room.take();
             out.commit(Subject::Job(id), "claim", claim(scene, &job));
         }
@@ -93,7 +98,7 @@ impl Room {
 }
 
 fn claim(scene: &Scene<'_>, job: &JobView<'_>) -> Txn {
-    let place = Place { owner: Some(scene.member.clone()), epoch: job.place().epoch + 1 };
+    let place = Place { owner: Some(scene.member.clone()), ..job.place().next() };
     Txn {
         guards: scene.born().into_iter().chain([job.place_guard()]).collect(),
         writes: [Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None }].into(),
@@ -115,7 +120,7 @@ fn inherit(scene: &Scene<'_>, dead: &Member, since: Mono, room: &mut Room, out: 
         if job.is_enabled() && !room.admits(scene, since, out) {
             continue;
         }
-        if !scene.is_idle(&Subject::Job(id)) || scene.local.reading.contains(&id) {
+        if !scene.is_idle(&Subject::Job(id)) || !job.is_whole() || scene.local.reading.contains(&id) {
             continue;
         }
         room.left -= 1;
@@ -133,7 +138,7 @@ fn inherit(scene: &Scene<'_>, dead: &Member, since: Mono, room: &mut Room, out: 
 /// Releases one job when this node holds more than its fair share and somebody holds at least two fewer.
 fn ease(scene: &Scene<'_>, held: usize, fair: usize, out: &mut Decisions) {
     let even = scene.local.settings.spread == Spread::Even;
-    if !even || held <= fair || scene.local.under_way("ease") > 0 {
+    if !even || held <= fair || scene.local.under_way("ease") > 0 || held > scene.view.count(scene.member) {
         return;
     }
     let others = scene.view.members().map(|(m, _)| m).filter(|m| scene.view.intent(&m.node).is_none());

@@ -10,7 +10,7 @@ use crate::input::{Answer, Applied, AskId, Refusal};
 use crate::job::{Job, Spec};
 use crate::keys;
 use crate::local::{Subject, Switch, Wish};
-use crate::record::{AskedRecord, Intent, REQUESTS_MAX, Request, SpecRecord, encode};
+use crate::record::{AskedRecord, Intent, Place, REQUESTS_MAX, Request, SpecRecord, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::scene::{Decision, Decisions, Scene, Settled};
 use crate::view::JobView;
@@ -28,7 +28,7 @@ enum Turn {
 /// Looks at the wishes that have no commit under way.
 pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     let Some(born) = scene.born() else { return };
-    let wishes = scene.local.wishes.iter().filter(|((ask, n), _)| scene.is_idle(&Subject::Wish(*ask, *n)));
+    let wishes = scene.local.todo.iter().filter_map(|key| Some((key, scene.local.wishes.get(key)?)));
     for ((ask, n), wish) in wishes.take(BATCH) {
         let turn = match wish {
             Wish::Job(job) => declare(scene, job),
@@ -97,8 +97,8 @@ fn rewrite(name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> T
         Some(job) => [job.spec_guard(), job.place_guard()],
         None => [Guard::Absent(spec_key.clone()), Guard::Absent(place_key.clone())],
     };
-    let mut place = known.map(|job| job.place()).unwrap_or_default();
-    place.epoch += 1;
+    let place =
+        Place { version: record.version(), ..known.map(|job| job.place()).unwrap_or_default().next() };
     let puts = [(spec_key, encode(record)), (place_key, encode(&place))];
     let writes = puts.map(|(key, value)| Write::Put { key, value, owner: None });
     Txn { guards: guards.into(), writes: writes.into() }
@@ -162,25 +162,18 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId) -> Turn {
 }
 
 fn drain(scene: &Scene<'_>, node: &NodeName, wanted: bool) -> Turn {
-    let key = keys::intent(node);
-    match (scene.view.intent(node), wanted) {
-        (Some(_), true) | (None, false) => answer(Answer::Done),
-        (Some(revision), false) => Turn::Commit(
-            "undrain",
-            Txn { guards: [Guard::At(key.clone(), revision)].into(), writes: [Write::Delete { key }].into() },
-        ),
-        (None, true) if scene.view.members().all(|(m, _)| m.node != *node) => {
-            refuse(Refusal::NotFound, format!("there is no node {node}: `node list` shows those there are"))
-        }
-        (None, true) => {
-            let value = encode(&Intent { since: scene.now.wall });
-            Turn::Commit(
-                "drain",
-                Txn {
-                    guards: [Guard::Absent(key.clone())].into(),
-                    writes: [Write::Put { key, value, owner: None }].into(),
-                },
-            )
-        }
+    if scene.view.intent(node).is_some() == wanted {
+        return answer(Answer::Done);
     }
+    if wanted && scene.view.members().all(|(m, _)| m.node != *node) {
+        let text = format!("there is no node {node}: `node list` shows those there are");
+        return refuse(Refusal::NotFound, text);
+    }
+    let key = keys::intent(node);
+    let known = scene.view.intent_entry(node).cloned().unwrap_or_default();
+    let seq = known.value.as_ref().map_or(0, |intent| intent.seq) + 1;
+    let value = encode(&Intent { since: scene.now.wall, wanted, seq });
+    let guards = [known.guard(key.clone())].into();
+    let writes = [Write::Put { key, value, owner: None }].into();
+    Turn::Commit(if wanted { "drain" } else { "undrain" }, Txn { guards, writes })
 }

@@ -16,7 +16,12 @@ use crate::words::Fire;
 pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     let job = scene.job(id);
     let unwanted = !job.is_enabled() || scene.gives_up();
-    if !unwanted || scene.born.is_none() || !scene.holds(&job) || !scene.is_idle(&Subject::Job(id)) {
+    if !unwanted
+        || !job.is_whole()
+        || scene.born.is_none()
+        || !scene.holds(&job)
+        || !scene.is_idle(&Subject::Job(id))
+    {
         return;
     }
     // A node that leaves need not release job by job: others take everything over once its member entry is gone.
@@ -52,9 +57,16 @@ fn withdrawn(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Lane> {
 
 /// The transaction that gives a job back, unstarted fire and all; `None` while a run goes on.
 ///
-/// Verdicts that history lacks stay in the lane and are handed to it by the next holder.
+/// Verdicts that history lacks stay in the lane and are handed to it by the next holder; so a job that will have none is
+/// kept until history has them.
 pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
+    if !job.is_whole() {
+        return None;
+    }
     let known = job.held()?.lane.as_ref()?;
+    if !job.is_enabled() && known.value.as_ref().is_some_and(|lane| !lane.verdicts.is_empty()) {
+        return None;
+    }
     let lane_key = keys::lane(job.name());
     let mut writes = Vec::new();
     if known.value.as_ref().is_some_and(|lane| lane.open.is_some()) {
@@ -63,7 +75,7 @@ pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
     } else if scene.local.given.contains_key(&job.id) {
         return None;
     }
-    let place = Place { owner: None, epoch: job.place().epoch + 1 };
+    let place = Place { owner: None, ..job.place().next() };
     writes.push(Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None });
     let guards = scene.born().into_iter().chain([job.place_guard(), known.guard(lane_key)]);
     Some(Txn { guards: guards.collect(), writes })

@@ -15,16 +15,15 @@ use crate::keys;
 use crate::local::Subject;
 use crate::record::{AskedRecord, Lane, Open, encode};
 use crate::registry::{Txn, Write};
-use crate::rules::{drain, takeover};
+use crate::rules::drain;
 use crate::scene::{Decision, Decisions, Scene};
+use crate::takeover;
 use crate::time::{Millis, Wall};
 use crate::view::{Held, JobId, JobView, Known, Terms};
 use crate::words::{Fire, RunId, Shard, Token};
 
 /// How long after its moment a claimed fire may start without another commit.
 const START_WINDOW: Millis = Millis::secs(1);
-/// When to look again at a job whose fire the remaining trust does not cover.
-const RETRY: Millis = Millis(100);
 /// How many verdicts may wait for history before the job claims no more: what cannot be recorded is not run.
 const VERDICTS_MAX: usize = 100;
 
@@ -32,7 +31,7 @@ const VERDICTS_MAX: usize = 100;
 pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     let job = scene.job(id);
     stop_strays(scene, &job, out);
-    if scene.born.is_none() || !scene.holds(&job) || !scene.is_idle(&Subject::Job(id)) {
+    if scene.born.is_none() || !scene.holds(&job) || !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
         return;
     }
     let Some(held) = job.held() else { return };
@@ -147,12 +146,15 @@ impl Desk<'_> {
         {
             return out.commit(Subject::Job(self.job.id), "withdraw", txn);
         }
+        if self.scene.local.put_off.contains_key(&self.job.id) {
+            return;
+        }
         if now.wall < open.from {
             return out.add(Decision::JobAt(self.job.id, open.from));
         }
         if !self.scene.clock_agrees() {
             out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_difference)));
-            return out.add(Decision::JobAt(self.job.id, now.wall + START_WINDOW));
+            return out.add(Decision::JobUncertain(self.job.id));
         }
         let latest = open.from + START_WINDOW;
         if now.wall > latest {
@@ -258,7 +260,7 @@ impl Desk<'_> {
         }
         if !self.scene.clock_agrees() {
             out.add(Decision::Announce(Event::ClockDiffers(settings.max_difference)));
-            out.add(Decision::JobAt(self.job.id, now.wall + START_WINDOW));
+            out.add(Decision::JobUncertain(self.job.id));
             return false;
         }
         if let Some((from, last)) = next.skipped {
@@ -271,7 +273,7 @@ impl Desk<'_> {
                 let outlives = now.mono + (due - now.wall) >= self.scene.lease.until();
                 if outlives {
                     // The lease is renewed long before; until then nobody could be sure to start it.
-                    out.add(Decision::JobAt(self.job.id, now.wall + RETRY));
+                    out.add(Decision::JobUncertain(self.job.id));
                     return false;
                 }
                 if !self.has_slot(due, out) {

@@ -8,7 +8,7 @@ use alloc::format;
 
 use crate::input::{Answer, AskId, Refusal};
 use crate::keys;
-use crate::local::{Subject, Wish};
+use crate::local::{Pending, Subject, Wish};
 use crate::record::{LockRecord, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::scene::{Decision, Decisions, Scene, Settled};
@@ -19,11 +19,12 @@ use crate::words::{LockName, Token};
 pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     let Some(born) = scene.born() else { return };
     // One wish a lock and step: the next one counts on from what this one leaves.
-    let mut seen = BTreeSet::new();
-    for ((ask, n), wish) in &scene.local.wishes {
-        let (ask, n) = (*ask, *n);
-        let (Wish::Lock(name) | Wish::Unlock(name)) = wish else { continue };
-        if !seen.insert(name) || !scene.is_idle(&Subject::Wish(ask, n)) {
+    let mut seen = under_way(scene);
+    for (ask, n) in scene.local.todo.iter().copied() {
+        let Some(wish @ (Wish::Lock(name) | Wish::Unlock(name))) = scene.local.wishes.get(&(ask, n)) else {
+            continue;
+        };
+        if !seen.insert(name) {
             continue;
         }
         match wish {
@@ -31,6 +32,19 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
             _ => take(scene, ask, n, name, &born, out),
         }
     }
+}
+
+/// The locks about which a commit is under way.
+fn under_way<'a>(scene: &'a Scene<'_>) -> BTreeSet<&'a LockName> {
+    let local = scene.local;
+    if local.under_way("lock") + local.under_way("unlock") == 0 {
+        return BTreeSet::new();
+    }
+    let name = |pending: &Pending| {
+        let Subject::Wish(ask, n) = pending.subject else { return None };
+        local.wishes.get(&(ask, n)).and_then(Wish::lock)
+    };
+    local.pending.values().filter_map(name).collect()
 }
 
 fn take(scene: &Scene<'_>, ask: AskId, n: u32, name: &LockName, born: &Guard, out: &mut Decisions) {

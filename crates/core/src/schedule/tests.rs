@@ -1,13 +1,14 @@
 //! What schedules say, told by examples.
 
 mod clock_changes;
+mod lines;
 mod oracles;
+mod page;
 
 use super::*;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::time::Duration;
 use jiff::tz::TimeZoneDatabase;
 
 /// A moment from RFC 3339.
@@ -36,7 +37,6 @@ fn shown(text: &str, zone: &str, after: &str, n: usize) -> Vec<String> {
     fires(&parsed(text, zone), wall(after), n).into_iter().map(local).collect()
 }
 
-/// proves: I16
 #[test]
 fn five_fields_are_vixie_cron() {
     let cases: &[(&str, &[&str])] = &[
@@ -69,7 +69,6 @@ fn the_two_day_fields_or_unless_one_begins_with_a_star() {
     assert_eq!(days("0 0 1-7 * */7"), ["01-04", "02-01", "03-01", "04-05"], "first week AND Sundays");
 }
 
-/// proves: I16
 #[test]
 fn six_and_seven_fields_are_quartz() {
     let cases: &[(&str, &[&str])] = &[
@@ -97,6 +96,7 @@ fn six_and_seven_fields_are_quartz() {
         ("0 0 0 l-1w * ?", &["2026-01-30T00:00+00:00", "2026-02-27T00:00+00:00", "2026-03-30T00:00+00:00"]),
         ("0 0 0 15W * ?", &["2026-02-16T00:00+00:00", "2026-03-16T00:00+00:00", "2026-04-15T00:00+00:00"]),
         ("0 0 0 1W * ?", &["2026-02-02T00:00+00:00", "2026-03-02T00:00+00:00", "2026-04-01T00:00+00:00"]),
+        ("0 0 0 29W 2 ?", &["2028-02-29T00:00+00:00", "2032-02-27T00:00+00:00", "2036-02-29T00:00+00:00"]),
         ("0 0 0 31W 1,5 ?", &["2026-01-30T00:00+00:00", "2026-05-29T00:00+00:00"]),
         ("0 0 0 ? * 6L", &["2026-01-30T00:00+00:00", "2026-02-27T00:00+00:00"]),
         ("0 0 0 ? * friL", &["2026-01-30T00:00+00:00"]),
@@ -267,7 +267,6 @@ fn unknown_zones_are_refused_with_a_way_out() {
     assert_eq!(parsed("@daily", "").zone(), "UTC");
 }
 
-/// proves: I16
 #[test]
 fn what_can_never_fire_is_refused() {
     for text in [
@@ -289,40 +288,10 @@ fn what_can_never_fire_is_refused() {
     assert!(Schedule::parse("0 0 29 2 */7", "").is_ok(), "a Sunday every 28 years");
 }
 
-/// proves: I16
 #[test]
-fn any_text_answers_quickly() {
-    let nasty = [
-        "*".repeat(MAX_TEXT),
-        format!("{} * * * *", "*,".repeat(32_000) + "1"),
-        format!("{} * * * *", "*/1,".repeat(16_000) + "1"),
-        format!("0 0 0 1 1 ? {}", "*,".repeat(32_000) + "2099"),
-        format!("0 0 0 {} * ?", "31W,".repeat(16_000) + "L"),
-        format!("0 0 30 2 {}", " ".repeat(60_000) + "*"),
-        "1 ".repeat(30_000),
-        format!("@every {}s", "1".repeat(60_000)),
-        format!("at {}", "2026-".repeat(12_000)),
-        "0 0 30 2 *".to_string(),
-        "0 */5 2 ? 3 1L".to_string(),
-    ];
-    for text in nasty {
-        let spent = timed(|| drop(Schedule::parse(&text, "Europe/Berlin")));
-        assert!(spent < Duration::from_millis(5), "{} took {spent:?}", &text[..20.min(text.len())]);
-    }
+fn longer_texts_are_refused_unread() {
     let long = Schedule::parse(&"*".repeat(MAX_TEXT + 1), "Mars").unwrap_err().to_string();
     assert_eq!(long, "the schedule is 65537 bytes long; at most 65536 are read");
-}
-
-/// The best of three, so that a busy machine does not fail the test.
-#[expect(clippy::disallowed_methods, reason = "the test measures real time")]
-fn timed(mut work: impl FnMut()) -> Duration {
-    extern crate std;
-    let once = |_| {
-        let start = std::time::Instant::now();
-        work();
-        start.elapsed()
-    };
-    (0..3).map(once).min().unwrap()
 }
 
 #[test]
@@ -358,14 +327,29 @@ fn latest_is_the_last_fire_within_the_bounds() {
 
 #[test]
 fn schedules_are_values() {
-    use core::hash::BuildHasher;
-    extern crate std;
-    let hasher = std::hash::RandomState::new();
     let berlin = parsed(" 0 5 * * * ", "europe/berlin");
     assert_eq!(berlin, parsed("0 5 * * *", "Europe/Berlin"));
-    assert_eq!(hasher.hash_one(&berlin), hasher.hash_one(parsed("0 5 * * *", "Europe/Berlin")));
+    assert_eq!(hashed(&berlin), hashed(&parsed("0 5 * * *", "Europe/Berlin")));
+    assert_ne!(hashed(&berlin), hashed(&parsed("0 5 * * *", "Europe/Paris")));
     assert_ne!(berlin, parsed("0 5 * * *", "Europe/Paris"));
     assert_ne!(berlin, parsed("00 5 * * *", "Europe/Berlin"));
     assert_eq!(berlin.to_string(), "0 5 * * *");
     assert!(size_of::<Schedule>() <= 200, "{}", size_of::<Schedule>());
+}
+
+/// What a schedule feeds to a hasher, as one number.
+fn hashed(schedule: &Schedule) -> u64 {
+    struct Sum(u64);
+    impl Hasher for Sum {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0 =
+                bytes.iter().fold(self.0, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+        }
+        fn finish(&self) -> u64 {
+            self.0
+        }
+    }
+    let mut sum = Sum(7);
+    schedule.hash(&mut sum);
+    sum.finish()
 }

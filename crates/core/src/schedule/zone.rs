@@ -45,6 +45,8 @@ struct Span {
 
 impl Zone {
     /// The zone of that IANA name, from the database built into the program; empty means UTC.
+    ///
+    /// A zone takes some 2 KB. A program that turns on jiff's `std` keeps each zone once, however many schedules use it.
     pub(super) fn named(name: &str) -> Result<Self, ScheduleError> {
         if name.is_empty() {
             return Ok(Self(TimeZone::UTC));

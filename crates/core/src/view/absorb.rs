@@ -30,22 +30,29 @@ impl View {
         self.listing = self.listing.wrapping_add(1);
         // What was heard after the listing was taken stays as it was heard.
         self.gone.retain(|_, revision| *revision > batch.revision);
+        let mut rest = BTreeSet::new();
         for change in &batch.changes {
-            if let Some(Parsed::Spec(job)) = parse(&change.key) {
-                let id = self.intern(&job);
-                let listing = self.listing;
-                self.state(id).listing = listing;
+            let Some(parsed) = parse(&change.key) else { continue };
+            match &parsed {
+                Parsed::Spec(job) => {
+                    let id = self.intern(job);
+                    let listing = self.listing;
+                    self.state(id).listing = listing;
+                }
+                Parsed::Place(_) | Parsed::Asked(_) => {}
+                _ => {
+                    rest.insert(&change.key);
+                }
             }
-            self.absorb(now, change, &mut touched);
+            self.absorb(now, parsed, change, &mut touched);
         }
-        self.drop_unlisted(now, batch, &mut touched);
+        self.drop_unlisted(now, batch.revision, &rest, &mut touched);
         self.floor = self.floor.max(batch.revision);
         self.listed = true;
         touched
     }
 
-    fn drop_unlisted(&mut self, now: Mono, batch: &Batch, touched: &mut Absorbed) {
-        let listed: BTreeSet<&Key> = batch.changes.iter().map(|c| &c.key).filter(|k| !is_of_job(k)).collect();
+    fn drop_unlisted(&mut self, now: Mono, as_of: Revision, listed: &BTreeSet<&Key>, touched: &mut Absorbed) {
         let mut gone: Vec<Key> = Vec::new();
         gone.extend(self.members.keys().map(crate::keys::node));
         gone.extend(self.intents.keys().map(crate::keys::intent));
@@ -55,7 +62,9 @@ impl View {
         let unlisted = self.jobs.iter().filter(|job| job.listing != listing && job.live);
         gone.extend(unlisted.map(|job| crate::keys::spec(&job.name)));
         for key in gone {
-            self.absorb(now, &Change { key, entry: None, revision: batch.revision }, touched);
+            if let Some(parsed) = parse(&key) {
+                self.absorb(now, parsed, &Change { key, entry: None, revision: as_of }, touched);
+            }
         }
     }
 
@@ -64,28 +73,30 @@ impl View {
         let mut touched = Absorbed::default();
         for change in changes {
             let old = change.entry.as_ref().map_or(change.revision, |e| e.revision);
-            if old > self.floor || !change.key.is_cold() {
-                self.absorb(now, change, &mut touched);
+            if let Some(parsed) = parse(&change.key)
+                && (old > self.floor || !change.key.is_cold())
+            {
+                self.absorb(now, parsed, change, &mut touched);
             }
         }
         touched
     }
 
-    fn absorb(&mut self, now: Mono, change: &Change, touched: &mut Absorbed) {
+    fn absorb(&mut self, now: Mono, parsed: Parsed, change: &Change, touched: &mut Absorbed) {
         if let Some(entry) = &change.entry
             && self.gone.get(&change.key).is_some_and(|gone| *gone >= entry.revision)
         {
             return;
         }
-        match parse(&change.key) {
-            Some(Parsed::Node(member)) => self.absorb_member(now, member, change, touched),
-            Some(Parsed::Spec(job)) => self.absorb_spec(now, &job, change, touched),
-            Some(Parsed::Place(job)) => self.absorb_place(now, &job, change, touched),
-            Some(Parsed::Asked(job)) => self.absorb_asked(&job, change, touched),
-            Some(Parsed::Lane(job)) => self.absorb_lane(&job, change, touched),
-            Some(Parsed::Intent(node)) => self.absorb_intent(node, change, touched),
-            Some(Parsed::Lock(name)) => self.absorb_lock(name, change, touched),
-            Some(Parsed::Cluster) | None => {}
+        match parsed {
+            Parsed::Node(member) => self.absorb_member(now, member, change, touched),
+            Parsed::Spec(job) => self.absorb_spec(now, &job, change, touched),
+            Parsed::Place(job) => self.absorb_place(now, &job, change, touched),
+            Parsed::Asked(job) => self.absorb_asked(&job, change, touched),
+            Parsed::Lane(job) => self.absorb_lane(&job, change, touched),
+            Parsed::Intent(node) => self.absorb_intent(node, change, touched),
+            Parsed::Lock(name) => self.absorb_lock(name, change, touched),
+            Parsed::Cluster => {}
         }
     }
 
@@ -113,14 +124,14 @@ impl View {
     }
 
     fn absorb_intent(&mut self, node: NodeName, change: &Change, touched: &mut Absorbed) {
-        match newer(self.intents.get(&node).copied(), change) {
+        match newer(self.intents.get(&node).map(|i| i.revision), change) {
             News::Old => return,
             News::Gone(revision) => {
                 self.gone.insert(change.key.clone(), revision);
                 self.intents.remove(&node);
             }
             News::Put(entry) => {
-                self.intents.insert(node, entry.revision);
+                self.intents.insert(node, Known::present(decode(&entry.value), entry.revision));
             }
         }
         touched.nodes = true;
@@ -154,10 +165,12 @@ impl View {
         }
         let live = matches!(record, Some(Some(SpecRecord::Live(_))));
         let enabled = matches!(&record, Some(Some(SpecRecord::Live(spec))) if spec.job.enabled);
+        let version = record.as_ref().and_then(Option::as_ref).map_or(0, SpecRecord::version);
         self.change(now, id, |state| {
             state.spec = spec;
             state.live = live;
             state.enabled = enabled;
+            state.versions.0 = version;
         });
         if let Some(held) = self.held.get_mut(&id) {
             held.terms = terms(record.flatten().as_ref());
@@ -179,7 +192,7 @@ impl View {
                 }
             },
         };
-        let mine = place.owner.as_ref().is_some_and(|o| o.node == self.me);
+        let mine = place.owner.is_some() && place.owner == self.life;
         let dead = place.owner.as_ref().is_some_and(|o| !self.members.contains_key(o));
         // A job that was never held before has no lane, so its first holder need not read one.
         let first = place.epoch <= 2;
@@ -188,6 +201,7 @@ impl View {
             state.owner = owner;
             state.epoch = place.epoch;
             state.place = revision;
+            state.versions.1 = place.version;
         });
         if mine {
             self.hold(id, first);
@@ -260,8 +274,4 @@ fn terms(record: Option<&SpecRecord>) -> Option<Box<Terms>> {
         SpecRecord::Live(spec) => Terms::of(spec).map(Box::new),
         SpecRecord::Deleted { .. } => None,
     }
-}
-
-fn is_of_job(key: &Key) -> bool {
-    matches!(parse(key), Some(Parsed::Spec(_) | Parsed::Place(_) | Parsed::Asked(_)))
 }

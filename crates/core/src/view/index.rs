@@ -11,6 +11,11 @@ use crate::words::{JobName, Member};
 impl View {
     /// The number of a job, which is new if the name is.
     pub(super) fn intern(&mut self, name: &JobName) -> JobId {
+        // A listing names a new job several times in a row.
+        let last = self.jobs.len().saturating_sub(1);
+        if self.jobs.get(last).is_some_and(|job| job.name == *name) {
+            return JobId(u32::try_from(last).expect("checked when it was added"));
+        }
         if let Some(id) = self.names.get(name) {
             return *id;
         }
@@ -23,6 +28,7 @@ impl View {
             owner: None,
             epoch: 0,
             place: Revision(0),
+            versions: (0, 0),
             free_since: Mono(0),
             order: order(self.me.as_str(), name.as_str()),
             listing: self.listing,
@@ -101,15 +107,17 @@ impl View {
     }
 
     pub(super) fn set_lane(&mut self, id: JobId, lane: Known<Lane>) {
-        let opens = lane.value.as_ref().is_some_and(|l| l.open.is_some());
+        let open = lane.value.as_ref().and_then(|l| l.open.as_ref());
+        // A lane read for a takeover that somebody else won takes no slot of ours.
+        let opens = open.is_some_and(|open| Some(&open.by) == self.life.as_ref());
         let held = self.held.entry(id).or_default();
-        let opened = held.opens();
+        let opened = core::mem::replace(&mut held.opens, opens);
         held.lane = Some(lane);
         self.open = self.open + usize::from(opens) - usize::from(opened);
     }
 
     pub(super) fn let_go(&mut self, id: JobId) {
-        if self.held.remove(&id).is_some_and(|held| held.opens()) {
+        if self.held.remove(&id).is_some_and(|held| held.opens) {
             self.open -= 1;
         }
     }

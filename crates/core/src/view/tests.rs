@@ -1,1 +1,223 @@
-//! The view under news of every kind.
+//! The view under news of every kind: whatever the order, whatever comes twice, it ends where the registry is.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use alloc::{format, vec};
+use proptest::prelude::*;
+
+use super::*;
+use crate::job::{Job, Work};
+use crate::record::{MemberInfo, encode};
+use crate::registry::{Batch, Change, Txn, Write};
+use crate::store::Store;
+use crate::time::Millis;
+
+fn member(n: u64) -> Member {
+    format!("n{}@{n}", n % 3).parse().unwrap()
+}
+
+fn job(n: u8) -> JobName {
+    format!("j{n}").parse().unwrap()
+}
+
+fn put(key: Key, value: Value) -> Write {
+    Write::Put { key, value, owner: None }
+}
+
+fn info() -> Value {
+    let text = String::new;
+    encode(&MemberInfo { address: text(), home: text(), slots: 1, tolerance: 1, alarm: 1, version: text() })
+}
+
+fn spec(n: u8, enabled: bool, version: u64) -> Value {
+    let mut declared = Job::new(job(n), "@every 60s", Work::Function("f".to_string()));
+    declared.enabled = enabled;
+    encode(&SpecRecord::Live(Box::new(Spec { job: declared, version, since: Wall(0), paused: false })))
+}
+
+/// One thing that happens to the registry.
+#[derive(Clone, Debug)]
+enum Act {
+    Join(u64),
+    Die(u64),
+    Declare(u8, bool),
+    Delete(u8),
+    Hold(u8, Option<u64>),
+    Drain(u64, bool),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        (0..6_u64).prop_map(Act::Join),
+        (0..6_u64).prop_map(Act::Die),
+        (0..4_u8, any::<bool>()).prop_map(|(j, on)| Act::Declare(j, on)),
+        (0..4_u8).prop_map(Act::Delete),
+        (0..4_u8, proptest::option::of(0..6_u64)).prop_map(|(j, m)| Act::Hold(j, m)),
+        (0..3_u64, any::<bool>()).prop_map(|(n, on)| Act::Drain(n, on)),
+    ]
+}
+
+fn perform(store: &mut Store, version: u64, act: &Act) {
+    let intent = |n: u64| keys::intent(&member(n).node);
+    let write = match *act {
+        Act::Join(m) => put(keys::node(&member(m)), info()),
+        Act::Die(m) => Write::Delete { key: keys::node(&member(m)) },
+        Act::Declare(j, on) => put(keys::spec(&job(j)), spec(j, on, version)),
+        Act::Delete(j) => put(keys::spec(&job(j)), encode(&SpecRecord::Deleted { version })),
+        Act::Hold(j, m) => {
+            let place = Place { owner: m.map(member), epoch: version + 3, version: 0 };
+            put(keys::place(&job(j)), encode(&place))
+        }
+        Act::Drain(n, wanted) => put(intent(n), encode(&Intent { since: Wall(0), wanted, seq: version })),
+    };
+    store.commit(Mono(0), &Txn { guards: vec![], writes: vec![write] });
+}
+
+/// What anybody can see of a view, indexes included.
+fn face(view: &View) -> String {
+    let members: Vec<_> = view.members().map(|(m, _)| m.to_string()).collect();
+    let dead: Vec<_> = view.dead().map(|(m, _)| m.to_string()).collect();
+    let mut free: Vec<_> = view.free().map(|id| view.job(id).name().to_string()).collect();
+    free.sort();
+    let jobs: Vec<_> = view
+        .page(None, 100)
+        .map(|j| format!("{} {} {:?}", j.name(), j.is_enabled(), j.owner().map(ToString::to_string)))
+        .collect();
+    let counts: Vec<_> = (0..6).map(|m| view.count(&member(m))).collect();
+    let intents: Vec<_> = (0..3).map(|n| view.intent(&member(n).node).is_some()).collect();
+    format!("{members:?} dead {dead:?} free {free:?} {jobs:?} {counts:?} {intents:?} K={}", view.enabled())
+}
+
+fn fresh(store: &Store) -> View {
+    let mut view = View::new("n0".parse().unwrap());
+    view.list(Mono(0), &store.list());
+    view
+}
+
+proptest! {
+    /// proves: S1-84, S1-86, S1-90, I37
+    #[test]
+    fn lost_order_and_repetition_do_not_matter(
+        acts in proptest::collection::vec(act(), 1..40),
+        listed_at in 0..40_usize,
+        shuffle in proptest::collection::vec(any::<prop::sample::Index>(), 0..120),
+    ) {
+        let mut store = Store::default();
+        let mut view = View::new("n0".parse().unwrap());
+        let mut news: Vec<Change> = Vec::new();
+        for (n, act) in acts.iter().enumerate() {
+            if n == listed_at.min(acts.len() - 1) {
+                view.list(Mono(0), &store.list());
+            }
+            let before = store.revision();
+            perform(&mut store, n as u64 + 1, act);
+            news.extend(store.changes_after(before).unwrap().changes);
+        }
+        // Some news comes early, some twice, then all of it in reverse.
+        for index in shuffle {
+            if !news.is_empty() {
+                view.hear(Mono(1), &[news[index.index(news.len())].clone()]);
+            }
+        }
+        news.reverse();
+        view.hear(Mono(2), &news);
+        prop_assert_eq!(face(&view), face(&fresh(&store)));
+    }
+
+    /// proves: S1-83, S1-84, I37
+    #[test]
+    fn a_listing_makes_up_for_everything_that_was_never_heard(
+        acts in proptest::collection::vec(act(), 1..40),
+        heard in proptest::collection::vec(any::<bool>(), 40),
+    ) {
+        let mut store = Store::default();
+        let mut view = fresh(&store);
+        for (n, act) in acts.iter().enumerate() {
+            let before = store.revision();
+            perform(&mut store, n as u64 + 1, act);
+            if heard[n] {
+                view.hear(Mono(1), &store.changes_after(before).unwrap().changes);
+            }
+        }
+        view.list(Mono(2), &store.list());
+        prop_assert_eq!(face(&view), face(&fresh(&store)));
+    }
+}
+
+#[test]
+fn news_from_before_a_listing_brings_nobody_back() {
+    let mut store = Store::default();
+    perform(&mut store, 1, &Act::Join(1));
+    let joined = store.changes_after(Revision(0)).unwrap();
+    perform(&mut store, 2, &Act::Die(1));
+    let mut view = fresh(&store);
+    let touched = view.hear(Mono(1), &joined.changes);
+    assert_eq!((view.nodes(), touched), (0, Absorbed::default()));
+}
+
+/// proves: S1-89, I37
+#[test]
+fn the_jobs_of_a_holder_that_is_gone_are_known_at_once() {
+    let mut store = Store::default();
+    for (n, act) in
+        [Act::Join(1), Act::Declare(0, true), Act::Hold(0, Some(1)), Act::Die(1)].iter().enumerate()
+    {
+        perform(&mut store, n as u64 + 1, act);
+    }
+    let view = fresh(&store);
+    assert_eq!(view.dead().map(|(m, _)| m.clone()).collect::<Vec<_>>(), [member(1)]);
+    assert_eq!(view.owned(&member(1)).count(), 1);
+}
+
+#[test]
+fn half_of_a_change_is_known_for_what_it_is() {
+    let mut view = View::new("n0".parse().unwrap());
+    let mut store = Store::default();
+    let place = |version| encode(&Place { owner: None, epoch: version, version });
+    let mut declare = |version| {
+        let writes =
+            vec![put(keys::spec(&job(0)), spec(0, true, version)), put(keys::place(&job(0)), place(version))];
+        store.commit(Mono(0), &Txn { guards: vec![], writes });
+        store.changes_after(Revision(version - 1)).unwrap().changes
+    };
+    let (first, second) = (declare(1), declare(2));
+    let whole = |view: &View| view.job(view.id(&job(0)).unwrap()).is_whole();
+    view.hear(Mono(0), &first[..2]);
+    assert!(whole(&view));
+    // The place alone, as a refused commit shows it.
+    view.hear(Mono(0), &second[1..]);
+    assert!(!whole(&view));
+    view.hear(Mono(0), &second[..1]);
+    assert!(whole(&view));
+}
+
+#[test]
+fn an_unreadable_entry_is_named_and_left_alone() {
+    let mut view = View::new("n0".parse().unwrap());
+    let mut store = Store::default();
+    let junk = || Value::from(&b"{\"live\":"[..]);
+    for key in [keys::spec(&job(0)), keys::place(&job(1)), keys::node(&member(1))] {
+        store.commit(Mono(0), &Txn { guards: vec![], writes: vec![put(key, junk())] });
+    }
+    let touched = view.list(Mono(0), &store.list());
+    assert_eq!(touched.unreadable.len(), 3);
+    assert_eq!((view.enabled(), view.nodes(), view.free_count()), (0, 0, 0));
+}
+
+#[test]
+fn a_batch_of_hot_keys_is_heard_whatever_was_listed() {
+    let mut view = View::new("n0".parse().unwrap());
+    view.list(Mono(0), &Batch { changes: vec![], revision: Revision(100) });
+    let lane = Lane { watermark: Wall(5), seq: 1, open: None, verdicts: vec![] };
+    let entry = crate::registry::Entry {
+        value: encode(&lane),
+        revision: Revision(7),
+        born: Revision(7),
+        owner: None,
+    };
+    let change = Change { key: keys::lane(&job(0)), entry: Some(entry), revision: Revision(120) };
+    view.hear(Mono(0) + Millis(1), &[change]);
+    let id = view.id(&job(0)).unwrap();
+    assert_eq!(view.job(id).held().and_then(Held::record), Some(&lane));
+}

@@ -3,8 +3,6 @@
 use super::*;
 
 /// A rule that names its time runs once a day: after the gap when its time is skipped, and on the first of two passes.
-///
-/// proves: I17
 #[test]
 fn named_times_run_once_a_day() {
     let cases: &[(&str, &str, &str, &[&str])] = &[
@@ -102,8 +100,6 @@ fn named_times_run_once_a_day() {
 }
 
 /// A rule that says "every so often" goes by what the clock shows: nothing is due in a gap, and both passes count.
-///
-/// proves: I17
 #[test]
 fn every_so_often_follows_the_clock() {
     let cases: &[(&str, &str, &str, &[&str])] = &[
@@ -181,8 +177,6 @@ fn every_so_often_follows_the_clock() {
 }
 
 /// Starting in the middle of the second pass finds neither an old fire nor a missing one.
-///
-/// proves: I17
 #[test]
 fn the_second_pass_repeats_no_named_time() {
     let named = parsed("30 2 * * *", "Europe/Berlin");

@@ -1,4 +1,4 @@
-//! Taking a job over from a holder that is gone: the place changes hands and the open run is settled, in one commit.
+//! Takeover: from a holder that is gone the place changes hands and the open run is settled, in one commit.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -14,12 +14,13 @@ use crate::view::{JobView, Known};
 use crate::words::{RunId, Shard};
 
 /// The transaction. `gone` guards that the old holder is no member.
-pub(super) fn txn(scene: &Scene<'_>, job: &JobView<'_>, lane: &Known<Lane>, gone: Guard) -> Txn {
+pub(crate) fn txn(scene: &Scene<'_>, job: &JobView<'_>, lane: &Known<Lane>, gone: Guard) -> Txn {
     let lane_key = keys::lane(job.name());
     let guards = scene.born().into_iter().chain([job.place_guard(), gone, lane.guard(lane_key.clone())]);
-    // A job that may not be held is settled and let go.
-    let owner = job.is_enabled().then(|| scene.member.clone());
-    let place = Place { owner, epoch: job.place().epoch + 1 };
+    // A job that may not be held is let go; but somebody has to tell history what became of its last run.
+    let told = lane.value.as_ref().is_none_or(|l| l.open.is_none() && l.verdicts.is_empty());
+    let owner = (job.is_enabled() || !told).then(|| scene.member.clone());
+    let place = Place { owner, ..job.place().next() };
     let mut writes =
         Vec::from([Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None }]);
     if let Some(lane) = lane.value.as_ref().filter(|l| l.open.is_some()) {
@@ -30,7 +31,7 @@ pub(super) fn txn(scene: &Scene<'_>, job: &JobView<'_>, lane: &Known<Lane>, gone
 }
 
 /// The lane once its doubtful open run is settled as the job's delivery says: given up, or attempted again by this node.
-pub(super) fn settle(scene: &Scene<'_>, job: &JobView<'_>, lane: &Lane, why: &str) -> Lane {
+pub(crate) fn settle(scene: &Scene<'_>, job: &JobView<'_>, lane: &Lane, why: &str) -> Lane {
     let mut lane = lane.clone();
     lane.seq += 1;
     let Some(open) = lane.open.take() else { return lane };
@@ -60,6 +61,6 @@ pub(super) fn settle(scene: &Scene<'_>, job: &JobView<'_>, lane: &Lane, why: &st
 }
 
 /// The run of an open fire. A claimed job has one shard.
-pub(super) fn run_id(job: &JobView<'_>, open: &Open) -> RunId {
+pub(crate) fn run_id(job: &JobView<'_>, open: &Open) -> RunId {
     RunId { job: job.name().clone(), fire: open.fire.clone(), shard: Shard(0) }
 }

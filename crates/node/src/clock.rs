@@ -1,0 +1,39 @@
+//! The one file that reads time.
+
+use evenkeel_core::time::{Mono, Now, Wall};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Both clocks of this host, read together.
+///
+/// The monotonic one is `CLOCK_BOOTTIME`: it counts suspend, never steps, and is one for all processes of the host, so
+/// a deadline may be sent to another process as a number. (`std::time::Instant` stops during suspend.)
+#[must_use]
+pub fn now() -> Now {
+    Now {
+        mono: Mono(millis(clock_gettime(ClockId::Boottime))),
+        wall: Wall(millis(clock_gettime(ClockId::Realtime))),
+    }
+}
+
+/// A moment of the runtime's own clock, so many milliseconds from now: for waits within this process, which no other
+/// process and no lease depends on.
+#[must_use]
+pub(crate) fn after(span: std::time::Duration) -> tokio::time::Instant {
+    tokio::time::Instant::now() + span
+}
+
+fn millis(t: Timespec) -> i64 {
+    t.tv_sec.saturating_mul(1000).saturating_add(t.tv_nsec / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wall_clock_is_of_this_century_and_boot_time_grows() {
+        let first = now();
+        assert!(first.wall > Wall(1_700_000_000_000));
+        assert!(first.mono.0 > 0 && now().mono >= first.mono);
+    }
+}

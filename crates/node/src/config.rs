@@ -1,0 +1,100 @@
+//! What a node is told at its start.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use evenkeel_core::node::Spread;
+use evenkeel_core::words::NodeName;
+
+use crate::executors::Functions;
+
+/// How a node is to live. [`Config::new`] fills in every default; change the fields you care about.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The node's name, one of its kind in the cluster.
+    pub name: NodeName,
+    /// Where the cluster keeps its books: `sqlite:PATH` or `memory:`.
+    pub registry: String,
+    /// The node's own folder: its lock, its incarnation, its runs' output. Two nodes never share one.
+    pub data: PathBuf,
+    /// The term of the lease (L).
+    pub ttl: Duration,
+    /// How many failed nodes the others make up for (n), at least 1 (`S1-17`).
+    pub tolerance: u32,
+    /// Above how many held jobs the alarm is raised (M).
+    pub alarm: u32,
+    /// How many runs are executed at once.
+    pub slots: u32,
+    /// How free jobs are spread over nodes.
+    pub spread: Spread,
+    /// Where history is kept, as `sqlite:PATH`; `None` keeps it beside the registry's file, or in the data folder.
+    pub history: Option<String>,
+    /// Where the node's HTTP interface answers, shown to people.
+    pub address: String,
+    /// The installation folder, compared between nodes (`S0-04`).
+    pub home: String,
+    /// The functions that jobs may call by name.
+    pub functions: Functions,
+    /// The program that is started as the guard; `None` for the current one, which must call
+    /// [`run_if_asked`](crate::guard::run_if_asked) first in `main`.
+    pub executable: Option<PathBuf>,
+    /// How much is kept of what runs leave behind.
+    pub keep: Keep,
+}
+
+/// How much is kept of what runs leave behind (`I48`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// The most bytes of output kept of one attempt; what comes after is read and dropped.
+    pub output: u64,
+    /// The most bytes of all output together.
+    pub outputs: u64,
+    /// How long records and output are kept.
+    pub age: Duration,
+    /// How many attempts are kept of each job.
+    pub runs_of_job: u32,
+    /// How many attempts are kept in all.
+    pub runs: u64,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self {
+            output: 10 << 20,
+            outputs: 1 << 30,
+            age: Duration::from_hours(30 * 24),
+            runs_of_job: 1000,
+            runs: 2_000_000,
+        }
+    }
+}
+
+impl Config {
+    /// A node with every default.
+    #[must_use]
+    pub fn new(name: NodeName, registry: impl Into<String>, data: impl Into<PathBuf>) -> Self {
+        Self {
+            name,
+            registry: registry.into(),
+            data: data.into(),
+            ttl: Duration::from_secs(15),
+            tolerance: 1,
+            alarm: 100,
+            slots: 64,
+            spread: Spread::default(),
+            history: None,
+            address: String::new(),
+            home: std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default(),
+            functions: Functions::default(),
+            executable: None,
+            keep: Keep::default(),
+        }
+    }
+
+    /// The same with these functions.
+    #[must_use]
+    pub fn with(mut self, functions: Functions) -> Self {
+        self.functions = functions;
+        self
+    }
+}

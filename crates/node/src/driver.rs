@@ -1,0 +1,251 @@
+//! The driver: hands every input to the node, and carries out every effect.
+//!
+//! It decides nothing. Each effect becomes one request whose answer, failure included, comes back as one input. One
+//! task owns the node; whatever may wait runs beside it and reports through the [`inbox`].
+
+mod commits;
+mod feed;
+mod folder;
+mod inbox;
+mod lease;
+mod life;
+mod runs;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use evenkeel_core::effect::{Effect, Event, Reason};
+use evenkeel_core::input::{Answer, AskId, Command, Input};
+use evenkeel_core::node::{Node, Wake};
+use evenkeel_core::time::Mono;
+use evenkeel_core::words::{LockName, RunId};
+use evenkeel_registry::Registry;
+use tokio::sync::{Notify, oneshot, watch};
+
+use crate::clock;
+use crate::executor::{Executor, News, Trust};
+use crate::handle::Order;
+use crate::history::{Entry, History, Told};
+use commits::Commits;
+use feed::Listening;
+use inbox::{Happening, Inbox, Sender};
+use lease::Leases;
+use runs::Runs;
+
+pub(crate) use life::begin;
+
+/// How many happenings are taken in before what they caused goes out together.
+const TOGETHER: usize = 2_000;
+/// The longest sleep: tokio's clock stops while the host is suspended, ours does not.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// Everything that one node drives.
+struct Driver {
+    node: Arc<RwLock<Node>>,
+    registry: Arc<dyn Registry>,
+    inbox: Inbox,
+    sender: Sender,
+    leases: Leases,
+    listening: Listening,
+    commits: Commits,
+    executor: Executor,
+    runs: Runs,
+    history: History,
+    changed: Arc<Notify>,
+    asking: BTreeMap<AskId, Asking>,
+    next_ask: u64,
+    wake: Option<Wake>,
+    trust: Option<Trust>,
+    able: Able,
+    /// Whether the node is a member, or why it cannot become one; watched by whoever opens it.
+    joined: watch::Sender<Option<Event>>,
+    effects: Vec<Effect>,
+}
+
+/// Somebody who waits for an answer, and the lock he would hold.
+struct Asking {
+    answer: oneshot::Sender<Answer>,
+    lock: Option<LockName>,
+}
+
+/// What must work for the node to take on work (law 7).
+struct Able {
+    history: bool,
+    executor: bool,
+}
+
+/// Why a driver stops.
+enum End {
+    /// Somebody asked, or nobody holds a handle any more.
+    Asked,
+    /// The registry cannot be used any more.
+    Fatal(String),
+}
+
+impl Driver {
+    async fn run(&mut self) -> End {
+        self.step(Input::Tick);
+        self.commits.flush(&self.registry, &self.sender);
+        loop {
+            let (wait, tick) = self.until_wake();
+            let Some(happening) = self.inbox.next(wait).await else { return End::Asked };
+            let mut next = Some(happening);
+            for _ in 0..TOGETHER {
+                match next {
+                    Some(Happening::Order(Order::Halt)) => return End::Asked,
+                    Some(Happening::Fatal(why)) => return End::Fatal(why),
+                    Some(Happening::Woken) if !tick => {}
+                    Some(happening) => self.take(happening),
+                    None => break,
+                }
+                next = self.inbox.ready();
+            }
+            if let Some(happening) = next {
+                self.inbox.put_back(happening);
+            }
+            self.executor.fence(clock::now().mono);
+            self.commits.flush(&self.registry, &self.sender);
+        }
+    }
+
+    /// How long to sleep at most, and whether the node wants to be stepped then.
+    fn until_wake(&self) -> (Duration, bool) {
+        let now = clock::now().mono;
+        let span = |at: Mono| Duration::from_millis(u64::try_from((at - now).0).unwrap_or(0));
+        let wake = self.wake.map_or(SLEEP_MAX, |wake| span(wake.at));
+        let fence = self.trust.map(|trust| span(trust.until)).filter(|left| !left.is_zero());
+        let wait = wake.min(fence.unwrap_or(SLEEP_MAX)).min(SLEEP_MAX);
+        (wait, wait == wake)
+    }
+
+    /// Ends every run and tells history how. The registry is told nothing: there these runs stay open, and whoever takes
+    /// the job next closes them.
+    async fn end_runs(&mut self) {
+        let runs: Vec<RunId> = self.runs.under_way().cloned().collect();
+        runs.iter().for_each(|run| self.executor.stop(run, Reason::Fenced));
+        while self.runs.under_way().next().is_some()
+            && let Some(news) = self.inbox.news().await
+        {
+            self.runs.ended(news, &mut self.executor, &self.history);
+        }
+    }
+
+    fn take(&mut self, happening: Happening) {
+        match happening {
+            Happening::Woken => self.step(Input::Tick),
+            Happening::Inputs(inputs) => inputs.into_iter().for_each(|input| self.step(input)),
+            Happening::Committed(outcomes) => {
+                self.commits.returned();
+                for (ticket, outcome) in outcomes {
+                    self.step(Input::Committed { ticket, outcome });
+                }
+            }
+            Happening::News(News::Able(able)) => {
+                self.able.executor = able;
+                self.step_able();
+            }
+            Happening::News(news) => {
+                if let Some((id, attempt, event)) = self.runs.ended(news, &mut self.executor, &self.history) {
+                    self.step(Input::Run { id, attempt, event });
+                }
+            }
+            Happening::Told(Told::Recorded { run, attempt }) => self.step(Input::Recorded { run, attempt }),
+            Happening::Told(Told::Able(able)) => {
+                self.able.history = able;
+                self.step_able();
+            }
+            Happening::Order(Order::Ask(command, answer)) => self.ask(command, answer),
+            Happening::Order(Order::Halt) | Happening::Fatal(_) => {}
+        }
+    }
+
+    fn step_able(&mut self) {
+        self.step(Input::Able(self.able.history && self.able.executor));
+    }
+
+    fn ask(&mut self, command: Command, answer: oneshot::Sender<Answer>) {
+        let id = AskId(self.next_ask);
+        self.next_ask += 1;
+        let lock = match &command {
+            Command::Lock(name) => Some(name.clone()),
+            _ => None,
+        };
+        self.asking.insert(id, Asking { answer, lock });
+        self.step(Input::Asked(id, command));
+    }
+
+    /// One input in, all its effects out.
+    fn step(&mut self, input: Input) {
+        let now = clock::now();
+        let of_lease = matches!(input, Input::Lease(_));
+        let mut effects = std::mem::take(&mut self.effects);
+        {
+            let mut node = self.node.write().unwrap_or_else(PoisonError::into_inner);
+            self.wake = node.step(now, input, &mut effects);
+            if of_lease {
+                self.trust = Leases::trust(&node, now).or(self.trust);
+            }
+        }
+        if of_lease && let Some(trust) = self.trust {
+            // Before any start that the same step decided.
+            self.executor.trust(trust);
+        }
+        self.changed.notify_one();
+        for effect in effects.drain(..) {
+            tracing::trace!("{effect}");
+            self.carry_out(effect);
+        }
+        self.effects = effects;
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Open { ttl } => self.leases.open(ttl, &self.registry, &self.sender),
+            Effect::Renew(lease) => self.leases.renew(lease, &self.registry, &self.sender),
+            Effect::Close(lease) => self.leases.close(lease, &self.registry),
+            Effect::List => self.listening.list(&self.registry, &self.sender),
+            Effect::Read(keys) => feed::read(keys, &self.registry, &self.sender),
+            Effect::Commit { ticket, txn, .. } => self.commits.add(ticket, txn),
+            Effect::Start(run) => {
+                self.runs.started(&run, &self.history);
+                self.executor.start(run);
+            }
+            Effect::Stop(run, reason) => self.executor.stop(&run, reason),
+            Effect::Record(verdict) => self.history.put(Entry::Verdict(Box::new(verdict))),
+            Effect::Announce(event) => self.announce(event),
+            Effect::Answer(ask, answer) => self.answer(ask, answer),
+        }
+    }
+
+    fn announce(&mut self, event: Event) {
+        let text = event.to_string();
+        let kind = match &event {
+            Event::Joined => "joined",
+            Event::LeaseLost => "lease_lost",
+            Event::Alarm { .. } => "alarm",
+            Event::NameTaken(_) => "name_taken",
+            Event::ClockDiffers(_) => "clock_differs",
+            Event::Unreadable(_) => "unreadable",
+            Event::Drained => "drained",
+        };
+        match event {
+            Event::Joined | Event::Drained => tracing::info!("{text}"),
+            _ => tracing::warn!("{text}"),
+        }
+        let node = self.runs.node().to_string();
+        self.history.put(Entry::Event { at: clock::now().wall, node, kind, text });
+        if matches!(event, Event::Joined | Event::NameTaken(_)) {
+            self.joined.send_replace(Some(event));
+        }
+    }
+
+    fn answer(&mut self, ask: AskId, answer: Answer) {
+        let Some(Asking { answer: waiting, lock }) = self.asking.remove(&ask) else { return };
+        if let (Err(Answer::Locked(..)), Some(name)) = (waiting.send(answer), lock) {
+            // Whoever asked has given up waiting, so nobody would ever give the lock back.
+            let (nobody, _) = oneshot::channel();
+            self.inbox.put_back(Happening::Order(Order::Ask(Command::Unlock(name), nobody)));
+        }
+    }
+}

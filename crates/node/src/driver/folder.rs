@@ -1,0 +1,133 @@
+//! The data folder: who lives in it, and which life was the last.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use evenkeel_core::registry::LeaseId;
+use evenkeel_core::words::NodeName;
+use serde::{Deserialize, Serialize};
+
+use crate::error::OpenError;
+
+const LOCK: &str = "lock";
+const INCARNATION: &str = "incarnation";
+
+/// A data folder that this process alone lives in, for as long as this value lives.
+pub(super) struct Folder {
+    path: PathBuf,
+    node: NodeName,
+    registry: String,
+    /// One note at a time: a node that was frozen may open two leases at once.
+    noting: Mutex<()>,
+    _lock: File,
+}
+
+/// Which life of which node in which cluster.
+#[derive(Serialize, Deserialize)]
+struct Incarnation {
+    registry: String,
+    node: NodeName,
+    incarnation: u64,
+}
+
+impl Folder {
+    /// Creates the folder if need be and takes its lock. The lock proves that no earlier process lives here (law 8).
+    pub(super) fn open(path: &Path, node: &NodeName, registry: &str) -> Result<Self, OpenError> {
+        let data = |error| OpenError::Data { path: path.to_path_buf(), error };
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(data)?;
+        let path = fs::canonicalize(path).map_err(data)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path.join(LOCK))
+            .map_err(data)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(path)),
+            Err(TryLockError::Error(e)) => return Err(data(e)),
+        }
+        Ok(Self {
+            path,
+            node: node.clone(),
+            registry: registry.to_string(),
+            noting: Mutex::new(()),
+            _lock: lock,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The last life of this node in this cluster, if one was noted here.
+    pub(super) fn predecessor(&self) -> Option<u64> {
+        let noted: Incarnation = serde_json::from_slice(&fs::read(self.path.join(INCARNATION)).ok()?).ok()?;
+        (noted.registry == self.registry && noted.node == self.node).then_some(noted.incarnation)
+    }
+
+    /// Notes the life that begins with this lease, durably.
+    pub(super) async fn note_incarnation(self: Arc<Self>, lease: LeaseId) -> io::Result<()> {
+        let noted = tokio::task::spawn_blocking(move || self.note(lease));
+        noted.await.unwrap_or_else(|panic| Err(io::Error::other(panic)))
+    }
+
+    fn note(&self, lease: LeaseId) -> io::Result<()> {
+        let _alone = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
+        let incarnation =
+            Incarnation { registry: self.registry.clone(), node: self.node.clone(), incarnation: lease.0 };
+        let new = self.path.join("incarnation.new");
+        let mut file = File::create(&new)?;
+        file.write_all(&serde_json::to_vec(&incarnation)?)?;
+        file.sync_all()?;
+        fs::rename(&new, self.path.join(INCARNATION))?;
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path, node: &str, registry: &str) -> Result<Folder, OpenError> {
+        Folder::open(path, &node.parse().unwrap(), registry)
+    }
+
+    #[test]
+    fn one_process_lives_in_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/data");
+        let first = open(&path, "a", "memory:").unwrap();
+        assert!(matches!(open(&path, "a", "memory:"), Err(OpenError::InUse(_))));
+        drop(first);
+        assert!(open(&path, "a", "memory:").is_ok());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_used_is_an_error_with_the_fix() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "").unwrap();
+        let error = open(&path, "a", "memory:").err().unwrap().to_string();
+        assert!(error.contains("choose another --data"), "{error}");
+    }
+
+    /// proves: I3
+    #[tokio::test]
+    async fn the_last_life_is_known_to_the_same_node_of_the_same_cluster_only() {
+        let data = tempfile::tempdir().unwrap();
+        let folder = Arc::new(open(data.path(), "a", "sqlite:x").unwrap());
+        assert_eq!(folder.predecessor(), None);
+        folder.clone().note_incarnation(LeaseId(7)).await.unwrap();
+        folder.clone().note_incarnation(LeaseId(8)).await.unwrap();
+        assert_eq!(folder.predecessor(), Some(8));
+        drop(folder);
+        for (node, registry) in [("b", "sqlite:x"), ("a", "sqlite:y")] {
+            assert_eq!(open(data.path(), node, registry).unwrap().predecessor(), None);
+        }
+    }
+}

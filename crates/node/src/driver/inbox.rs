@@ -1,0 +1,107 @@
+//! Where everything that happens to a node comes together, most urgent first.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use evenkeel_core::effect::Ticket;
+use evenkeel_core::input::Input;
+use evenkeel_core::registry::Outcome;
+use tokio::sync::mpsc;
+
+use crate::executor::News;
+use crate::handle::Order;
+use crate::history::Told;
+
+/// How many answers of the registry may wait. Senders wait when it is full, so news is never dropped.
+const WAITING_MAX: usize = 64;
+/// How many commands may wait.
+pub(super) const ORDERS_MAX: usize = 256;
+
+/// One thing that happened.
+pub(super) enum Happening {
+    /// The time to sleep is over.
+    Woken,
+    /// News from the registry.
+    Inputs(Vec<Input>),
+    /// The answers to one batch of commits.
+    Committed(Vec<(Ticket, Outcome)>),
+    /// News from an executor.
+    News(News),
+    /// News from history.
+    Told(Told),
+    /// Somebody wants something.
+    Order(Order),
+    /// The registry cannot be used any more.
+    Fatal(String),
+}
+
+/// The ends that others send into.
+#[derive(Clone)]
+pub(super) struct Sender {
+    /// The lease's own door: its news never waits behind other news.
+    pub(super) lease: mpsc::Sender<Happening>,
+    pub(super) registry: mpsc::Sender<Happening>,
+}
+
+/// The ends that the driver reads.
+pub(super) struct Inbox {
+    lease: mpsc::Receiver<Happening>,
+    registry: mpsc::Receiver<Happening>,
+    /// Unbounded, since whoever reports an end must not wait; there are at most as many as runs were started.
+    news: mpsc::UnboundedReceiver<News>,
+    /// Unbounded for the same reason; there are at most as many as verdicts were given.
+    told: mpsc::UnboundedReceiver<Told>,
+    orders: mpsc::Receiver<Order>,
+    first: VecDeque<Happening>,
+}
+
+impl Inbox {
+    pub(super) fn new(
+        news: mpsc::UnboundedReceiver<News>,
+        told: mpsc::UnboundedReceiver<Told>,
+        orders: mpsc::Receiver<Order>,
+    ) -> (Self, Sender) {
+        let (to_lease, lease) = mpsc::channel(WAITING_MAX);
+        let (to_registry, registry) = mpsc::channel(WAITING_MAX);
+        let inbox = Self { lease, registry, news, told, orders, first: VecDeque::new() };
+        (inbox, Sender { lease: to_lease, registry: to_registry })
+    }
+
+    /// The next happening, `Woken` after `wait`; `None` when nobody holds a handle any more.
+    pub(super) async fn next(&mut self, wait: Duration) -> Option<Happening> {
+        if let Some(first) = self.first.pop_front() {
+            return Some(first);
+        }
+        tokio::select! {
+            biased;
+            Some(happening) = self.lease.recv() => Some(happening),
+            () = tokio::time::sleep(wait), if wait.is_zero() => Some(Happening::Woken),
+            Some(news) = self.news.recv() => Some(Happening::News(news)),
+            Some(happening) = self.registry.recv() => Some(happening),
+            Some(told) = self.told.recv() => Some(Happening::Told(told)),
+            order = self.orders.recv() => order.map(Happening::Order),
+            () = tokio::time::sleep(wait) => Some(Happening::Woken),
+        }
+    }
+
+    /// Another one, if it is there already.
+    pub(super) fn ready(&mut self) -> Option<Happening> {
+        self.first
+            .pop_front()
+            .or_else(|| self.lease.try_recv().ok())
+            .or_else(|| self.news.try_recv().ok().map(Happening::News))
+            .or_else(|| self.registry.try_recv().ok())
+            .or_else(|| self.told.try_recv().ok().map(Happening::Told))
+            .or_else(|| self.orders.try_recv().ok().map(Happening::Order))
+    }
+
+    /// The next news of a run, whatever else waits.
+    pub(super) async fn news(&mut self) -> Option<News> {
+        self.news.recv().await
+    }
+
+    /// Comes first next time.
+    pub(super) fn put_back(&mut self, happening: Happening) {
+        self.first.push_back(happening);
+    }
+}

@@ -1,0 +1,121 @@
+//! The lease's requests, each in a task of its own, so that renewals wait for nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::input::{Input, LeaseEvent};
+use evenkeel_core::lease::usable;
+use evenkeel_core::node::Node;
+use evenkeel_core::registry::LeaseId;
+use evenkeel_core::time::{Millis, Now};
+use evenkeel_registry::{Registry, RegistryError};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::folder::Folder;
+use super::inbox::{Happening, Sender};
+use crate::clock;
+use crate::executor::Trust;
+
+/// Opens, renews and closes.
+pub(super) struct Leases {
+    folder: Arc<Folder>,
+    /// How long an answer is waited for.
+    patience: Duration,
+    /// The request to open that is under way. A node that was frozen asks again; then the lease of the first answer would
+    /// be nobody's, so it is not waited for and ends by itself.
+    opening: Option<AbortHandle>,
+    /// Under way; closings are waited for at the end.
+    closing: JoinSet<()>,
+}
+
+impl Leases {
+    pub(super) fn new(folder: Arc<Folder>, ttl: Duration) -> Self {
+        Self { folder, patience: ttl / 3, opening: None, closing: JoinSet::new() }
+    }
+
+    /// Until when the guard may let runs live: the rest of the term after trust has ended is cut in half, one for runs
+    /// to end by themselves, one for the kernel to bury what was killed (law 4).
+    pub(super) fn trust(node: &Node, now: Now) -> Option<Trust> {
+        let until = node.trusted_until(now.mono)?;
+        let local = node.local();
+        let (ttl, early) = (local.lease.ttl(), local.settings.early);
+        let rest = ttl - early - usable(ttl, early);
+        Some(Trust { until, kill: until + Millis((rest.0 / 2).max(0)) })
+    }
+
+    /// Opens a lease. Its number is in the data folder before anybody can see a member that lives by it (law 8).
+    pub(super) fn open(&mut self, ttl: Millis, registry: &Arc<dyn Registry>, sender: &Sender) {
+        let asked = clock::now().mono;
+        let (registry, sender, folder) = (registry.clone(), sender.clone(), self.folder.clone());
+        let patience = self.patience;
+        let opening = tokio::spawn(async move {
+            let event = match tokio::time::timeout(patience, registry.open(ttl)).await {
+                Ok(Ok(granted)) => match folder.note_incarnation(granted.lease).await {
+                    Ok(()) => LeaseEvent::Opened { asked, granted },
+                    Err(e) => {
+                        tracing::error!(
+                            "the data folder takes no writes ({e}): free the disk; joining waits"
+                        );
+                        let _ = registry.close(granted.lease).await;
+                        LeaseEvent::Failed
+                    }
+                },
+                Ok(Err(e)) => return sender.failed("open a lease", e).await,
+                Err(_) => LeaseEvent::Failed,
+            };
+            sender.tell(event).await;
+        });
+        if let Some(before) = self.opening.replace(opening.abort_handle()) {
+            before.abort();
+        }
+    }
+
+    pub(super) fn renew(&self, lease: LeaseId, registry: &Arc<dyn Registry>, sender: &Sender) {
+        let asked = clock::now().mono;
+        let (registry, sender, patience) = (registry.clone(), sender.clone(), self.patience);
+        tokio::spawn(async move {
+            let event = match tokio::time::timeout(patience, registry.renew(lease)).await {
+                Ok(Ok(Some(granted))) => LeaseEvent::Renewed { asked, granted },
+                Ok(Ok(None)) => LeaseEvent::Gone(lease),
+                Ok(Err(e)) => return sender.failed("renew the lease", e).await,
+                Err(_) => {
+                    tracing::warn!("the registry did not renew the lease within {patience:?}");
+                    LeaseEvent::Failed
+                }
+            };
+            sender.tell(event).await;
+        });
+    }
+
+    pub(super) fn close(&mut self, lease: LeaseId, registry: &Arc<dyn Registry>) {
+        let (registry, patience) = (registry.clone(), self.patience);
+        self.closing.spawn(async move {
+            if !matches!(tokio::time::timeout(patience, registry.close(lease)).await, Ok(Ok(()))) {
+                tracing::warn!("lease {lease} could not be closed and will end by itself");
+            }
+        });
+        while self.closing.try_join_next().is_some() {}
+    }
+
+    /// Waits until closings under way have had their answer or their time.
+    pub(super) async fn finish(&mut self) {
+        while self.closing.join_next().await.is_some() {}
+    }
+}
+
+impl Sender {
+    async fn tell(&self, event: LeaseEvent) {
+        // A driver that has stopped needs no news.
+        let _ = self.lease.send(Happening::Inputs(vec![Input::Lease(event)])).await;
+    }
+
+    async fn failed(&self, what: &str, error: RegistryError) {
+        tracing::warn!("the registry did not {what}: {error}");
+        match error {
+            RegistryError::Unavailable(_) | RegistryError::Refused(_) => self.tell(LeaseEvent::Failed).await,
+            RegistryError::Fatal(why) => {
+                let _ = self.lease.send(Happening::Fatal(why)).await;
+            }
+        }
+    }
+}

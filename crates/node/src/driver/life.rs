@@ -1,0 +1,261 @@
+//! A node's life: everything is opened, then driven, then closed, on a thread of its own.
+//!
+//! The thread has a runtime of its own too, so that functions which block the embedder's threads never keep a lease from
+//! being renewed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+use std::thread;
+use std::time::Duration;
+
+use evenkeel_core::effect::Event;
+use evenkeel_core::node::{Node, Settings};
+use evenkeel_core::time::Millis;
+use evenkeel_registry::Registry;
+use tokio::runtime::{Builder, Handle as Runtime};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::commits::Commits;
+use super::feed::Listening;
+use super::folder::Folder;
+use super::inbox::{Inbox, ORDERS_MAX};
+use super::lease::Leases;
+use super::runs::Runs;
+use super::{Able, Driver, End};
+use crate::clock;
+use crate::config::{Config, Keep};
+use crate::error::OpenError;
+use crate::executor::{Executor, News};
+use crate::executors::{CommandRuns, FunctionRuns};
+use crate::guard::{self, Guard, Keeper};
+use crate::handle::{Handle, Shared};
+use crate::history::{self, History};
+use crate::logs::Logs;
+
+/// The shortest term of a lease.
+const TTL_MIN: Duration = Duration::from_secs(2);
+/// How long before its due moment a fire may be claimed; also how much of the future a crash puts in doubt.
+const LEAD: Millis = Millis::secs(1);
+/// How much the clock may differ from the registry's.
+const MAX_DIFFERENCE: Millis = Millis::secs(1);
+/// How often everything is read again even if no news is missing.
+const RESCAN: Millis = Millis::secs(60);
+/// How often output is tidied.
+const TIDY: Duration = Duration::from_secs(60);
+/// How often watchers are told of changes at most.
+const CHANGES: Duration = Duration::from_millis(100);
+/// How long runs may take to end when the node stops: as long as the guard lets them, and a little.
+const LAST_RUNS: Duration = Duration::from_secs(3);
+/// How long the history may take for its last entries.
+const LAST_ENTRIES: Duration = Duration::from_secs(5);
+
+/// Opens a node and starts its thread. Returns once it is a member, or could not become one within a lease's term.
+pub(crate) async fn begin(config: Config) -> Result<Handle, OpenError> {
+    if config.ttl < TTL_MIN {
+        return Err(OpenError::Setting(format!(
+            "the lease's term is {:?}: give at least {TTL_MIN:?}",
+            config.ttl
+        )));
+    }
+    if config.slots == 0 {
+        return Err(OpenError::Setting("slots is 0: give at least 1".to_string()));
+    }
+    let (opened, ready) = oneshot::channel();
+    let functions_run_on = Runtime::current();
+    let thread = thread::Builder::new().name("evenkeel-node".into()).spawn(move || {
+        let runtime = match Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(e) => {
+                let _ = opened.send(Err(OpenError::Setting(format!("no runtime could be started: {e}"))));
+                return;
+            }
+        };
+        runtime.block_on(live(config, functions_run_on, opened));
+        // What still blocks, a lock on a file at the most, must not keep the thread.
+        runtime.shutdown_timeout(Duration::from_secs(1));
+    });
+    thread.map_err(|e| OpenError::Setting(format!("no thread could be started: {e}")))?;
+    let ended = || OpenError::Setting("the node's thread ended unexpectedly: see the log".to_string());
+    let (handle, mut joined, ttl) = ready.await.map_err(|_| ended())??;
+    // A registry that is out of reach for now is no reason to give up: the node joins when it is back.
+    if let Ok(Ok(event)) = tokio::time::timeout(ttl, joined.wait_for(Option::is_some)).await
+        && let Some(Event::NameTaken(name)) = event.clone()
+    {
+        drop(event);
+        handle.stop_now().await;
+        return Err(OpenError::NameTaken(name.to_string()));
+    }
+    Ok(handle)
+}
+
+type Opened = Result<(Handle, watch::Receiver<Option<Event>>, Duration), OpenError>;
+
+async fn live(config: Config, functions_run_on: Runtime, opened: oneshot::Sender<Opened>) {
+    let ttl = config.ttl;
+    let mut life = match Life::open(config, functions_run_on).await {
+        Ok((life, handle, joined)) => {
+            // Whoever opened it may have given up; then the handle is dropped and the node stops.
+            let _ = opened.send(Ok((handle, joined, ttl)));
+            life
+        }
+        Err(e) => {
+            let _ = opened.send(Err(e));
+            return;
+        }
+    };
+    let end = life.driver.run().await;
+    life.close(end).await;
+}
+
+/// A driver and what must be closed after it.
+struct Life {
+    driver: Driver,
+    guard: Option<JoinHandle<()>>,
+    stopped: watch::Sender<Option<String>>,
+}
+
+impl Life {
+    async fn open(
+        config: Config,
+        functions_run_on: Runtime,
+    ) -> Result<(Self, Handle, watch::Receiver<Option<Event>>), OpenError> {
+        let folder = Arc::new(Folder::open(&config.data, &config.name, &config.registry)?);
+        let registry = evenkeel_registry::open(&config.registry).await?;
+        let changed = Arc::new(Notify::new());
+        let (told_by, told) = mpsc::unbounded_channel();
+        let url = history::path(config.history.as_deref(), &config.registry, folder.path());
+        let path = url.map_err(OpenError::Setting)?;
+        let (history, reader) = History::open(&path, config.keep, told_by, changed.clone())
+            .map_err(|error| OpenError::History { url: path.display().to_string(), error })?;
+        let logs = Logs::new(folder.path().join("logs"));
+        let (news_from, news) = mpsc::unbounded_channel();
+        // The old life's runs are gone before its member is: whoever takes over starts beside nobody (law 8).
+        let (orders, guard) = start_guard(&config, &folder, &news_from).await?;
+        let settings = settings(&config, &folder, &registry);
+        let node = Arc::new(RwLock::new(Node::new(settings)));
+        let (to_node, asked) = mpsc::channel(ORDERS_MAX);
+        let (inbox, sender) = Inbox::new(news, told, asked);
+        let (joined_by, joined) = watch::channel(None);
+        let name = config.name.clone();
+        let keep = config.keep.output;
+        let executor = Executor {
+            functions: FunctionRuns::new(config.functions, name.clone(), functions_run_on, news_from.clone()),
+            commands: CommandRuns::new(orders, name.clone(), logs.clone(), keep, news_from),
+        };
+        let driver = Driver {
+            node: node.clone(),
+            registry: registry.clone(),
+            inbox,
+            sender,
+            leases: Leases::new(folder, config.ttl),
+            listening: Listening::default(),
+            commits: Commits::new(config.ttl),
+            executor,
+            runs: Runs::new(name.clone()),
+            history,
+            changed: changed.clone(),
+            asking: BTreeMap::new(),
+            next_ask: 1,
+            wake: None,
+            trust: None,
+            able: Able { history: true, executor: true },
+            joined: joined_by,
+            effects: Vec::new(),
+        };
+        let (stopped_by, stopped) = watch::channel(None);
+        let changes = tell_of_changes(changed);
+        tokio::spawn(tidy(logs.clone(), config.keep));
+        let facts = registry.facts();
+        let shared = Shared { name, facts, node, orders: to_node, history: reader, logs, changes, stopped };
+        let life = Self { driver, guard, stopped: stopped_by };
+        Ok((life, Handle { shared: Arc::new(shared) }, joined))
+    }
+
+    /// Ends what still runs, writes what is to be remembered, and lets go of the folder.
+    async fn close(mut self, end: End) {
+        if tokio::time::timeout(LAST_RUNS, self.driver.end_runs()).await.is_err() {
+            tracing::warn!("some runs did not end within {LAST_RUNS:?}");
+        }
+        let Driver { mut leases, executor, history, .. } = self.driver;
+        leases.finish().await;
+        // The guard ends what is left when it hears nothing more, and then itself.
+        drop(executor);
+        if let Some(guard) = self.guard {
+            let _ = guard.await;
+        }
+        history.close(LAST_ENTRIES).await;
+        drop(leases);
+        let why = match end {
+            End::Asked => String::new(),
+            End::Fatal(why) => why,
+        };
+        self.stopped.send_replace(Some(why));
+    }
+}
+
+type Orders = mpsc::UnboundedSender<guard::Order>;
+
+/// Starts the guard, where this program can be one.
+async fn start_guard(
+    config: &Config,
+    folder: &Folder,
+    news: &mpsc::UnboundedSender<News>,
+) -> Result<(Option<Orders>, Option<JoinHandle<()>>), OpenError> {
+    let program = config.executable.clone();
+    if program.is_none() && !guard::is_possible() {
+        return Ok((None, None));
+    }
+    let data: PathBuf = folder.path().to_path_buf();
+    let guard = Guard::start(program.as_deref(), &data, config.ttl).await.map_err(OpenError::Guard)?;
+    let (orders, to_guard) = mpsc::unbounded_channel();
+    let keeper = Keeper::new(program, data, config.ttl / 3, to_guard, news.clone());
+    Ok((Some(orders), Some(tokio::spawn(keeper.keep(guard)))))
+}
+
+fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>) -> Settings {
+    let facts = registry.facts();
+    Settings {
+        name: config.name.clone(),
+        predecessor: folder.predecessor(),
+        address: config.address.clone(),
+        home: config.home.clone(),
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        ttl: Millis(i64::try_from(config.ttl.as_millis()).unwrap_or(i64::MAX)).max(facts.ttl_min),
+        tolerance: config.tolerance.max(1),
+        alarm: config.alarm,
+        slots: config.slots,
+        spread: config.spread,
+        lead: LEAD,
+        max_difference: MAX_DIFFERENCE,
+        rescan: RESCAN,
+        early: facts.early,
+        generation: facts.generation,
+    }
+}
+
+/// Passes changes on, many as one.
+fn tell_of_changes(changed: Arc<Notify>) -> watch::Receiver<u64> {
+    let (tell, changes) = watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            changed.notified().await;
+            tell.send_modify(|n: &mut u64| *n += 1);
+            tokio::time::sleep(CHANGES).await;
+        }
+    });
+    changes
+}
+
+/// Keeps output within its bounds.
+async fn tidy(logs: Logs, keep: Keep) {
+    loop {
+        let logs = logs.clone();
+        let swept = tokio::task::spawn_blocking(move || logs.sweep(clock::now().wall, &keep)).await;
+        if let Ok(Err(e)) = swept {
+            tracing::warn!("old output could not be removed: {e}");
+        }
+        tokio::time::sleep(TIDY).await;
+    }
+}

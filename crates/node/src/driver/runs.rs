@@ -1,0 +1,99 @@
+//! What the driver remembers of runs under way, so that history gets whole records.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::effect::{Reason, Run};
+use evenkeel_core::input::{Ended, RunEvent};
+use evenkeel_core::words::{NodeName, RunId};
+
+use crate::clock;
+use crate::executor::{Executor, Finish, News};
+use crate::history::{Entry, History, RunRecord, State};
+
+/// Runs given to an executor.
+pub(super) struct Runs {
+    node: NodeName,
+    under_way: BTreeMap<(RunId, u32), RunRecord>,
+}
+
+impl Runs {
+    pub(super) fn new(node: NodeName) -> Self {
+        Self { node, under_way: BTreeMap::new() }
+    }
+
+    pub(super) fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    /// Which runs have not ended.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = &RunId> {
+        self.under_way.keys().map(|(run, _)| run)
+    }
+
+    /// A run is about to start: history hears of it first.
+    pub(super) fn started(&mut self, run: &Run, history: &History) {
+        let record = RunRecord {
+            seq: 0,
+            run: run.id.clone(),
+            attempt: run.attempt,
+            job: run.id.job.clone(),
+            shard: run.id.shard,
+            due: run.due,
+            node: self.node.to_string(),
+            state: State::Running,
+            reason: String::new(),
+            code: None,
+            token: Some(run.token),
+            started: Some(clock::now().wall),
+            ended: None,
+            from: run.due,
+            output: 0,
+        };
+        history.put(Entry::Attempt(Box::new(record.clone())));
+        self.under_way.insert((run.id.clone(), run.attempt), record);
+    }
+
+    /// A run came to its end, or never began. Returns what the node is to hear.
+    pub(super) fn ended(
+        &mut self,
+        news: News,
+        executor: &mut Executor,
+        history: &History,
+    ) -> Option<(RunId, u32, RunEvent)> {
+        match news {
+            News::NotStarted { run, attempt } => {
+                executor.forget(&run);
+                self.under_way.remove(&(run.clone(), attempt));
+                history.put(Entry::NotStarted { run: run.clone(), attempt });
+                Some((run, attempt, RunEvent::NotStarted))
+            }
+            News::Ended(finish) => {
+                executor.forget(&finish.run);
+                let (run, attempt, ended) = (finish.run.clone(), finish.attempt, finish.ended);
+                if let Some(record) = self.under_way.remove(&(run.clone(), attempt)) {
+                    history.put(Entry::Attempt(Box::new(closed(record, finish))));
+                }
+                Some((run, attempt, RunEvent::Ended(ended)))
+            }
+            News::Able(_) => None,
+        }
+    }
+}
+
+fn closed(record: RunRecord, finish: Finish) -> RunRecord {
+    RunRecord {
+        state: match finish.ended {
+            Ended::Succeeded => State::Succeeded,
+            Ended::Failed => State::Failed,
+            Ended::Stopped(Reason::Killed) => State::Killed,
+            Ended::Stopped(Reason::TimedOut) => State::TimedOut,
+            Ended::Stopped(Reason::Fenced) => State::Fenced,
+        },
+        reason: finish.reason,
+        code: finish.code,
+        started: Some(finish.started),
+        ended: Some(finish.at),
+        output: finish.output,
+        ..record
+    }
+}

@@ -1,0 +1,42 @@
+//! Why a node could not be opened.
+
+use std::io;
+use std::path::PathBuf;
+
+use evenkeel_registry::RegistryError;
+
+/// Why a node could not be opened. Each text says the fix.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process lives in the data folder.
+    #[error("the data folder {} is in use by another process: stop that one or choose another --data", .0.display())]
+    InUse(PathBuf),
+    /// The data folder cannot be used.
+    #[error("the data folder {} cannot be used ({error}): make it writable or choose another --data", .path.display())]
+    Data {
+        /// Which path.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The guard process did not come up.
+    #[error("the guard process did not come up: {0}")]
+    Guard(String),
+    /// A setting makes no sense.
+    #[error("{0}")]
+    Setting(String),
+    /// The registry cannot be used.
+    #[error("{0}")]
+    Registry(#[from] RegistryError),
+    /// The history cannot be used.
+    #[error("the history {url} cannot be used ({error}): make it writable or choose another --history")]
+    History {
+        /// Which.
+        url: String,
+        /// What was wrong.
+        error: String,
+    },
+    /// A living node has the same name.
+    #[error("a living node is already named {0}: stop it or choose another --name")]
+    NameTaken(String),
+}

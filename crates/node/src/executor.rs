@@ -1,0 +1,100 @@
+//! Whatever executes runs: one door for the driver, one word back for each start.
+
+use evenkeel_core::effect::{Reason, Run};
+use evenkeel_core::input::Ended;
+use evenkeel_core::job::Work;
+use evenkeel_core::time::{Mono, Wall};
+use evenkeel_core::words::RunId;
+
+use crate::clock;
+use crate::executors::{CommandRuns, FunctionRuns};
+
+/// Until when runs may act, and by when they must be dead (law 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trust {
+    /// From here on runs are asked to end.
+    pub(crate) until: Mono,
+    /// From here on they are killed.
+    pub(crate) kill: Mono,
+}
+
+/// What an executor tells. Every start is followed by exactly one `NotStarted` or `Ended`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// It did not start and will not.
+    NotStarted { run: RunId, attempt: u32 },
+    /// It ended.
+    Ended(Finish),
+    /// Whether commands can be executed at all.
+    Able(bool),
+}
+
+/// How an attempt ended, in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finish {
+    pub(crate) run: RunId,
+    pub(crate) attempt: u32,
+    pub(crate) ended: Ended,
+    /// In words; empty when there is nothing to add.
+    pub(crate) reason: String,
+    /// A command's exit code.
+    pub(crate) code: Option<i32>,
+    /// How many bytes of output were kept.
+    pub(crate) output: u64,
+    pub(crate) started: Wall,
+    pub(crate) at: Wall,
+}
+
+impl Finish {
+    /// A failure as of now.
+    pub(crate) fn failed(run: &Run, reason: String) -> Self {
+        let now = clock::now().wall;
+        Self {
+            run: run.id.clone(),
+            attempt: run.attempt,
+            ended: Ended::Failed,
+            reason,
+            code: None,
+            output: 0,
+            started: now,
+            at: now,
+        }
+    }
+}
+
+/// Both kinds of executor.
+pub(crate) struct Executor {
+    pub(crate) functions: FunctionRuns,
+    pub(crate) commands: CommandRuns,
+}
+
+impl Executor {
+    pub(crate) fn start(&mut self, run: Run) {
+        match run.work.clone() {
+            Work::Function(name) => self.functions.start(run, &name),
+            Work::Command(argv) => self.commands.start(run, argv),
+        }
+    }
+
+    /// Ends a run; one that is not under way here is left alone.
+    pub(crate) fn stop(&mut self, run: &RunId, reason: Reason) {
+        self.functions.stop(run, reason);
+        self.commands.stop(run, reason);
+    }
+
+    /// Moves the trust deadline.
+    pub(crate) fn trust(&mut self, trust: Trust) {
+        self.functions.trust(trust);
+        self.commands.trust(trust);
+    }
+
+    /// Asks functions to stop when the deadline has passed. Commands are the guard's.
+    pub(crate) fn fence(&mut self, now: Mono) {
+        self.functions.fence(now);
+    }
+
+    /// Drops what is remembered of a run that has ended.
+    pub(crate) fn forget(&mut self, run: &RunId) {
+        self.functions.forget(run);
+    }
+}

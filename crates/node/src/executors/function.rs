@@ -1,0 +1,278 @@
+//! Runs that are functions of the embedding program, executed as tasks beside it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use evenkeel_core::effect::{Reason, Run};
+use evenkeel_core::input::Ended;
+use evenkeel_core::time::{Millis, Mono};
+use evenkeel_core::words::{NodeName, RunId};
+use tokio::sync::{mpsc, watch};
+
+use crate::clock;
+use crate::executor::{Finish, News, Trust};
+
+/// How long a function may still work after it was asked to stop; then it is dropped at its next `await`.
+const GRACE: Millis = Millis::secs(2);
+
+/// Why a function failed; `None` when it succeeded.
+type Failure = Option<String>;
+type Body = Pin<Box<dyn Future<Output = Failure> + Send>>;
+type Function = Arc<dyn Fn(RunContext) -> Body + Send + Sync>;
+
+/// The functions that jobs may call, by name.
+#[derive(Clone, Default)]
+pub struct Functions(BTreeMap<String, Function>);
+
+/// What a function may give back: `()`, or a `Result` whose error says why the run failed.
+pub trait FunctionOutput {
+    /// Why it failed; `None` when it succeeded.
+    fn failure(self) -> Option<String>;
+}
+
+impl FunctionOutput for () {
+    fn failure(self) -> Option<String> {
+        None
+    }
+}
+
+impl<E: fmt::Display> FunctionOutput for Result<(), E> {
+    fn failure(self) -> Option<String> {
+        self.err().map(|error| error.to_string())
+    }
+}
+
+impl Functions {
+    /// No function yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with one more: jobs with `function = "<name>"` call it. A second one of a name replaces the first.
+    #[must_use]
+    pub fn add<F, B>(mut self, name: &str, function: F) -> Self
+    where
+        F: Fn(RunContext) -> B + Send + Sync + 'static,
+        B: Future + Send + 'static,
+        B::Output: FunctionOutput,
+    {
+        let call = move |context| -> Body {
+            let body = function(context);
+            Box::pin(async move { body.await.failure() })
+        };
+        self.0.insert(name.to_string(), Arc::new(call));
+        self
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Functions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+/// What a function is told of its run.
+#[derive(Clone, Debug)]
+pub struct RunContext {
+    run: Arc<Run>,
+    node: NodeName,
+    stop: watch::Sender<Option<Reason>>,
+    trusted_until: Arc<AtomicI64>,
+}
+
+impl RunContext {
+    /// The run's facts: its id, due moment, shard, parameter, attempt and fencing token.
+    #[must_use]
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The same facts under the names that a command finds in its environment.
+    #[must_use]
+    pub fn environment(&self) -> BTreeMap<&'static str, String> {
+        self.run.environment(&self.node)
+    }
+
+    /// Why the function should stop now; `None` while it may go on.
+    ///
+    /// Past the node's trust deadline this says so by itself, even if the whole process was paused until just now: ask
+    /// before each effect on the world, and send [`Run::token`] along with it (law 4).
+    #[must_use]
+    pub fn stop_reason(&self) -> Option<Reason> {
+        let asked = *self.stop.borrow();
+        let late = || clock::now().mono.0 >= self.trusted_until.load(Ordering::Acquire);
+        asked.or_else(|| late().then_some(Reason::Fenced))
+    }
+
+    /// Waits until the function should stop. Two seconds later it is dropped at its next `await`.
+    pub async fn stopped(&self) -> Reason {
+        let mut stop = self.stop.subscribe();
+        loop {
+            if let Some(reason) = *stop.borrow_and_update() {
+                return reason;
+            }
+            if stop.changed().await.is_err() {
+                return Reason::Fenced;
+            }
+        }
+    }
+}
+
+/// The functions under way on this node.
+pub(crate) struct FunctionRuns {
+    functions: Functions,
+    node: NodeName,
+    /// Where functions run: the embedder's runtime, so that what they do never delays the node.
+    runtime: tokio::runtime::Handle,
+    under_way: BTreeMap<RunId, watch::Sender<Option<Reason>>>,
+    trusted_until: Arc<AtomicI64>,
+    grace_when_fenced: Millis,
+    news: mpsc::UnboundedSender<News>,
+}
+
+impl FunctionRuns {
+    pub(crate) fn new(
+        functions: Functions,
+        node: NodeName,
+        runtime: tokio::runtime::Handle,
+        news: mpsc::UnboundedSender<News>,
+    ) -> Self {
+        let trusted_until = Arc::new(AtomicI64::new(i64::MIN));
+        let under_way = BTreeMap::new();
+        Self { functions, node, runtime, under_way, trusted_until, grace_when_fenced: GRACE, news }
+    }
+
+    /// From now on functions may act until the new deadline.
+    pub(crate) fn trust(&mut self, trust: Trust) {
+        self.trusted_until.store(trust.until.0, Ordering::Release);
+        self.grace_when_fenced = GRACE.min(trust.kill - trust.until);
+    }
+
+    /// Asks every function to stop once the trust deadline has passed.
+    pub(crate) fn fence(&mut self, now: Mono) {
+        if now.0 >= self.trusted_until.load(Ordering::Acquire) {
+            self.under_way.values().for_each(|stop| ask_to_stop(stop, Reason::Fenced));
+        }
+    }
+
+    pub(crate) fn stop(&mut self, run: &RunId, reason: Reason) {
+        if let Some(stop) = self.under_way.get(run) {
+            ask_to_stop(stop, reason);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, run: &RunId) {
+        self.under_way.remove(run);
+    }
+
+    pub(crate) fn start(&mut self, run: Run, name: &str) {
+        let Some(function) = self.functions.0.get(name).cloned() else {
+            let reason = format!("this node has no function {name:?}: add it to the node's functions");
+            let _ = self.news.send(News::Ended(Finish::failed(&run, reason)));
+            return;
+        };
+        let stop = watch::Sender::new(None);
+        self.under_way.insert(run.id.clone(), stop.clone());
+        let context = RunContext {
+            run: Arc::new(run),
+            node: self.node.clone(),
+            stop,
+            trusted_until: self.trusted_until.clone(),
+        };
+        let grace = self.grace_when_fenced;
+        let news = self.news.clone();
+        self.runtime.spawn(async move {
+            let run = context.run.clone();
+            // Checked last, right before the call: the task may have waited long for its turn (law 2).
+            if clock::now().mono >= run.not_after {
+                let _ = news.send(News::NotStarted { run: run.id.clone(), attempt: run.attempt });
+                return;
+            }
+            let mut report = Report::new(news, &run);
+            let end = supervise(&*function, context, grace).await;
+            report.end(end);
+        });
+    }
+}
+
+/// The first reason stands.
+fn ask_to_stop(stop: &watch::Sender<Option<Reason>>, reason: Reason) {
+    stop.send_if_modified(|asked| {
+        let first = asked.is_none();
+        asked.get_or_insert(reason);
+        first
+    });
+}
+
+/// Runs the function to its end, or until it has been asked to stop and had its grace.
+async fn supervise(
+    function: &(dyn Fn(RunContext) -> Body + Send + Sync),
+    context: RunContext,
+    grace_when_fenced: Millis,
+) -> (Ended, String) {
+    let timeout = context.run.timeout;
+    let mut body = pin!(function(context.clone()));
+    let reason = tokio::select! {
+        biased;
+        failure = &mut body => return match failure {
+            None => (Ended::Succeeded, String::new()),
+            Some(why) => (Ended::Failed, why),
+        },
+        reason = context.stopped() => reason,
+        () = elapsed(timeout) => Reason::TimedOut,
+    };
+    ask_to_stop(&context.stop, reason);
+    let grace = if reason == Reason::Fenced { grace_when_fenced } else { GRACE };
+    let obeyed = tokio::time::timeout(duration(grace), body).await.is_ok();
+    let how = if obeyed { "" } else { "it did not stop when asked to, and was dropped" };
+    (Ended::Stopped(reason), how.to_string())
+}
+
+async fn elapsed(timeout: Option<Millis>) {
+    match timeout {
+        Some(span) => tokio::time::sleep(duration(span)).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn duration(span: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(span.0).unwrap_or(0))
+}
+
+/// Reports the end of a run when it is dropped, so that a function which panics is reported as well.
+struct Report {
+    news: mpsc::UnboundedSender<News>,
+    finish: Option<Finish>,
+}
+
+impl Report {
+    fn new(news: mpsc::UnboundedSender<News>, run: &Run) -> Self {
+        Self { news, finish: Some(Finish::failed(run, "the function panicked".into())) }
+    }
+
+    fn end(&mut self, (ended, reason): (Ended, String)) {
+        if let Some(finish) = &mut self.finish {
+            finish.ended = ended;
+            finish.reason = reason;
+        }
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        if let Some(mut finish) = self.finish.take() {
+            finish.at = clock::now().wall;
+            let _ = self.news.send(News::Ended(finish));
+        }
+    }
+}

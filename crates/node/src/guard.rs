@@ -1,0 +1,45 @@
+//! The guard process: whatever becomes of a node, no run of it lives beside its successor's (law 4).
+//!
+//! A node may be killed, paused or cut off at any moment, and cannot be trusted to end its runs then. So a process of
+//! its own starts them, each as the leader of a process group, and knows until when they may live. At that deadline, or
+//! when the node is gone, it ends the groups: first asking, then by force, before the lease can end. It is the same
+//! program, started again with a role in its environment; so is, for a moment, each run (see `shim`).
+
+mod child;
+mod keeper;
+mod output;
+mod process;
+mod shim;
+mod wire;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) use keeper::{Guard, Keeper};
+pub(crate) use wire::{Attempt, Launch, Order};
+
+/// The environment variable that gives a fresh process its role.
+const ROLE: &str = "EVENKEEL_ROLE";
+/// The file in the data folder that a guard holds for as long as runs may live.
+pub(crate) const LOCK: &str = "guard.lock";
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Call this first in `main` of every program that runs command jobs.
+///
+/// A node starts its own program once more as its guard, and once for each run. In those processes this never returns;
+/// everywhere else it does nothing. Programs whose jobs are all functions need no guard.
+pub fn run_if_asked() {
+    ASKED.store(true, Ordering::Relaxed);
+    let Some(role) = std::env::var_os(ROLE) else { return };
+    let mut arguments = std::env::args_os().skip(1);
+    match role.to_str() {
+        Some("guard") => std::process::exit(process::main(arguments.next())),
+        Some("run") => std::process::exit(shim::main(arguments)),
+        _ => {}
+    }
+}
+
+/// Whether this program can be its own guard.
+pub(crate) fn is_possible() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}

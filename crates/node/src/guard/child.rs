@@ -1,0 +1,206 @@
+//! One attempt in the guard's hands: its process group from the fork until nothing of it is left.
+
+use std::io::{self, ErrorKind, PipeReader, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use evenkeel_core::effect::Reason;
+use evenkeel_core::time::{Millis, Mono};
+use rustix::fs::OFlags;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus};
+
+use super::output::Output;
+use super::wire::{Attempt, End, Launch, Word};
+use super::{ROLE, shim};
+use crate::clock;
+
+/// How long a group may take to end by itself after it was asked to, unless the trust deadline is nearer.
+const GRACE: Millis = Millis::secs(2);
+/// The same for what a finished run left behind, and for the runs of a node that is gone.
+const SHORT_GRACE: Millis = Millis::secs(1);
+/// How often a group is looked at while it ends: the death of grandchildren rings no bell.
+const LOOK_AGAIN: Millis = Millis(10);
+
+/// An attempt whose process group is not known to be empty.
+pub(super) struct Child {
+    pub(super) id: Attempt,
+    /// Its first process and its group.
+    pid: Pid,
+    pidfd: Option<OwnedFd>,
+    /// Open until the shim became the run's program.
+    status: Option<PipeReader>,
+    /// What the shim said.
+    said: Vec<u8>,
+    pub(super) output: Output,
+    exit: Option<WaitStatus>,
+    timeout: Option<Mono>,
+    ending: Option<Ending>,
+}
+
+struct Ending {
+    /// `None` when the run ended by itself and only leftovers are ended.
+    reason: Option<Reason>,
+    kill: Mono,
+}
+
+/// What is true for all children at a moment.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) now: Mono,
+    pub(super) until: Mono,
+    pub(super) kill: Mono,
+    pub(super) node_gone: bool,
+}
+
+impl Child {
+    /// Forks the shim in a group of its own. Fails when the host has no means.
+    pub(super) fn launch(launch: &Launch) -> io::Result<Self> {
+        let (status, says) = io::pipe()?;
+        let (output, writes) = io::pipe()?;
+        for reader in [status.as_fd(), output.as_fd()] {
+            rustix::fs::fcntl_setfl(reader, OFlags::NONBLOCK)?;
+        }
+        // The path stays right when the program's file is replaced while it runs.
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg0("evenkeel-run")
+            .arg(launch.not_after.to_string())
+            .arg(std::process::id().to_string())
+            .args(&launch.argv)
+            .envs(&launch.environment)
+            .env(ROLE, "run")
+            .process_group(0)
+            .stdin(Stdio::from(OwnedFd::from(says)))
+            .stdout(Stdio::from(writes.try_clone()?))
+            .stderr(Stdio::from(writes));
+        let spawned = command.spawn()?;
+        let pid = Pid::from_child(&spawned);
+        let started = clock::now().mono;
+        Ok(Self {
+            id: launch.id.clone(),
+            pid,
+            pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok(),
+            status: Some(status),
+            said: Vec::new(),
+            output: Output::new(output, &launch.log, launch.keep),
+            exit: None,
+            timeout: launch.timeout.map(|span| started + Millis(span)),
+            ending: None,
+        })
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Everything whose readiness concerns this child.
+    pub(super) fn bells(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let exit = self.pidfd.as_ref().filter(|_| self.exit.is_none()).map(AsFd::as_fd);
+        let status = self.status.as_ref().map(AsFd::as_fd);
+        let output = self.output.pipe().map(AsFd::as_fd);
+        [exit, status, output].into_iter().flatten()
+    }
+
+    /// Its first process was reaped.
+    pub(super) fn exited(&mut self, status: WaitStatus) {
+        self.exit = Some(status);
+        self.pidfd = None;
+    }
+
+    /// Reads what the shim and the run have written; says so when the run's program has taken over.
+    pub(super) fn read(&mut self, piece: &mut Vec<u8>) -> Option<Word> {
+        self.output.read(piece);
+        let mut said = [0; 512];
+        match self.status.as_mut()?.read(&mut said) {
+            Ok(0) => self.status = None,
+            Ok(n) => {
+                self.said.extend_from_slice(&said[..n]);
+                return None;
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return None,
+            Err(_) => self.status = None,
+        }
+        self.said.is_empty().then(|| Word::Started {
+            id: self.id.clone(),
+            group: self.pid.as_raw_nonzero().get(),
+            at: clock::now().wall.0,
+        })
+    }
+
+    /// Asks the group to end and sets when it is killed. The first reason stands; the nearest kill counts.
+    pub(super) fn end(&mut self, reason: Option<Reason>, kill: Mono) {
+        match &mut self.ending {
+            Some(ending) => ending.kill = ending.kill.min(kill),
+            None => {
+                self.ending = Some(Ending { reason, kill });
+                self.signal(Signal::TERM);
+            }
+        }
+    }
+
+    /// Ends it for somebody's reason.
+    pub(super) fn stop(&mut self, reason: Reason, at: Moment) {
+        self.end(Some(reason), at.kill.min(at.now + GRACE));
+    }
+
+    /// Does what is due; returns when it wants to be looked at again, or `None` when nothing of the group is left.
+    pub(super) fn advance(&mut self, at: Moment) -> Option<Mono> {
+        if self.is_gone() {
+            return None;
+        }
+        if self.exit.is_some() && self.ending.is_none() {
+            self.end(None, at.kill.min(at.now + SHORT_GRACE));
+        } else if at.node_gone {
+            self.end(Some(Reason::Fenced), at.kill.min(at.now + SHORT_GRACE));
+        } else if at.now >= at.until {
+            self.end(Some(Reason::Fenced), at.kill);
+        } else if self.timeout.is_some_and(|timeout| at.now >= timeout) {
+            self.stop(Reason::TimedOut, at);
+        }
+        let Some(ending) = &self.ending else {
+            return Some(self.timeout.map_or(at.until, |timeout| timeout.min(at.until)));
+        };
+        let kill = ending.kill;
+        if at.now >= kill {
+            self.signal(Signal::KILL);
+        }
+        let soon = self.exit.is_some() || at.now >= kill;
+        Some(if soon { at.now + LOOK_AGAIN } else { kill })
+    }
+
+    /// Whether the first process was reaped and its group is empty. Orphans of the group are ours to reap, for the
+    /// guard is their subreaper: unreaped they would keep the group for ever.
+    fn is_gone(&self) -> bool {
+        self.exit.is_some() && rustix::process::test_kill_process_group(self.pid).is_err()
+    }
+
+    /// A group that is gone has nobody to signal.
+    fn signal(&self, signal: Signal) {
+        let _ = rustix::process::kill_process_group(self.pid, signal);
+    }
+
+    /// What to tell the node of an attempt of which nothing is left.
+    pub(super) fn last_word(mut self, piece: &mut Vec<u8>) -> Word {
+        self.output.read_rest(piece);
+        if let Some(status) = &mut self.status {
+            // Whoever wrote is gone, so all of it is there, and "would block" is the end.
+            let _ = status.read_to_end(&mut self.said);
+        }
+        if self.said == shim::LATE.as_bytes() {
+            return Word::NotStarted { id: self.id };
+        }
+        let stopped = self.ending.and_then(|ending| ending.reason);
+        let code = self.exit.and_then(WaitStatus::exit_status);
+        let signal = self.exit.and_then(WaitStatus::terminating_signal);
+        let reason = match (self.said.is_empty(), stopped, code, signal) {
+            (false, ..) => String::from_utf8_lossy(&self.said).into_owned(),
+            (_, None, Some(code), _) if code != 0 => format!("exit code {code}"),
+            (_, None, _, Some(signal)) => format!("ended by signal {signal}"),
+            _ => String::new(),
+        };
+        let code = code.filter(|_| self.said.is_empty());
+        let end = End { stopped, code, reason, output: self.output.kept(), at: clock::now().wall.0 };
+        Word::Ended { id: self.id, end }
+    }
+}

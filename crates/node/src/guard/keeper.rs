@@ -1,0 +1,279 @@
+//! The node's side of its guard: starts it, talks to it, and puts another in its place when it dies.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use evenkeel_core::effect::Reason;
+use evenkeel_core::input::Ended;
+use evenkeel_core::time::Wall;
+use rustix::process::{Pid, Signal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+
+use super::wire::{Attempt, Lines, Order, Word, line};
+use super::{LOCK, ROLE};
+use crate::clock;
+use crate::executor::{Finish, News};
+
+/// How long after a failure to start a guard the next try comes.
+const RETRY: Duration = Duration::from_secs(1);
+/// How long killed groups are waited for.
+const BURIAL: Duration = Duration::from_secs(5);
+
+/// A guard process that is ready.
+pub(crate) struct Guard {
+    process: Child,
+    orders: ChildStdin,
+    words: ChildStdout,
+    lines: Lines,
+}
+
+impl Guard {
+    /// Starts a guard and waits until it has the data folder for itself: until then runs of the folder's last life may
+    /// still be ending.
+    pub(crate) async fn start(
+        program: Option<&Path>,
+        data: &Path,
+        patience: Duration,
+    ) -> Result<Self, String> {
+        let program = program.map_or(OsStr::new("/proc/self/exe"), Path::as_os_str);
+        let mut process = Command::new(program)
+            .arg0("evenkeel-guard")
+            .arg(data)
+            .env(ROLE, "guard")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(false)
+            .spawn()
+            .map_err(|e| format!("{} cannot be started: {e}", program.display()))?;
+        let (Some(orders), Some(words)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err("its pipes are missing".to_string());
+        };
+        let mut guard = Self { process, orders, words, lines: Lines::default() };
+        match timeout(patience, guard.hear()).await {
+            Ok(Some(words)) if words.contains(&Word::Ready) => Ok(guard),
+            Ok(Some(_)) => Err("it speaks out of turn".to_string()),
+            Ok(None) => Err("it ended at once: see its message on standard error".to_string()),
+            Err(_) => Err(format!(
+                "{} is held by the guard of an earlier life, whose runs have not ended: end them, or use another --data",
+                data.join(LOCK).display()
+            )),
+        }
+    }
+
+    /// The next words; `None` when the guard is gone. May be dropped at any point.
+    async fn hear(&mut self) -> Option<Vec<Word>> {
+        let mut piece = [0; 16 * 1024];
+        loop {
+            let n = self.words.read(&mut piece).await.ok().filter(|n| *n > 0)?;
+            let words = self.lines.take(&piece[..n]);
+            let words: Vec<Word> = words.into_iter().collect::<Result<_, _>>().ok()?;
+            if !words.is_empty() {
+                return Some(words);
+            }
+        }
+    }
+}
+
+/// What is known of an attempt that the guard has.
+struct UnderWay {
+    group: Option<i32>,
+    started: Wall,
+}
+
+/// Keeps one guard alive for as long as there are orders.
+pub(crate) struct Keeper {
+    program: Option<PathBuf>,
+    data: PathBuf,
+    /// How long a guard may take to answer, and how long its start may take.
+    patience: Duration,
+    orders: mpsc::UnboundedReceiver<Order>,
+    news: mpsc::UnboundedSender<News>,
+    under_way: BTreeMap<Attempt, UnderWay>,
+    trust: Option<Order>,
+    /// Bytes that the guard has yet to read.
+    unsent: Vec<u8>,
+    /// Until when the guard must have answered.
+    answer_by: Option<Instant>,
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        program: Option<PathBuf>,
+        data: PathBuf,
+        patience: Duration,
+        orders: mpsc::UnboundedReceiver<Order>,
+        news: mpsc::UnboundedSender<News>,
+    ) -> Self {
+        let (under_way, trust, unsent) = (BTreeMap::new(), None, Vec::new());
+        Self { program, data, patience, orders, news, under_way, trust, unsent, answer_by: None }
+    }
+
+    /// Serves until there are no more orders; then the guard ends what still runs, and itself.
+    pub(crate) async fn keep(mut self, mut guard: Guard) {
+        while self.serve(&mut guard).await {
+            tracing::error!("the guard process is gone: its runs are ended and another one is started");
+            self.bury(guard).await;
+            guard = match self.replace().await {
+                Some(guard) => guard,
+                None => return,
+            };
+            if let Some(trust) = self.trust.clone() {
+                self.pass_on(trust);
+            }
+        }
+        let Guard { mut process, orders, .. } = guard;
+        drop(orders);
+        let _ = timeout(BURIAL, process.wait()).await;
+    }
+
+    /// Talks with the guard. True when it is gone, false when there are no more orders.
+    async fn serve(&mut self, guard: &mut Guard) -> bool {
+        loop {
+            let late = self.answer_by.unwrap_or_else(|| clock::after(Duration::ZERO));
+            let Guard { orders: stdin, words, lines, .. } = guard;
+            let mut piece = [0; 16 * 1024];
+            tokio::select! {
+                biased;
+                read = words.read(&mut piece) => match read {
+                    Ok(n) if n > 0 => {
+                        for word in lines.take::<Word>(&piece[..n]) {
+                            let Ok(word) = word else { return true };
+                            self.hear(word);
+                        }
+                    }
+                    _ => return true,
+                },
+                order = self.orders.recv() => match order {
+                    Some(order) => self.pass_on(order),
+                    None => return false,
+                },
+                written = stdin.write(&self.unsent), if !self.unsent.is_empty() => match written {
+                    Ok(n) if n > 0 => drop(self.unsent.drain(..n)),
+                    _ => return true,
+                },
+                () = sleep_until(late), if self.answer_by.is_some() => {
+                    tracing::error!("the guard process has not answered for {:?}", self.patience);
+                    return true;
+                }
+            }
+        }
+    }
+
+    fn pass_on(&mut self, order: Order) {
+        self.unsent.extend(line(&order));
+        match order {
+            Order::Trust { .. } => {
+                self.answer_by.get_or_insert_with(|| clock::after(self.patience));
+                self.trust = Some(order);
+            }
+            Order::Start(launch) => {
+                let started = clock::now().wall;
+                self.under_way.insert(launch.id, UnderWay { group: None, started });
+            }
+            Order::Stop { .. } => {}
+        }
+    }
+
+    fn hear(&mut self, word: Word) {
+        match word {
+            Word::Ready => {}
+            Word::Trusted => self.answer_by = None,
+            Word::Started { id, group, at } => {
+                if let Some(run) = self.under_way.get_mut(&id) {
+                    *run = UnderWay { group: Some(group), started: Wall(at) };
+                }
+            }
+            Word::NotStarted { id } => {
+                self.under_way.remove(&id);
+                self.tell(News::NotStarted { run: id.run, attempt: id.attempt });
+            }
+            Word::Ended { id, end } => {
+                let Some(UnderWay { started, .. }) = self.under_way.remove(&id) else { return };
+                let ended = match (end.stopped, end.code) {
+                    (Some(reason), _) => Ended::Stopped(reason),
+                    (None, Some(0)) => Ended::Succeeded,
+                    (None, _) => Ended::Failed,
+                };
+                self.tell(News::Ended(Finish {
+                    run: id.run,
+                    attempt: id.attempt,
+                    ended,
+                    reason: end.reason,
+                    code: end.code,
+                    output: end.output,
+                    started,
+                    at: Wall(end.at),
+                }));
+            }
+        }
+    }
+
+    fn tell(&self, news: News) {
+        // A node that is gone needs no news.
+        let _ = self.news.send(news);
+    }
+
+    /// Ends a guard and every run it had: nothing of theirs may live on unguarded.
+    async fn bury(&mut self, mut guard: Guard) {
+        let _ = guard.process.start_kill();
+        let _ = guard.process.wait().await;
+        (self.unsent, self.answer_by) = (Vec::new(), None);
+        let groups = self.under_way.values().filter_map(|run| Pid::from_raw(run.group?));
+        let mut groups: Vec<Pid> = groups.collect();
+        let deadline = clock::after(BURIAL);
+        while !groups.is_empty() && clock::after(Duration::ZERO) < deadline {
+            groups.retain(|group| rustix::process::kill_process_group(*group, Signal::KILL).is_ok());
+            let _ = timeout_at(deadline, sleep(Duration::from_millis(10))).await;
+        }
+        for (id, UnderWay { started, .. }) in std::mem::take(&mut self.under_way) {
+            self.tell(News::Ended(Finish {
+                run: id.run,
+                attempt: id.attempt,
+                ended: Ended::Stopped(Reason::Fenced),
+                reason: "the guard process was gone".to_string(),
+                code: None,
+                output: 0,
+                started,
+                at: clock::now().wall,
+            }));
+        }
+    }
+
+    /// Starts guards until one is ready; meanwhile nothing starts. `None` when there are no more orders.
+    async fn replace(&mut self) -> Option<Guard> {
+        let mut able = true;
+        loop {
+            match Guard::start(self.program.as_deref(), &self.data, self.patience).await {
+                Ok(guard) => {
+                    if !able {
+                        self.tell(News::Able(true));
+                    }
+                    return Some(guard);
+                }
+                Err(e) => tracing::error!("the guard process did not come up: {e}"),
+            }
+            if able {
+                able = false;
+                self.tell(News::Able(false));
+            }
+            let retry = clock::after(RETRY);
+            while let Ok(order) = timeout_at(retry, self.orders.recv()).await {
+                match order? {
+                    Order::Start(launch) => {
+                        let Attempt { run, attempt } = launch.id;
+                        self.tell(News::NotStarted { run, attempt });
+                    }
+                    trust @ Order::Trust { .. } => self.trust = Some(trust),
+                    Order::Stop { .. } => {}
+                }
+            }
+        }
+    }
+}

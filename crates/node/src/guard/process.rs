@@ -1,0 +1,269 @@
+//! The guard process: one thread, one `poll`, nothing on disk but a lock.
+//!
+//! It must go on whatever happens to the node, so it never waits for it: words that the node does not read are queued,
+//! and a node that is gone is a reason to end the runs and then itself.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use evenkeel_core::time::Mono;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::process::WaitOptions;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+
+use super::LOCK;
+use super::child::{Child, Moment};
+use super::wire::{End, Launch, Lines, Order, Word, line};
+use crate::clock;
+
+/// How often a guard that waits for its predecessor to end looks again.
+const LOCK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+/// Guards until the node is gone and its runs are. Returns the exit code.
+pub(super) fn main(data: Option<OsString>) -> i32 {
+    let Some(data) = data else {
+        eprintln!("evenkeel guard: started without a data folder");
+        return 2;
+    };
+    let guarded = lock(data.as_ref()).and_then(|lock| {
+        let Some(_held) = lock else { return Ok(()) };
+        Guard::new()?.run()
+    });
+    match guarded {
+        Ok(()) => 0,
+        Err(e) => {
+            eprintln!("evenkeel guard: {e}");
+            1
+        }
+    }
+}
+
+/// Waits until the guard of the folder's last life is gone and with it all its runs; `None` when the node went first.
+fn lock(data: &Path) -> io::Result<Option<File>> {
+    let file =
+        OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(data.join(LOCK))?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(std::fs::TryLockError::WouldBlock) => {}
+            Err(std::fs::TryLockError::Error(e)) => return Err(e),
+        }
+        let stdin = io::stdin();
+        let mut bells = [PollFd::new(&stdin, PollFlags::empty())];
+        poll(&mut bells, Some(&LOCK_AGAIN))?;
+        if bells[0].revents().contains(PollFlags::HUP) {
+            return Ok(None);
+        }
+    }
+}
+
+struct Guard {
+    orders: Lines,
+    words: VecDeque<u8>,
+    children: Vec<Child>,
+    until: Mono,
+    kill: Mono,
+    node_gone: bool,
+    /// On the clock that counts suspend: a plain `poll` timeout would sleep on after a host wakes.
+    timer: OwnedFd,
+    /// One buffer for everything that is read.
+    piece: Vec<u8>,
+}
+
+impl Guard {
+    fn new() -> io::Result<Self> {
+        // Orphans of a run become this process's children, so that their group can be seen to be empty.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        rustix::fs::fcntl_setfl(io::stdin(), OFlags::NONBLOCK)?;
+        rustix::fs::fcntl_setfl(io::stdout(), OFlags::NONBLOCK)?;
+        let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        let mut guard = Self {
+            orders: Lines::default(),
+            words: VecDeque::new(),
+            children: Vec::new(),
+            until: Mono(i64::MIN),
+            kill: Mono(i64::MIN),
+            node_gone: false,
+            timer,
+            piece: Vec::new(),
+        };
+        guard.say(&Word::Ready);
+        Ok(guard)
+    }
+
+    fn run(mut self) -> io::Result<()> {
+        loop {
+            self.reap();
+            let next = self.advance();
+            self.tell();
+            if self.node_gone && self.children.is_empty() {
+                return Ok(());
+            }
+            let rung = self.wait(next)?;
+            if !self.node_gone {
+                self.listen();
+            }
+            for index in rung {
+                if let Some(word) = self.children[index].read(&mut self.piece) {
+                    self.say(&word);
+                }
+            }
+        }
+    }
+
+    /// Collects every child that has ended: first processes of runs, and orphans.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            if let Some(child) = self.children.iter_mut().find(|child| child.pid() == pid) {
+                child.exited(status);
+            }
+        }
+    }
+
+    /// Does what is due with every child, and tells of those of which nothing is left.
+    fn advance(&mut self) -> Option<Mono> {
+        let at = self.moment();
+        let mut next: Option<Mono> = None;
+        let mut index = 0;
+        while let Some(child) = self.children.get_mut(index) {
+            match child.advance(at) {
+                Some(moment) => {
+                    next = Some(next.map_or(moment, |other| other.min(moment)));
+                    index += 1;
+                }
+                None => {
+                    let child = self.children.swap_remove(index);
+                    let word = child.last_word(&mut self.piece);
+                    self.say(&word);
+                }
+            }
+        }
+        next
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { now: clock::now().mono, until: self.until, kill: self.kill, node_gone: self.node_gone }
+    }
+
+    fn say(&mut self, word: &Word) {
+        self.words.extend(line(word));
+    }
+
+    /// Writes what the node is ready to read.
+    fn tell(&mut self) {
+        while !self.words.is_empty() && !self.node_gone {
+            match rustix::io::write(io::stdout(), self.words.as_slices().0) {
+                Ok(n) => drop(self.words.drain(..n)),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return,
+                Err(_) => self.node_gone = true,
+            }
+        }
+    }
+
+    /// Sleeps until something rings or `next` is there; returns the children that rang.
+    fn wait(&self, next: Option<Mono>) -> io::Result<Vec<usize>> {
+        self.arm(next)?;
+        let (stdin, stdout) = (io::stdin(), io::stdout());
+        let mut bells = vec![PollFd::new(&self.timer, PollFlags::IN)];
+        if !self.node_gone {
+            bells.push(PollFd::new(&stdin, PollFlags::IN));
+            // Even when there is nothing to tell, a closed pipe says that the node is gone.
+            let write = if self.words.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            bells.push(PollFd::new(&stdout, write));
+        }
+        let others = bells.len();
+        let mut owners = Vec::new();
+        for (index, child) in self.children.iter().enumerate() {
+            for bell in child.bells() {
+                bells.push(PollFd::from_borrowed_fd(bell, PollFlags::IN));
+                owners.push(index);
+            }
+        }
+        match poll(&mut bells, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let rung = bells.drain(others..).zip(owners);
+        let mut rung: Vec<usize> =
+            rung.filter(|(bell, _)| !bell.revents().is_empty()).map(|(_, index)| index).collect();
+        rung.dedup();
+        Ok(rung)
+    }
+
+    fn arm(&self, next: Option<Mono>) -> io::Result<()> {
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let at = next.map_or(zero, |next| {
+            let ms = next.0.max(1);
+            Timespec { tv_sec: ms / 1000, tv_nsec: (ms % 1000) * 1_000_000 }
+        });
+        timerfd_settime(
+            &self.timer,
+            TimerfdTimerFlags::ABSTIME,
+            &Itimerspec { it_interval: zero, it_value: at },
+        )?;
+        Ok(())
+    }
+
+    /// Reads and follows the node's orders.
+    fn listen(&mut self) {
+        let mut piece = [0; 64 * 1024];
+        match rustix::io::read(io::stdin(), &mut piece) {
+            Ok(0) => self.node_gone = true,
+            Ok(n) => {
+                for order in self.orders.take::<Order>(&piece[..n]) {
+                    match order {
+                        Ok(order) => self.follow(order),
+                        Err(e) => eprintln!("evenkeel guard: an order cannot be read: {e}"),
+                    }
+                }
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(_) => self.node_gone = true,
+        }
+    }
+
+    fn follow(&mut self, order: Order) {
+        match order {
+            Order::Trust { until, kill } => {
+                (self.until, self.kill) = (Mono(until), Mono(kill));
+                self.say(&Word::Trusted);
+            }
+            Order::Start(launch) => self.start(&launch),
+            Order::Stop { run, reason } => {
+                let at = self.moment();
+                for child in self.children.iter_mut().filter(|child| child.id.run == run) {
+                    child.stop(reason, at);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, launch: &Launch) {
+        let id = launch.id.clone();
+        if clock::now().mono >= self.until {
+            return self.say(&Word::NotStarted { id });
+        }
+        match Child::launch(launch) {
+            Ok(child) => self.children.push(child),
+            // It would be too large on every try, so it is the run's failure and not the host's.
+            Err(e) if matches!(e.kind(), ErrorKind::ArgumentListTooLong | ErrorKind::InvalidInput) => {
+                let reason = format!("the command cannot be started: {e}");
+                let at = clock::now().wall.0;
+                self.say(&Word::Ended { id, end: End { stopped: None, code: None, reason, output: 0, at } });
+            }
+            Err(e) => {
+                eprintln!("evenkeel guard: {} did not start: {e}", id.run);
+                self.say(&Word::NotStarted { id });
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What a node and its guard say to each other: one JSON object a line.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use evenkeel_core::effect::Reason;
+use evenkeel_core::words::RunId;
+use serde::{Deserialize, Serialize};
+
+/// One attempt of one run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    pub(crate) run: RunId,
+    pub(crate) attempt: u32,
+}
+
+/// From the node. Moments are milliseconds of `CLOCK_BOOTTIME`, which is one clock for all processes of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// Runs may live until `until` and must be dead soon after `kill` (law 4). Answered by `Trusted`.
+    Trust { until: i64, kill: i64 },
+    /// Start this attempt.
+    Start(Box<Launch>),
+    /// End this run.
+    Stop { run: RunId, reason: Reason },
+}
+
+/// Everything needed to start an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Launch {
+    pub(crate) id: Attempt,
+    pub(crate) argv: Vec<String>,
+    pub(crate) environment: BTreeMap<String, String>,
+    /// In milliseconds, from the start.
+    pub(crate) timeout: Option<i64>,
+    /// From this moment on it must not start (law 2).
+    pub(crate) not_after: i64,
+    /// Where its output goes.
+    pub(crate) log: PathBuf,
+    /// How many bytes of it are kept.
+    pub(crate) keep: u64,
+}
+
+/// From the guard. Each `Start` is answered by `NotStarted`, or by `Started` and then `Ended`, or by `Ended` alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Word {
+    /// The guard holds the data folder: the last one and all its runs are gone.
+    Ready,
+    /// The deadline was moved.
+    Trusted,
+    /// It runs, as the leader of this process group.
+    Started { id: Attempt, group: i32, at: i64 },
+    /// It did not start and will not.
+    NotStarted { id: Attempt },
+    /// It has ended, and nothing of its group is left.
+    Ended { id: Attempt, end: End },
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct End {
+    /// Why the guard ended it; `None` when it ended by itself.
+    pub(crate) stopped: Option<Reason>,
+    /// The exit code of its first process; `None` when a signal ended that.
+    pub(crate) code: Option<i32>,
+    /// In words; empty when there is nothing to add.
+    pub(crate) reason: String,
+    /// Bytes of output kept.
+    pub(crate) output: u64,
+    /// When, by the wall clock.
+    pub(crate) at: i64,
+}
+
+/// Reads lines out of pieces.
+#[derive(Debug, Default)]
+pub(crate) struct Lines(Vec<u8>);
+
+impl Lines {
+    /// Takes a piece and returns the lines that are whole now.
+    pub(crate) fn take<T: for<'a> Deserialize<'a>>(&mut self, piece: &[u8]) -> Vec<serde_json::Result<T>> {
+        self.0.extend_from_slice(piece);
+        let Some(last) = self.0.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
+        let whole: Vec<u8> = self.0.drain(..=last).collect();
+        whole
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(serde_json::from_slice)
+            .collect()
+    }
+}
+
+/// One object as a line.
+pub(crate) fn line<T: Serialize>(object: &T) -> Vec<u8> {
+    let mut line = serde_json::to_vec(object).expect("words and orders are plain data with text keys");
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_whatever_the_pieces() {
+        let run: RunId = "j:1:0".parse().unwrap();
+        let orders = [
+            Order::Trust { until: 5, kill: 6 },
+            Order::Stop { run, reason: Reason::Killed },
+            Order::Trust { until: i64::MIN, kill: i64::MAX },
+        ];
+        let bytes: Vec<u8> = orders.iter().flat_map(line).collect();
+        for size in 1..bytes.len() {
+            let mut lines = Lines::default();
+            let read: Vec<Order> =
+                bytes.chunks(size).flat_map(|piece| lines.take(piece)).map(Result::unwrap).collect();
+            assert_eq!(read, orders);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The door to a living node: ask it, look at it, read what its runs left behind.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use evenkeel_core::input::{Answer, Applied, Command, Refusal};
+use evenkeel_core::job::Job;
+use evenkeel_core::node::Node;
+use evenkeel_core::registry::Facts;
+use evenkeel_core::words::{JobName, LockName, NodeName, RunId};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::history::{EventRecord, HistoryError, HistoryReader, RunFilter, RunRecord};
+use crate::lock::LockGuard;
+use crate::logs::{LogChunk, Logs};
+
+/// How often [`Handle::wait`] looks when another node executes the run.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// A living node. Clones are doors to the same one; when the last of them is dropped the node stops.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all clones of a handle share.
+pub(crate) struct Shared {
+    pub(crate) name: NodeName,
+    pub(crate) facts: Facts,
+    pub(crate) node: Arc<RwLock<Node>>,
+    pub(crate) orders: mpsc::Sender<Order>,
+    pub(crate) history: HistoryReader,
+    pub(crate) logs: Logs,
+    pub(crate) changes: watch::Receiver<u64>,
+    /// `None` while the node lives; then why it stopped by itself, or an empty text.
+    pub(crate) stopped: watch::Receiver<Option<String>>,
+}
+
+/// What a handle sends to its node.
+pub(crate) enum Order {
+    Ask(Command, oneshot::Sender<Answer>),
+    Halt,
+}
+
+/// How a node left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Its runs ended, its jobs are free and its lease is closed.
+    Cleanly,
+    /// Its time was up first: what still ran was ended, and its jobs pass to others when its lease does.
+    InHaste,
+}
+
+/// Jobs were not applied. The text says why and the fix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ApplyError(String);
+
+impl Handle {
+    /// The node's name.
+    #[must_use]
+    pub fn name(&self) -> &NodeName {
+        &self.shared.name
+    }
+
+    /// What the registry's engine says of itself.
+    #[must_use]
+    pub fn facts(&self) -> Facts {
+        self.shared.facts
+    }
+
+    /// Asks the node for something and waits for its answer, which may take as long as the registry does.
+    pub async fn ask(&self, command: Command) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let gone = || Answer::Refused(Refusal::Unavailable, "this node has stopped: ask another one".into());
+        if self.shared.orders.send(Order::Ask(command, answer)).await.is_err() {
+            return gone();
+        }
+        answered.await.unwrap_or_else(|_| gone())
+    }
+
+    /// Declares jobs: creates them, or replaces those that differ (`S1-86` … `S1-88`). Programs do this at each start.
+    ///
+    /// # Errors
+    /// A declaration makes no sense, then none is made; or the registry is out of reach.
+    pub async fn apply(&self, jobs: Vec<Job>) -> Result<Vec<(JobName, Applied)>, ApplyError> {
+        match self.ask(Command::Apply(jobs)).await {
+            Answer::Applied(applied) => Ok(applied),
+            Answer::Refused(_, why) => Err(ApplyError(why)),
+            other => Err(ApplyError(format!("jobs were answered by {other:?}"))),
+        }
+    }
+
+    /// Looks at the node's mind. It thinks nothing meanwhile, so keep it short and copy what is needed.
+    pub fn look<R>(&self, f: impl FnOnce(&Node) -> R) -> R {
+        f(&self.shared.node.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Attempts in the history, the latest heard of first.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>, HistoryError> {
+        self.shared.history.runs(filter).await
+    }
+
+    /// All attempts of one run, the first one first; empty when history knows none.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub async fn run(&self, run: &RunId) -> Result<Vec<RunRecord>, HistoryError> {
+        self.shared.history.run(run.clone()).await
+    }
+
+    /// Waits until the run has come to an end, wherever it is executed, and returns its last attempt.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub async fn wait(&self, run: &RunId) -> Result<RunRecord, HistoryError> {
+        let mut changes = self.changes();
+        loop {
+            let attempts = self.run(run).await?;
+            if let Some(last) = attempts.into_iter().next_back().filter(|attempt| attempt.state.is_end()) {
+                return Ok(last);
+            }
+            let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
+        }
+    }
+
+    /// Reads at most `max` bytes of an attempt's output from `offset` on.
+    ///
+    /// # Errors
+    /// The file cannot be read. Output that was never written, or is gone by retention, is an empty chunk.
+    pub async fn log(&self, run: &RunId, attempt: u32, offset: u64, max: usize) -> std::io::Result<LogChunk> {
+        let (logs, run) = (self.shared.logs.clone(), run.clone());
+        tokio::task::spawn_blocking(move || logs.read(&run, attempt, offset, max))
+            .await
+            .unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
+    }
+
+    /// What happened to nodes that share this history, the latest first.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub async fn events(&self, limit: u32) -> Result<Vec<EventRecord>, HistoryError> {
+        self.shared.history.events(limit).await
+    }
+
+    /// Ticks when anything may have changed, at most ten times a second.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.clone()
+    }
+
+    /// Takes a lock of the cluster, or takes it once more when this node holds it (`S1-09`). Waits for another holder as
+    /// long as it takes; dropping the future gives up, and gives back a lock that was granted meanwhile.
+    ///
+    /// Every write that the lock protects should carry [`LockGuard::token`], and whoever is written to should refuse one
+    /// lower than it has seen: a lock by lease alone excludes nobody who was paused.
+    ///
+    /// # Errors
+    /// The node's words when it can take no lock at all.
+    pub async fn lock(&self, name: LockName) -> Result<LockGuard, String> {
+        LockGuard::take(self.clone(), name).await
+    }
+
+    /// Hands everything over: claims nothing more, lets runs finish, frees the jobs, closes the lease, stops.
+    ///
+    /// What is not done within `bound` is cut short as by [`stop_now`](Self::stop_now).
+    pub async fn leave(&self, bound: Duration) -> Left {
+        let answer = tokio::time::timeout(bound, self.ask(Command::Leave)).await;
+        let left = if answer == Ok(Answer::Done) { Left::Cleanly } else { Left::InHaste };
+        self.stop_now().await;
+        left
+    }
+
+    /// Stops the node at once: runs are ended, the history is written, the lease is left to end by itself. The node's
+    /// next life on the same data folder ends it (law 8).
+    pub async fn stop_now(&self) {
+        let _ = self.shared.orders.send(Order::Halt).await;
+        let _ = self.stopped().await;
+    }
+
+    /// Waits until the node has stopped, for whatever reason.
+    ///
+    /// # Errors
+    /// It stopped without being asked to; the text says why and the fix.
+    pub async fn stopped(&self) -> Result<(), String> {
+        let mut stopped = self.shared.stopped.clone();
+        match stopped.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(why)) if why.is_empty() => Ok(()),
+            Ok(Some(why)) => Err(why.clone()),
+            Ok(None) | Err(_) => Err("the node's thread ended unexpectedly: see the log".to_string()),
+        }
+    }
+}

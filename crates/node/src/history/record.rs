@@ -1,0 +1,151 @@
+//! What history keeps of each attempt.
+
+use evenkeel_core::time::Wall;
+use evenkeel_core::words::{JobName, RunId, Shard, Token};
+use serde::{Deserialize, Serialize};
+
+/// Where an attempt stands. Every state but the first is an end, and an end is never overwritten (`I22`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It was given to an executor.
+    Running,
+    /// It ended as it should.
+    Succeeded,
+    /// It ended with an error of its own, or could not be started at all.
+    Failed,
+    /// Somebody ended it.
+    Killed,
+    /// It took longer than the job allows.
+    TimedOut,
+    /// Its node's trust in the lease ran out.
+    Fenced,
+    /// It may have run; nobody will say.
+    Lost,
+    /// It did not run and will not.
+    Skipped,
+}
+
+impl State {
+    /// Every state, in the order of their numbers in the file.
+    pub const ALL: [Self; 8] = [
+        Self::Running,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Killed,
+        Self::TimedOut,
+        Self::Fenced,
+        Self::Lost,
+        Self::Skipped,
+    ];
+
+    /// As programs and people write it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Killed => "killed",
+            Self::TimedOut => "timed_out",
+            Self::Fenced => "fenced",
+            Self::Lost => "lost",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    /// The way back from [`as_str`](Self::as_str).
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+
+    /// Whether nothing will change any more.
+    #[must_use]
+    pub fn is_end(self) -> bool {
+        self != Self::Running
+    }
+}
+
+/// One attempt of one run, as history has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Its place in the order in which history heard of attempts, for [`RunFilter::before`].
+    pub seq: u64,
+    /// Which run.
+    pub run: RunId,
+    /// Counted from 1; 0 for fires that were never attempted.
+    pub attempt: u32,
+    /// Of which job.
+    pub job: JobName,
+    /// Which shard.
+    pub shard: Shard,
+    /// The moment it stands for.
+    pub due: Wall,
+    /// On which node, as `name` or `name@incarnation`.
+    pub node: String,
+    /// Where it stands.
+    pub state: State,
+    /// In words, for people; empty when there is nothing to add.
+    pub reason: String,
+    /// A command's exit code.
+    pub code: Option<i32>,
+    /// Its fencing token; `None` for fires that were never attempted.
+    pub token: Option<Token>,
+    /// When it started.
+    pub started: Option<Wall>,
+    /// When it ended.
+    pub ended: Option<Wall>,
+    /// For skipped fires, the first moment of the span they cover; equal to `due` otherwise.
+    pub from: Wall,
+    /// How many bytes of output were kept.
+    pub output: u64,
+}
+
+/// Which attempts are wanted, latest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunFilter {
+    /// Of this job only.
+    pub job: Option<JobName>,
+    /// In one of these states only; empty for all.
+    pub states: Vec<State>,
+    /// At most so many.
+    pub limit: u32,
+    /// Only those before this [`RunRecord::seq`]: the last one of the page before.
+    pub before: Option<u64>,
+}
+
+impl Default for RunFilter {
+    fn default() -> Self {
+        Self { job: None, states: Vec::new(), limit: 100, before: None }
+    }
+}
+
+/// Something that happened to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventRecord {
+    /// Its place in the order of events.
+    pub seq: u64,
+    /// When.
+    pub at: Wall,
+    /// To which node.
+    pub node: String,
+    /// Which kind, a word: `joined`, `lease_lost`, `alarm` …
+    pub kind: String,
+    /// In words.
+    pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_read_back_as_written() {
+        for state in State::ALL {
+            assert_eq!(State::parse(state.as_str()), Some(state));
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+        assert_eq!(State::parse("finished"), None);
+    }
+}

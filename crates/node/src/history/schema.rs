@@ -1,0 +1,122 @@
+//! The history's file: its tables, and how it is opened.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+/// Written into the file's header, so that another program's file is not taken for ours ("EvKh").
+const APPLICATION: i64 = 0x4576_4b68;
+/// The layout that this program writes.
+const LAYOUT: i64 = 1;
+
+/// `attempt.seq` is the order in which history heard of attempts: lists are paged by it. Successes are by far the most
+/// and nobody looks for them alone, so they are not in the index of states.
+const TABLES: &str = "
+CREATE TABLE attempt (
+    seq INTEGER PRIMARY KEY,
+    run TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    job TEXT NOT NULL,
+    shard INTEGER NOT NULL,
+    due INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    state INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    code INTEGER,
+    token INTEGER,
+    started INTEGER,
+    ended INTEGER,
+    since INTEGER NOT NULL,
+    output INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX attempt_of_run ON attempt (run, attempt);
+CREATE INDEX attempt_of_job ON attempt (job);
+CREATE INDEX attempt_in_state ON attempt (state) WHERE state <> 1;
+CREATE TABLE late (
+    run TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    state INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    heard INTEGER NOT NULL,
+    PRIMARY KEY (run, attempt, node, state)
+) WITHOUT ROWID;
+CREATE TABLE event (
+    seq INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    text TEXT NOT NULL
+);
+";
+
+/// Opens the file for writing and creates what is missing.
+pub(super) fn open(path: &Path) -> Result<Connection, String> {
+    let text = |e: rusqlite::Error| e.to_string();
+    let mut db = Connection::open(path).map_err(text)?;
+    db.busy_timeout(Duration::from_secs(5)).map_err(text)?;
+    // A verdict is acknowledged when it is on the disk, hence FULL: WAL with NORMAL may forget commits at a power loss.
+    db.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864;",
+    )
+    .map_err(text)?;
+    let new = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(text)?;
+    let number = |pragma: &str| new.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0));
+    match (number("application_id").map_err(text)?, number("user_version").map_err(text)?) {
+        (0, 0) => {
+            if new
+                .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
+                .map_err(text)?
+                > 0
+            {
+                return Err("the file belongs to another program".to_string());
+            }
+            new.execute_batch(TABLES).map_err(text)?;
+            new.pragma_update(None, "application_id", APPLICATION).map_err(text)?;
+            new.pragma_update(None, "user_version", LAYOUT).map_err(text)?;
+        }
+        (APPLICATION, LAYOUT) => {}
+        (APPLICATION, newer) => {
+            return Err(format!(
+                "the file has layout {newer}, this program knows {LAYOUT}: use a newer program"
+            ));
+        }
+        _ => return Err("the file belongs to another program".to_string()),
+    }
+    new.commit().map_err(text)?;
+    Ok(db)
+}
+
+/// Opens the file for reading.
+pub(super) fn open_to_read(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    db.busy_timeout(Duration::from_secs(5))?;
+    Ok(db)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_created_once_and_reopened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("h");
+        open(&path).unwrap().execute("INSERT INTO event VALUES (1, 2, 'n', 'k', 't')", []).unwrap();
+        let count: i64 =
+            open(&path).unwrap().query_row("SELECT count(*) FROM event", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn foreign_and_newer_files_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let foreign = folder.path().join("foreign");
+        Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE x (y)").unwrap();
+        assert!(open(&foreign).unwrap_err().contains("another program"));
+        let newer = folder.path().join("newer");
+        open(&newer).unwrap().pragma_update(None, "user_version", 2).unwrap();
+        assert!(open(&newer).unwrap_err().contains("use a newer program"));
+    }
+}

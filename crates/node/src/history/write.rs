@@ -1,0 +1,162 @@
+//! How entries become rows: coalesced, idempotent, and never over an end that stands.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::time::Wall;
+use evenkeel_core::words::{JobName, RunId};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+
+use super::record::{RunRecord, State};
+
+/// One thing to be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// An attempt as it stands now.
+    Attempt(Box<RunRecord>),
+    /// It was given to an executor and did not start: there is nothing to tell of it.
+    NotStarted { run: RunId, attempt: u32 },
+    /// A verdict that must be acknowledged.
+    Verdict(Box<Verdict>),
+    /// Something that happened to the node.
+    Event { at: Wall, node: String, kind: &'static str, text: String },
+}
+
+/// Drops what later entries of the same batch make needless: most attempts start and end within one.
+pub(super) fn coalesce(batch: Vec<Entry>) -> Vec<Entry> {
+    let mut started: BTreeMap<(RunId, u32), usize> = BTreeMap::new();
+    let mut kept: Vec<Option<Entry>> = Vec::with_capacity(batch.len());
+    for entry in batch {
+        let key = match &entry {
+            Entry::Attempt(record) => (record.run.clone(), record.attempt),
+            Entry::NotStarted { run, attempt } => (run.clone(), *attempt),
+            Entry::Verdict(_) | Entry::Event { .. } => {
+                kept.push(Some(entry));
+                continue;
+            }
+        };
+        let running = matches!(&entry, Entry::Attempt(record) if record.state == State::Running);
+        match started.remove(&key) {
+            Some(before) if matches!(entry, Entry::NotStarted { .. }) => kept[before] = None,
+            Some(before) => kept[before] = Some(entry),
+            None => kept.push(Some(entry)),
+        }
+        if running {
+            started.insert(key, kept.len() - 1);
+        }
+    }
+    kept.into_iter().flatten().collect()
+}
+
+/// Writes all of it in one transaction; returns how many rows each job got.
+pub(super) fn write(
+    db: &mut Connection,
+    batch: &[Entry],
+    now: Wall,
+) -> rusqlite::Result<BTreeMap<JobName, u32>> {
+    let all = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut jobs = BTreeMap::new();
+    for entry in batch {
+        match entry {
+            Entry::Attempt(record) => {
+                put(&all, record, now)?;
+                *jobs.entry(record.job.clone()).or_default() += 1;
+            }
+            Entry::NotStarted { run, attempt } => {
+                all.prepare_cached("DELETE FROM attempt WHERE run = ?1 AND attempt = ?2 AND state = 0")?
+                    .execute(params![run.to_string(), attempt])?;
+            }
+            Entry::Verdict(verdict) => {
+                put(&all, &of_verdict(verdict, now), now)?;
+                *jobs.entry(verdict.run.job.clone()).or_default() += 1;
+            }
+            Entry::Event { at, node, kind, text } => {
+                all.prepare_cached("INSERT INTO event (at, node, kind, text) VALUES (?1, ?2, ?3, ?4)")?
+                    .execute(params![at.0, node, kind, text])?;
+            }
+        }
+    }
+    all.commit()?;
+    Ok(jobs)
+}
+
+fn of_verdict(verdict: &Verdict, now: Wall) -> RunRecord {
+    RunRecord {
+        seq: 0,
+        run: verdict.run.clone(),
+        attempt: verdict.attempt,
+        job: verdict.run.job.clone(),
+        shard: verdict.run.shard,
+        due: verdict.due,
+        node: verdict.node.clone(),
+        state: match verdict.state {
+            VerdictState::Lost => State::Lost,
+            VerdictState::Skipped => State::Skipped,
+        },
+        reason: verdict.reason.clone(),
+        code: None,
+        token: None,
+        started: None,
+        ended: Some(now),
+        from: verdict.from,
+        output: 0,
+    }
+}
+
+const PUT: &str = "
+INSERT INTO attempt (run, attempt, job, shard, due, node, state, reason, code, token, started, ended, since, output)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+ON CONFLICT (run, attempt) DO UPDATE SET
+    state = excluded.state, reason = excluded.reason, code = excluded.code, output = excluded.output,
+    node = CASE excluded.state WHEN 0 THEN excluded.node ELSE node END,
+    token = coalesce(excluded.token, token), started = coalesce(excluded.started, started), ended = excluded.ended
+WHERE attempt.state = 0";
+
+/// An end that stands is left alone; what comes after it is kept aside (`I22`).
+fn put(db: &Transaction<'_>, record: &RunRecord, now: Wall) -> rusqlite::Result<()> {
+    let run = record.run.to_string();
+    let state = number(record.state);
+    let changed = db.prepare_cached(PUT)?.execute(params![
+        run,
+        record.attempt,
+        record.job.as_str(),
+        record.shard.0,
+        record.due.0,
+        record.node,
+        state,
+        record.reason,
+        record.code,
+        record.token.map(|token| token.0.cast_signed()),
+        record.started.map(|at| at.0),
+        record.ended.map(|at| at.0),
+        record.from.0,
+        record.output.cast_signed(),
+    ])?;
+    if changed == 0 && record.state.is_end() {
+        // The same end told twice is one.
+        db.prepare_cached(
+            "INSERT OR IGNORE INTO late (run, attempt, node, state, reason, heard)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6 FROM attempt WHERE run = ?1 AND attempt = ?2 AND state <> ?4",
+        )?
+        .execute(params![run, record.attempt, record.node, state, record.reason, now.0])?;
+    }
+    if record.attempt > 1 {
+        // Whoever had the earlier attempt will not tell any more, or will be late.
+        db.prepare_cached(
+            "UPDATE attempt SET state = ?3, reason = 'taken over by a later attempt', ended = ?4
+             WHERE run = ?1 AND attempt < ?2 AND state = 0",
+        )?
+        .execute(params![run, record.attempt, number(State::Lost), now.0])?;
+    }
+    Ok(())
+}
+
+/// A state as the file has it.
+pub(super) fn number(state: State) -> i64 {
+    State::ALL.iter().position(|s| *s == state).map_or(0, |n| n as i64)
+}
+
+/// The way back.
+pub(super) fn state(number: i64) -> Option<State> {
+    State::ALL.get(usize::try_from(number).ok()?).copied()
+}

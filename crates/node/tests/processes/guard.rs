@@ -1,0 +1,321 @@
+//! The guard alone, spoken to in its own words by a test that plays the node.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use evenkeel::clock;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::process::{lives, pids, signal, until};
+
+pub(crate) const TESTS: &[(&str, fn())] = &[
+    ("guard::a_program_runs_and_its_end_is_told", a_program_runs_and_its_end_is_told),
+    ("guard::what_is_too_late_never_starts", what_is_too_late_never_starts),
+    ("guard::a_program_that_is_not_there_is_a_failure", a_program_that_is_not_there_is_a_failure),
+    ("guard::at_the_deadline_even_the_stubborn_end", at_the_deadline_even_the_stubborn_end),
+    ("guard::without_its_node_it_ends_its_runs_and_itself", without_its_node_it_ends_its_runs_and_itself),
+    ("guard::a_killed_guard_leaves_no_run", a_killed_guard_leaves_no_run),
+    ("guard::what_a_run_leaves_behind_ends_with_it", what_a_run_leaves_behind_ends_with_it),
+    ("guard::a_pipe_held_outside_the_group_delays_nothing", a_pipe_held_outside_the_group_delays_nothing),
+    ("guard::output_is_kept_up_to_its_bound", output_is_kept_up_to_its_bound),
+    ("guard::a_run_ends_at_its_timeout_or_when_told", a_run_ends_at_its_timeout_or_when_told),
+    ("guard::a_node_that_reads_nothing_does_not_hold_it_up", a_node_that_reads_nothing_does_not_hold_it_up),
+    ("guard::the_next_guard_waits_for_the_last_ones_runs", the_next_guard_waits_for_the_last_ones_runs),
+];
+
+/// A guard and the pipes to it.
+struct Guard {
+    process: Child,
+    orders: Option<ChildStdin>,
+    words: BufReader<ChildStdout>,
+    data: PathBuf,
+    runs: u32,
+}
+
+impl Guard {
+    fn spawn(data: &TempDir) -> Self {
+        let mut process = Command::new("/proc/self/exe")
+            .arg(data.path())
+            .env("EVENKEEL_ROLE", "guard")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let words = BufReader::new(process.stdout.take().unwrap());
+        Self { orders: process.stdin.take(), process, words, data: data.path().to_path_buf(), runs: 0 }
+    }
+
+    /// A guard that trusts its node for a long time.
+    fn start(data: &TempDir) -> Self {
+        let mut guard = Self::spawn(data);
+        assert_eq!(guard.hear(), "ready");
+        guard.trust(600_000, 600_000);
+        guard
+    }
+
+    fn trust(&mut self, until: i64, kill: i64) {
+        let now = clock::now().mono.0;
+        self.order(&json!({"trust": {"until": now + until, "kill": now + kill}}));
+        assert_eq!(self.hear(), "trusted");
+    }
+
+    fn order(&mut self, order: &Value) {
+        let orders = self.orders.as_mut().unwrap();
+        writeln!(orders, "{order}").unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.words.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"))
+    }
+
+    fn launch(&mut self, argv: &[&str], change: impl FnOnce(&mut Value)) -> String {
+        self.runs += 1;
+        let run = format!("j:{}:0", self.runs);
+        let mut start = json!({
+            "id": {"run": run, "attempt": 1},
+            "argv": argv,
+            "environment": BTreeMap::from([("DATA", &self.data)]),
+            "timeout": null,
+            "not_after": clock::now().mono.0 + 60_000,
+            "log": self.log(&run),
+            "keep": 1_000_000,
+        });
+        change(&mut start);
+        self.order(&json!({"start": start}));
+        run
+    }
+
+    fn sh(&mut self, script: &str) -> String {
+        self.launch(&["sh", "-c", script], |_| {})
+    }
+
+    fn log(&self, run: &str) -> PathBuf {
+        self.data.join("logs").join(run)
+    }
+
+    fn output(&self, run: &str) -> String {
+        std::fs::read_to_string(self.log(run)).unwrap()
+    }
+
+    /// The process group that a run got.
+    fn started(&mut self) -> i32 {
+        let word = self.hear();
+        word["started"]["group"].as_i64().unwrap_or_else(|| panic!("{word}")) as i32
+    }
+
+    /// How the next run ended.
+    fn ended(&mut self) -> Value {
+        let mut word = self.hear();
+        if word.get("started").is_some() {
+            word = self.hear();
+        }
+        assert!(word.get("ended").is_some(), "{word}");
+        word["ended"]["end"].take()
+    }
+
+    fn pids(&self, n: usize) -> Vec<i32> {
+        pids(&self.data.join("pids"), n)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.orders = None;
+        let _ = self.process.wait();
+    }
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn a_program_runs_and_its_end_is_told() {
+    let data = folder();
+    let mut guard = Guard::start(&data);
+    let run = guard.sh("echo to stdout; echo to stderr >&2; echo ${EVENKEEL_ROLE-none}; cat; exit 3");
+    assert!(guard.started() > 0);
+    let end = guard.ended();
+    assert_eq!(
+        (&end["code"], &end["reason"], &end["stopped"]),
+        (&json!(3), &json!("exit code 3"), &Value::Null)
+    );
+    assert_eq!(guard.output(&run), "to stdout\nto stderr\nnone\n");
+    assert_eq!(end["output"], guard.output(&run).len());
+    guard.sh("kill -SEGV $$");
+    let end = guard.ended();
+    assert_eq!((&end["code"], &end["reason"]), (&Value::Null, &json!("ended by signal 11")));
+    guard.launch(&["true"], |_| {});
+    assert_eq!(guard.ended()["code"], 0);
+}
+
+/// proves: I2, I4
+fn what_is_too_late_never_starts() {
+    let data = folder();
+    let mut guard = Guard::start(&data);
+    let script = ["sh", "-c", "touch $DATA/ran"];
+    guard.launch(&script, |start| start["not_after"] = json!(clock::now().mono.0));
+    assert_eq!(guard.hear()["not_started"]["id"], json!({"run": "j:1:0", "attempt": 1}));
+    guard.trust(0, 100);
+    guard.launch(&script, |_| {});
+    assert_eq!(guard.hear()["not_started"]["id"]["run"], "j:2:0");
+    assert!(!data.path().join("ran").exists());
+    guard.trust(60_000, 60_000);
+    guard.launch(&script, |_| {});
+    assert_eq!(guard.ended()["code"], 0);
+    assert!(data.path().join("ran").exists());
+}
+
+fn a_program_that_is_not_there_is_a_failure() {
+    let data = folder();
+    let mut guard = Guard::start(&data);
+    guard.launch(&["/nowhere/program"], |_| {});
+    let end = guard.ended();
+    assert_eq!((&end["reason"], &end["code"]), (&json!("no such program: /nowhere/program"), &Value::Null));
+    guard.launch(&["/"], |_| {});
+    assert_eq!(guard.ended()["reason"], "not allowed to run /");
+}
+
+/// Ignores TERM, in two processes.
+const STUBBORN: &str = "trap '' TERM; sh -c 'echo $$ >> $DATA/pids; sleep 600; sleep 600' & \
+                        echo $$ >> $DATA/pids; while :; do sleep 600; done";
+
+/// proves: I2
+fn at_the_deadline_even_the_stubborn_end() {
+    let data = folder();
+    let mut guard = Guard::start(&data);
+    guard.sh(STUBBORN);
+    guard.started();
+    guard.sh("sleep 600");
+    let paused = guard.started();
+    signal(paused, Signal::STOP);
+    let stubborn = guard.pids(2);
+    let now = clock::now().mono.0;
+    guard.trust(200, 500);
+    for _ in 0..2 {
+        assert_eq!(guard.ended()["stopped"], "fenced");
+    }
+    let took = clock::now().mono.0 - now;
+    assert!((500..3_000).contains(&took), "killed at the second deadline, not before: {took}");
+    assert!(stubborn.into_iter().chain([paused]).all(|pid| !lives(pid)));
+}
+
+/// proves: I2
+fn without_its_node_it_ends_its_runs_and_itself() {
+    let data = folder();
+    let mut guard = Guard::start(&data);
+    guard.sh(STUBBORN);
+    let mut all = guard.pids(2);
+    guard.sh("echo $$ >> $DATA/pids; sleep 600");
+    all = guard.pids(all.len() + 1);
+    guard.orders = None;
+    assert!(guard.process.wait().unwrap().success());
+    assert!(all.iter().all(|pid| !lives(*pid)), "it ends only after its runs have");
+}
+
+/// proves: I2
+fn a_killed_guard_leaves_no_run() {
+    let data = folder();
+    let mut guard = Guard::start(&data);
+    guard.sh("trap '' TERM; echo $$ >> $DATA/pids; while :; do sleep 600; done");
+    let run = guard.pids(1)[0];
+    guard.process.kill().unwrap();
+    until("the kernel ends the run with its guard", || (!lives(run)).then_some(()));
+}
+
+fn what_a_run_leaves_behind_ends_with_it() {
+    let data = folder();
+    let mut guard = Guard::start(&data);
+    guard.sh("(sh -c 'trap \"\" TERM; echo $$ >> $DATA/pids; sleep 600; sleep 600' &) ; \
+              while ! test -s $DATA/pids; do sleep 0.01; done");
+    let orphan = guard.pids(1)[0];
+    let end = guard.ended();
+    assert_eq!((&end["code"], &end["stopped"]), (&json!(0), &Value::Null), "the run itself succeeded");
+    assert!(!lives(orphan));
+}
+
+fn a_pipe_held_outside_the_group_delays_nothing() {
+    let data = folder();
+    let mut guard = Guard::start(&data);
+    let run = guard.sh("setsid sh -c 'echo $$ >> $DATA/pids; exec sleep 600' & \
+                        while ! test -s $DATA/pids; do sleep 0.01; done; echo said");
+    let daemon = guard.pids(1)[0];
+    assert_eq!(guard.ended()["code"], 0);
+    assert_eq!(guard.output(&run), "said\n");
+    assert!(lives(daemon), "who leaves the group leaves the run");
+    signal(daemon, Signal::KILL);
+}
+
+/// proves: I48
+fn output_is_kept_up_to_its_bound() {
+    let data = folder();
+    let mut guard = Guard::start(&data);
+    let run = guard.launch(&["sh", "-c", "head -c 50000000 /dev/zero"], |start| start["keep"] = json!(1000));
+    let end = guard.ended();
+    assert_eq!((&end["code"], &end["output"]), (&json!(0), &json!(1000)), "the run is not held up");
+    let kept = guard.output(&run);
+    assert!(
+        kept.starts_with(&"\0".repeat(1000)) && kept.ends_with("\n[output beyond 1000 bytes is not kept]\n")
+    );
+    assert!(kept.len() < 1100);
+    let exact = guard.launch(&["printf", "12345"], |start| start["keep"] = json!(5));
+    assert_eq!(guard.ended()["output"], 5);
+    assert_eq!(guard.output(&exact), "12345");
+    // A run whose output can be kept nowhere still runs.
+    guard.launch(&["printf", "12345"], |start| start["log"] = json!("/proc/nowhere/log"));
+    assert_eq!(guard.ended()["code"], 0);
+}
+
+fn a_run_ends_at_its_timeout_or_when_told() {
+    let data = folder();
+    let mut guard = Guard::start(&data);
+    guard.launch(&["sleep", "600"], |start| start["timeout"] = json!(100));
+    assert_eq!(guard.ended()["stopped"], "timed_out");
+    let run = guard.sh("trap 'echo asked; exit 0' TERM; echo $$ >> $DATA/pids; while :; do sleep 0.01; done");
+    let group = guard.pids(1)[0];
+    assert_eq!(guard.started(), group);
+    guard.order(&json!({"stop": {"run": run, "reason": "killed"}}));
+    let end = guard.ended();
+    assert_eq!((&end["stopped"], &end["code"]), (&json!("killed"), &json!(0)));
+    assert!(guard.output(&run).ends_with("asked\n"));
+    guard.order(&json!({"stop": {"run": run, "reason": "killed"}}));
+    guard.launch(&["true"], |_| {});
+    assert_eq!(guard.ended()["code"], 0, "a run that is over is nothing to stop");
+}
+
+/// proves: I2
+fn a_node_that_reads_nothing_does_not_hold_it_up() {
+    let data = folder();
+    let mut guard = Guard::start(&data);
+    guard.sh("echo $$ >> $DATA/pids; sleep 600");
+    let run = guard.pids(1)[0];
+    // More words than the pipe holds.
+    for _ in 0..800 {
+        guard.launch(&["true"], |start| start["not_after"] = json!(0));
+        guard.order(&json!({"stop": {"run": "x:1:0", "reason": "killed"}}));
+    }
+    let now = clock::now().mono.0;
+    guard.order(&json!({"trust": {"until": now, "kill": now}}));
+    until("the run ends at the deadline", || (!lives(run)).then_some(()));
+}
+
+/// proves: I2
+fn the_next_guard_waits_for_the_last_ones_runs() {
+    let data = folder();
+    let mut first = Guard::start(&data);
+    first.sh(STUBBORN);
+    let all = first.pids(2);
+    let mut second = Guard::spawn(&data);
+    first.orders = None;
+    assert_eq!(second.hear(), "ready");
+    assert!(all.iter().all(|pid| !lives(*pid)));
+    // A guard that waits goes when its node does.
+    let mut third = Guard::spawn(&data);
+    third.orders = None;
+    assert!(third.process.wait().unwrap().success());
+}

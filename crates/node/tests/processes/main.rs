@@ -1,0 +1,23 @@
+//! Real processes: guards, runs, and nodes that are killed and paused. This program plays all of their parts.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod guard;
+mod node;
+mod process;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    evenkeel::guard::run_if_asked();
+    if std::env::var_os(node::ROLE).is_some() {
+        return node::live();
+    }
+    let tests = guard::TESTS.iter().chain(node::TESTS);
+    let trials = tests.map(|(name, test)| {
+        Trial::test(*name, || {
+            test();
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+}

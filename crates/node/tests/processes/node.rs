@@ -1,0 +1,239 @@
+//! Nodes as processes of their own: killed, paused, and told to leave.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use evenkeel::core::job::Delivery;
+use evenkeel::{Config, Handle, Job, Left, RunFilter, RunRecord, State, Work};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::process::{lives, pids, signal, until};
+
+/// Set in processes that are to live as a node: the folder of its cluster, its name, its lease's term in ms.
+pub(crate) const ROLE: &str = "TEST_NODE";
+
+pub(crate) const TESTS: &[(&str, fn())] = &[
+    (
+        "node::a_killed_node_leaves_no_run_and_its_next_life_is_quick",
+        a_killed_node_leaves_no_run_and_its_next_life_is_quick,
+    ),
+    ("node::a_paused_nodes_runs_end_before_its_lease", a_paused_nodes_runs_end_before_its_lease),
+    ("node::a_node_whose_guard_dies_gets_another", a_node_whose_guard_dies_gets_another),
+    ("node::leaving_lets_the_run_finish", leaving_lets_the_run_finish),
+    ("node::output_is_read_through_the_handle", output_is_read_through_the_handle),
+];
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+fn config(cluster: &Path, name: &str, ttl: u64) -> Config {
+    let registry = format!("sqlite:{}", cluster.join("books").display());
+    let mut config = Config::new(name.parse().unwrap(), registry, cluster.join(name));
+    config.ttl = Duration::from_millis(ttl);
+    config
+}
+
+/// Lives as a node until standard input ends; then leaves.
+pub(crate) fn live() {
+    let role = std::env::var(ROLE).unwrap();
+    let [cluster, name, ttl] = role.split('\t').collect::<Vec<_>>().try_into().unwrap();
+    let runtime = runtime();
+    let node =
+        runtime.block_on(evenkeel::open(config(Path::new(cluster), name, ttl.parse().unwrap()))).unwrap();
+    println!("joined");
+    let mut rest = String::new();
+    let _ = std::io::stdin().read_line(&mut rest);
+    let left = runtime.block_on(node.leave(Duration::from_secs(15)));
+    println!("{left:?}");
+}
+
+/// A node in a process of its own.
+struct Node {
+    process: Child,
+    words: BufReader<std::process::ChildStdout>,
+}
+
+impl Node {
+    fn start(cluster: &Path, name: &str, ttl: u64) -> Self {
+        let mut process = Command::new("/proc/self/exe")
+            .env(ROLE, format!("{}\t{name}\t{ttl}", cluster.display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let words = BufReader::new(process.stdout.take().unwrap());
+        let mut node = Self { process, words };
+        assert_eq!(node.word(), "joined");
+        node
+    }
+
+    fn word(&mut self) -> String {
+        let mut word = String::new();
+        self.words.read_line(&mut word).unwrap();
+        word.trim().to_string()
+    }
+
+    fn pid(&self) -> i32 {
+        self.process.id() as i32
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A cluster's folder, and a job that says who it is and then sleeps.
+fn cluster() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let pids = folder.path().join("pids");
+    (folder, pids)
+}
+
+fn sleeper(pids: &Path, delivery: Delivery) -> Job {
+    let script = format!("echo $$ >> {}; sleep 600", pids.display());
+    let command = Work::Command(["sh", "-c", &script].map(String::from).to_vec());
+    let mut job = Job::new("sleeper".parse().unwrap(), "* * * * * *", command);
+    job.delivery = delivery;
+    job
+}
+
+/// Applies a job through a node that lives in this process for a moment.
+fn apply(cluster: &Path, job: Job) {
+    runtime().block_on(async {
+        let node = evenkeel::open(config(cluster, "operator", 4_000)).await.unwrap();
+        node.apply(vec![job]).await.unwrap();
+        node.leave(Duration::from_secs(10)).await;
+    });
+}
+
+async fn runs(node: &Handle, state: State) -> Vec<RunRecord> {
+    node.runs(RunFilter { states: vec![state], ..RunFilter::default() }).await.unwrap()
+}
+
+async fn wait_for(node: &Handle, state: State) -> RunRecord {
+    let mut changes = node.changes();
+    loop {
+        if let Some(record) = runs(node, state).await.pop() {
+            return record;
+        }
+        tokio::time::timeout(Duration::from_secs(20), changes.changed()).await.unwrap().unwrap();
+    }
+}
+
+/// proves: I2, I3, I15, I37
+fn a_killed_node_leaves_no_run_and_its_next_life_is_quick() {
+    let (folder, file) = cluster();
+    let node = Node::start(folder.path(), "a", 30_000);
+    apply(folder.path(), sleeper(&file, Delivery::AtMostOnce));
+    let run = pids(&file, 1)[0];
+    drop(node);
+    // Far sooner than its lease of 30 s: the folder's lock proves the old life over, the guard's lock its runs.
+    runtime().block_on(async {
+        let again = evenkeel::open(config(folder.path(), "a", 4_000)).await.unwrap();
+        assert!(!lives(run), "the next life begins after the runs of the last one");
+        let lost = wait_for(&again, State::Lost).await;
+        assert!(lost.reason.len() > 3, "{lost:?}");
+        assert!(pids(&file, 2)[1] != run, "later fires run");
+    });
+}
+
+/// proves: I2, I4
+fn a_paused_nodes_runs_end_before_its_lease() {
+    let (folder, file) = cluster();
+    let node = Node::start(folder.path(), "a", 3_000);
+    apply(folder.path(), sleeper(&file, Delivery::AtLeastOnce));
+    let run = pids(&file, 1)[0];
+    signal(node.pid(), Signal::STOP);
+    runtime().block_on(async {
+        let mut other = config(folder.path(), "b", 3_000);
+        other.slots = 1;
+        let other = evenkeel::open(other).await.unwrap();
+        let second = until("the run is attempted again", || pids(&file, 1).get(1).copied());
+        assert!(!lives(run), "the paused node's run ended before its successor's began");
+        let record = wait_for(&other, State::Running).await;
+        assert_eq!((record.attempt, record.node.as_str()), (2, "b"));
+        assert!(lives(second));
+        signal(node.pid(), Signal::CONT);
+        // The node that was paused comes back as another life and leaves the job alone.
+        until("the paused node has joined again", || {
+            other.look(|node| (node.view().nodes() == 2).then_some(()))
+        });
+        assert_eq!(pids(&file, 2).len(), 2);
+        assert!(lives(second));
+    });
+}
+
+/// proves: I2
+fn a_node_whose_guard_dies_gets_another() {
+    let (folder, file) = cluster();
+    runtime().block_on(async {
+        let node = evenkeel::open(config(folder.path(), "a", 4_000)).await.unwrap();
+        node.apply(vec![sleeper(&file, Delivery::AtLeastOnce)]).await.unwrap();
+        let run = pids(&file, 1)[0];
+        let guard = parent(run);
+        assert_ne!(guard, std::process::id() as i32);
+        signal(guard, Signal::KILL);
+        assert_eq!(wait_for(&node, State::Fenced).await.reason, "the guard process was gone");
+        assert!(!lives(run));
+        let second = pids(&file, 2)[1];
+        assert_ne!(parent(second), guard);
+        // One that does not answer is as good as dead.
+        let guard = parent(second);
+        signal(guard, Signal::STOP);
+        until("the paused guard is replaced", || (!lives(guard)).then_some(()));
+        assert_ne!(parent(pids(&file, 3)[2]), guard);
+        assert!(!lives(second));
+        node.stop_now().await;
+    });
+    assert!(pids(&file, 3).into_iter().all(|pid| !lives(pid)), "a node that stops leaves no run");
+}
+
+fn parent(pid: i32) -> i32 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap()
+}
+
+/// proves: I38
+fn leaving_lets_the_run_finish() {
+    let (folder, file) = cluster();
+    let mut node = Node::start(folder.path(), "a", 4_000);
+    let script = format!("echo $$ >> {}; sleep 1; echo done > {0}.done", file.display());
+    let command = Work::Command(["sh", "-c", &script].map(String::from).to_vec());
+    apply(folder.path(), Job::new("j".parse().unwrap(), "* * * * * *", command));
+    let run = pids(&file, 1)[0];
+    node.process.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert_eq!(node.word(), format!("{:?}", Left::Cleanly));
+    assert!(!lives(run));
+    assert!(folder.path().join("pids.done").exists());
+    assert!(node.process.wait().unwrap().success());
+}
+
+fn output_is_read_through_the_handle() {
+    let (folder, _) = cluster();
+    runtime().block_on(async {
+        let node = evenkeel::open(config(folder.path(), "a", 4_000)).await.unwrap();
+        let script = "echo $EVENKEEL_JOB $EVENKEEL_RUN $EVENKEEL_DUE $EVENKEEL_SHARD/$EVENKEEL_SHARDS \
+                      $EVENKEEL_PARAMETER $EVENKEEL_ATTEMPT $EVENKEEL_FENCE $EVENKEEL_IDEMPOTENCY_KEY $EVENKEEL_NODE";
+        let command = Work::Command(["sh", "-c", script].map(String::from).to_vec());
+        let mut job = Job::new("j".parse().unwrap(), "* * * * * *", command);
+        job.parameters = vec!["p".into()];
+        node.apply(vec![job]).await.unwrap();
+        let record = wait_for(&node, State::Succeeded).await;
+        let run = &record.run;
+        let (due, token) = (record.due, record.token.unwrap());
+        let said = format!("j {run} {due} 0/1 p 1 {token} {run} a\n");
+        assert_eq!((record.code, record.output), (Some(0), said.len() as u64));
+        let whole = node.log(run, 1, 0, 1000).await.unwrap();
+        assert_eq!(String::from_utf8(whole.data).unwrap(), said);
+        let piece = node.log(run, 1, 2, 4).await.unwrap();
+        assert_eq!((piece.data.as_slice(), piece.next), (&said.as_bytes()[2..6], 6));
+        node.stop_now().await;
+    });
+}

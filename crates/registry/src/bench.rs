@@ -1,0 +1,66 @@
+//! What the machine gives: SQLite driven by hand with the same rows, the same batch size and the same durability.
+//!
+//! Benchmarks print their own figure as a share of this one.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, params};
+
+use crate::clock::Stopwatch;
+use crate::sqlite::connect;
+
+/// As long as a lane's value usually is.
+pub const VALUE: [u8; 96] = [7; 96];
+
+/// The key of a row.
+#[must_use]
+pub fn row_key(row: u32) -> String {
+    let job = format!("job-{row:07}").parse().expect("such a name is allowed");
+    evenkeel_core::keys::lane(&job).to_string()
+}
+
+/// Which row is the `n`th to be replaced: all over the table, each once before any comes again.
+///
+/// `rows` must not be a multiple of 7919.
+#[must_use]
+pub fn nth_row(n: u32, rows: u32) -> u32 {
+    n.wrapping_mul(7_919) % rows
+}
+
+/// Rows that SQLite replaces in a second when each of `rounds` transactions replaces `batch` of `rows` by their key,
+/// with nothing checked: the ceiling for whoever commits so many together on this disk. Uses a file of its own at
+/// `path`.
+///
+/// # Errors
+/// What SQLite says.
+pub fn ceiling(path: &Path, rows: u32, batch: u32, rounds: u32) -> rusqlite::Result<f64> {
+    drop(Connection::open(path)?);
+    let mut connection = connect(path)?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL;
+         CREATE TABLE IF NOT EXISTS entry (
+             key TEXT PRIMARY KEY, value BLOB NOT NULL, revision INTEGER NOT NULL, born INTEGER NOT NULL, owner INTEGER
+         ) STRICT, WITHOUT ROWID;",
+    )?;
+    let fill = connection.transaction()?;
+    let mut insert = fill.prepare("INSERT OR REPLACE INTO entry VALUES (?1, ?2, 1, 1, NULL)")?;
+    (0..rows).try_for_each(|row| insert.execute(params![row_key(row), VALUE]).map(drop))?;
+    drop(insert);
+    fill.commit()?;
+    let mut spent = Duration::ZERO;
+    for round in 0..rounds {
+        let keys: Vec<_> = (0..batch).map(|i| row_key(nth_row(round * batch + i, rows))).collect();
+        let watch = Stopwatch::start();
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        let mut update =
+            connection.prepare_cached("UPDATE entry SET value = ?2, revision = ?3 WHERE key = ?1")?;
+        for key in &keys {
+            update.execute(params![key, VALUE, round])?;
+        }
+        drop(update);
+        connection.execute_batch("COMMIT")?;
+        spent += watch.passed();
+    }
+    Ok(f64::from(batch * rounds) / spent.as_secs_f64())
+}

@@ -1,0 +1,276 @@
+//! The suite that every engine passes: one `#[test]` a case, about twenty lines an engine.
+//!
+//! ```text
+//! conformance!(|clock| MyEngine::new(clock));
+//! ```
+//! Time is a [`HandClock`], so no case sleeps through a lease. Cases compare revisions only with each other.
+
+#[doc(hidden)]
+pub mod differential;
+#[doc(hidden)]
+pub mod feeds;
+#[doc(hidden)]
+pub mod guards;
+#[doc(hidden)]
+pub mod leases;
+#[doc(hidden)]
+pub mod limits;
+mod list;
+#[doc(hidden)]
+pub mod races;
+#[doc(hidden)]
+pub mod reads;
+#[doc(hidden)]
+pub mod transactions;
+#[doc(hidden)]
+pub mod writes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Batch, Change, Entry, Granted, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::time::Millis;
+
+use crate::clock::HandClock;
+use crate::{BoxFuture, Feed, Registry, RegistryError};
+
+/// One registry of an engine, however many connect to it. Dropped when its case is over.
+pub trait Engine: Send + Sync + 'static {
+    /// Connects to it, as another process would.
+    fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>>;
+}
+
+/// What a case plays on: a registry that began empty.
+pub struct Stage {
+    /// A connection to it.
+    pub registry: Arc<dyn Registry>,
+    /// Its time.
+    pub clock: Arc<HandClock>,
+    engine: Box<dyn Engine>,
+}
+
+/// How long a case waits for what must come: long enough for a busy machine, short enough for a person.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// A usual term.
+const TTL: Millis = Millis::secs(10);
+
+/// Plays one case. Called by [`conformance!`](crate::conformance!).
+///
+/// # Panics
+/// When the engine does not do as the case says.
+pub fn run<E: Engine, F: Future<Output = ()>>(
+    engine: impl FnOnce(Arc<HandClock>) -> E,
+    case: impl FnOnce(Stage) -> F,
+) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a test may start threads").block_on(async {
+        let clock = Arc::new(HandClock::default());
+        let engine = Box::new(engine(clock.clone()));
+        let registry = engine.connect().await.expect("the engine connects");
+        tokio::time::timeout(WAIT * 4, case(Stage { registry, clock, engine })).await.expect("the case ends");
+    });
+}
+
+impl Stage {
+    /// Another connection to the same registry.
+    pub async fn another(&self) -> Arc<dyn Registry> {
+        self.engine.connect().await.expect("the engine connects again")
+    }
+
+    /// Everybody leaves, and comes back.
+    pub async fn restart(self) -> Self {
+        let Self { registry, clock, engine } = self;
+        drop(registry);
+        let registry = engine.connect().await.expect("the engine connects after a restart");
+        Self { registry, clock, engine }
+    }
+
+    /// Sends one transaction.
+    pub async fn commit(&self, txn: Txn) -> Outcome {
+        let mut outcomes = self.registry.commit(vec![txn]).await;
+        assert_eq!(outcomes.len(), 1, "one answer a transaction");
+        outcomes.remove(0)
+    }
+
+    /// Sends one that must be made.
+    pub async fn made(&self, guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Revision {
+        match self.commit(txn(guards, writes)).await {
+            Outcome::Applied(revision) => revision,
+            other => panic!("should have been made: {other:?}"),
+        }
+    }
+
+    /// Sends one that must be refused, and returns what was found.
+    pub async fn refused(&self, guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Vec<Change> {
+        match self.commit(txn(guards, writes)).await {
+            Outcome::Refused(found) => found,
+            other => panic!("should have been refused: {other:?}"),
+        }
+    }
+
+    /// Whether guards hold, asked by a transaction that writes nothing.
+    pub async fn holds(&self, guards: impl Into<Vec<Guard>>) -> bool {
+        match self.commit(txn(guards, [])).await {
+            Outcome::Applied(_) => true,
+            Outcome::Refused(_) => false,
+            Outcome::Unknown => panic!("should have been answered"),
+        }
+    }
+
+    /// Opens a lease of a usual term.
+    pub async fn lease(&self) -> LeaseId {
+        self.open(TTL).await.lease
+    }
+
+    /// Opens a lease.
+    pub async fn open(&self, ttl: Millis) -> Granted {
+        self.registry.open(ttl).await.expect("a lease")
+    }
+
+    /// Renews a lease.
+    pub async fn renew(&self, lease: LeaseId) -> Option<Granted> {
+        self.registry.renew(lease).await.expect("an answer to the renewal")
+    }
+
+    /// Ends a lease.
+    pub async fn close(&self, lease: LeaseId) {
+        self.registry.close(lease).await.expect("the lease is closed");
+    }
+
+    /// Lets time pass in steps in which somebody acts, so that the engine does not count as having been away.
+    pub async fn pass(&self, span: Millis) {
+        let step = Millis(400);
+        let mut left = span;
+        while left > Millis::ZERO {
+            self.clock.pass(left.min(step));
+            left = left - step;
+            self.made([], []).await;
+        }
+    }
+
+    /// The entry at a key.
+    pub async fn entry(&self, at: &str) -> Option<Entry> {
+        self.read([at]).await.remove(0).entry
+    }
+
+    /// The value at a key as text.
+    pub async fn value(&self, at: &str) -> Option<String> {
+        self.entry(at).await.map(|entry| String::from_utf8_lossy(&entry.value).into_owned())
+    }
+
+    /// Reads some keys.
+    pub async fn read<const N: usize>(&self, keys: [&str; N]) -> Vec<Change> {
+        self.registry.read(keys.map(key).to_vec()).await.expect("the entries")
+    }
+
+    /// Lists.
+    pub async fn list(&self) -> Batch {
+        self.registry.list().await.expect("the listing")
+    }
+
+    /// Listens.
+    pub async fn watch(&self, after: Revision) -> Feed {
+        self.registry.watch(after).await.expect("the feed")
+    }
+}
+
+/// The next batch, which must come.
+async fn news(feed: &mut Feed) -> Batch {
+    let next = tokio::time::timeout(WAIT, feed.next()).await.expect("news in time");
+    next.expect("news without a gap")
+}
+
+/// Every change up to a revision, which must come.
+async fn news_until(feed: &mut Feed, revision: Revision) -> Vec<Change> {
+    let mut changes = Vec::new();
+    loop {
+        let batch = news(feed).await;
+        changes.extend(batch.changes);
+        if batch.revision >= revision {
+            return changes;
+        }
+    }
+}
+
+fn key(text: &str) -> Key {
+    Key::from_stored(text)
+}
+
+fn txn(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Txn {
+    Txn { guards: guards.into(), writes: writes.into() }
+}
+
+fn put(at: &str, value: &str) -> Write {
+    Write::Put { key: key(at), value: value.as_bytes().into(), owner: None }
+}
+
+fn put_by(lease: LeaseId, at: &str, value: &str) -> Write {
+    Write::Put { key: key(at), value: value.as_bytes().into(), owner: Some(lease) }
+}
+
+fn delete(at: &str) -> Write {
+    Write::Delete { key: key(at) }
+}
+
+fn absent(at: &str) -> Guard {
+    Guard::Absent(key(at))
+}
+
+fn present(at: &str) -> Guard {
+    Guard::Present(key(at))
+}
+
+fn at(key_text: &str, revision: Revision) -> Guard {
+    Guard::At(key(key_text), revision)
+}
+
+fn born(key_text: &str, revision: Revision) -> Guard {
+    Guard::Born(key(key_text), revision)
+}
+
+/// Chance that can be repeated (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        let bound = u64::try_from(from.len()).expect("a length is a number");
+        from[usize::try_from(self.below(bound)).expect("below a length")]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// A case that nobody calls proves nothing.
+    #[test]
+    fn every_case_is_on_the_list() {
+        let list = include_str!("conformance/list.rs");
+        for subject in [
+            include_str!("conformance/differential.rs"),
+            include_str!("conformance/feeds.rs"),
+            include_str!("conformance/guards.rs"),
+            include_str!("conformance/leases.rs"),
+            include_str!("conformance/limits.rs"),
+            include_str!("conformance/races.rs"),
+            include_str!("conformance/reads.rs"),
+            include_str!("conformance/transactions.rs"),
+            include_str!("conformance/writes.rs"),
+        ] {
+            for line in subject.lines().filter_map(|line| line.strip_prefix("pub async fn ")) {
+                let case = line.split('(').next().unwrap();
+                assert!(
+                    list.contains(&format!("                {case},\n")),
+                    "{case} is not in conformance!"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Chance plays the same on the engine and on [`Store`]: equal answers and equal contents, until everything happened.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::store::Store;
+use evenkeel_core::time::{Millis, Mono};
+
+use super::{Dice, Stage, key, news_until};
+use crate::clock::Clock;
+
+/// Few enough that they meet, cold and hot.
+const KEYS: [&str; 7] =
+    ["job/a/place", "job/a/spec", "job/b/place", "node/x@1", "lock/l", "lane/a/claim", "lane/b/claim"];
+
+/// A game is over when everything that can happen did so this often, and after this many moves.
+const OFTEN: u32 = 20;
+const MOVES: u32 = 2_000;
+
+/// Guards and writes, each where it was good and where it was not; a lease's verbs likewise.
+const EVERYTHING: [&str; 24] = [
+    "absent held",
+    "absent failed",
+    "present held",
+    "present failed",
+    "at held",
+    "at failed",
+    "born held",
+    "born failed",
+    "open held",
+    "open failed",
+    "creation made",
+    "creation refused",
+    "replacement made",
+    "replacement refused",
+    "owned put made",
+    "owned put refused",
+    "deletion made",
+    "deletion refused",
+    "deletion of nothing made",
+    "deletion of nothing refused",
+    "renewed",
+    "not renewed",
+    "closed",
+    "restarted",
+];
+
+/// proves: S1-05, S1-06, I46
+pub async fn answers_as_the_store_does(stage: Stage) {
+    Game::new(stage, 0x5eed).play().await;
+}
+
+/// proves: S1-05, S1-06, I46
+pub async fn answers_as_the_store_does_by_other_dice(stage: Stage) {
+    Game::new(stage, 0xd1ce).play().await;
+}
+
+struct Game {
+    stage: Stage,
+    oracle: Store,
+    dice: Dice,
+    leases: Vec<LeaseId>,
+    happened: BTreeMap<&'static str, u32>,
+}
+
+impl Game {
+    fn new(stage: Stage, seed: u64) -> Self {
+        let happened = EVERYTHING.into_iter().map(|what| (what, 0)).collect();
+        Self { stage, oracle: Store::default(), dice: Dice(seed), leases: vec![LeaseId(99)], happened }
+    }
+
+    async fn play(mut self) {
+        for moves in 1.. {
+            self = self.make_move().await;
+            if moves >= MOVES && self.happened.values().all(|times| *times >= OFTEN) {
+                break;
+            }
+            assert!(moves < 20 * MOVES, "chance should have done everything by now: {:?}", self.happened);
+        }
+        self.compare().await;
+        let mut feed = self.stage.watch(Revision(0)).await;
+        let mut view = BTreeMap::new();
+        for change in news_until(&mut feed, self.oracle.revision()).await {
+            match change.entry {
+                Some(entry) => drop(view.insert(change.key, entry)),
+                None => drop(view.remove(&change.key)),
+            }
+        }
+        let cold = self.oracle.entries().filter(|(key, _)| key.is_cold());
+        assert_eq!(
+            view,
+            cold.map(|(key, entry)| (key.clone(), entry.clone())).collect(),
+            "what the feed told"
+        );
+    }
+
+    async fn make_move(mut self) -> Self {
+        match self.dice.below(200) {
+            0..120 => self.commit().await,
+            120..135 => self.open().await,
+            135..155 => self.renew().await,
+            155..162 => self.close().await,
+            162..190 => {
+                let span = self.dice.pick(&[1, 50, 300, 499, 501, 900, 1_100, 4_000]);
+                self.stage.clock.pass(Millis(span));
+            }
+            190..198 => self.compare().await,
+            _ => {
+                self.stage = self.stage.restart().await;
+                self.note("restarted");
+            }
+        }
+        self
+    }
+
+    async fn commit(&mut self) {
+        let batch: Vec<_> = (0..=self.dice.below(3)).map(|_| self.txn()).collect();
+        let now = self.now();
+        let mut expected = Vec::new();
+        for txn in &batch {
+            self.oracle.sweep(now);
+            let before = self.oracle.clone();
+            let outcome = self.oracle.commit(now, txn);
+            self.note_txn(&before, txn, &outcome);
+            expected.push(outcome);
+        }
+        assert_eq!(self.stage.registry.commit(batch.clone()).await, expected, "answers to {batch:?}");
+    }
+
+    async fn open(&mut self) {
+        let ttl = Millis(self.dice.pick(&[1_000, 1_500, 6_000]));
+        let lease = self.oracle.open(self.now(), ttl);
+        let granted = self.stage.open(ttl).await;
+        let next_end = self.oracle.next_end().map(|end| end - self.now());
+        assert_eq!((granted.lease, granted.ttl, granted.next_end), (lease, ttl, next_end));
+        self.leases.push(lease);
+    }
+
+    async fn renew(&mut self) {
+        let lease = self.lease();
+        let alive = self.oracle.renew(self.now(), lease);
+        let granted = self.stage.renew(lease).await;
+        let next_end = self.oracle.next_end().map(|end| end - self.now());
+        let expected = self.oracle.term(lease).map(|ttl| (lease, ttl, next_end));
+        assert_eq!(granted.map(|g| (g.lease, g.ttl, g.next_end)), expected);
+        self.note(if alive { "renewed" } else { "not renewed" });
+    }
+
+    async fn close(&mut self) {
+        let lease = self.lease();
+        if self.oracle.is_open(lease) {
+            self.note("closed");
+        }
+        self.oracle.close(lease);
+        self.stage.close(lease).await;
+    }
+
+    async fn compare(&mut self) {
+        assert_eq!(self.stage.list().await, self.oracle.list());
+        assert_eq!(self.stage.read(KEYS).await, self.oracle.read(&KEYS.map(key)));
+    }
+
+    fn now(&self) -> Mono {
+        self.stage.clock.now().mono
+    }
+
+    /// One of the latest leases, some of them over.
+    fn lease(&mut self) -> LeaseId {
+        let latest = self.leases.len().saturating_sub(6);
+        self.dice.pick(&self.leases[latest..])
+    }
+
+    fn txn(&mut self) -> Txn {
+        let guards = (0..self.dice.below(3)).map(|_| self.guard()).collect();
+        let writes = (0..self.dice.below(4)).map(|_| self.write()).collect();
+        Txn { guards, writes }
+    }
+
+    fn guard(&mut self) -> Guard {
+        let key = key(self.dice.pick(&KEYS));
+        let entry = self.oracle.read(std::slice::from_ref(&key)).remove(0).entry;
+        let miss = self.dice.below(3) == 0;
+        let near = |good: Option<Revision>| match good {
+            Some(good) if !miss => good,
+            _ => Revision(self.oracle.revision().0.saturating_sub(1)),
+        };
+        match self.dice.below(5) {
+            0 => Guard::Absent(key),
+            1 => Guard::Present(key),
+            2 => Guard::At(key, near(entry.map(|e| e.revision))),
+            3 => Guard::Born(key, near(entry.map(|e| e.born))),
+            _ => Guard::Open(self.lease()),
+        }
+    }
+
+    fn write(&mut self) -> Write {
+        let key: Key = key(self.dice.pick(&KEYS));
+        let value = self.dice.below(1 << 20).to_string().into_bytes().into();
+        match self.dice.below(5) {
+            0 | 1 => Write::Put { key, value, owner: None },
+            2 => Write::Put { key, value, owner: Some(self.lease()) },
+            _ => Write::Delete { key },
+        }
+    }
+
+    fn note_txn(&mut self, before: &Store, txn: &Txn, outcome: &Outcome) {
+        for guard in &txn.guards {
+            let alone = Txn { guards: vec![guard.clone()], writes: vec![] };
+            let held = matches!(before.clone().commit(self.now(), &alone), Outcome::Applied(_));
+            self.note(match (guard, held) {
+                (Guard::Absent(_), true) => "absent held",
+                (Guard::Absent(_), false) => "absent failed",
+                (Guard::Present(_), true) => "present held",
+                (Guard::Present(_), false) => "present failed",
+                (Guard::At(..), true) => "at held",
+                (Guard::At(..), false) => "at failed",
+                (Guard::Born(..), true) => "born held",
+                (Guard::Born(..), false) => "born failed",
+                (Guard::Open(_), true) => "open held",
+                (Guard::Open(_), false) => "open failed",
+            });
+        }
+        let made = matches!(outcome, Outcome::Applied(_));
+        for write in &txn.writes {
+            let there = before.read(std::slice::from_ref(write.key())).remove(0).entry.is_some();
+            self.note(match (write, there, made) {
+                (Write::Put { owner: Some(_), .. }, _, true) => "owned put made",
+                (Write::Put { owner: Some(_), .. }, _, false) => "owned put refused",
+                (Write::Put { .. }, false, true) => "creation made",
+                (Write::Put { .. }, false, false) => "creation refused",
+                (Write::Put { .. }, true, true) => "replacement made",
+                (Write::Put { .. }, true, false) => "replacement refused",
+                (Write::Delete { .. }, true, true) => "deletion made",
+                (Write::Delete { .. }, true, false) => "deletion refused",
+                (Write::Delete { .. }, false, true) => "deletion of nothing made",
+                (Write::Delete { .. }, false, false) => "deletion of nothing refused",
+            });
+        }
+    }
+
+    fn note(&mut self, what: &'static str) {
+        *self.happened.entry(what).or_default() += 1;
+    }
+}

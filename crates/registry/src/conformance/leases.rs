@@ -1,0 +1,247 @@
+//! Leases: never early, in the end for good, and with everything that lives by them.
+
+use std::collections::BTreeSet;
+
+use evenkeel_core::registry::{Guard, LeaseId};
+use evenkeel_core::time::Millis;
+
+use super::{Stage, TTL, absent, delete, put, put_by};
+use crate::TTL_MAX;
+use crate::clock::Clock;
+
+pub async fn numbers_are_never_zero_and_never_the_same(stage: Stage) {
+    let mut given = BTreeSet::new();
+    for _ in 0..20 {
+        let lease = stage.lease().await;
+        assert!(lease.0 > 0 && given.insert(lease), "{lease} was given twice");
+        stage.close(lease).await;
+    }
+}
+
+pub async fn numbers_are_not_given_again_after_a_restart(stage: Stage) {
+    let mut given = BTreeSet::new();
+    let mut stage = stage;
+    for _ in 0..4 {
+        for _ in 0..3 {
+            let lease = stage.lease().await;
+            assert!(given.insert(lease), "{lease} was given twice");
+            stage.close(lease).await;
+        }
+        stage = stage.restart().await;
+    }
+}
+
+pub async fn a_lease_has_the_term_asked_for(stage: Stage) {
+    let granted = stage.open(TTL).await;
+    assert_eq!(granted.ttl, TTL);
+    assert_eq!(stage.renew(granted.lease).await.map(|g| (g.lease, g.ttl)), Some((granted.lease, TTL)));
+}
+
+pub async fn a_term_is_held_within_bounds(stage: Stage) {
+    let least = stage.registry.facts().ttl_min;
+    for (asked, given) in [(Millis(0), least), (Millis(-5), least), (Millis(i64::MAX), TTL_MAX)] {
+        assert_eq!(stage.open(asked).await.ttl, given, "{asked}");
+    }
+}
+
+pub async fn a_lease_never_ends_early(stage: Stage) {
+    let lease = stage.lease().await;
+    stage.pass(TTL - Millis(1)).await;
+    assert!(stage.holds([Guard::Open(lease)]).await);
+    assert!(stage.renew(lease).await.is_some());
+    stage.pass(TTL - Millis(1)).await;
+    assert!(stage.holds([Guard::Open(lease)]).await, "counted from the renewal");
+}
+
+pub async fn a_lease_ends_with_its_term(stage: Stage) {
+    let lease = stage.lease().await;
+    stage.pass(TTL).await;
+    assert!(!stage.holds([Guard::Open(lease)]).await);
+}
+
+pub async fn a_renewal_prolongs_by_the_term(stage: Stage) {
+    let lease = stage.lease().await;
+    for _ in 0..5 {
+        stage.pass(TTL - Millis(1)).await;
+        assert!(stage.renew(lease).await.is_some());
+    }
+    stage.pass(TTL).await;
+    assert!(stage.renew(lease).await.is_none());
+}
+
+/// proves: I10
+pub async fn an_ended_lease_is_never_renewed(stage: Stage) {
+    let lease = stage.lease().await;
+    stage.pass(TTL).await;
+    for _ in 0..3 {
+        assert!(stage.renew(lease).await.is_none());
+    }
+    assert!(!stage.holds([Guard::Open(lease)]).await, "a renewal that failed must not revive");
+}
+
+/// proves: I10
+pub async fn a_closed_lease_is_never_renewed(stage: Stage) {
+    let (lease, other) = (stage.lease().await, stage.lease().await);
+    stage.close(lease).await;
+    assert!(stage.renew(lease).await.is_none());
+    assert!(stage.renew(other).await.is_some());
+}
+
+/// proves: I10
+pub async fn a_lease_never_granted_is_not_renewed(stage: Stage) {
+    let lease = stage.lease().await;
+    for never in [0, lease.0 + 1, u64::MAX] {
+        assert!(stage.renew(LeaseId(never)).await.is_none(), "{never}");
+        stage.close(LeaseId(never)).await;
+    }
+    assert!(stage.renew(lease).await.is_some());
+}
+
+pub async fn closing_twice_is_no_change(stage: Stage) {
+    let lease = stage.lease().await;
+    stage.made([], [put_by(lease, "a", "1")]).await;
+    stage.close(lease).await;
+    let after = stage.list().await;
+    stage.close(lease).await;
+    assert_eq!(stage.list().await, after);
+}
+
+pub async fn what_lives_by_a_lease_goes_with_its_close(stage: Stage) {
+    let (lease, other) = (stage.lease().await, stage.lease().await);
+    stage
+        .made([], [put_by(lease, "node/a@1", ""), put_by(lease, "lane/j/claim", ""), put_by(other, "b", "")])
+        .await;
+    stage.close(lease).await;
+    let there = stage.read(["node/a@1", "lane/j/claim", "b"]).await;
+    assert_eq!(there.iter().map(|c| c.entry.is_some()).collect::<Vec<_>>(), [false, false, true]);
+}
+
+pub async fn what_lives_by_a_lease_goes_with_its_term(stage: Stage) {
+    let lease = stage.lease().await;
+    stage.made([Guard::Open(lease)], [put_by(lease, "node/a@1", "")]).await;
+    stage.pass(TTL - Millis(1)).await;
+    assert!(!stage.holds([absent("node/a@1")]).await);
+    stage.pass(Millis(1)).await;
+    assert!(stage.holds([absent("node/a@1")]).await);
+}
+
+pub async fn what_lives_by_a_lease_goes_at_one_revision(stage: Stage) {
+    let lease = stage.lease().await;
+    let writes: Vec<_> = (0..20).map(|i| put_by(lease, &format!("k{i}"), "")).collect();
+    let before = stage.made([], writes).await;
+    let mut feed = stage.watch(before).await;
+    stage.close(lease).await;
+    let batch = super::news(&mut feed).await;
+    let revisions: BTreeSet<_> = batch.changes.iter().map(|change| change.revision).collect();
+    assert_eq!((batch.changes.len(), revisions.len()), (20, 1));
+}
+
+pub async fn what_lives_by_nothing_stays(stage: Stage) {
+    let lease = stage.lease().await;
+    stage.made([Guard::Open(lease)], [put("job/a/place", "1"), put_by(lease, "node/a@1", "")]).await;
+    stage.close(lease).await;
+    assert_eq!(stage.value("job/a/place").await.as_deref(), Some("1"));
+}
+
+pub async fn an_entry_can_be_handed_to_another_lease(stage: Stage) {
+    let (first, second) = (stage.lease().await, stage.lease().await);
+    stage.made([], [put_by(first, "a", "1")]).await;
+    stage.made([], [put_by(second, "a", "2")]).await;
+    stage.close(first).await;
+    assert_eq!(stage.entry("a").await.map(|e| e.owner), Some(Some(second)));
+    stage.close(second).await;
+    assert_eq!(stage.entry("a").await, None);
+}
+
+pub async fn an_entry_can_be_made_persistent(stage: Stage) {
+    let lease = stage.lease().await;
+    stage.made([], [put_by(lease, "a", "1"), put_by(lease, "b", "1")]).await;
+    stage.made([], [put("a", "2"), delete("b"), put("b", "2")]).await;
+    stage.close(lease).await;
+    assert_eq!(stage.value("a").await.as_deref(), Some("2"));
+    assert_eq!(stage.value("b").await.as_deref(), Some("2"));
+}
+
+pub async fn an_entry_cannot_live_by_an_ended_lease(stage: Stage) {
+    let (closed, over) = (stage.lease().await, stage.lease().await);
+    stage.close(closed).await;
+    stage.pass(TTL).await;
+    for lease in [closed, over, LeaseId(u64::MAX)] {
+        let found = stage.refused([], [put("b", "1"), put_by(lease, "a", "1")]).await;
+        assert_eq!(found.len(), 2);
+        assert!(stage.holds([absent("a"), absent("b")]).await);
+    }
+}
+
+/// Nobody needs to be asked for the dead one: whoever acts sweeps.
+pub async fn somebody_elses_act_ends_a_lease(stage: Stage) {
+    let (dead, alive) = (stage.lease().await, stage.lease().await);
+    let before = stage.made([], [put_by(dead, "node/d@1", "")]).await;
+    for _ in 0..4 {
+        stage.clock.pass(Millis(TTL.0 / 4));
+        assert!(stage.renew(alive).await.is_some());
+    }
+    assert_eq!(stage.entry("node/d@1").await, None);
+    assert!(stage.list().await.revision > before);
+}
+
+pub async fn several_leases_end_at_once(stage: Stage) {
+    let leases = [stage.lease().await, stage.lease().await, stage.lease().await];
+    for lease in leases {
+        stage.made([], [put_by(lease, &format!("node/{lease}"), "")]).await;
+    }
+    stage.pass(TTL).await;
+    for lease in leases {
+        assert!(stage.holds([absent(&format!("node/{lease}"))]).await);
+    }
+}
+
+pub async fn a_lease_survives_a_restart(stage: Stage) {
+    let lease = stage.lease().await;
+    stage.made([], [put_by(lease, "a", "1")]).await;
+    let stage = stage.restart().await;
+    assert!(stage.renew(lease).await.is_some());
+    assert_eq!(stage.value("a").await.as_deref(), Some("1"));
+    stage.pass(TTL).await;
+    assert_eq!(stage.entry("a").await, None);
+}
+
+/// Nobody could renew while nobody was served (protocol §2).
+pub async fn an_engine_that_was_away_prolongs_first(stage: Stage) {
+    let lease = stage.lease().await;
+    stage.clock.pass(TTL + Millis(TTL.0 / 2));
+    assert!(stage.holds([Guard::Open(lease)]).await);
+    stage.pass(Millis(TTL.0 / 2)).await;
+    assert!(!stage.holds([Guard::Open(lease)]).await);
+}
+
+pub async fn a_short_lease_does_not_prolong_a_long_one(stage: Stage) {
+    let (long, short) = (stage.lease().await, stage.open(Millis::secs(1)).await.lease);
+    let mut passed = Millis::ZERO;
+    while passed < TTL {
+        // Too late for the short one by half, so it is prolonged; the long one has lost nothing.
+        stage.clock.pass(Millis(600));
+        passed = passed + Millis(600);
+        assert!(stage.renew(short).await.is_some());
+    }
+    assert!(stage.renew(long).await.is_none());
+}
+
+pub async fn next_end_is_the_earliest(stage: Stage) {
+    let long = stage.open(TTL).await;
+    assert_eq!(long.next_end, Some(TTL));
+    let short = stage.open(Millis::secs(4)).await;
+    assert_eq!(short.next_end, Some(Millis::secs(4)));
+    stage.pass(Millis::secs(1)).await;
+    assert_eq!(stage.renew(long.lease).await.and_then(|g| g.next_end), Some(Millis::secs(3)));
+    stage.close(short.lease).await;
+    assert_eq!(stage.renew(long.lease).await.and_then(|g| g.next_end), Some(TTL));
+}
+
+pub async fn the_calendar_is_told(stage: Stage) {
+    let granted = stage.open(TTL).await;
+    stage.clock.pass(Millis::secs(2));
+    let renewed = stage.renew(granted.lease).await.expect("alive");
+    assert_eq!(renewed.clock, Some(stage.clock.now().wall));
+    assert_eq!(granted.clock.map(|clock| clock + Millis::secs(2)), renewed.clock);
+}

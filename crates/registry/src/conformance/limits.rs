@@ -1,0 +1,57 @@
+//! What an engine says it can hold, it holds; what is more is refused and harms nobody.
+
+use std::sync::Arc;
+
+use evenkeel_core::registry::{Outcome, Value, Write};
+use evenkeel_core::time::Millis;
+
+use super::{Stage, absent, key, put, txn};
+
+fn put_large(at: &str, size: usize) -> Write {
+    let value: Value = Arc::from(vec![7_u8; size]);
+    Write::Put { key: key(at), value, owner: None }
+}
+
+pub async fn the_facts_make_sense(stage: Stage) {
+    let facts = stage.registry.facts();
+    assert!(!facts.engine.is_empty() && facts.ttl_min > Millis::ZERO && facts.early >= Millis::ZERO);
+    assert!(facts.value_max >= 512 << 10, "a spec and a lane of 20,000 shards must fit");
+    assert!(facts.operations_max >= 64, "an edit of one job must fit");
+    assert_eq!(stage.another().await.facts(), facts);
+}
+
+pub async fn the_largest_value_fits(stage: Stage) {
+    let size = stage.registry.facts().value_max;
+    stage.made([], [put_large("a", size)]).await;
+    assert_eq!(stage.entry("a").await.map(|e| e.value.len()), Some(size));
+}
+
+pub async fn a_larger_value_is_refused_alone(stage: Stage) {
+    let size = stage.registry.facts().value_max + 1;
+    let batch = vec![
+        txn([], [put("a", "1")]),
+        txn([], [put("x", "1"), put_large("b", size)]),
+        txn([], [put("c", "1")]),
+    ];
+    let outcomes = stage.registry.commit(batch).await;
+    assert!(matches!(&outcomes[..], [Outcome::Applied(_), Outcome::Refused(_), Outcome::Applied(_)]));
+    assert!(stage.holds([absent("b"), absent("x")]).await);
+}
+
+pub async fn the_longest_transaction_fits(stage: Stage) {
+    let most = stage.registry.facts().operations_max;
+    let guards: Vec<_> = (0..most / 2).map(|i| absent(&format!("k{i}"))).collect();
+    let writes: Vec<_> = (0..most - most / 2).map(|i| put(&format!("k{i}"), "1")).collect();
+    let count = writes.len();
+    stage.made(guards, writes).await;
+    assert_eq!(stage.list().await.changes.len(), count);
+}
+
+pub async fn a_longer_transaction_is_refused_alone(stage: Stage) {
+    let most = stage.registry.facts().operations_max;
+    let long = txn([], (0..=most).map(|i| put(&format!("k{i}"), "1")).collect::<Vec<_>>());
+    let outcomes =
+        stage.registry.commit(vec![txn([], [put("a", "1")]), long, txn([], [put("c", "1")])]).await;
+    assert!(matches!(&outcomes[..], [Outcome::Applied(_), Outcome::Refused(_), Outcome::Applied(_)]));
+    assert_eq!(stage.list().await.changes.len(), 2);
+}

@@ -1,0 +1,175 @@
+//! Many at once: one wins, the others are told, and nothing is lost.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::registry::{Guard, LeaseId, Outcome, Revision, Txn};
+
+use super::{Stage, TTL, absent, at, key, put, put_by, txn};
+use crate::Registry;
+
+/// How many race, over two connections.
+const RACERS: usize = 16;
+
+/// Starts everybody's transaction at once and returns the outcomes in the racers' order.
+async fn race(stage: &Stage, other: &Arc<dyn Registry>, of: impl Fn(usize) -> Txn) -> Vec<Outcome> {
+    let racers: Vec<_> = (0..RACERS)
+        .map(|racer| {
+            let registry = if racer % 2 == 0 { stage.registry.clone() } else { other.clone() };
+            let txn = of(racer);
+            tokio::spawn(async move { registry.commit(vec![txn]).await.remove(0) })
+        })
+        .collect();
+    let mut outcomes = Vec::new();
+    for racer in racers {
+        outcomes.push(racer.await.expect("a racer ends"));
+    }
+    outcomes
+}
+
+/// The one who won, and the revision.
+fn winner(outcomes: &[Outcome]) -> (usize, Revision) {
+    let won = outcomes.iter().enumerate().filter_map(|(racer, outcome)| match outcome {
+        Outcome::Applied(revision) => Some((racer, *revision)),
+        Outcome::Refused(_) => None,
+        Outcome::Unknown => panic!("racer {racer} was not answered"),
+    });
+    let won: Vec<_> = won.collect();
+    assert_eq!(won.len(), 1, "winners: {won:?}");
+    won[0]
+}
+
+/// proves: S1-06
+pub async fn of_sixteen_who_insert_one_wins(stage: Stage) {
+    let other = stage.another().await;
+    for round in 0..50 {
+        let lock = format!("lock/{round}");
+        let outcomes =
+            race(&stage, &other, |racer| txn([absent(&lock)], [put(&lock, &racer.to_string())])).await;
+        let (racer, revision) = winner(&outcomes);
+        let entry = stage.entry(&lock).await.expect("the lock is there");
+        assert_eq!(
+            (String::from_utf8_lossy(&entry.value).into_owned(), entry.born),
+            (racer.to_string(), revision)
+        );
+        for outcome in outcomes {
+            if let Outcome::Refused(found) = outcome {
+                assert_eq!(found[0].entry.as_ref(), Some(&entry), "a loser is told who won");
+            }
+        }
+    }
+}
+
+/// proves: S1-06
+pub async fn of_sixteen_who_replace_one_wins(stage: Stage) {
+    let other = stage.another().await;
+    let mut last = stage.made([], [put("job/a/place", "free")]).await;
+    for _ in 0..50 {
+        let outcomes = race(&stage, &other, |racer| {
+            txn([at("job/a/place", last)], [put("job/a/place", &racer.to_string())])
+        })
+        .await;
+        let (racer, revision) = winner(&outcomes);
+        assert_eq!(stage.value("job/a/place").await, Some(racer.to_string()));
+        assert!(revision > last);
+        last = revision;
+    }
+}
+
+/// proves: S1-09
+pub async fn no_increment_is_lost(stage: Stage) {
+    const EACH: u32 = 25;
+    stage.made([], [put("count", "0")]).await;
+    let other = stage.another().await;
+    let adders: Vec<_> = (0..8)
+        .map(|adder| {
+            let registry = if adder % 2 == 0 { stage.registry.clone() } else { other.clone() };
+            tokio::spawn(async move {
+                for _ in 0..EACH {
+                    add_one(&registry).await;
+                }
+            })
+        })
+        .collect();
+    for adder in adders {
+        adder.await.expect("an adder ends");
+    }
+    assert_eq!(stage.value("count").await, Some((8 * EACH).to_string()));
+}
+
+async fn add_one(registry: &Arc<dyn Registry>) {
+    loop {
+        let found = registry.read(vec![key("count")]).await.expect("the count").remove(0);
+        let entry = found.entry.expect("the count is there");
+        let count: u32 = String::from_utf8_lossy(&entry.value).parse().expect("a number");
+        let next = txn([at("count", entry.revision)], [put("count", &(count + 1).to_string())]);
+        if let Outcome::Applied(_) = registry.commit(vec![next]).await.remove(0) {
+            return;
+        }
+    }
+}
+
+/// What protocol §2 rests on: an owner that is alive is never taken over, however often it is tried.
+pub async fn a_takeover_needs_the_member_to_be_gone(stage: Stage) {
+    let other = stage.another().await;
+    let lease = stage.lease().await;
+    stage.made([Guard::Open(lease)], [put_by(lease, "node/d@1", "")]).await;
+    let place = stage.made([], [put("job/a/place", "d@1")]).await;
+    let takeover = |racer: usize| {
+        txn([at("job/a/place", place), absent("node/d@1")], [put("job/a/place", &racer.to_string())])
+    };
+    for _ in 0..5 {
+        let outcomes = race(&stage, &other, takeover).await;
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Refused(_))));
+    }
+    stage.pass(TTL).await;
+    winner(&race(&stage, &other, takeover).await);
+}
+
+pub async fn every_revision_is_given_once(stage: Stage) {
+    let other = stage.another().await;
+    let mut given = BTreeSet::new();
+    for round in 0..20 {
+        let outcomes =
+            race(&stage, &other, |racer| txn([], [put(&format!("k{racer}"), &round.to_string())])).await;
+        for outcome in outcomes {
+            let Outcome::Applied(revision) = outcome else { panic!("should have been made: {outcome:?}") };
+            assert!(given.insert(revision), "{revision} was given twice");
+        }
+    }
+}
+
+/// proves: I46
+pub async fn a_dropped_commit_is_made_whole_or_not_at_all(stage: Stage) {
+    for round in 0..100_u64 {
+        let (left, right) = (format!("l{round}"), format!("r{round}"));
+        let commit = stage.registry.commit(vec![txn([absent(&left)], [put(&left, "1"), put(&right, "1")])]);
+        let _ = tokio::time::timeout(Duration::from_micros(round * 7 % 300), commit).await;
+        // Sent again, as one does who never heard: whatever became of the first, now both are there.
+        stage.commit(txn([absent(&left)], [put(&left, "1"), put(&right, "1")])).await;
+        let found = stage.read([&left, &right]).await;
+        let revisions: BTreeSet<_> = found.iter().map(|c| c.entry.as_ref().map(|e| e.revision)).collect();
+        assert!(revisions.len() == 1 && !revisions.contains(&None), "round {round}: {found:?}");
+    }
+}
+
+/// proves: I10
+pub async fn a_close_and_a_renewal_never_both_win(stage: Stage) {
+    let other = stage.another().await;
+    for _ in 0..30 {
+        let lease: LeaseId = stage.lease().await;
+        let renewals: Vec<_> = (0..4)
+            .map(|_| {
+                let registry = other.clone();
+                tokio::spawn(async move { registry.renew(lease).await.expect("an answer") })
+            })
+            .collect();
+        stage.close(lease).await;
+        assert!(stage.renew(lease).await.is_none(), "renewed after its close was answered");
+        for renewal in renewals {
+            renewal.await.expect("a renewal ends");
+        }
+        assert!(!stage.holds([Guard::Open(lease)]).await, "a renewal revived a closed lease");
+    }
+}

@@ -1,0 +1,145 @@
+//! The engine that lives and dies with its process: [`Store`] behind a lock. For trials, tests and embedders.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{
+    Batch, Change, Class, Facts, FeedKind, Granted, LeaseId, Outcome, Revision, Txn,
+};
+use evenkeel_core::store::Store;
+use evenkeel_core::time::Millis;
+use tokio::sync::watch;
+
+use crate::clock::{Clock, HostClock};
+use crate::feed::{Feed, Log};
+use crate::{BoxFuture, Registry, RegistryError, TTL_MAX, fits};
+
+const FACTS: Facts = Facts {
+    engine: "memory",
+    class: Class::C,
+    feed: FeedKind::Pushed,
+    notice: Millis::ZERO,
+    early: Millis::ZERO,
+    ttl_min: Millis(100),
+    value_max: 16 << 20,
+    operations_max: 4096,
+    generation: 0,
+};
+
+/// A registry in this process. Its claims are forgotten when the process ends, hence class C.
+pub struct Memory {
+    shared: Arc<Shared>,
+    bell: watch::Sender<Revision>,
+    clock: Arc<dyn Clock>,
+}
+
+struct Shared(Mutex<Store>);
+
+static NAMED: Mutex<BTreeMap<String, Weak<Memory>>> = Mutex::new(BTreeMap::new());
+
+impl Memory {
+    /// A new, empty registry that lives by `clock`.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let shared = Arc::new(Shared(Mutex::new(Store::default())));
+        Self { shared, bell: watch::Sender::new(Revision(0)), clock }
+    }
+
+    /// The registry of this name, shared by everybody in this process who asks for it while somebody holds it.
+    #[must_use]
+    pub fn named(name: &str) -> Arc<Self> {
+        let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(memory) = named.get(name).and_then(Weak::upgrade) {
+            return memory;
+        }
+        let memory = Arc::new(Self::new(Arc::new(HostClock)));
+        named.retain(|_, memory| memory.strong_count() > 0);
+        named.insert(name.into(), Arc::downgrade(&memory));
+        memory
+    }
+
+    /// Does something with the store and rings when that made news.
+    fn with<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
+        let mut store = self.shared.store();
+        let answer = act(&mut store);
+        let revision = store.revision();
+        // Under the lock, so that the bell never rings backwards.
+        self.bell.send_if_modified(|rung| std::mem::replace(rung, revision) != revision);
+        answer
+    }
+
+    fn granted(&self, store: &Store, lease: LeaseId, ttl: Millis) -> Granted {
+        let now = self.clock.now();
+        let next_end = store.next_end().map(|end| end - now.mono);
+        Granted { lease, ttl, clock: Some(now.wall), next_end }
+    }
+}
+
+impl Shared {
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log for Shared {
+    fn changes_after(
+        self: Arc<Self>,
+        after: Revision,
+    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
+        Box::pin(async move { Ok(self.store().changes_after(after)) })
+    }
+}
+
+impl Registry for Memory {
+    fn facts(&self) -> Facts {
+        FACTS
+    }
+
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
+        Box::pin(async move {
+            let ttl = ttl.clamp(FACTS.ttl_min, TTL_MAX);
+            Ok(self.with(|store| {
+                let lease = store.open(self.clock.now().mono, ttl);
+                self.granted(store, lease, ttl)
+            }))
+        })
+    }
+
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
+        Box::pin(async move {
+            Ok(self.with(|store| {
+                let alive = store.renew(self.clock.now().mono, lease);
+                let ttl = store.term(lease).filter(|_| alive)?;
+                Some(self.granted(store, lease, ttl))
+            }))
+        })
+    }
+
+    fn close(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), RegistryError>> {
+        Box::pin(async move {
+            self.with(|store| store.close(lease));
+            Ok(())
+        })
+    }
+
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+        let answer = |store: &mut Store, txn: &Txn| match fits(&FACTS, txn) {
+            true => store.commit(self.clock.now().mono, txn),
+            false => Outcome::Refused(store.found(txn)),
+        };
+        Box::pin(async move { self.with(|store| txns.iter().map(|txn| answer(store, txn)).collect()) })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>> {
+        Box::pin(async { Ok(self.shared.store().list()) })
+    }
+
+    fn read(&self, keys: Vec<Key>) -> BoxFuture<'_, Result<Vec<Change>, RegistryError>> {
+        Box::pin(async move { Ok(self.shared.store().read(&keys)) })
+    }
+
+    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
+        Box::pin(async move { Ok(Feed::new(self.shared.clone(), self.bell.subscribe(), after)) })
+    }
+}

@@ -1,0 +1,61 @@
+//! What SQLite's errors mean for a registry, and what to do about each.
+
+use std::path::Path;
+
+use rusqlite::{Error, ErrorCode};
+
+use crate::RegistryError;
+
+/// When an error came: what is a wrong setting at first is an outage later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum During {
+    /// Nothing was ever done with the file.
+    Opening,
+    /// The file was in use.
+    Use,
+}
+
+/// Says what an error means and how to get rid of it.
+pub(super) fn explain(path: &Path, during: During, error: &Error) -> RegistryError {
+    use RegistryError::{Fatal, Refused, Unavailable};
+    let say = |why: &str| format!("registry file {} {why} ({error})", path.display());
+    let Some(code) = error.sqlite_error_code() else {
+        return Fatal(say("holds what evenkeel did not write: restore it from a backup"));
+    };
+    match (code, during) {
+        (ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _) => Unavailable(say(
+            "has been locked for 5 s: end the transaction that another program holds open on it",
+        )),
+        (ErrorCode::DiskFull, _) => full(path),
+        (ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied, During::Opening) => {
+            Refused(say("cannot be written: let this user write it and its folder"))
+        }
+        (ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied, During::Use) => {
+            Unavailable(say(
+                "can no longer be written: see whether its disk was remounted or its mode changed",
+            ))
+        }
+        (ErrorCode::SystemIoFailure, _) => Unavailable(say("cannot be read or written: check its disk")),
+        (ErrorCode::OutOfMemory, _) => Unavailable(say("needs more memory than there is: free some")),
+        (ErrorCode::NotADatabase, During::Opening) => {
+            Refused(say("is not a SQLite file: name another path, or move it away"))
+        }
+        (ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt, _) => {
+            Fatal(say("is damaged: restore it from a backup"))
+        }
+        _ => Fatal(say("does not work as it should: restore it from a backup")),
+    }
+}
+
+/// The path cannot be used as it is.
+pub(super) fn refused(path: &Path, why: &str) -> RegistryError {
+    RegistryError::Refused(format!("registry file {} {why}", path.display()))
+}
+
+/// There is no room. Nothing was written, and it goes on when there is some again.
+pub(super) fn full(path: &Path) -> RegistryError {
+    RegistryError::Unavailable(format!(
+        "the disk of registry file {} is full: free some space",
+        path.display()
+    ))
+}

@@ -1,0 +1,188 @@
+//! The file itself: found or made, checked to be ours before anything is written to it, and known again later.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::fault::{self, During};
+use crate::RegistryError;
+
+/// The layout of the tables below, kept as `user_version`.
+const LAYOUT: i64 = 1;
+
+/// Marks the file as ours, kept as `application_id`: "EVKL".
+const PRODUCT: i64 = 0x4556_4b4c;
+
+/// How often a locked file is tried, 1 ms apart.
+const PATIENCE: i32 = 5_000;
+
+/// `meta` is one row. `change` tells which cold key changed at which revision, not how: the entry itself says that.
+const TABLES: &str = "
+CREATE TABLE meta (
+    one        INTEGER PRIMARY KEY CHECK (one = 1),
+    revision   INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    boot       TEXT    NOT NULL,
+    clock      INTEGER NOT NULL,
+    inode      INTEGER NOT NULL,
+    changes    INTEGER NOT NULL,
+    forgotten  INTEGER NOT NULL
+) STRICT;
+INSERT INTO meta VALUES (1, 0, 0, '', 0, 0, 0, 0);
+CREATE TABLE entry (
+    key      TEXT    PRIMARY KEY,
+    value    BLOB    NOT NULL,
+    revision INTEGER NOT NULL,
+    born     INTEGER NOT NULL,
+    owner    INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX entry_owner ON entry (owner) WHERE owner IS NOT NULL;
+CREATE TABLE change (
+    revision INTEGER NOT NULL,
+    key      TEXT    NOT NULL,
+    PRIMARY KEY (revision, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE lease (
+    id   INTEGER PRIMARY KEY AUTOINCREMENT,
+    ttl  INTEGER NOT NULL,
+    ends INTEGER NOT NULL
+) STRICT;
+CREATE INDEX lease_ends ON lease (ends);
+";
+
+/// Which file it is.
+#[derive(Debug)]
+pub(super) struct File {
+    /// Where it was opened.
+    pub(super) path: PathBuf,
+    /// What it is wherever it is moved.
+    pub(super) inode: u64,
+}
+
+impl File {
+    /// Finds or makes the file, checks that it is ours, and brings it to the layout.
+    pub(super) fn open(path: &Path) -> Result<(Self, Connection), RegistryError> {
+        let inode = touch(path)?;
+        let file = Self { path: path.into(), inode };
+        let fault = |error| fault::explain(&file.path, During::Opening, &error);
+        let mut connection = file.connect()?;
+        // Looked at before it is switched to WAL, which would already change a file of somebody else.
+        let fresh = file.check(&connection)?;
+        let journal = patiently(|| {
+            connection.query_row("PRAGMA journal_mode = WAL", (), |row| row.get::<_, String>(0))
+        });
+        if !journal.map_err(fault)?.eq_ignore_ascii_case("wal") {
+            return Err(fault::refused(
+                path,
+                "is on a file system without shared memory: put it on a local disk",
+            ));
+        }
+        if fresh {
+            let txn = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fault)?;
+            // Another process may have been faster.
+            if file.check(&txn)? {
+                txn.execute_batch(TABLES).map_err(fault)?;
+                txn.pragma_update(None, "application_id", PRODUCT).map_err(fault)?;
+                txn.pragma_update(None, "user_version", LAYOUT).map_err(fault)?;
+            }
+            txn.commit().map_err(fault)?;
+        }
+        Ok((file, connection))
+    }
+
+    /// Another connection to the same file.
+    pub(super) fn connect(&self) -> Result<Connection, RegistryError> {
+        connect(&self.path).map_err(|error| fault::explain(&self.path, During::Opening, &error))
+    }
+
+    /// Whether the file is still what its path leads to. One who goes on with a replaced file shares it with nobody.
+    pub(super) fn verify(&self) -> Result<(), RegistryError> {
+        match std::fs::metadata(&self.path) {
+            Ok(found) if found.ino() == self.inode => Ok(()),
+            _ => Err(RegistryError::Fatal(format!(
+                "registry file {} was replaced or deleted while in use: start this node again",
+                self.path.display()
+            ))),
+        }
+    }
+
+    /// Whether the file is empty (`true`) or ours; everything else is refused.
+    fn check(&self, connection: &Connection) -> Result<bool, RegistryError> {
+        let fault = |error| fault::explain(&self.path, During::Opening, &error);
+        let number = |sql: &str| connection.query_row(sql, (), |row| row.get::<_, i64>(0)).map_err(fault);
+        let product = number("PRAGMA application_id")?;
+        let layout = number("PRAGMA user_version")?;
+        if product == 0 && layout == 0 && number("SELECT count(*) FROM sqlite_schema")? == 0 {
+            return Ok(true);
+        }
+        let path = &self.path;
+        match (product, layout) {
+            (PRODUCT, LAYOUT) => Ok(false),
+            (PRODUCT, layout) if layout > LAYOUT => {
+                let why =
+                    format!("has layout {layout}, this program knows up to {LAYOUT}: use a newer evenkeel");
+                Err(fault::refused(path, &why))
+            }
+            (PRODUCT, layout) => {
+                Err(fault::refused(path, &format!("has layout {layout}, which never was: restore it")))
+            }
+            _ => Err(fault::refused(path, "is the database of another program: name another path")),
+        }
+    }
+}
+
+/// Makes the file if there is none, readable by nobody else, and returns its inode.
+fn touch(path: &Path) -> Result<u64, RegistryError> {
+    let fault = |error: std::io::Error| {
+        use std::io::ErrorKind::{IsADirectory, NotFound, StorageFull};
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        match error.kind() {
+            NotFound => fault::refused(path, &format!("has no folder: mkdir -p {}", folder.display())),
+            IsADirectory => fault::refused(path, "is a folder: name a file in it"),
+            StorageFull => fault::full(path),
+            _ => fault::refused(
+                path,
+                &format!("cannot be written ({error}): let this user write it and its folder"),
+            ),
+        }
+    };
+    let opened = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
+    Ok(opened.and_then(|file| file.metadata()).map_err(fault)?.ino())
+}
+
+/// A connection as all of ours are: patient, durable at each commit.
+pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_handler(Some(patience))?;
+    connection.execute_batch(
+        "PRAGMA synchronous = FULL;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA cache_size = -16384;
+         PRAGMA wal_autocheckpoint = 4000;
+         PRAGMA journal_size_limit = 67108864;",
+    )?;
+    Ok(connection)
+}
+
+/// SQLite's own timeout sleeps up to 100 ms between tries, which makes the unlucky wait long.
+fn patience(tried: i32) -> bool {
+    std::thread::sleep(Duration::from_millis(1));
+    tried < PATIENCE
+}
+
+/// For the few statements that answer `BUSY` without asking the busy handler.
+fn patiently<T>(mut act: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    let mut tried = 0;
+    loop {
+        match act() {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && patience(tried) => {
+                tried += 1;
+            }
+            answer => return answer,
+        }
+    }
+}

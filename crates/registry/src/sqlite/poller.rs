@@ -1,0 +1,50 @@
+//! Hears what other processes committed: SQLite calls nobody, so a thread asks, cheaply and often.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use evenkeel_core::registry::Revision;
+use evenkeel_core::time::Millis;
+use rusqlite::Connection;
+use tokio::sync::watch;
+
+use super::file::File;
+use super::reader;
+
+/// How often it asks.
+pub(super) const PERIOD: Millis = Millis(5);
+
+/// Asks for as long as the bell exists, and rings it when the order went on.
+pub(super) fn start(file: Arc<File>, bell: Weak<watch::Sender<Revision>>) {
+    let thread = std::thread::Builder::new().name("registry-poller".into());
+    // Without the thread, news of other processes would never come; without news a node still rescans.
+    let _ = thread.spawn(move || run(&file, &bell));
+}
+
+fn run(file: &File, bell: &Weak<watch::Sender<Revision>>) {
+    let mut connection = None;
+    let mut seen = None;
+    while let Some(bell) = bell.upgrade() {
+        if bell.receiver_count() > 0 {
+            if connection.is_none() {
+                connection = file.connect().ok();
+            }
+            // What fails now is asked again in a moment; whoever lists or renews meanwhile hears why.
+            if let Some(db) = &connection
+                && let Ok(version) = data_version(db)
+                && seen != Some(version)
+                && let Ok(revision) = reader::revision(db)
+            {
+                seen = Some(version);
+                bell.send_if_modified(|rung| revision > std::mem::replace(rung, revision.max(*rung)));
+            }
+        }
+        drop(bell);
+        std::thread::sleep(Duration::from_millis(PERIOD.0.unsigned_abs()));
+    }
+}
+
+/// A number that changes when anybody else commits. Asking reads a word of shared memory.
+fn data_version(db: &Connection) -> rusqlite::Result<i64> {
+    db.prepare_cached("PRAGMA data_version")?.query_row((), |row| row.get(0))
+}

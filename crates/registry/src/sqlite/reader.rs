@@ -1,0 +1,152 @@
+//! Snapshots beside the writer: listing, reading, and what changed since.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use evenkeel_core::keys::{HOT_ROOT, Key};
+use evenkeel_core::registry::{Batch, Change, Entry, LeaseId, Revision};
+use rusqlite::{Connection, Row};
+
+use super::fault::{self, During};
+use super::file::File;
+use super::statements::number_at;
+use crate::feed::Log;
+use crate::{BoxFuture, RegistryError};
+
+/// How many connections are kept for the next reader.
+const IDLE_MAX: usize = 4;
+
+/// The connections that read.
+pub(super) struct Readers {
+    file: Arc<File>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub(super) fn new(file: Arc<File>) -> Self {
+        Self { file, idle: Mutex::default() }
+    }
+
+    pub(super) async fn list(self: &Arc<Self>) -> Result<Batch, RegistryError> {
+        self.look(|db| {
+            let revision = revision(db)?;
+            let mut changes = Vec::new();
+            // Two ranges around the hot root, so that hot entries are not even read.
+            let after_hot = HOT_ROOT.replace('/', "0");
+            for (range, bound) in [("key < ?1", HOT_ROOT), ("key >= ?1", after_hot.as_str())] {
+                let sql =
+                    format!("SELECT key, value, revision, born, owner FROM entry WHERE {range} ORDER BY key");
+                let mut select = db.prepare(&sql)?;
+                let mut rows = select.query([bound])?;
+                while let Some(row) = rows.next()? {
+                    changes.push(Change { key: key_at(row, 0)?, entry: Some(entry_at(row, 1)?), revision });
+                }
+            }
+            Ok(Batch { changes, revision })
+        })
+        .await
+    }
+
+    pub(super) async fn read(self: &Arc<Self>, keys: Vec<Key>) -> Result<Vec<Change>, RegistryError> {
+        self.look(|db| {
+            let revision = revision(db)?;
+            let mut select =
+                db.prepare_cached("SELECT value, revision, born, owner FROM entry WHERE key = ?1")?;
+            let mut found = Vec::with_capacity(keys.len());
+            for key in keys {
+                let mut rows = select.query([key.as_str()])?;
+                let entry = rows.next()?.map(|row| entry_at(row, 0)).transpose()?;
+                found.push(Change { key, entry, revision });
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    /// Does something in one snapshot, on a thread that may wait for the disk.
+    async fn look<T: Send + 'static>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, RegistryError> {
+        let readers = self.clone();
+        let looked = tokio::task::spawn_blocking(move || readers.look_now(act)).await;
+        looked
+            .unwrap_or_else(|_| Err(RegistryError::Unavailable("reading the registry was cut short".into())))
+    }
+
+    fn look_now<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, RegistryError> {
+        self.file.verify()?;
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = idle.map_or_else(|| self.file.connect(), Ok)?;
+        let looked = connection.unchecked_transaction().and_then(|snapshot| act(&snapshot));
+        // A connection that failed is not kept: the next reader begins anew.
+        let looked = looked.map_err(|error| fault::explain(&self.file.path, During::Use, &error))?;
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MAX {
+            idle.push(connection);
+        }
+        Ok(looked)
+    }
+}
+
+impl Log for Readers {
+    fn changes_after(
+        self: Arc<Self>,
+        after: Revision,
+    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
+        Box::pin(async move { self.look(move |db| changes_after(db, after)).await })
+    }
+}
+
+/// Tells each key that changed once, as it stands in the snapshot; an entry's own revision says which change that was.
+fn changes_after(db: &Connection, after: Revision) -> rusqlite::Result<Option<Batch>> {
+    let mut meta = db.prepare_cached("SELECT revision, forgotten FROM meta")?;
+    let (revision, forgotten) =
+        meta.query_row((), |row| Ok((Revision(number_at(row, 0)?), Revision(number_at(row, 1)?))))?;
+    if after < forgotten {
+        return Ok(None);
+    }
+    let mut select = db.prepare_cached(
+        "SELECT change.revision, change.key, value, entry.revision, born, owner
+         FROM change LEFT JOIN entry ON entry.key = change.key
+         WHERE change.revision > ?1 ORDER BY change.revision, change.key",
+    )?;
+    let mut rows = select.query([i64::try_from(after.0).unwrap_or(i64::MAX)])?;
+    let (mut changes, mut gone) = (Vec::new(), BTreeMap::new());
+    while let Some(row) = rows.next()? {
+        let (at, key, alive) = (Revision(number_at(row, 0)?), key_at(row, 1)?, row.get::<_, Option<i64>>(3)?);
+        match alive.map(|last| Revision(last.cast_unsigned())) {
+            Some(last) if last == at => {
+                changes.push(Change { key, entry: Some(entry_at(row, 2)?), revision: at })
+            }
+            // A later row has it.
+            Some(_) => {}
+            None => {
+                gone.insert(key.clone(), at);
+                changes.push(Change { key, entry: None, revision: at });
+            }
+        }
+    }
+    // Of a key that is gone only the last row is its deletion.
+    changes.retain(|change| change.entry.is_some() || gone.get(&change.key) == Some(&change.revision));
+    Ok(Some(Batch { changes, revision }))
+}
+
+/// Where the order stands in this snapshot. Read first: it is what fixes the snapshot.
+pub(super) fn revision(db: &Connection) -> rusqlite::Result<Revision> {
+    db.prepare_cached("SELECT revision FROM meta")?.query_row((), |row| number_at(row, 0).map(Revision))
+}
+
+fn key_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Key> {
+    Ok(Key::from_stored(row.get_ref(column)?.as_str()?))
+}
+
+/// Reads `value, revision, born, owner` from this column on.
+pub(super) fn entry_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Entry> {
+    Ok(Entry {
+        value: row.get_ref(column)?.as_blob()?.into(),
+        revision: Revision(number_at(row, column + 1)?),
+        born: Revision(number_at(row, column + 2)?),
+        owner: row.get::<_, Option<i64>>(column + 3)?.map(|id| LeaseId(id.cast_unsigned())),
+    })
+}

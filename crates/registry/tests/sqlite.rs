@@ -1,0 +1,21 @@
+//! The suite on the SQLite engine.
+
+use std::sync::Arc;
+
+use evenkeel_registry::clock::HandClock;
+use evenkeel_registry::conformance::Engine;
+use evenkeel_registry::sqlite::Sqlite;
+use evenkeel_registry::{BoxFuture, Registry, RegistryError, conformance};
+
+struct OneFile(tempfile::TempDir, Arc<HandClock>);
+
+impl Engine for OneFile {
+    fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>> {
+        Box::pin(async {
+            let opened = Sqlite::open(&self.0.path().join("registry.db"), self.1.clone()).await?;
+            Ok(Arc::new(opened) as Arc<dyn Registry>)
+        })
+    }
+}
+
+conformance!(|clock| OneFile(tempfile::tempdir().unwrap(), clock));

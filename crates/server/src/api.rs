@@ -1,0 +1,94 @@
+//! The HTTP interface: one router for people, programs and, later, peers (S0-20).
+
+mod error;
+mod gate;
+mod jobs;
+mod live;
+mod nodes;
+mod relay;
+mod runs;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use evenkeel::Handle;
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::board;
+use crate::console;
+pub(crate) use error::ApiError;
+pub(crate) use gate::{Door, Key};
+pub(crate) use live::{Live, Picture};
+
+/// What every handler knows.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) handle: Handle,
+    pub(crate) door: Arc<Door>,
+    pub(crate) live: Arc<Live>,
+    /// Whether the process ends, so that answers which would go on for ever end too.
+    pub(crate) ending: watch::Receiver<bool>,
+}
+
+/// Everything that is served.
+pub(crate) fn router(app: App) -> Router {
+    let open = Router::new()
+        .route("/", get(console::page))
+        .route("/console.css", get(console::style))
+        .route("/console.js", get(console::script))
+        .route("/favicon.svg", get(console::icon))
+        .route("/favicon.ico", get(console::icon))
+        .route("/api/v1/health", get(health));
+    let keyed = Router::new()
+        .route("/jobs", get(jobs::list))
+        .route("/jobs/apply", post(jobs::apply))
+        .route("/jobs/acquire", post(jobs::acquire))
+        .route("/jobs/{name}", get(jobs::show).delete(jobs::delete))
+        .route("/jobs/{name}/next", get(jobs::next))
+        .route("/jobs/{name}/{verb}", post(jobs::switch))
+        .route("/runs", get(runs::list))
+        .route("/runs/{run}", get(runs::show))
+        .route("/runs/{run}/logs", get(runs::logs))
+        .route("/runs/{run}/wait", get(runs::wait))
+        .route("/runs/{run}/kill", post(runs::kill))
+        .route("/nodes", get(nodes::list))
+        .route("/nodes/{name}/{verb}", post(nodes::switch))
+        .route("/events", get(live::events))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), gate::key));
+    Router::new()
+        .merge(open)
+        .nest("/api/v1", keyed)
+        .fallback(nothing)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(axum::middleware::from_fn_with_state(app.clone(), gate::guard))
+        .with_state(app)
+}
+
+/// Whether this node is a member that may act and means to stay; needs no key, so it says nothing else.
+async fn health(State(app): State<App>) -> Response {
+    let (status, word) = match (board::is_leaving(&app.handle), board::is_member(&app.handle)) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "leaving"),
+        (false, true) => (StatusCode::OK, "member"),
+        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "not a member"),
+    };
+    let body = json!({ "status": word, "node": app.handle.name(), "version": env!("CARGO_PKG_VERSION") });
+    (status, Json(body)).into_response()
+}
+
+async fn nothing() -> ApiError {
+    ApiError::not_found("there is nothing at this address: see docs/api.md")
+}
+
+async fn wrong_method() -> ApiError {
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "wrong_method",
+        "this address knows other methods: see docs/api.md",
+    )
+}

@@ -1,0 +1,118 @@
+//! How refusals are said over HTTP; the only place where they become status codes.
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use evenkeel::HistoryError;
+use evenkeel_core::input::{Answer, Refusal};
+use evenkeel_core::words::WordError;
+use serde_json::json;
+
+use crate::exit::{Exit, Failure};
+
+/// A refusal: `{"error": {"code": …, "message": …}}`.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into() }
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid", message)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = json!({ "error": { "code": self.code, "message": self.message } });
+        (self.status, Json(body)).into_response()
+    }
+}
+
+impl From<(Refusal, String)> for ApiError {
+    fn from((refusal, message): (Refusal, String)) -> Self {
+        match refusal {
+            Refusal::NotFound => Self::not_found(message),
+            Refusal::Invalid => Self::invalid(message),
+            Refusal::Conflict => Self::new(StatusCode::CONFLICT, "conflict", message),
+            Refusal::Unavailable => Self::unavailable(message),
+        }
+    }
+}
+
+impl From<WordError> for ApiError {
+    fn from(error: WordError) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+impl From<HistoryError> for ApiError {
+    fn from(error: HistoryError) -> Self {
+        Self::unavailable(error.to_string())
+    }
+}
+
+impl From<QueryRejection> for ApiError {
+    fn from(error: QueryRejection) -> Self {
+        let text = error.body_text();
+        Self::invalid(text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text))
+    }
+}
+
+impl From<PathRejection> for ApiError {
+    fn from(error: PathRejection) -> Self {
+        let text = error.body_text();
+        Self::invalid(text.strip_prefix("Invalid URL: ").unwrap_or(&text))
+    }
+}
+
+impl From<serde_json::Error> for ApiError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::invalid(format!("the body makes no sense: {error}"))
+    }
+}
+
+/// What another node said when it was asked in the caller's name.
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        let message = failure.message;
+        match failure.exit {
+            Exit::NotFound => Self::not_found(message),
+            Exit::Invalid | Exit::Usage => Self::invalid(message),
+            Exit::Conflict => Self::new(StatusCode::CONFLICT, "conflict", message),
+            Exit::Unreachable | Exit::Unavailable | Exit::Denied => Self::unavailable(message),
+            Exit::Failed => Self::internal(message),
+        }
+    }
+}
+
+/// The answers that only say that it was done.
+pub(crate) fn done(answer: Answer) -> Result<Json<serde_json::Value>, ApiError> {
+    match answer {
+        Answer::Refused(refusal, message) => Err((refusal, message).into()),
+        _ => Ok(Json(json!({ "done": true }))),
+    }
+}

@@ -1,0 +1,146 @@
+//! Jobs over HTTP: `/api/v1/jobs` and below.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use evenkeel_core::input::{Answer, Command};
+use evenkeel_core::job::Job;
+use evenkeel_core::words::{JobName, RequestId};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::error::done;
+use super::{ApiError, App};
+use crate::rows::{JobDetail, JobPage, moment};
+use crate::{board, request, zones};
+
+/// The most rows of a page, and how many there are when nobody says.
+const PAGE_MAX: usize = 1_000;
+const PAGE: usize = 100;
+/// The most fires that are computed ahead.
+const NEXT_MAX: usize = 1_000;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    limit: Option<usize>,
+    after: Option<JobName>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ahead {
+    n: Option<usize>,
+    tz: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Apply {
+    jobs: Vec<Job>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunNow {
+    request: Option<RequestId>,
+}
+
+type Answered = Result<Json<Value>, ApiError>;
+
+pub(super) async fn list(
+    State(app): State<App>,
+    page: Result<Query<Page>, QueryRejection>,
+) -> Result<Json<JobPage>, ApiError> {
+    let Query(page) = page?;
+    let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    Ok(Json(board::jobs(&app.handle, page.after.as_ref(), limit)))
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    name: Result<Path<JobName>, PathRejection>,
+) -> Result<Json<JobDetail>, ApiError> {
+    let Path(name) = name?;
+    board::job(&app.handle, &name).map(Json).ok_or_else(|| unknown(&name))
+}
+
+pub(super) async fn delete(State(app): State<App>, name: Result<Path<JobName>, PathRejection>) -> Answered {
+    let Path(name) = name?;
+    done(app.handle.ask(Command::Delete(name)).await)
+}
+
+pub(super) async fn next(
+    State(app): State<App>,
+    name: Result<Path<JobName>, PathRejection>,
+    ahead: Result<Query<Ahead>, QueryRejection>,
+) -> Answered {
+    let (Path(name), Query(ahead)) = (name?, ahead?);
+    let found = board::job(&app.handle, &name).ok_or_else(|| unknown(&name))?;
+    let n = ahead.n.unwrap_or(5).clamp(1, NEXT_MAX);
+    let moments = board::ahead(&found.job, zones::now(), n);
+    let moments: Vec<String> = moments.into_iter().map(moment).collect();
+    let mut body = json!({ "job": name, "next": moments });
+    if let Some(zone) = ahead.tz {
+        let zone = zones::named(&zone)?;
+        body["local"] = moments.iter().map(|text| zones::rfc3339(text, &zone)).collect();
+    }
+    Ok(Json(body))
+}
+
+pub(super) async fn apply(State(app): State<App>, body: Bytes) -> Answered {
+    let Apply { jobs } = serde_json::from_slice(&body)?;
+    match app.handle.ask(Command::Apply(jobs)).await {
+        Answer::Applied(jobs) => {
+            let jobs: Vec<_> =
+                jobs.iter().map(|(name, applied)| json!({ "name": name, "applied": applied })).collect();
+            Ok(Json(json!({ "jobs": jobs })))
+        }
+        other => done(other),
+    }
+}
+
+pub(super) async fn acquire(State(app): State<App>) -> Answered {
+    match app.handle.ask(Command::Acquire).await {
+        Answer::Claiming { claims, left } => Ok(Json(json!({ "claims": claims, "left": left }))),
+        other => done(other),
+    }
+}
+
+pub(super) async fn switch(
+    State(app): State<App>,
+    path: Result<Path<(JobName, String)>, PathRejection>,
+    body: Bytes,
+) -> Answered {
+    let Path((name, verb)) = path?;
+    let command = match verb.as_str() {
+        "run" => return run_now(&app, name, &body).await,
+        "pause" => Command::Pause(name),
+        "resume" => Command::Resume(name),
+        "enable" => Command::Enable(name),
+        "disable" => Command::Disable(name),
+        _ => {
+            return Err(ApiError::not_found(format!(
+                "a job knows no {verb:?}: use run, pause, resume, enable or disable"
+            )));
+        }
+    };
+    done(app.handle.ask(command).await)
+}
+
+async fn run_now(app: &App, name: JobName, body: &Bytes) -> Answered {
+    let RunNow { request } = if body.is_empty() { RunNow::default() } else { serde_json::from_slice(body)? };
+    let request = match request {
+        Some(request) => request,
+        None => request::fresh()?.parse()?,
+    };
+    match app.handle.ask(Command::RunNow(name, request)).await {
+        Answer::Accepted(run, at) => Ok(Json(json!({ "run": run, "asked": moment(at) }))),
+        other => done(other),
+    }
+}
+
+fn unknown(name: &JobName) -> ApiError {
+    ApiError::not_found(format!("no job is called {name}: see `evenkeel job list`"))
+}

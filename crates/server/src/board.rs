@@ -1,0 +1,184 @@
+//! What the API and the console show of a node: rows made of its view and its history.
+
+use evenkeel::{Handle, RunRecord};
+use evenkeel_core::job::{Job, Spec};
+use evenkeel_core::rules::claims::quota;
+use evenkeel_core::time::Wall;
+use evenkeel_core::view::JobView;
+use evenkeel_core::words::{Fire, JobName, NodeName, RunId};
+
+use crate::rows::{JobDetail, JobPage, JobRow, NodeRow, RunRow, moment, zone};
+use crate::zones;
+
+/// So many jobs are copied at one look, which the node waits for.
+const LOOK: usize = 200;
+
+/// What is copied of a job under the look; everything dear is done after it.
+struct Copied {
+    spec: Spec,
+    owner: Option<String>,
+}
+
+fn copied(job: JobView<'_>) -> Option<Copied> {
+    Some(Copied { spec: job.spec()?, owner: job.owner().map(|member| member.node.to_string()) })
+}
+
+/// A page of jobs after this name.
+pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize) -> JobPage {
+    let now = zones::now();
+    let mut jobs: Vec<JobRow> = Vec::new();
+    let mut last = after.cloned();
+    loop {
+        let wanted = LOOK.min(limit - jobs.len());
+        // One more than wanted is looked at, to know whether the page is the last one.
+        let seen: Vec<_> = handle.look(|node| {
+            node.view().page(last.as_ref(), wanted + 1).map(|job| (job.name().clone(), copied(job))).collect()
+        });
+        let more = seen.len() > wanted;
+        for (name, copied) in seen.into_iter().take(wanted) {
+            jobs.extend(copied.map(|copied| row(copied, now)));
+            last = Some(name);
+        }
+        if !more || jobs.len() >= limit {
+            return JobPage { jobs, after: last.filter(|_| more).map(String::from) };
+        }
+    }
+}
+
+fn row(copied: Copied, now: Wall) -> JobRow {
+    let next = next(&copied.spec, now);
+    let job = copied.spec.job;
+    JobRow {
+        name: job.name.to_string(),
+        zone: zone(&job.zone),
+        placement: job.placement,
+        owner: copied.owner,
+        next,
+        paused: copied.spec.paused,
+        schedule: job.schedule,
+    }
+}
+
+fn next(spec: &Spec, now: Wall) -> Option<String> {
+    let fires = spec.job.enabled && !spec.paused;
+    let first = fires.then(|| ahead(&spec.job, now.max(spec.since), 1).pop()).flatten();
+    first.map(moment)
+}
+
+/// The next fires of a declaration, whatever its switches say.
+pub(crate) fn ahead(job: &Job, after: Wall, n: usize) -> Vec<Wall> {
+    let Ok(Some(schedule)) = job.schedule() else { return Vec::new() };
+    std::iter::successors(schedule.next(after), |last| schedule.next(*last)).take(n).collect()
+}
+
+/// Everything about a job.
+pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
+    let Copied { spec, owner } = handle.look(|node| copied(node.view().find(name)?))?;
+    Some(JobDetail {
+        name: name.to_string(),
+        next: next(&spec, zones::now()),
+        version: spec.version,
+        owner,
+        paused: spec.paused,
+        since: moment(spec.since),
+        job: spec.job,
+    })
+}
+
+/// How many jobs may be held (K).
+pub(crate) fn enabled(handle: &Handle) -> usize {
+    handle.look(|node| node.view().enabled())
+}
+
+/// Whether there is any job at all.
+pub(crate) fn has_jobs(handle: &Handle) -> bool {
+    handle.look(|node| node.view().page(None, 1).next().is_some())
+}
+
+/// The living nodes; two lives of one node are one row.
+pub(crate) fn nodes(handle: &Handle) -> Vec<NodeRow> {
+    handle.look(|node| {
+        let view = node.view();
+        let mut rows: Vec<NodeRow> = Vec::new();
+        for (member, state) in view.members() {
+            let held = view.count(member);
+            match rows.last_mut().filter(|row| row.name == member.node.as_str()) {
+                Some(row) => row.held += held,
+                None => rows.push(NodeRow {
+                    name: member.node.to_string(),
+                    held,
+                    quota: quota(view.enabled(), view.nodes(), state.info.tolerance),
+                    alarm: state.info.alarm,
+                    draining: view.intent(&member.node).is_some(),
+                    score: None,
+                }),
+            }
+        }
+        rows
+    })
+}
+
+/// Whether this node is a member that may act.
+pub(crate) fn is_member(handle: &Handle) -> bool {
+    let now = evenkeel::clock::now().mono;
+    handle.look(|node| node.trusted_until(now).is_some() && node.local().joined.is_some())
+}
+
+/// Whether this node hands over in order to end.
+pub(crate) fn is_leaving(handle: &Handle) -> bool {
+    handle.look(|node| node.local().leaving)
+}
+
+/// Whether a node of this name lives or is wanted drained.
+pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
+    handle.look(|node| {
+        let view = node.view();
+        view.intent(name).is_some() || view.members().any(|(member, _)| member.node == *name)
+    })
+}
+
+/// Where the living node of this name answers.
+pub(crate) fn address(handle: &Handle, name: &NodeName) -> Option<String> {
+    handle.look(|node| {
+        let member = node.view().members().find(|(member, _)| member.node == *name);
+        member.map(|(_, state)| state.info.address.clone()).filter(|address| !address.is_empty())
+    })
+}
+
+/// The living nodes that run from another installation folder than `home` (S0-04).
+pub(crate) fn strangers(handle: &Handle, home: &str) -> Vec<(String, String)> {
+    handle.look(|node| {
+        let members = node.view().members().filter(|(_, state)| state.info.home != home);
+        members.map(|(member, state)| (member.node.to_string(), state.info.home.clone())).collect()
+    })
+}
+
+/// Whether a run that history does not know yet may still come: somebody asked for it, or it is just due.
+pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
+    let known = handle.look(|node| {
+        let job = node.view().find(&run.job)?;
+        let asked = job.asked().and_then(|known| known.value.clone());
+        Some((job.spec()?, asked))
+    });
+    let Some((spec, asked)) = known else { return false };
+    match &run.fire {
+        Fire::Asked(id) => asked.is_some_and(|asked| asked.requests.iter().any(|request| request.id == *id)),
+        Fire::Due(due) => *due > spec.since && ahead(&spec.job, Wall(due.0 - 1), 1) == [*due],
+    }
+}
+
+/// An attempt as a row.
+pub(crate) fn run_row(record: &RunRecord) -> RunRow {
+    RunRow {
+        run: record.run.to_string(),
+        job: record.job.to_string(),
+        shard: record.shard.0,
+        due: moment(record.due),
+        node: record.node.split('@').next().unwrap_or_default().to_owned(),
+        attempt: record.attempt,
+        state: record.state.as_str().to_owned(),
+        reason: Some(record.reason.clone()).filter(|reason| !reason.is_empty()),
+        started: record.started.map(moment),
+        ended: record.ended.map(moment),
+    }
+}

@@ -1,0 +1,68 @@
+//! The command line: noun, verb, and what each means.
+
+mod docs;
+mod import;
+mod jobs;
+mod nodes;
+mod runs;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::exit::Failure;
+
+/// Evenkeel keeps scheduled work on an even keel: every due fire starts once, on a healthy node
+#[derive(Debug, Parser)]
+#[command(name = "evenkeel", version, max_term_width = 100, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Try it out: one node, its books in a folder, two harmless demo jobs
+    Dev(serve::Dev),
+    /// Be a member of a cluster
+    Serve(serve::Serve),
+    /// Declare jobs, look at them, switch them, run them by hand
+    #[command(subcommand)]
+    Job(jobs::Verb),
+    /// Look at runs, read their output, wait for them, end them
+    #[command(subcommand)]
+    Run(runs::Verb),
+    /// Look at nodes, drain them
+    #[command(subcommand)]
+    Node(nodes::Verb),
+    /// Take jobs over from elsewhere
+    #[command(subcommand)]
+    Import(import::Verb),
+    /// Print the generated references
+    #[command(subcommand, hide = true)]
+    Docs(docs::Verb),
+}
+
+/// Reads the command line and does what it says.
+pub(crate) fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.verb {
+        Verb::Dev(args) => serve::dev(&args),
+        Verb::Serve(args) => serve::serve(args),
+        Verb::Job(verb) => jobs::run(verb),
+        Verb::Run(verb) => runs::run(verb),
+        Verb::Node(verb) => nodes::run(verb),
+        Verb::Import(verb) => import::run(verb),
+        Verb::Docs(verb) => docs::run(&verb, Cli::command()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => complain(&failure),
+    }
+}
+
+fn complain(failure: &Failure) -> ExitCode {
+    eprintln!("evenkeel: {failure}");
+    ExitCode::from(failure.exit as u8)
+}

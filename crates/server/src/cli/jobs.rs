@@ -1,0 +1,280 @@
+//! What `evenkeel job …` does.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use evenkeel_core::job::Job;
+use evenkeel_core::schedule::Schedule;
+use serde_json::{Value, json};
+
+use crate::client::{Client, Reach, escape};
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Output};
+use crate::rows::{JobDetail, JobPage, JobRow, moment};
+use crate::{files, request, zones};
+
+/// So many jobs, and so many bytes of them, go out in one request.
+const APPLY_MAX: usize = 500;
+const APPLY_BYTES_MAX: usize = 8 << 20;
+/// The most fires `job next` lists.
+const NEXT_MAX: u32 = 1_000;
+
+/// What can be done with jobs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Create or replace the jobs of a file; declaring the same again changes nothing
+    Apply {
+        /// A job file (*.toml, *.yaml, *.yml), a folder of them, or - for TOML on standard input
+        #[arg(short, long, value_name = "FILE|DIR|-")]
+        file: PathBuf,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// List all jobs
+    List {
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Show everything about a job
+    Show {
+        #[command(flatten)]
+        job: OneJob,
+    },
+    /// Show when a job, or a schedule that is not yet a job, is due next
+    Next(Next),
+    /// Run a job once, now
+    Run {
+        #[command(flatten)]
+        job: OneJob,
+        /// Name the request, so that sending it twice asks once
+        #[arg(long, value_name = "ID")]
+        request: Option<String>,
+    },
+    /// Let a job fire only by hand; its node keeps it
+    Pause {
+        #[command(flatten)]
+        job: OneJob,
+    },
+    /// Let a paused job fire again, from now on
+    Resume {
+        #[command(flatten)]
+        job: OneJob,
+    },
+    /// Let a disabled job be held and fire again, from now on
+    Enable {
+        #[command(flatten)]
+        job: OneJob,
+    },
+    /// Let no node hold a job
+    Disable {
+        #[command(flatten)]
+        job: OneJob,
+    },
+    /// Delete a job; its history stays
+    Delete {
+        #[command(flatten)]
+        job: OneJob,
+    },
+    /// Let the node look at all jobs now and claim what nobody holds
+    Acquire {
+        #[command(flatten)]
+        reach: Reach,
+    },
+}
+
+/// One job and the way to it.
+#[derive(Debug, Args)]
+pub(crate) struct OneJob {
+    /// The job's name
+    name: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// `job next`.
+#[derive(Debug, Args)]
+pub(crate) struct Next {
+    /// The job's name
+    #[arg(required_unless_present = "schedule", conflicts_with = "schedule")]
+    name: Option<String>,
+    /// A schedule to try out; no node is asked
+    #[arg(long, value_name = "TEXT")]
+    schedule: Option<String>,
+    /// The zone in which that schedule is read; UTC when absent
+    #[arg(long, requires = "schedule", default_value = "", hide_default_value = true)]
+    zone: String,
+    /// How many fires
+    #[arg(short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(NEXT_MAX)))]
+    n: u32,
+    /// The zone in which the times are shown; your own when absent, with -o json UTC
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Does it.
+///
+/// # Errors
+/// It could not be done.
+pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::Apply { file, reach } => apply(&files::read(&file)?, &reach),
+        Verb::List { reach } => {
+            let jobs = all(&reach.client()?)?;
+            output::list(reach.output, &jobs, "no jobs yet: declare some with `evenkeel job apply -f FILE`")
+        }
+        Verb::Show { job } => show(&job),
+        Verb::Next(next) => fires(&next),
+        Verb::Run { job, request } => run_now(&job, request),
+        Verb::Pause { job } => switch(&job, "pause", "paused: it fires only by hand"),
+        Verb::Resume { job } => switch(&job, "resume", "resumed: it fires from now on"),
+        Verb::Enable { job } => switch(&job, "enable", "enabled: it fires from now on"),
+        Verb::Disable { job } => switch(&job, "disable", "disabled: no node holds it"),
+        Verb::Delete { job } => {
+            let answer: Value = job.reach.client()?.delete(&format!("/jobs/{}", escape(&job.name)))?;
+            said(&job.reach, &answer, &format!("job {} is deleted", job.name))
+        }
+        Verb::Acquire { reach } => acquire(&reach),
+    }
+}
+
+/// Sends declarations in handfuls and says what became of each.
+///
+/// # Errors
+/// A handful is refused; those before it stand.
+pub(crate) fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
+    let client = reach.client()?;
+    let mut answers = Vec::new();
+    let mut left = jobs;
+    while !left.is_empty() {
+        let (some, rest) = left.split_at(handful(left));
+        left = rest;
+        let answer: Value = client.post("/jobs/apply", &json!({ "jobs": some }))?;
+        answers.extend(answer["jobs"].as_array().cloned().unwrap_or_default());
+    }
+    if reach.output == Output::Json {
+        return output::json(&answers);
+    }
+    let mut counts = BTreeMap::new();
+    for answer in &answers {
+        let (name, applied) =
+            (answer["name"].as_str().unwrap_or("?"), answer["applied"].as_str().unwrap_or("?"));
+        *counts.entry(applied.to_owned()).or_insert(0_usize) += 1;
+        if answers.len() <= 50 {
+            output::line(&format!("{applied:9}  {name}"))?;
+        }
+    }
+    let counts: Vec<_> = counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
+    output::line(&counts.join(", "))
+}
+
+/// How many of these go out together: at least one, whatever it weighs.
+fn handful(jobs: &[Job]) -> usize {
+    let mut bytes = 0;
+    let light = jobs.iter().take(APPLY_MAX).take_while(|job| {
+        bytes += serde_json::to_vec(job).map_or(0, |text| text.len());
+        bytes <= APPLY_BYTES_MAX
+    });
+    light.count().max(1)
+}
+
+fn all(client: &Client) -> Result<Vec<JobRow>, Failure> {
+    let mut jobs = Vec::new();
+    let mut path = "/jobs?limit=1000".to_owned();
+    loop {
+        let page: JobPage = client.get(&path)?;
+        jobs.extend(page.jobs);
+        let Some(after) = page.after else { return Ok(jobs) };
+        path = format!("/jobs?limit=1000&after={}", escape(&after));
+    }
+}
+
+fn show(job: &OneJob) -> Result<(), Failure> {
+    let found: JobDetail = job.reach.client()?.get(&format!("/jobs/{}", escape(&job.name)))?;
+    if job.reach.output == Output::Json {
+        return output::json(&found);
+    }
+    let declared = toml::to_string(&json!({ "job": [&found.job] }))
+        .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let held = found.owner.as_deref().unwrap_or("nobody");
+    let state = match (found.job.enabled, found.paused) {
+        (false, _) => "disabled",
+        (true, true) => "paused",
+        (true, false) => "enabled",
+    };
+    output::line(&format!(
+        "{declared}\n# {state}, held by {held}, next fire {}, version {}",
+        output::local(found.next.as_deref()),
+        found.version
+    ))
+}
+
+fn fires(next: &Next) -> Result<(), Failure> {
+    let moments: Vec<String> = match (&next.name, &next.schedule) {
+        (Some(name), _) => {
+            let path = format!("/jobs/{}/next?n={}", escape(name), next.n);
+            let answer: Value = next.reach.client()?.get(&path)?;
+            serde_json::from_value(answer["next"].clone())
+                .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?
+        }
+        (None, text) => {
+            let text = text.as_deref().unwrap_or_default();
+            let schedule = Schedule::parse(text, &next.zone).map_err(|e| Failure::invalid(e.to_string()))?;
+            let mut after = zones::now();
+            let fires = std::iter::from_fn(|| {
+                after = schedule.next(after)?;
+                Some(moment(after))
+            });
+            fires.take(next.n as usize).collect()
+        }
+    };
+    let zone = next.tz.as_deref().map(zones::named).transpose()?;
+    match (next.reach.output, zone) {
+        (Output::Json, None) => output::json(&moments),
+        (Output::Json, Some(zone)) => {
+            output::json(&moments.iter().map(|m| zones::rfc3339(m, &zone)).collect::<Vec<_>>())
+        }
+        (Output::Table, _) if moments.is_empty() => output::line("no further fire"),
+        (Output::Table, zone) => {
+            let zone = zone.unwrap_or_else(jiff::tz::TimeZone::system);
+            moments.iter().try_for_each(|m| output::line(&zones::for_people(m, &zone)))
+        }
+    }
+}
+
+fn run_now(job: &OneJob, request: Option<String>) -> Result<(), Failure> {
+    let request = request.map_or_else(request::fresh, Ok)?;
+    let path = format!("/jobs/{}/run", escape(&job.name));
+    let answer: Value = job.reach.client()?.post(&path, &json!({ "request": request }))?;
+    let run = answer["run"].as_str().unwrap_or_default();
+    said(&job.reach, &answer, &format!("{run}\nwait for it with `evenkeel run wait {run}`"))
+}
+
+fn switch(job: &OneJob, verb: &str, done: &str) -> Result<(), Failure> {
+    let path = format!("/jobs/{}/{verb}", escape(&job.name));
+    let answer: Value = job.reach.client()?.post(&path, &json!({}))?;
+    said(&job.reach, &answer, &format!("job {} is {done}", job.name))
+}
+
+fn acquire(reach: &Reach) -> Result<(), Failure> {
+    let answer: Value = reach.client()?.post("/jobs/acquire", &json!({}))?;
+    let (claims, left) = (&answer["claims"], &answer["left"]);
+    said(
+        reach,
+        &answer,
+        &format!("{claims} jobs are being claimed, {left} stay without a node because of the quota"),
+    )
+}
+
+/// Prints an answer: itself for programs, a sentence for people.
+///
+/// # Errors
+/// Nobody reads standard output any more.
+pub(crate) fn said(reach: &Reach, answer: &Value, sentence: &str) -> Result<(), Failure> {
+    match reach.output {
+        Output::Json => output::json(answer),
+        Output::Table => output::line(sentence),
+    }
+}

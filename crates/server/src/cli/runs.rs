@@ -1,0 +1,156 @@
+//! What `evenkeel run …` does.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::jobs::said;
+use crate::client::{Reach, escape};
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Output};
+use crate::rows::{RunPage, RunRow};
+
+/// One question waits so long; then it is asked again, so that nothing on the way takes the silence for an end.
+const WAIT_SLICE_SECS: u64 = 25;
+
+/// What can be done with runs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// List runs, the latest first
+    List(List),
+    /// Show everything about a run and its attempts
+    Show {
+        #[command(flatten)]
+        run: OneRun,
+    },
+    /// Print a run's output
+    Logs {
+        #[command(flatten)]
+        run: OneRun,
+        /// Go on until the run has ended
+        #[arg(short, long)]
+        follow: bool,
+        /// Which attempt; the latest when absent
+        #[arg(long)]
+        attempt: Option<u32>,
+    },
+    /// Wait until a run has ended; exit code 0 only when it succeeded
+    Wait {
+        #[command(flatten)]
+        run: OneRun,
+        /// Give up after so many seconds
+        #[arg(long, value_name = "SECONDS")]
+        timeout: Option<u64>,
+    },
+    /// End a run that is under way
+    Kill {
+        #[command(flatten)]
+        run: OneRun,
+    },
+}
+
+/// `run list`.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only of this job
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Only in this state: running, succeeded, failed, killed, timed_out, fenced, lost, skipped
+    #[arg(long)]
+    state: Option<String>,
+    /// How many at most
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    limit: u32,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// One run and the way to it.
+#[derive(Debug, Args)]
+pub(crate) struct OneRun {
+    /// The run's id, as `run list` shows it
+    run: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Does it.
+///
+/// # Errors
+/// It could not be done, or the run that was waited for did not succeed.
+pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::List(list) => some(&list),
+        Verb::Show { run } => show(&run),
+        Verb::Logs { run, follow, attempt } => {
+            let attempt = attempt.map(|n| format!("&attempt={n}")).unwrap_or_default();
+            let path = format!("/runs/{}/logs?follow={follow}{attempt}", escape(&run.run));
+            run.reach.client()?.stream(&path, output::bytes)
+        }
+        Verb::Wait { run, timeout } => wait(&run, timeout),
+        Verb::Kill { run } => {
+            let path = format!("/runs/{}/kill", escape(&run.run));
+            let answer: Value = run.reach.client()?.post(&path, &json!({}))?;
+            said(&run.reach, &answer, &format!("run {} is being ended", run.run))
+        }
+    }
+}
+
+fn some(list: &List) -> Result<(), Failure> {
+    let client = list.reach.client()?;
+    let mut runs: Vec<RunRow> = Vec::new();
+    let mut before = None;
+    let limit = list.limit as usize;
+    while runs.len() < limit {
+        let mut path = format!("/runs?limit={}", (limit - runs.len()).min(1000));
+        for (key, value) in [("job", &list.job), ("state", &list.state), ("before", &before)] {
+            if let Some(value) = value {
+                path.push_str(&format!("&{key}={}", escape(value)));
+            }
+        }
+        let page: RunPage = client.get(&path)?;
+        runs.extend(page.runs);
+        before = page.before;
+        if before.is_none() {
+            break;
+        }
+    }
+    output::list(list.reach.output, &runs, "no runs yet: run a job by hand with `evenkeel job run NAME`")
+}
+
+fn show(run: &OneRun) -> Result<(), Failure> {
+    let found: Value = run.reach.client()?.get(&format!("/runs/{}", escape(&run.run)))?;
+    if run.reach.output == Output::Json {
+        return output::json(&found);
+    }
+    let attempts: Vec<RunRow> = serde_json::from_value(found["attempts"].clone())
+        .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    output::list(Output::Table, &attempts, "it has not been attempted yet")
+}
+
+fn wait(run: &OneRun, timeout: Option<u64>) -> Result<(), Failure> {
+    let client = run.reach.client()?;
+    let mut left = timeout;
+    loop {
+        let slice = left.map_or(WAIT_SLICE_SECS, |left| left.min(WAIT_SLICE_SECS));
+        let answer: Value = client.get(&format!("/runs/{}/wait?timeout={slice}", escape(&run.run)))?;
+        if answer["done"] == Value::Bool(true) {
+            return ended(run, &answer);
+        }
+        left = left.map(|left| left.saturating_sub(slice));
+        if left == Some(0) {
+            return Err(Failure::new(Exit::Unavailable, format!("run {} has not ended yet", run.run)));
+        }
+    }
+}
+
+fn ended(run: &OneRun, answer: &Value) -> Result<(), Failure> {
+    let last = &answer["run"];
+    let state = last["state"].as_str().unwrap_or("unknown");
+    let reason =
+        last["reason"].as_str().filter(|r| !r.is_empty()).map(|r| format!(": {r}")).unwrap_or_default();
+    said(&run.reach, last, &format!("{state}{reason}"))?;
+    if state == "succeeded" {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Failed, format!("run {} did not succeed: it is {state}", run.run)))
+}

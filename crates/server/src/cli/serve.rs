@@ -1,0 +1,140 @@
+//! `evenkeel serve` and `evenkeel dev`: a node in this process.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use evenkeel::Handle;
+use evenkeel_core::input::{Answer, Command};
+use evenkeel_core::job::{CatchUp, Job, Work};
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::{Exit, Failure};
+use crate::settings::Written;
+use crate::{board, output, serve};
+
+/// `evenkeel serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// A TOML file with the same settings, their names without dashes in front; the environment and flags win over it
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_CONFIG")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    written: Written,
+}
+
+/// `evenkeel dev`.
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    /// The folder that everything is kept in
+    #[arg(long, value_name = "DIR", default_value = "evenkeel-data")]
+    data: PathBuf,
+    /// The port of the HTTP interface; 0 for any free one
+    #[arg(long, default_value_t = crate::settings::PORT)]
+    port: u16,
+}
+
+/// A member of a cluster.
+///
+/// # Errors
+/// It cannot begin, or the node stops by itself.
+pub(crate) fn serve(args: Serve) -> Result<(), Failure> {
+    log("info")?;
+    let below = args.config.as_deref().map(Written::read).transpose()?.unwrap_or_default();
+    serve::live(args.written.over(below).meant()?, async |handle: Handle, address| {
+        output::line(&format!("evenkeel {} answers at http://{address}/", handle.name()))
+    })
+}
+
+/// One node to try things out with, and two harmless jobs.
+///
+/// # Errors
+/// It cannot begin, or the node stops by itself.
+pub(crate) fn dev(args: &Dev) -> Result<(), Failure> {
+    log("warn")?;
+    std::fs::create_dir_all(&args.data).map_err(|e| {
+        let data = args.data.display();
+        Failure::new(
+            Exit::Failed,
+            format!("the data folder {data} cannot be made ({e}): choose another --data"),
+        )
+    })?;
+    let written = Written {
+        registry: Some(format!("sqlite:{}", args.data.join("registry.db").display())),
+        name: Some("dev".to_owned()),
+        port: Some(args.port),
+        data: Some(args.data.join("node")),
+        ..Written::default()
+    };
+    let data = args.data.clone();
+    serve::live(written.meant()?, async move |handle: Handle, address| {
+        let what = demo(&handle).await?;
+        output::line(&welcome(&what, address, &data))
+    })
+}
+
+/// Declares the demo jobs, unless there are jobs already; says which it is.
+async fn demo(handle: &Handle) -> Result<String, Failure> {
+    let mut changes = handle.changes();
+    while !board::is_member(handle) {
+        if changes.changed().await.is_err() {
+            return Ok("it ends already".to_owned());
+        }
+    }
+    if board::has_jobs(handle) {
+        return Ok(format!("with {} jobs that may fire", board::enabled(handle)));
+    }
+    let hello = ["/bin/sh", "-c", "echo \"hello from $EVENKEEL_NODE, due at $EVENKEEL_DUE\""];
+    let jobs = [("demo-hello", "@every 2s", &hello[..]), ("demo-date", "@every 5s", &["/bin/date"][..])];
+    let mut declared = Vec::new();
+    for (name, schedule, command) in jobs {
+        let name = name.parse().map_err(|e| Failure::new(Exit::Failed, format!("{e}")))?;
+        let command = command.iter().map(ToString::to_string).collect();
+        let mut job = Job::new(name, schedule, Work::Command(command));
+        job.catch_up = CatchUp::Skip;
+        job.description = "a demo; delete it whenever you like".to_owned();
+        declared.push(job);
+    }
+    match handle.ask(Command::Apply(declared)).await {
+        Answer::Refused(_, why) => {
+            Err(Failure::new(Exit::Failed, format!("the demo jobs are refused: {why}")))
+        }
+        _ => Ok("and two demo jobs are ticking".to_owned()),
+    }
+}
+
+fn welcome(what: &str, address: SocketAddr, data: &Path) -> String {
+    let server = if address.port() == crate::settings::PORT {
+        String::new()
+    } else {
+        format!(" --server http://{address}")
+    };
+    // As it was typed, so that the lines work from where it was started.
+    let program = std::env::args().next().unwrap_or_else(|| "evenkeel".to_owned());
+    format!(
+        "\n  Evenkeel is up, {what}.\n\n    \
+         console   http://{address}/\n    \
+         data      {}\n\n  \
+         In another terminal:\n\n    \
+         {program} job list{server}\n    \
+         {program} run list{server}\n    \
+         crontab -l | {program} import crontab - --dry-run\n\n  \
+         Ctrl-C hands over and ends.\n",
+        data.display()
+    )
+}
+
+fn log(level: &str) -> Result<(), Failure> {
+    let filter = EnvFilter::builder().with_env_var("EVENKEEL_LOG").with_default_directive(
+        level.parse().map_err(|e| Failure::new(Exit::Failed, format!("log level: {e}")))?,
+    );
+    let filter = filter.from_env().map_err(|e| Failure::usage(format!("EVENKEEL_LOG: {e}")))?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The client's side of the API: JSON over HTTP to one node.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use ureq::http::{Method, Request, Response};
+use ureq::{Agent, Body};
+
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+
+/// Answers are bounded, so that a wrong address cannot fill the memory.
+const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Marks a request that one node hands on to another, so that it is handed on only once.
+pub(crate) const FORWARDED: &str = "evenkeel-forwarded";
+
+/// Where the node is, how to be let in, and how to print: every client verb takes these.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Reach {
+    /// The address of any node
+    #[arg(long, value_name = "URL", env = "EVENKEEL_SERVER", default_value = "http://127.0.0.1:7700")]
+    pub(crate) server: String,
+    /// The file that holds the cluster's key, where the node asks for one
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
+    pub(crate) cluster_key_file: Option<PathBuf>,
+    /// How to print the answer
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+/// A node, as far as a client sees it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    agent: Agent,
+    base: String,
+    key: Option<String>,
+    forwarding: bool,
+}
+
+impl Reach {
+    /// A client of that node.
+    ///
+    /// # Errors
+    /// The address is none, or the key cannot be read.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        let base = self.server.trim_end_matches('/');
+        if !base.starts_with("http://") {
+            return Err(Failure::usage(format!("--server is {base:?}: write http://HOST:PORT")));
+        }
+        let key = self.cluster_key_file.as_deref().map(read_key).transpose()?;
+        Ok(Client::new(base, key))
+    }
+}
+
+/// Reads a cluster key: the file's first line.
+///
+/// # Errors
+/// It cannot be read, or is too short to keep anybody out.
+pub(crate) fn read_key(path: &Path) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Failure::usage(format!("cluster key {}: cannot be read: {e}", path.display())))?;
+    let key = text.lines().next().unwrap_or_default().trim();
+    let printable = key.bytes().all(|b| b.is_ascii_graphic());
+    if key.len() < 16 || !printable {
+        return Err(Failure::usage(format!(
+            "cluster key {}: the first line must be 16 or more printable characters without blanks; \
+             make one with: head -c 32 /dev/urandom | base64 > {}",
+            path.display(),
+            path.display()
+        )));
+    }
+    Ok(key.to_owned())
+}
+
+impl Client {
+    /// A client of the node at `base`, without a slash at its end.
+    #[must_use]
+    pub(crate) fn new(base: &str, key: Option<String>) -> Self {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(Duration::from_secs(5)))
+            .timeout_recv_response(Some(Duration::from_secs(60)))
+            .max_redirects(0)
+            .proxy(None)
+            .build();
+        Self { agent: config.into(), base: base.to_owned(), key, forwarding: false }
+    }
+
+    /// The same, asking in somebody else's name.
+    #[must_use]
+    pub(crate) fn forwarding(mut self) -> Self {
+        self.forwarding = true;
+        self
+    }
+
+    /// Asks.
+    ///
+    /// # Errors
+    /// Nobody answers, or the answer is a refusal.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        self.read(self.send(Method::GET, path, None)?)
+    }
+
+    /// Orders.
+    ///
+    /// # Errors
+    /// Nobody answers, or the answer is a refusal.
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Failure> {
+        let body = serde_json::to_vec(body).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+        self.read(self.send(Method::POST, path, Some(body))?)
+    }
+
+    /// Deletes.
+    ///
+    /// # Errors
+    /// Nobody answers, or the answer is a refusal.
+    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        self.read(self.send(Method::DELETE, path, None)?)
+    }
+
+    /// Asks for bytes that may keep coming; hands them on as they come.
+    ///
+    /// # Errors
+    /// Nobody answers, the answer is a refusal, or `each` fails.
+    pub(crate) fn stream(
+        &self,
+        path: &str,
+        mut each: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let response = self.send(Method::GET, path, None)?;
+        if !response.status().is_success() {
+            return Err(self
+                .read::<serde_json::Value>(response)
+                .err()
+                .unwrap_or_else(|| self.odd("no error")));
+        }
+        let mut reader = response.into_body().into_reader();
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(n) => each(buffer.get(..n).unwrap_or_default())?,
+                Err(e) => return Err(Failure::new(Exit::Failed, format!("{} broke off: {e}", self.base))),
+            }
+        }
+    }
+
+    fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Response<Body>, Failure> {
+        let mut request = Request::builder().method(method).uri(format!("{}/api/v1{path}", self.base));
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        if self.forwarding {
+            request = request.header(FORWARDED, "1");
+        }
+        let bad = |e: ureq::http::Error| Failure::usage(format!("--server is {:?}: {e}", self.base));
+        let sent = match body {
+            Some(body) => {
+                self.agent.run(request.header("content-type", "application/json").body(body).map_err(bad)?)
+            }
+            None => self.agent.run(request.body(()).map_err(bad)?),
+        };
+        sent.map_err(|e| {
+            Failure::new(
+                Exit::Unreachable,
+                format!(
+                    "no node answers at {}: {e}\nstart one with `evenkeel dev`, or say where it is with --server URL \
+                     or EVENKEEL_SERVER",
+                    self.base
+                ),
+            )
+        })
+    }
+
+    fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, Failure> {
+        let status = response.status().as_u16();
+        let mut body = response.into_body();
+        let text = body.with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let text = text.map_err(|e| Failure::new(Exit::Failed, format!("{} broke off: {e}", self.base)))?;
+        if (200..300).contains(&status) {
+            return serde_json::from_slice(&text).map_err(|e| self.odd(&e.to_string()));
+        }
+        let exit = match status {
+            400 | 413 | 415 | 422 => Exit::Invalid,
+            401 | 403 => Exit::Denied,
+            404 => Exit::NotFound,
+            409 => Exit::Conflict,
+            503 => Exit::Unavailable,
+            _ => Exit::Failed,
+        };
+        let error = serde_json::from_slice::<serde_json::Value>(&text).ok();
+        let message = error.as_ref().and_then(|e| e.pointer("/error/message")?.as_str());
+        Err(message.map_or_else(|| self.odd(&format!("status {status}")), |m| Failure::new(exit, m)))
+    }
+
+    fn odd(&self, what: &str) -> Failure {
+        Failure::new(Exit::Failed, format!("what answers at {} is no evenkeel node: {what}", self.base))
+    }
+}
+
+/// Writes a name into a path: only what no path could mistake stays as it is.
+#[must_use]
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

@@ -1,0 +1,200 @@
+//! The console at `/`: readable as it comes from the node, kept live by one small script of our own.
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{Html, IntoResponse, Response};
+use jiff::Timestamp;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::api::{App, Picture};
+use crate::rows::{JobRow, NodeRow, RunRow};
+
+/// `/console.css`.
+pub(crate) async fn style() -> Response {
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("console/console.css")).into_response()
+}
+
+/// `/console.js`.
+pub(crate) async fn script() -> Response {
+    let kind = [(header::CONTENT_TYPE, "text/javascript; charset=utf-8")];
+    (kind, include_str!("console/console.js")).into_response()
+}
+
+/// `/favicon.svg`.
+pub(crate) async fn icon() -> Response {
+    ([(header::CONTENT_TYPE, "image/svg+xml")], include_str!("console/favicon.svg")).into_response()
+}
+
+/// `/`. Where a cluster key is asked for, the page comes empty and the script asks for the key.
+pub(crate) async fn page(State(app): State<App>) -> Html<String> {
+    let locked = app.door.key().is_some();
+    let picture = if locked { Picture::default() } else { Picture::take(&app.handle).await };
+    Html(whole(&picture, locked).into_string())
+}
+
+fn whole(picture: &Picture, locked: bool) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Evenkeel" }
+                link rel="icon" href="/favicon.svg" type="image/svg+xml";
+                link rel="stylesheet" href="/console.css";
+                script src="/console.js" type="module" {}
+            }
+            body {
+                header {
+                    (PreEscaped(include_str!("console/favicon.svg")))
+                    h1 { "Evenkeel" }
+                    p #pulse.pulse data-state="still" { "as of the last load" }
+                }
+                @if locked { (unlock()) }
+                p #notice role="status" hidden {}
+                main hidden[locked] {
+                    (summary(picture))
+                    (jobs(picture))
+                    (runs(&picture.runs))
+                    (nodes(&picture.nodes))
+                }
+                footer { "version " (env!("CARGO_PKG_VERSION")) " · times are in your own zone" }
+            }
+        }
+    }
+}
+
+fn unlock() -> Markup {
+    html! {
+        form #unlock {
+            h2 { "This cluster has a key" }
+            p { "It is the first line of the file that the nodes were started with as " code { "--cluster-key-file" } "." }
+            input #key type="password" autocomplete="off" aria-label="cluster key" required;
+            button { "Open" }
+        }
+    }
+}
+
+fn summary(picture: &Picture) -> Markup {
+    let running = picture.runs.iter().filter(|run| run.state == "running").count();
+    html! {
+        dl.summary {
+            div { dt { "jobs that may fire" } dd #count-jobs { (picture.enabled) } }
+            div { dt { "nodes" } dd #count-nodes { (picture.nodes.len()) } }
+            div { dt { "running now" } dd #count-running { (running) } }
+            div { dt { "shown by" } dd #shown-by { (picture.node) } }
+        }
+    }
+}
+
+fn jobs(picture: &Picture) -> Markup {
+    let none = picture.jobs.is_empty();
+    html! {
+        section #jobs {
+            h2 { "Jobs" }
+            p #no-jobs.empty hidden[!none] { "No jobs yet. Declare one: " code { "evenkeel job apply -f jobs.toml" } }
+            div.scroll { table hidden[none] {
+                thead { tr {
+                    th { "Job" } th { "Schedule" } th { "Next fire" } th { "Node" }
+                    th.actions { span.quiet { "Actions" } }
+                } }
+                tbody #job-rows { @for job in &picture.jobs { (job_row(job)) } }
+            } }
+            p #more-jobs.empty hidden[!picture.more] { "There are more; see all with " code { "evenkeel job list" } }
+        }
+    }
+}
+
+fn job_row(job: &JobRow) -> Markup {
+    html! {
+        tr {
+            td.name { (job.name) }
+            td { code { (if job.schedule.is_empty() { "by hand" } else { &job.schedule }) } " " small { (job.zone) } }
+            td { (if job.paused { chip("paused") } else { time(job.next.as_deref()) }) }
+            td { (job.owner.as_deref().unwrap_or("–")) }
+            td.actions {}
+        }
+    }
+}
+
+fn runs(runs: &[RunRow]) -> Markup {
+    html! {
+        section #runs {
+            h2 { "Latest runs" }
+            p #no-runs.empty hidden[!runs.is_empty()] {
+                "Nothing has run yet. Run a job by hand: " code { "evenkeel job run NAME" }
+            }
+            div.scroll { table hidden[runs.is_empty()] {
+                thead { tr {
+                    th { "Job" } th { "State" } th { "Due" } th.number { "Took" } th { "Node" } th.number { "Attempt" }
+                    th.actions { span.quiet { "Actions" } }
+                } }
+                tbody #run-rows { @for run in runs { (run_row(run)) } }
+            } }
+        }
+    }
+}
+
+fn run_row(run: &RunRow) -> Markup {
+    html! {
+        tr {
+            td.name { (run.job) }
+            td { (chip(&run.state)) " " small { (run.reason.as_deref().unwrap_or_default()) } }
+            td { (time(Some(&run.due))) }
+            td.number { (took(run)) }
+            td { (run.node) }
+            td.number { (run.attempt) }
+            td.actions {}
+        }
+    }
+}
+
+fn nodes(nodes: &[NodeRow]) -> Markup {
+    html! {
+        section #nodes {
+            h2 { "Nodes" }
+            p #no-nodes.empty hidden[!nodes.is_empty()] { "No node has joined yet." }
+            div.scroll { table hidden[nodes.is_empty()] {
+                thead { tr {
+                    th { "Node" } th { "State" } th.number { "Holds" } th.number { "May hold" } th.number { "Alarm above" }
+                } }
+                tbody #node-rows { @for node in nodes { (node_row(node)) } }
+            } }
+        }
+    }
+}
+
+fn node_row(node: &NodeRow) -> Markup {
+    html! {
+        tr {
+            td.name { (node.name) }
+            td { (chip(if node.draining { "draining" } else { "serving" })) }
+            td.number { (node.held) }
+            td.number { (node.quota) }
+            td.number { (node.alarm) }
+        }
+    }
+}
+
+fn chip(state: &str) -> Markup {
+    html! { span.chip data-state=(state) { (state.replace('_', " ")) } }
+}
+
+/// A moment as a reader without script sees it; the script says it anew in the reader's own zone.
+fn time(moment: Option<&str>) -> Markup {
+    html! {
+        @match moment {
+            None => { "–" }
+            Some(moment) => time datetime=(moment) { (moment.get(..19).unwrap_or(moment).replace('T', " ")) " UTC" },
+        }
+    }
+}
+
+fn took(run: &RunRow) -> String {
+    let moment = |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
+    match (moment(&run.started), moment(&run.ended)) {
+        (Some(started), Some(ended)) => format!("{} ms", ended.as_millisecond() - started.as_millisecond()),
+        _ => "–".to_owned(),
+    }
+}

@@ -1,0 +1,252 @@
+// Keeps the console live: reads the stream of pictures and writes them as text nodes only.
+// @ts-check
+
+/** @typedef {{name: string, schedule: string, zone: string, owner: string | null, next: string | null, paused: boolean}} Job */
+/** @typedef {{run: string, job: string, due: string, node: string, attempt: number, state: string, reason: string | null, started: string | null, ended: string | null}} Run */
+/** @typedef {{name: string, held: number, quota: number, alarm: number, draining: boolean}} Member */
+/** @typedef {{node: string, jobs: Job[], enabled: number, more: boolean, nodes: Member[], runs: Run[]}} Picture */
+
+const KEY = "evenkeel-cluster-key";
+
+/** @param {string} id @returns {HTMLElement} */
+const at = (id) => {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`the page has no #${id}`);
+  return found;
+};
+
+/**
+ * @param {string} tag @param {Record<string, string>} attributes @param {(Node | string | number)[]} inside
+ */
+const el = (tag, attributes = {}, ...inside) => {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  for (const part of inside) made.append(typeof part === "number" ? String(part) : part);
+  return made;
+};
+
+/** @param {string} id @param {string | number} text */
+const say = (id, text) => {
+  if (at(id).textContent !== String(text)) at(id).textContent = String(text);
+};
+
+/** @param {string} state */
+const chip = (state) => el("span", { class: "chip", "data-state": state }, state.replaceAll("_", " "));
+
+/** @param {number} ms */
+const span = (ms) => {
+  const s = Math.round(Math.abs(ms) / 1000);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min`;
+  if (s < 48 * 3600) return `${Math.floor(s / 3600)} h`;
+  return `${Math.floor(s / 86400)} days`;
+};
+
+/** @param {number} ms */
+const relative = (ms) => (Math.abs(ms) < 500 ? "now" : ms > 0 ? `in ${span(ms)}` : `${span(ms)} ago`);
+
+/** @param {Date} date */
+const clock = (date) => {
+  const day = date.toDateString() === new Date().toDateString();
+  const time = date.toLocaleTimeString([], { hour12: false });
+  return day ? time : `${date.toLocaleDateString([], { year: "numeric", month: "short", day: "numeric" })} ${time}`;
+};
+
+/** @param {string | null} moment */
+const time = (moment) => {
+  if (!moment) return "–";
+  const date = new Date(moment);
+  const small = el("small", {}, relative(date.getTime() - Date.now()));
+  return el("time", { datetime: moment, title: moment }, clock(date), small);
+};
+
+/** @param {Run} run */
+const took = (run) => {
+  if (!run.started) return "–";
+  if (!run.ended) return el("span", { "data-since": run.started }, span(Date.now() - Date.parse(run.started)));
+  const ms = Date.parse(run.ended) - Date.parse(run.started);
+  return ms < 10_000 ? `${Math.max(ms, 0)} ms` : span(ms);
+};
+
+/** @returns {Record<string, string>} */
+const shown = () => {
+  const key = sessionStorage.getItem(KEY);
+  return key ? { Authorization: `Bearer ${key}` } : {};
+};
+
+/** @param {string} path */
+const order = async (path) => {
+  const headers = { "Content-Type": "application/json", ...shown() };
+  try {
+    const answer = await fetch(`/api/v1${path}`, { method: "POST", headers, body: "{}" });
+    const body = await answer.json();
+    notice(answer.ok ? "" : body.error.message);
+  } catch {
+    notice("the node does not answer");
+  }
+};
+
+/** @param {string} text */
+const notice = (text) => {
+  say("notice", text);
+  at("notice").hidden = text === "";
+};
+
+/** @param {string} label @param {string} path */
+const button = (label, path) => {
+  const made = /** @type {HTMLButtonElement} */ (el("button", { type: "button" }, label));
+  made.addEventListener("click", async () => {
+    made.disabled = true;
+    await order(path);
+    made.disabled = false;
+  });
+  return made;
+};
+
+/** @param {Job} job */
+const jobRow = (job) => {
+  const path = `/jobs/${encodeURIComponent(job.name)}`;
+  const toggle = job.paused ? button("Resume", `${path}/resume`) : button("Pause", `${path}/pause`);
+  return [
+    el("td", { class: "name" }, job.name),
+    el("td", {}, el("code", {}, job.schedule || "by hand"), " ", el("small", {}, job.zone)),
+    el("td", {}, job.paused ? chip("paused") : time(job.next)),
+    el("td", {}, job.owner ?? "–"),
+    el("td", { class: "actions" }, button("Run now", `${path}/run`), toggle),
+  ];
+};
+
+/** @param {Run} run */
+const runRow = (run) => [
+  el("td", { class: "name", title: run.run }, run.job),
+  el("td", {}, chip(run.state), " ", el("small", {}, run.reason ?? "")),
+  el("td", {}, time(run.due)),
+  el("td", { class: "number" }, took(run)),
+  el("td", {}, run.node),
+  el("td", { class: "number" }, run.attempt),
+  el("td", { class: "actions" }, ...(run.state === "running" ? [button("End", `/runs/${encodeURIComponent(run.run)}/kill`)] : [])),
+];
+
+/** @param {Member} node */
+const nodeRow = (node) => [
+  el("td", { class: "name" }, node.name),
+  el("td", {}, chip(node.draining ? "draining" : "serving")),
+  el("td", { class: "number" }, node.held),
+  el("td", { class: "number" }, node.quota),
+  el("td", { class: "number" }, node.alarm),
+];
+
+/**
+ * Writes rows, keeping those that did not change, so that a button is not replaced under the hand that presses it.
+ * @template T
+ * @param {string} id @param {string} none @param {T[]} rows @param {(row: T) => string} key @param {(row: T) => HTMLElement[]} cells
+ */
+const fill = (id, none, rows, key, cells) => {
+  const body = at(id);
+  const old = new Map([...body.children].map((row) => [row.getAttribute("data-key"), row]));
+  const fresh = rows.map((row) => {
+    const text = JSON.stringify(row);
+    const kept = old.get(key(row));
+    if (kept && kept.getAttribute("data-text") === text) return kept;
+    return el("tr", { "data-key": key(row), "data-text": text }, ...cells(row));
+  });
+  body.replaceChildren(...fresh);
+  const table = body.closest("table");
+  if (table) table.hidden = rows.length === 0;
+  at(none).hidden = rows.length > 0;
+};
+
+/** @param {Picture} picture */
+const paint = (picture) => {
+  document.querySelector("main")?.removeAttribute("hidden");
+  say("count-jobs", picture.enabled);
+  say("count-nodes", picture.nodes.length);
+  say("count-running", picture.runs.filter((run) => run.state === "running").length);
+  say("shown-by", picture.node);
+  fill("job-rows", "no-jobs", picture.jobs, (job) => job.name, jobRow);
+  fill("run-rows", "no-runs", picture.runs, (run) => `${run.run}#${run.attempt}`, runRow);
+  fill("node-rows", "no-nodes", picture.nodes, (node) => node.name, nodeRow);
+  at("more-jobs").hidden = !picture.more;
+};
+
+/** Moves what is said relative to now. */
+const tick = () => {
+  for (const said of document.querySelectorAll("time[title]")) {
+    const small = said.querySelector("small");
+    const moment = Date.parse(said.getAttribute("datetime") ?? "");
+    if (small) small.textContent = relative(moment - Date.now());
+  }
+  for (const running of document.querySelectorAll("[data-since]")) {
+    running.textContent = span(Date.now() - Date.parse(running.getAttribute("data-since") ?? ""));
+  }
+};
+
+/** @param {"live" | "lost" | "still"} state @param {string} text */
+const pulse = (state, text) => {
+  at("pulse").setAttribute("data-state", state);
+  say("pulse", text);
+};
+
+/** Asks for the key and waits until one is given. */
+const unlock = () =>
+  new Promise((resolve) => {
+    const form = document.getElementById("unlock");
+    if (!form) return resolve(undefined);
+    form.hidden = false;
+    form.addEventListener(
+      "submit",
+      (event) => {
+        event.preventDefault();
+        const input = /** @type {HTMLInputElement} */ (at("key"));
+        sessionStorage.setItem(KEY, input.value.trim());
+        input.value = "";
+        resolve(undefined);
+      },
+      { once: true },
+    );
+  });
+
+/** Reads the stream until it ends; whether there is a new key to try at once. */
+const follow = async () => {
+  const answer = await fetch("/api/v1/events", { headers: shown() });
+  if (answer.status === 401) {
+    if (sessionStorage.getItem(KEY)) notice("this is not the cluster's key");
+    sessionStorage.removeItem(KEY);
+    await unlock();
+    return true;
+  }
+  if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
+  const form = document.getElementById("unlock");
+  if (form) form.hidden = true;
+  notice("");
+  pulse("live", "live");
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return false;
+    text += value;
+    const blocks = text.split("\n\n");
+    text = blocks.pop() ?? "";
+    for (const block of blocks) {
+      const data = block.split("\n").filter((line) => line.startsWith("data:")).map((line) => line.slice(5).trimStart());
+      if (data.length > 0) paint(JSON.parse(data.join("\n")));
+    }
+  }
+};
+
+const run = async () => {
+  setInterval(tick, 1000);
+  for (let patience = 500; ; patience = Math.min(patience * 2, 10_000)) {
+    try {
+      if (await follow()) continue;
+      patience = 500;
+    } catch {
+      // Said below; the node may just be starting again.
+    }
+    pulse("lost", "the node does not answer, trying again");
+    await new Promise((resolve) => setTimeout(resolve, patience));
+  }
+};
+
+run();

@@ -1,0 +1,224 @@
+//! Job files: TOML or YAML in, declarations out, and every mistake with its file and line.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use evenkeel_core::job::Job;
+use serde::Deserialize;
+
+use crate::exit::Failure;
+
+/// Far more than a person writes, far less than the memory of a small machine.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// What `-` is called in messages.
+const STDIN: &str = "standard input";
+
+/// A job file as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    job: Vec<Job>,
+}
+
+/// The two languages of a job file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Language {
+    Toml,
+    Yaml,
+}
+
+impl Language {
+    fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "toml" => Some(Self::Toml),
+            "yaml" | "yml" => Some(Self::Yaml),
+            _ => None,
+        }
+    }
+}
+
+/// Reads a job file, every job file of a folder in the order of their names, or standard input (`-`, TOML).
+///
+/// All of it is checked before anything is returned, so nothing is ever half applied.
+///
+/// # Errors
+/// Something cannot be read, or makes no sense; the text says the file, the line and what is allowed.
+pub(crate) fn read(path: &Path) -> Result<Vec<Job>, Failure> {
+    let mut all = Vec::new();
+    let mut seen = BTreeMap::new();
+    for (shown, language, text) in texts(path)? {
+        let jobs = parse(language, &text).map_err(|e| Failure::invalid(format!("{shown}:{e}")))?;
+        let mut lines = NameLines::new(&text);
+        for job in jobs {
+            let at = format!("{shown}:{}", lines.of(job.name.as_str()));
+            job.validate().map_err(|e| Failure::invalid(format!("{at}: {e}")))?;
+            if let Some(first) = seen.insert(job.name.clone(), at.clone()) {
+                let name = &job.name;
+                return Err(Failure::invalid(format!("{at}: job {name} is already declared at {first}")));
+            }
+            all.push(job);
+        }
+    }
+    if all.is_empty() {
+        let shown = if path == Path::new("-") { STDIN.to_owned() } else { path.display().to_string() };
+        return Err(Failure::invalid(format!(
+            "{shown}: holds no job: write [[job]] and its name, schedule and command"
+        )));
+    }
+    Ok(all)
+}
+
+/// The texts to read, each with the name shown for it.
+fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
+    let cannot = |path: &Path, why: &dyn std::fmt::Display| {
+        Failure::invalid(format!("{}: cannot be read: {why}", path.display()))
+    };
+    if path == Path::new("-") {
+        let mut text = String::new();
+        let read = std::io::stdin().lock().take(FILE_BYTES_MAX).read_to_string(&mut text);
+        read.map_err(|e| cannot(Path::new(STDIN), &e))?;
+        return Ok(vec![(STDIN.to_owned(), Language::Toml, text)]);
+    }
+    let meta = fs::metadata(path).map_err(|e| cannot(path, &e))?;
+    let paths =
+        if meta.is_dir() { folder(path).map_err(|e| cannot(path, &e))? } else { vec![path.to_path_buf()] };
+    if paths.is_empty() {
+        return Err(cannot(path, &"the folder holds no *.toml, *.yaml or *.yml"));
+    }
+    let mut texts = Vec::new();
+    for path in paths {
+        let Some(language) = Language::of(&path) else {
+            return Err(cannot(&path, &"a job file is named *.toml, *.yaml or *.yml"));
+        };
+        let size = fs::metadata(&path).map_err(|e| cannot(&path, &e))?.len();
+        if size > FILE_BYTES_MAX {
+            return Err(cannot(&path, &format!("it is larger than {FILE_BYTES_MAX} bytes: split it")));
+        }
+        let text = fs::read_to_string(&path).map_err(|e| cannot(&path, &e))?;
+        texts.push((path.display().to_string(), language, text));
+    }
+    Ok(texts)
+}
+
+fn folder(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let path = entry?.path();
+        if Language::of(&path).is_some() && path.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// The error is `LINE:COLUMN: what` or ` what`, to be put behind the file's name and a colon.
+fn parse(language: Language, text: &str) -> Result<Vec<Job>, String> {
+    match language {
+        Language::Toml => toml::from_str::<File>(text).map(|f| f.job).map_err(|e| {
+            let (line, column) = e.span().map_or((1, 1), |span| position(text, span.start));
+            format!("{line}:{column}: {}", one_line(e.message()))
+        }),
+        Language::Yaml if text.trim().is_empty() => Ok(Vec::new()),
+        Language::Yaml => {
+            let read = serde_yaml_ng::Deserializer::from_str(text);
+            serde_yaml_ng::with::singleton_map_recursive::deserialize::<File, _>(read).map(|f| f.job).map_err(
+                |e| {
+                    let (line, column) = e.location().map_or((1, 1), |at| (at.line(), at.column()));
+                    let what = e.to_string();
+                    let what = what.rsplit_once(" at line ").map_or(what.as_str(), |(what, _)| what);
+                    format!("{line}:{column}: {}", one_line(what))
+                },
+            )
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The line and column, counted from 1, of an offset into a text.
+pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    (line, column)
+}
+
+/// Finds the line on which each job is named, going down the file as the jobs do.
+struct NameLines<'a> {
+    ahead: std::iter::Enumerate<std::str::Lines<'a>>,
+}
+
+impl<'a> NameLines<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { ahead: text.lines().enumerate() }
+    }
+
+    /// The next line that names this job; 1 when the file spells it in a way this cannot see.
+    fn of(&mut self, name: &str) -> usize {
+        let mut ahead = self.ahead.clone();
+        let Some((index, _)) = ahead.find(|(_, line)| names(line, name)) else { return 1 };
+        self.ahead = ahead;
+        index + 1
+    }
+}
+
+/// Whether this line of either language says `name` is that.
+fn names(line: &str, name: &str) -> bool {
+    let line = line.trim_start().trim_start_matches("- ").trim_start();
+    let value = line.strip_prefix("name").map(str::trim_start);
+    let value = value.and_then(|rest| rest.strip_prefix(['=', ':'])).map(str::trim_start);
+    let value = value.map(|v| v.trim_start_matches(['"', '\'']));
+    value
+        .and_then(|v| v.strip_prefix(name))
+        .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || "._-".contains(c)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistake(language: Language, text: &str) -> String {
+        parse(language, text).expect_err("it is a mistake")
+    }
+
+    #[test]
+    fn both_languages_say_the_same() {
+        let toml = "[[job]]\nname = \"a\"\nschedule = \"@every 5s\"\ncommand = [\"/bin/true\"]\ncatch_up = { all = 3 }\n";
+        let yaml = "job:\n  - name: a\n    schedule: '@every 5s'\n    command: [/bin/true]\n    catch_up: {all: 3}\n";
+        assert_eq!(parse(Language::Toml, toml), parse(Language::Yaml, yaml));
+        assert_eq!(parse(Language::Toml, toml).map(|jobs| jobs.len()), Ok(1));
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line_and_what_is_allowed() {
+        let text = mistake(Language::Toml, "[[job]]\nname = \"a\"\nshedule = \"@daily\"\n");
+        assert!(text.starts_with("3:1: unknown field `shedule`"), "{text}");
+        assert!(text.contains("`schedule`"), "{text}");
+        let text = mistake(Language::Yaml, "job:\n  - name: a\n    shedule: '@daily'\n");
+        assert!(text.starts_with("3:5: ") && text.contains("unknown field `shedule`"), "{text}");
+        let text = mistake(Language::Toml, "[jobs]\nname = \"a\"\n");
+        assert!(text.starts_with("1:2: unknown field `jobs`, expected `job`"), "{text}");
+    }
+
+    #[test]
+    fn a_wrong_name_is_refused_where_it_stands() {
+        let text = mistake(Language::Toml, "[[job]]\nname = \"a b\"\n");
+        assert!(text.starts_with("2:8: job name \"a b\" is not allowed"), "{text}");
+        let text = mistake(Language::Yaml, "job:\n  - name: a b\n");
+        assert!(text.starts_with("2:"), "{text}");
+    }
+
+    #[test]
+    fn each_job_is_found_on_its_own_line() {
+        let text = "[[job]]\nname = \"ab\"\n[[job]]\nname = 'a'\n\n[[job]]\nname=\"a\"\n";
+        let mut lines = NameLines::new(text);
+        assert_eq!([lines.of("ab"), lines.of("a"), lines.of("a"), lines.of("zz")], [2, 4, 7, 1]);
+    }
+}

@@ -1,0 +1,27 @@
+//! What this host says of its users and of chance.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+/// The name of the user this process runs as, or its number where it has no name.
+#[must_use]
+pub(crate) fn user() -> String {
+    let Ok(uid) = fs::metadata("/proc/self").map(|meta| meta.uid()) else { return String::new() };
+    let own = passwd().into_iter().find(|(_, id)| *id == Some(uid));
+    own.map_or_else(|| uid.to_string(), |(name, _)| name)
+}
+
+/// The names of all local users.
+#[must_use]
+pub(crate) fn users() -> Vec<String> {
+    passwd().into_iter().map(|(name, _)| name).collect()
+}
+
+fn passwd() -> Vec<(String, Option<u32>)> {
+    let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let lines = text.lines().filter_map(|line| {
+        let mut parts = line.split(':');
+        Some((parts.next()?.to_owned(), parts.nth(1).and_then(|id| id.parse().ok())))
+    });
+    lines.filter(|(name, _)| !name.is_empty()).collect()
+}

@@ -1,0 +1,188 @@
+//! Tables for people, JSON for programs.
+
+use std::io::Write;
+
+use clap::ValueEnum;
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+use crate::rows::{JobRow, NodeRow, RunRow};
+
+/// How a verb prints its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs: stable fields, times as RFC 3339 in UTC.
+    Json,
+}
+
+/// Something that can stand in a table.
+pub(crate) trait Row: Serialize {
+    /// The heads of its columns.
+    const HEADS: &'static [&'static str];
+    /// Its cells, in the order of the heads.
+    fn cells(&self) -> Vec<String>;
+}
+
+impl Row for JobRow {
+    const HEADS: &'static [&'static str] =
+        &["name", "schedule", "zone", "placement", "owner", "next", "paused"];
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.name.clone(),
+            or_dash(Some(&self.schedule)),
+            self.zone.clone(),
+            word(&self.placement),
+            or_dash(self.owner.as_deref()),
+            local(self.next.as_deref()),
+            yes(self.paused),
+        ]
+    }
+}
+
+impl Row for RunRow {
+    const HEADS: &'static [&'static str] =
+        &["run", "node", "attempt", "state", "due", "started", "ended", "reason"];
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.run.clone(),
+            self.node.clone(),
+            self.attempt.to_string(),
+            self.state.clone(),
+            local(Some(&self.due)),
+            local(self.started.as_deref()),
+            local(self.ended.as_deref()),
+            or_dash(self.reason.as_deref()),
+        ]
+    }
+}
+
+impl Row for NodeRow {
+    const HEADS: &'static [&'static str] = &["name", "held", "quota", "alarm", "draining", "score"];
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.name.clone(),
+            self.held.to_string(),
+            self.quota.to_string(),
+            self.alarm.to_string(),
+            yes(self.draining),
+            self.score.map_or_else(|| "-".to_owned(), |score| format!("{score:.1}")),
+        ]
+    }
+}
+
+/// Prints a list.
+///
+/// # Errors
+/// Nobody reads standard output any more.
+pub(crate) fn list<R: Row>(output: Output, rows: &[R], empty: &str) -> Result<(), Failure> {
+    match output {
+        Output::Json => json(&rows),
+        Output::Table if rows.is_empty() => line(empty),
+        Output::Table => {
+            let mut table = Table::new();
+            table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+            table.set_header(R::HEADS.iter().map(|head| head.to_uppercase()));
+            for row in rows {
+                table.add_row(row.cells().iter().map(|cell| plain(cell)));
+            }
+            for column in table.column_iter_mut() {
+                column.set_padding((0, 2));
+            }
+            let text = table.to_string();
+            let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+            line(&lines.join("\n"))
+        }
+    }
+}
+
+/// Prints a value as JSON.
+///
+/// # Errors
+/// Nobody reads standard output any more.
+pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    line(&text)
+}
+
+/// Prints a line.
+///
+/// # Errors
+/// Nobody reads standard output any more.
+pub(crate) fn line(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    written(writeln!(out, "{text}").and_then(|()| out.flush()))
+}
+
+/// Prints bytes as they are.
+///
+/// # Errors
+/// Nobody reads standard output any more.
+pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    written(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+fn written(result: std::io::Result<()>) -> Result<(), Failure> {
+    result.map_err(|e| Failure::new(Exit::Failed, format!("cannot write to standard output: {e}")))
+}
+
+/// A name or reason may come from anywhere: no control character of it reaches a terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// A moment in the reader's own zone.
+#[must_use]
+pub(crate) fn local(moment: Option<&str>) -> String {
+    in_zone(moment, &TimeZone::system())
+}
+
+fn in_zone(moment: Option<&str>, zone: &TimeZone) -> String {
+    let Some(text) = moment else { return "-".to_owned() };
+    match text.parse::<Timestamp>() {
+        Ok(at) => at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        Err(_) => text.to_owned(),
+    }
+}
+
+fn or_dash(text: Option<&str>) -> String {
+    text.filter(|t| !t.is_empty()).unwrap_or("-").to_owned()
+}
+
+fn yes(is: bool) -> String {
+    if is { "yes" } else { "-" }.to_owned()
+}
+
+/// A word of the API as it is written in JSON, without the quotes.
+fn word<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(text)) => text,
+        Ok(other) => other.to_string(),
+        Err(_) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_shown_in_the_readers_zone_and_nonsense_as_it_is() {
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        assert_eq!(in_zone(Some("2026-03-01T22:30:00.250Z"), &zone), "2026-03-02 00:30:00");
+        assert_eq!(in_zone(Some("soon"), &zone), "soon");
+        assert_eq!(in_zone(None, &zone), "-");
+    }
+
+    #[test]
+    fn no_escape_sequence_reaches_a_terminal() {
+        assert_eq!(plain("a\u{1b}[31mb\nc"), "a [31mb c");
+    }
+}

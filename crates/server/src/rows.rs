@@ -1,0 +1,115 @@
+//! What the API says and the client reads: rows with stable fields, times as RFC 3339 in UTC with milliseconds.
+
+use evenkeel_core::job::{Job, Placement};
+use evenkeel_core::time::Wall;
+use serde::{Deserialize, Serialize};
+
+/// A job in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JobRow {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its schedule as declared; empty when it runs only by hand.
+    pub(crate) schedule: String,
+    /// Its zone; `UTC` when none is declared.
+    pub(crate) zone: String,
+    /// How nodes are chosen for it.
+    pub(crate) placement: Placement,
+    /// The node that holds it.
+    pub(crate) owner: Option<String>,
+    /// Its next fire; none while it is paused, disabled or has no further fire.
+    pub(crate) next: Option<String>,
+    /// Whether it fires only by hand for now.
+    pub(crate) paused: bool,
+}
+
+/// Everything about a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JobDetail {
+    /// Its name.
+    pub(crate) name: String,
+    /// The declaration.
+    pub(crate) job: Job,
+    /// Rises with every change.
+    pub(crate) version: u64,
+    /// The node that holds it.
+    pub(crate) owner: Option<String>,
+    /// Its next fire.
+    pub(crate) next: Option<String>,
+    /// Whether it fires only by hand for now.
+    pub(crate) paused: bool,
+    /// Fires up to here are nobody's.
+    pub(crate) since: String,
+}
+
+/// A run, or its latest attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunRow {
+    /// Its id.
+    pub(crate) run: String,
+    /// Of which job.
+    pub(crate) job: String,
+    /// Which shard.
+    pub(crate) shard: u32,
+    /// The moment it stands for.
+    pub(crate) due: String,
+    /// The node that has it.
+    pub(crate) node: String,
+    /// Which attempt, counted from 1.
+    pub(crate) attempt: u32,
+    /// `running`, `succeeded`, `failed`, `killed`, `timed_out`, `fenced`, `lost`, `skipped`.
+    pub(crate) state: String,
+    /// In words, where it did not succeed.
+    pub(crate) reason: Option<String>,
+    /// When the attempt started.
+    pub(crate) started: Option<String>,
+    /// When it ended.
+    pub(crate) ended: Option<String>,
+}
+
+/// A living node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NodeRow {
+    /// Its name.
+    pub(crate) name: String,
+    /// How many jobs it holds (X).
+    pub(crate) held: usize,
+    /// How many it may hold at most just now (N).
+    pub(crate) quota: usize,
+    /// Above how many it raises the alarm (M).
+    pub(crate) alarm: u32,
+    /// Whether it gives its jobs up.
+    pub(crate) draining: bool,
+    /// Its load score; none until load is sampled.
+    pub(crate) score: Option<f64>,
+}
+
+/// A page of jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JobPage {
+    /// In the order of their names.
+    pub(crate) jobs: Vec<JobRow>,
+    /// Give this as `after` for the next page; none at the end.
+    pub(crate) after: Option<String>,
+}
+
+/// A page of runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunPage {
+    /// The latest first.
+    pub(crate) runs: Vec<RunRow>,
+    /// Give this as `before` for the next page; none at the end.
+    pub(crate) before: Option<String>,
+}
+
+/// A moment as the API writes it.
+#[must_use]
+pub(crate) fn moment(at: Wall) -> String {
+    at.to_string()
+}
+
+/// A zone as the API writes it.
+#[must_use]
+pub(crate) fn zone(declared: &str) -> String {
+    if declared.is_empty() { "UTC".to_owned() } else { declared.to_owned() }
+}

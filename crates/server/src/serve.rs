@@ -1,0 +1,154 @@
+//! A node's life as a process: bind, join, serve, hand over.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::{Handle, Left};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::api::{App, Door, Key, Live, router};
+use crate::exit::{Exit, Failure};
+use crate::settings::Meant;
+use crate::{board, listen};
+
+/// A hand-over waits this long for runs to end before it is cut short; a second signal cuts it short at once.
+const HAND_OVER: Duration = Duration::from_secs(600);
+/// Answers under way have this long once the node has left.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// Lives until a signal ends it; `born` is called once the node answers at the address.
+///
+/// # Errors
+/// It cannot begin, or the node stops by itself.
+pub(crate) fn live<F: Future<Output = Result<(), Failure>>>(
+    meant: Meant,
+    born: impl FnOnce(Handle, SocketAddr) -> F,
+) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::new(Exit::Failed, format!("no runtime: {e}")))?;
+    let ended = runtime.block_on(life(meant, born));
+    runtime.shutdown_timeout(LAST_ANSWERS);
+    ended
+}
+
+async fn life<F: Future<Output = Result<(), Failure>>>(
+    mut meant: Meant,
+    born: impl FnOnce(Handle, SocketAddr) -> F,
+) -> Result<(), Failure> {
+    let mut signals = Signals::new()?;
+    // Before anything else: a node whose port is taken must never become a member (S0-21).
+    let listener = bind(meant.listen).await?;
+    let address = listener.local_addr().map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    meant.node.address = meant.advertise.unwrap_or_else(|| address.to_string());
+    let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name));
+    let home = meant.node.home.clone();
+    let handle = evenkeel::open(meant.node).await.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let (end, ending) = watch::channel(false);
+    let app = App {
+        door: Arc::new(Door::new(names, meant.key.map(Key::new))),
+        live: Live::start(handle.clone(), ending.clone()),
+        handle: handle.clone(),
+        ending: ending.clone(),
+    };
+    tokio::spawn(warn_of_strangers(handle.clone(), home));
+    let served = tokio::spawn(listen::serve(listener, router(app), ending));
+    let ended = tokio::select! {
+        done = async { born(handle.clone(), address).await?; signals.next().await; Ok(()) } => done,
+        stopped = handle.stopped() => {
+            let why = stopped.err().unwrap_or_else(|| "see its log".to_owned());
+            Err(Failure::new(Exit::Failed, format!("the node has stopped by itself: {why}")))
+        }
+    };
+    if ended.is_ok() {
+        hand_over(&handle, &mut signals).await;
+    } else {
+        handle.stop_now().await;
+    }
+    let _ = end.send(true);
+    let _ = tokio::time::timeout(LAST_ANSWERS, served).await;
+    ended
+}
+
+async fn hand_over(handle: &Handle, signals: &mut Signals) {
+    tracing::info!("handing over: nothing more is claimed, runs may end; a second signal ends them at once");
+    let left = tokio::select! {
+        left = handle.leave(HAND_OVER) => left,
+        () = signals.next() => {
+            handle.stop_now().await;
+            Left::InHaste
+        }
+    };
+    match left {
+        Left::Cleanly => tracing::info!("everything is handed over"),
+        Left::InHaste => {
+            tracing::warn!("left in haste: what still ran was ended, others take over when the lease ends")
+        }
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|e| {
+        let fix = match e.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                "it is in use: stop who uses it, or choose another --port".to_owned()
+            }
+            std::io::ErrorKind::AddrNotAvailable => {
+                "this host has no such address: correct --listen".to_owned()
+            }
+            _ => e.to_string(),
+        };
+        Failure::new(Exit::Failed, format!("cannot listen on {address}: {fix}"))
+    })
+}
+
+fn host(address: &str) -> String {
+    match address.parse::<std::net::IpAddr>() {
+        Ok(std::net::IpAddr::V6(ip)) => format!("[{ip}]"),
+        Ok(std::net::IpAddr::V4(ip)) => ip.to_string(),
+        Err(_) => address.rsplit_once(':').map_or(address, |(host, _)| host).to_owned(),
+    }
+}
+
+/// All nodes run from the same folder, or their commands do not mean the same (S0-04).
+async fn warn_of_strangers(handle: Handle, home: String) {
+    let mut warned = BTreeSet::new();
+    let mut changes = handle.changes();
+    loop {
+        for (node, folder) in board::strangers(&handle, &home) {
+            if warned.insert((node.clone(), folder.clone())) {
+                tracing::warn!(
+                    "node {node} is installed in {folder}, this one in {home}: install both in the same folder, or \
+                     relative paths of commands differ"
+                );
+            }
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What ends a process politely.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let hear = |kind| signal(kind).map_err(|e| Failure::new(Exit::Failed, format!("no signals: {e}")));
+        Ok(Self { terminate: hear(SignalKind::terminate())?, interrupt: hear(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

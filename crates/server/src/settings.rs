@@ -1,0 +1,261 @@
+//! A node's settings: written in a file, over that the environment, over that flags; then meant, or refused.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use evenkeel_core::words::NodeName;
+use serde::Deserialize;
+
+use crate::client::read_key;
+use crate::exit::Failure;
+use crate::files::position;
+
+/// The port when nobody says one (S0-06).
+pub(crate) const PORT: u16 = 7700;
+/// Shorter leases end by mere scheduling noise.
+const TTL_MIN: Duration = Duration::from_secs(2);
+const TTL_MAX: Duration = Duration::from_hours(1);
+
+/// The settings as written: by flag, in the environment, or in the file.
+#[derive(Clone, Debug, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Written {
+    /// Where the cluster keeps its books: sqlite:PATH
+    #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY")]
+    pub(crate) registry: Option<String>,
+    /// The node's name, one of its kind in the cluster
+    #[arg(long, value_name = "NAME", env = "EVENKEEL_NAME")]
+    pub(crate) name: Option<String>,
+    /// The port of the HTTP interface; 7700 when absent
+    #[arg(long, env = "EVENKEEL_PORT")]
+    pub(crate) port: Option<u16>,
+    /// The node's own folder; two nodes never share one
+    #[arg(long, value_name = "DIR", env = "EVENKEEL_DATA")]
+    pub(crate) data: Option<PathBuf>,
+    /// The address to listen on; 127.0.0.1 when absent, anything beyond loopback needs a cluster key
+    #[arg(long, value_name = "IP", env = "EVENKEEL_LISTEN")]
+    pub(crate) listen: Option<IpAddr>,
+    /// Where other nodes and people reach this node; the address it listens on when absent
+    #[arg(long, value_name = "IP:PORT", env = "EVENKEEL_ADVERTISE")]
+    pub(crate) advertise: Option<String>,
+    /// The file that holds the cluster's key: every caller must show it
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
+    pub(crate) cluster_key_file: Option<PathBuf>,
+    /// The term of the node's lease; 15s when absent, at least 2s
+    #[arg(long, value_name = "TIME", env = "EVENKEEL_TTL")]
+    pub(crate) ttl: Option<String>,
+    /// How many failed nodes the others make up for; 1 when absent
+    #[arg(long, value_name = "N", env = "EVENKEEL_TOLERANCE")]
+    pub(crate) tolerance: Option<u32>,
+    /// Above how many held jobs the alarm is raised; 100 when absent
+    #[arg(long, value_name = "N", env = "EVENKEEL_ALARM")]
+    pub(crate) alarm: Option<u32>,
+    /// How many runs are executed at once; 64 when absent
+    #[arg(long, value_name = "N", env = "EVENKEEL_SLOTS")]
+    pub(crate) slots: Option<u32>,
+    /// Where history is kept: sqlite:PATH; beside the registry's file when absent
+    #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY")]
+    pub(crate) history: Option<String>,
+}
+
+/// The settings as meant.
+#[derive(Debug)]
+pub(crate) struct Meant {
+    /// Everything the node itself needs; its address is set once the port is bound.
+    pub(crate) node: evenkeel::Config,
+    /// Where to listen.
+    pub(crate) listen: SocketAddr,
+    /// Where others reach it, when that is not where it listens.
+    pub(crate) advertise: Option<String>,
+    /// What callers must show.
+    pub(crate) key: Option<String>,
+}
+
+impl Written {
+    /// Reads a settings file.
+    ///
+    /// # Errors
+    /// It cannot be read or holds something unknown; the text says the line.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Failure::usage(format!("settings {shown}: cannot be read: {e}")))?;
+        toml::from_str(&text).map_err(|e| {
+            let (line, _) = e.span().map_or((1, 1), |span| position(&text, span.start));
+            let message = e.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            Failure::usage(format!("settings {shown}:{line}: {message}"))
+        })
+    }
+
+    /// These settings, and where they say nothing those.
+    #[must_use]
+    pub(crate) fn over(self, below: Self) -> Self {
+        Self {
+            registry: self.registry.or(below.registry),
+            name: self.name.or(below.name),
+            port: self.port.or(below.port),
+            data: self.data.or(below.data),
+            listen: self.listen.or(below.listen),
+            advertise: self.advertise.or(below.advertise),
+            cluster_key_file: self.cluster_key_file.or(below.cluster_key_file),
+            ttl: self.ttl.or(below.ttl),
+            tolerance: self.tolerance.or(below.tolerance),
+            alarm: self.alarm.or(below.alarm),
+            slots: self.slots.or(below.slots),
+            history: self.history.or(below.history),
+        }
+    }
+
+    /// What they mean.
+    ///
+    /// # Errors
+    /// Something is missing or makes no sense; the text says the fix.
+    pub(crate) fn meant(self) -> Result<Meant, Failure> {
+        let name = needed(self.name, "--name NAME: what the node is called in the cluster")?;
+        let name: NodeName = name.parse().map_err(|e| Failure::usage(format!("--name: {e}")))?;
+        let registry = needed(self.registry, "--registry sqlite:PATH: where the cluster keeps its books")?;
+        let data = needed(self.data, "--data DIR: the node's own folder")?;
+        let mut node = evenkeel::Config::new(name, registry, data);
+        if let Some(text) = self.ttl {
+            node.ttl = span(&text).filter(|ttl| (TTL_MIN..=TTL_MAX).contains(ttl)).ok_or_else(|| {
+                Failure::usage(format!("--ttl is {text:?}: write a time from 2s to 1h, like 15s or 1m"))
+            })?;
+        }
+        node.tolerance = at_least_one("--tolerance", self.tolerance, node.tolerance)?;
+        node.alarm = at_least_one("--alarm", self.alarm, node.alarm)?;
+        node.slots = at_least_one("--slots", self.slots, node.slots)?;
+        node.history = self.history;
+        node.home = home();
+        let listen =
+            SocketAddr::new(self.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()), self.port.unwrap_or(PORT));
+        let key = self.cluster_key_file.as_deref().map(read_key).transpose()?;
+        if !listen.ip().is_loopback() && key.is_none() {
+            return Err(Failure::usage(format!(
+                "--listen {} lets others in, so a key is needed: make one with `head -c 32 /dev/urandom | base64 > key`, \
+                 give it to every node with --cluster-key-file key, or listen on 127.0.0.1",
+                listen.ip()
+            )));
+        }
+        if let Some(address) = &self.advertise {
+            advertised(address)?;
+        } else if listen.ip().is_unspecified() {
+            return Err(Failure::usage(format!(
+                "--listen {} is no address that others can reach: say it with --advertise IP:PORT",
+                listen.ip()
+            )));
+        }
+        Ok(Meant { node, listen, advertise: self.advertise, key })
+    }
+}
+
+fn needed<T>(value: Option<T>, what: &str) -> Result<T, Failure> {
+    value.ok_or_else(|| Failure::usage(format!("say {what}")))
+}
+
+fn at_least_one(flag: &str, value: Option<u32>, default: u32) -> Result<u32, Failure> {
+    match value.unwrap_or(default) {
+        0 => Err(Failure::usage(format!("{flag} is 0: it must be at least 1"))),
+        n => Ok(n),
+    }
+}
+
+/// `HOST:PORT`, where the host is a name or an address.
+fn advertised(text: &str) -> Result<(), Failure> {
+    let parts = text.rsplit_once(':').filter(|(host, _)| {
+        let name = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+        let address = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+        !host.is_empty() && (host.chars().all(name) || address.is_some_and(|a| a.parse::<IpAddr>().is_ok()))
+    });
+    match parts.and_then(|(_, port)| port.parse::<u16>().ok()) {
+        Some(port) if port != 0 => Ok(()),
+        _ => Err(Failure::usage(format!("--advertise is {text:?}: write IP:PORT, like 10.0.0.7:7700"))),
+    }
+}
+
+/// `90s`, `1500ms`, `2m`, `1h`.
+fn span(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    number.checked_mul(millis).map(Duration::from_millis)
+}
+
+/// The folder this program is installed in, the same on every node (S0-04).
+pub(crate) fn home() -> String {
+    let folder = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf));
+    folder.map(|folder| folder.display().to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn least() -> Written {
+        Written {
+            registry: Some("sqlite:/r".to_owned()),
+            name: Some("a".to_owned()),
+            data: Some("/d".into()),
+            ..Written::default()
+        }
+    }
+
+    /// proves: S0-06
+    #[test]
+    fn the_defaults_are_as_documented() {
+        let meant = least().meant().expect("it makes sense");
+        assert_eq!(meant.listen.to_string(), "127.0.0.1:7700");
+        let node = meant.node;
+        assert_eq!((node.ttl.as_secs(), node.tolerance, node.alarm, node.slots), (15, 1, 100, 64));
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file = Written { port: Some(1), alarm: Some(7), ..least() };
+        let flags = Written { port: Some(2), ..Written::default() };
+        let meant = flags.over(file).meant().expect("it makes sense");
+        assert_eq!((meant.listen.port(), meant.node.alarm), (2, 7));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_fix() {
+        let ip = |text: &str| Some(text.parse().expect("an address"));
+        let text = |text: &str| Some(text.to_owned());
+        for (written, says) in [
+            (Written { name: None, ..least() }, "say --name NAME"),
+            (Written { registry: None, ..least() }, "say --registry sqlite:PATH"),
+            (Written { data: None, ..least() }, "say --data DIR"),
+            (Written { name: text("a b"), ..least() }, "node name \"a b\" is not allowed"),
+            (Written { ttl: text("1s"), ..least() }, "from 2s to 1h"),
+            (Written { ttl: text("15"), ..least() }, "from 2s to 1h"),
+            (Written { ttl: text("99999999999999999999h"), ..least() }, "from 2s to 1h"),
+            (Written { tolerance: Some(0), ..least() }, "at least 1"),
+            (Written { slots: Some(0), ..least() }, "at least 1"),
+            (Written { listen: ip("0.0.0.0"), ..least() }, "a key is needed"),
+            (Written { listen: ip("10.0.0.7"), ..least() }, "a key is needed"),
+            (Written { listen: ip("::"), ..least() }, "a key is needed"),
+            (Written { advertise: text("10.0.0.7"), ..least() }, "write IP:PORT"),
+            (Written { advertise: text("a b:1"), ..least() }, "write IP:PORT"),
+        ] {
+            let failure = written.clone().meant().expect_err("it is nonsense");
+            assert!(failure.message.contains(says), "{written:?}: {failure}");
+        }
+    }
+
+    #[test]
+    fn spans_are_read() {
+        assert_eq!(span("1500ms"), Some(Duration::from_millis(1500)));
+        assert_eq!(span("2m"), Some(Duration::from_secs(120)));
+        for nonsense in ["", "s", "-1s", "1", "1d", "1.5s"] {
+            assert_eq!(span(nonsense), None, "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Zones and how moments are shown in them.
+
+use evenkeel_core::time::Wall;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::exit::Failure;
+
+/// The wall clock.
+#[must_use]
+pub(crate) fn now() -> Wall {
+    evenkeel::clock::now().wall
+}
+
+/// A zone by its IANA name.
+///
+/// # Errors
+/// There is none of that name.
+pub(crate) fn named(name: &str) -> Result<TimeZone, Failure> {
+    TimeZone::get(name)
+        .map_err(|_| Failure::usage(format!("no zone is named {name:?}: use a name like Europe/Berlin")))
+}
+
+/// This host's own zone by its IANA name.
+///
+/// # Errors
+/// The host does not say one.
+pub(crate) fn of_host() -> Result<String, Failure> {
+    let zone = TimeZone::try_system().ok();
+    let name = zone.as_ref().and_then(|zone| zone.iana_name().map(ToOwned::to_owned));
+    name.ok_or_else(|| {
+        Failure::usage("this host does not say its zone: give it with --zone, like --zone Europe/Berlin")
+    })
+}
+
+/// A moment of the API in a zone, for programs.
+#[must_use]
+pub(crate) fn rfc3339(moment: &str, zone: &TimeZone) -> String {
+    shown(moment, zone, "%Y-%m-%dT%H:%M:%S%.3f%:z")
+}
+
+/// A moment of the API in a zone, for people.
+#[must_use]
+pub(crate) fn for_people(moment: &str, zone: &TimeZone) -> String {
+    shown(moment, zone, "%a %Y-%m-%d %H:%M:%S %:z %Z")
+}
+
+fn shown(moment: &str, zone: &TimeZone, format: &str) -> String {
+    match moment.parse::<Timestamp>() {
+        Ok(at) => at.to_zoned(zone.clone()).strftime(format).to_string(),
+        Err(_) => moment.to_owned(),
+    }
+}

@@ -1,0 +1,173 @@
+//! The judge: every second that was due, against what the witness saw and what the history says.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::witness::{self, Line, Word};
+
+/// How long before its moment a fire may be claimed; what a dead node had claimed may be lost.
+const LEAD_MS: i64 = 1_000;
+/// How late a fire may be claimed because it queued behind a run of two leases and behind a takeover.
+const BACKLOG_MS: i64 = 30_000;
+
+/// Something done to a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) node: &'static str,
+    #[expect(dead_code, reason = "printed with the round")]
+    pub(crate) how: &'static str,
+    /// When, by the calendar, in milliseconds.
+    pub(crate) at: i64,
+    /// How long until its jobs were others', in milliseconds.
+    pub(crate) takeover: i64,
+}
+
+/// All that is known of one fire.
+#[derive(Default)]
+struct Fire {
+    starts: Vec<Line>,
+    ends: Vec<Line>,
+    lost: Vec<String>,
+}
+
+/// The evidence.
+pub(crate) struct Case<'a> {
+    fires: BTreeMap<(String, i64), Fire>,
+    /// Complaints that only the order of lines can tell.
+    disorder: Vec<String>,
+    begun: i64,
+    ended: i64,
+    faults: &'a [Fault],
+}
+
+impl<'a> Case<'a> {
+    /// Reads the witness and the history.
+    pub(crate) fn gather(log: &Path, history: &Value, begun: i64, ended: i64, faults: &'a [Fault]) -> Self {
+        let lines = witness::read(log);
+        let disorder = disorder(&lines);
+        let mut case = Self { fires: BTreeMap::new(), disorder, begun, ended, faults };
+        for line in lines {
+            let fire = case.fires.entry((line.job.clone(), line.due)).or_default();
+            match line.word {
+                Word::Start => fire.starts.push(line),
+                Word::End => fire.ends.push(line),
+                Word::Alive => {}
+            }
+        }
+        for row in history.as_array().expect("a list").iter().filter(|row| row["state"] == "lost") {
+            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            let due = witness::moment(&text("due")).expect("a due time");
+            case.fires.entry((text("job"), due)).or_default().lost.push(text("node"));
+        }
+        case
+    }
+
+    /// What is wrong; empty when nothing is.
+    pub(crate) fn judge(&self) -> Vec<String> {
+        let mut complaints = self.disorder.clone();
+        let first = (self.begun / 1_000 + 2) * 1_000;
+        for job in 0..witness::JOBS {
+            for due in (first..self.ended - 1_000).step_by(1_000) {
+                let name = witness::name(job);
+                let none = Fire::default();
+                let fire = self.fires.get(&(name.clone(), due)).unwrap_or(&none);
+                let found = if witness::repeats(job) {
+                    self.at_least_once(fire)
+                } else {
+                    self.at_most_once(fire, due)
+                };
+                complaints.extend(found.map(|what| format!("{name} due {due}: {what}")));
+            }
+        }
+        let on_time = |(_, due): &&(String, i64)| due % 1_000 == 0;
+        let phantoms = self.fires.keys().filter(|key| !on_time(key));
+        complaints.extend(phantoms.map(|(job, due)| format!("{job} due {due}: no such fire")));
+        complaints
+    }
+
+    /// It ran, and ran again only as a higher attempt after its first node was gone.
+    fn at_least_once(&self, fire: &Fire) -> Option<String> {
+        let Some(last) = fire.starts.last() else { return Some("never ran".into()) };
+        if !fire.ends.iter().any(|end| end.attempt == last.attempt) {
+            return Some(format!("attempt {} did not end", last.attempt));
+        }
+        fire.starts.windows(2).find_map(|pair| {
+            let (before, after) = (&pair[0], &pair[1]);
+            let rising = before.attempt < after.attempt && before.token < after.token;
+            let reason = self.faults.iter().any(|fault| fault.node == before.node);
+            (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
+        })
+    }
+
+    /// It ran once, or its node died or froze with it claimed and the history says that it is lost.
+    fn at_most_once(&self, fire: &Fire, due: i64) -> Option<String> {
+        if fire.starts.len() > 1 {
+            return Some(format!("doubled: {:?}", fire.starts));
+        }
+        if !fire.ends.is_empty() {
+            return None;
+        }
+        let Some(node) = fire.lost.first() else {
+            return Some(if fire.starts.is_empty() { "never ran" } else { "ended by nobody's word" }.into());
+        };
+        let claimed = |fault: &&Fault| due <= fault.at + LEAD_MS && due >= fault.at - BACKLOG_MS;
+        let excused = self.faults.iter().filter(|fault| fault.node == node).any(|fault| claimed(&fault));
+        (!excused).then(|| format!("lost on {node} without a fault that explains it"))
+    }
+}
+
+/// Two runs of one job at the same time, and tokens that do not grow.
+fn disorder(lines: &[Line]) -> Vec<String> {
+    let mut running: BTreeMap<&str, &Line> = BTreeMap::new();
+    let mut complaints = Vec::new();
+    for line in lines {
+        let Some(current) = running.get(line.job.as_str()).copied() else {
+            running.insert(&line.job, line);
+            continue;
+        };
+        if line.word == Word::Start {
+            if line.token <= current.token {
+                complaints.push(format!("a token did not grow: {current:?} then {line:?}"));
+            }
+            running.insert(&line.job, line);
+        } else if line.token != current.token {
+            complaints.push(format!("two runs at once: {line:?} beside {current:?}"));
+        }
+    }
+    complaints
+}
+
+/// A judge that sees nothing wrong in a wrong case would prove nothing.
+#[test]
+fn the_judge_sees_each_wrong() {
+    let line = |word, token, attempt| Line {
+        word,
+        job: witness::name(1),
+        due: 5_000,
+        node: "n1".into(),
+        attempt,
+        token,
+    };
+    let faults = [Fault { node: "n1", how: "killed", at: 4_500, takeover: 0 }];
+    let fire = |starts: &[Line], ends: &[Line], lost: &[&str]| Fire {
+        starts: starts.to_vec(),
+        ends: ends.to_vec(),
+        lost: lost.iter().map(|n| (*n).to_owned()).collect(),
+    };
+    let case = Case { fires: BTreeMap::new(), disorder: Vec::new(), begun: 0, ended: 0, faults: &faults };
+    let (first, second) = (line(Word::Start, 1, 1), line(Word::Start, 2, 2));
+    let end = |attempt| line(Word::End, u64::from(attempt), attempt);
+    assert!(case.at_least_once(&fire(&[], &[], &[])).is_some());
+    assert!(case.at_least_once(&fire(std::slice::from_ref(&first), &[], &[])).is_some());
+    assert!(case.at_least_once(&fire(&[first.clone(), second.clone()], &[end(2)], &[])).is_none());
+    assert!(case.at_least_once(&fire(&[second.clone(), first.clone()], &[end(1)], &[])).is_some());
+    assert!(case.at_most_once(&fire(&[], &[], &[]), 5_000).is_some());
+    assert!(case.at_most_once(&fire(&[], &[], &["n1"]), 5_000).is_none());
+    assert!(case.at_most_once(&fire(&[], &[], &["n1"]), 9_000).is_some());
+    assert!(case.at_most_once(&fire(&[], &[], &["n2"]), 5_000).is_some());
+    assert!(case.at_most_once(&fire(&[first.clone(), second.clone()], &[end(2)], &[]), 5_000).is_some());
+    assert!(disorder(&[first.clone(), second.clone(), line(Word::Alive, 1, 1)]).len() == 1);
+    assert!(disorder(&[second, first]).len() == 1);
+}

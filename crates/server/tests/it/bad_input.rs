@@ -1,0 +1,169 @@
+//! Bad input: each is refused with the fix, an exit code, and nothing half written.
+
+use std::fs;
+use std::net::TcpListener;
+
+use serde_json::json;
+
+use crate::process::{Node, run, text};
+
+/// What is wrong with a job file, its exit code, and what the message must say.
+const JOBS: &[(&str, &str)] = &[
+    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshedule = \"@daily\"\n", ":4:1: unknown field `shedule`"),
+    ("[[jobs]]\nname = \"a\"\n", "unknown field `jobs`, expected `job`"),
+    ("[[job]]\ncommand = [\"x\"]\n", "missing field `name`"),
+    ("[[job]]\nname = \"a b\"\ncommand = [\"x\"]\n", ":2:8: job name \"a b\" is not allowed"),
+    ("[[job]]\nname = \"../a\"\ncommand = [\"x\"]\n", "is not allowed"),
+    ("[[job]]\nname = \"a\"\n", ":2: job a: it does nothing: give command"),
+    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"61 * * * *\"\n", "minute"),
+    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"0 0 30 2 *\"\n", "never fires"),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"@daily\"\nzone = \"Mars/Olympus\"\n",
+        "Mars/Olympus",
+    ),
+    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshards = 0\n", "shards is 0, allowed are 1 to"),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshards = 4000000000\n",
+        "shards is 4000000000, allowed are 1 to",
+    ),
+    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshards = 5000000000\n", ":4:10: "),
+    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\ntimeout = 0\n", "timeout is 0"),
+    ("[[job]]\nname = \"a\"\ncommand = \"x\"\n", ":3:11: invalid type: string"),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\n[[job]]\nname = \"a\"\ncommand = [\"y\"]\n",
+        "already declared at",
+    ),
+    ("[[job]]\nname = \"ok\"\ncommand = [\"x\"]\n[[job]]\nname = \"b\"\n", ":5: job b: it does nothing"),
+    ("[[job]\n", ":1:"),
+    ("", "holds no job"),
+];
+
+#[test]
+fn a_wrong_job_file_is_refused_with_its_line_and_nothing_of_it_is_applied() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    for (input, says) in JOBS {
+        let output = node.fed(&["job", "apply", "-f", "-"], input);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(5), "{input}: {said}");
+        assert!(said.contains(says) && said.contains("standard input"), "{input}: {said}");
+    }
+    let jobs = folder.path().join("jobs");
+    fs::create_dir(&jobs).expect("a folder");
+    fs::write(jobs.join("1.toml"), "[[job]]\nname = \"first\"\ncommand = [\"x\"]\n").expect("written");
+    fs::write(jobs.join("2.yaml"), "job:\n  - name: second\n    comand: [x]\n").expect("written");
+    let output = node.cli(&["job", "apply", "-f", &jobs.display().to_string()]);
+    let said = text(&output.stderr);
+    assert!(said.contains("2.yaml:3:5: ") && said.contains("unknown field `comand`"), "{said}");
+    assert_eq!(output.status.code(), Some(5));
+    assert_eq!(node.json(&["job", "list"]), json!([]), "nothing is half applied");
+}
+
+#[test]
+fn the_api_checks_for_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let head =
+        format!("POST /api/v1/jobs/apply HTTP/1.1\nHost: {}\nContent-Type: application/json", node.address);
+    for (body, says) in [
+        ("", "the body makes no sense"),
+        ("[]", "the body makes no sense"),
+        (r#"{"jobs":[{"name":"a","command":["x"],"shedule":""}]}"#, "unknown field `shedule`"),
+        (r#"{"jobs":[{"name":"a/b","command":["x"]}]}"#, "is not allowed"),
+        (r#"{"jobs":[{"name":"ok","command":["x"]},{"name":"b"}]}"#, "nothing was applied"),
+        (r#"{"jobs":[{"name":"a","command":["x\u0000"]}]}"#, "NUL"),
+    ] {
+        let (status, answer) = node.raw(&head, body.as_bytes());
+        assert_eq!(status, 400, "{body}: {answer}");
+        assert!(answer.contains(says), "{body}: {answer}");
+    }
+    let get = |path: &str| node.raw(&format!("GET /api/v1/{path} HTTP/1.1\nHost: {}", node.address), b"").0;
+    for (path, status) in [
+        ("jobs/nope", 404),
+        ("jobs/no%2Fpe", 400),
+        ("jobs/%00", 400),
+        ("jobs?limit=x", 400),
+        ("jobs?limlt=1", 400),
+        ("runs?state=ended", 400),
+        ("runs/nope", 400),
+        ("runs/nope:1:0", 404),
+        ("runs/nope:1:0/logs", 404),
+        ("runs/nope:1:0/wait", 404),
+        ("nothing", 404),
+    ] {
+        assert_eq!(get(path), status, "{path}");
+    }
+    assert_eq!(node.json(&["job", "list"]), json!([]));
+}
+
+/// proves: S0-21
+#[test]
+fn a_port_in_use_ends_the_process_before_it_is_a_member() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = Node::serve(folder.path(), "a", &[]);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let output = Node::command(folder.path(), "b", &["--port", &port]).output().expect("evenkeel starts");
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("in use") && said.contains("--port"), "{said}");
+    assert!(!folder.path().join("b").exists(), "its data folder was never touched");
+    let nodes = first.json(&["node", "list"]);
+    assert_eq!(nodes.as_array().map(Vec::len), Some(1), "{nodes}");
+}
+
+#[test]
+fn a_node_that_cannot_live_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(at("file"), "not a folder").expect("written");
+    fs::write(at("other.db"), "this is no database at all, but a text that is long enough").expect("written");
+    fs::write(at("odd.toml"), "name = \"a\"\nprot = 1\n").expect("written");
+    let good = format!("sqlite:{}", at("registry.db"));
+    let other = format!("sqlite:{}", at("other.db"));
+    let nowhere = format!("sqlite:{}", at("file/registry.db"));
+    for (registry, data, more, says) in [
+        (good.as_str(), at("file/data"), vec![], "--data"),
+        (&other, at("d1"), vec![], "other.db"),
+        (&nowhere, at("d2"), vec![], "registry.db"),
+        ("zookeper:host", at("d3"), vec![], "sqlite:"),
+        (&good, at("d4"), vec!["--ttl", "1s"], "from 2s to 1h"),
+        (&good, at("d5"), vec!["--tolerance", "0"], "at least 1"),
+        (&good, at("d6"), vec!["--config", "/nowhere.toml"], "cannot be read"),
+        (&good, at("d7"), vec!["--history", "mysql:x"], "sqlite:"),
+    ] {
+        let args = ["serve", "--name", "a", "--port", "0", "--registry", registry, "--data", &data];
+        let output = run(&[&args[..], &more[..]].concat());
+        let said = text(&output.stderr);
+        assert!(!output.status.success(), "{args:?}");
+        assert!(said.contains(says), "{registry} {data} {more:?}: {said}");
+    }
+    let output = run(&["serve", "--config", &at("odd.toml"), "--registry", &good, "--data", &at("d8")]);
+    assert!(
+        text(&output.stderr).contains("odd.toml:2: unknown field `prot`, expected"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(fs::read(at("other.db")).expect("read").len(), 58, "what is no registry stays as it was");
+}
+
+#[test]
+fn one_name_is_one_node_and_one_folder_one_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let _first = Node::serve(folder.path(), "a", &[]);
+    let output = Node::command(folder.path(), "a", &[]).output().expect("evenkeel starts");
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("--data"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn where_nobody_answers_the_message_says_how_to_start_a_node() {
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let output = run(&["job", "list", "--server", &format!("http://127.0.0.1:{port}")]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("evenkeel dev"), "{}", text(&output.stderr));
+    let output = run(&["job", "list", "--server", "127.0.0.1:7700"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("http://HOST:PORT"), "{}", text(&output.stderr));
+}

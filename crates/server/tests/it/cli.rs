@@ -1,0 +1,214 @@
+//! What the command line prints is interface.
+
+use serde_json::{Value, json};
+
+use crate::process::{Node, repository, run, text};
+
+const JOBS: &str = r#"
+[[job]]
+name = "far"
+schedule = "at 2099-01-01T00:00:00"
+zone = "Europe/Berlin"
+command = ["/bin/true"]
+description = "far away"
+
+[[job]]
+name = "by-hand"
+command = ["/bin/echo", "done"]
+
+[[job]]
+name = "fails"
+command = ["/bin/sh", "-c", "echo oh; exit 3"]
+
+[[job]]
+name = "off"
+schedule = "@every 1h"
+command = ["/bin/true"]
+enabled = false
+"#;
+
+fn node(folder: &std::path::Path) -> Node {
+    let node = Node::serve(folder, "a", &[]);
+    assert!(node.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
+    crate::process::until("all are held", || {
+        let jobs = node.json(&["job", "list"]);
+        let held = jobs.as_array()?.iter().filter(|job| job["owner"] == "a").count();
+        (held == 3).then_some(())
+    });
+    node
+}
+
+fn fields(row: &Value) -> Vec<&str> {
+    row.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+/// proves: S1-88
+#[test]
+fn jobs_are_declared_by_hand_and_shown_as_documented() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(folder.path());
+    insta::assert_snapshot!("job list", node.ok(&["job", "list"]));
+    insta::assert_snapshot!("job list as json", node.ok(&["job", "list", "-o", "json"]));
+    let shown = node.ok(&["job", "show", "far"]);
+    insta::assert_snapshot!("job show", shown);
+    let again = node.fed(&["job", "apply", "-f", "-"], JOBS);
+    assert!(text(&again.stdout).ends_with("4 unchanged\n"), "{}", text(&again.stdout));
+    let back = node.fed(&["job", "apply", "-f", "-"], &shown);
+    assert_eq!(text(&back.stdout), "unchanged  far\n1 unchanged\n", "what is shown can be applied");
+    assert_eq!(node.ok(&["job", "next", "far", "--tz", "UTC"]), "Wed 2098-12-31 23:00:00 +00:00 UTC\n");
+    assert_eq!(node.ok(&["job", "next", "by-hand"]), "no further fire\n");
+}
+
+#[test]
+fn fields_are_stable_for_programs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(folder.path());
+    let run = node.json(&["job", "run", "fails"])["run"].as_str().expect("a run").to_owned();
+    node.cli(&["run", "wait", &run]);
+    let mut job = ["name", "schedule", "zone", "placement", "owner", "next", "paused"];
+    let mut one = ["run", "job", "shard", "due", "node", "attempt", "state", "reason", "started", "ended"];
+    let mut living = ["name", "held", "quota", "alarm", "draining", "score"];
+    for (list, wanted) in
+        [(["job", "list"], &mut job[..]), (["run", "list"], &mut one), (["node", "list"], &mut living)]
+    {
+        wanted.sort_unstable();
+        let rows = node.json(&list);
+        assert_eq!(fields(&rows[0]), wanted, "{list:?}");
+    }
+}
+
+#[test]
+fn a_run_by_hand_is_waited_for_read_and_its_end_is_the_exit_code() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(folder.path());
+    let first = node.json(&["job", "run", "by-hand", "--request", "once"]);
+    let twice = node.json(&["job", "run", "by-hand", "--request", "once"]);
+    assert_eq!(first["run"], json!("by-hand:ask-once:0"));
+    assert_eq!(first["run"], twice["run"], "the same request is one run");
+    assert_eq!(node.ok(&["run", "wait", "by-hand:ask-once:0"]), "succeeded\n");
+    assert_eq!(node.ok(&["run", "logs", "by-hand:ask-once:0", "--follow"]), "done\n");
+    let failed = node.json(&["job", "run", "fails"])["run"].as_str().expect("a run").to_owned();
+    let waited = node.cli(&["run", "wait", &failed]);
+    assert_eq!(waited.status.code(), Some(1));
+    assert_eq!(text(&waited.stdout), "failed: exit code 3\n");
+    assert_eq!(node.json(&["run", "list", "--state", "failed"]).as_array().map(Vec::len), Some(1));
+    assert_eq!(node.json(&["run", "list", "--job", "by-hand"]).as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn switches_are_seen_and_exit_codes_are_as_documented() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(folder.path());
+    let one = |name: &str| {
+        let jobs = node.json(&["job", "list"]);
+        jobs.as_array().expect("a list").iter().find(|job| job["name"] == name).cloned()
+    };
+    let next = one("far").expect("far")["next"].clone();
+    node.ok(&["job", "pause", "far"]);
+    let paused = one("far").expect("far");
+    assert_eq!((&paused["paused"], &paused["next"]), (&json!(true), &Value::Null));
+    node.ok(&["job", "resume", "far"]);
+    assert_eq!(one("far").expect("far")["next"], next);
+    node.ok(&["job", "enable", "off"]);
+    node.ok(&["job", "disable", "off"]);
+    assert_eq!(node.cli(&["job", "run", "off"]).status.code(), Some(6), "a disabled job is not run");
+    node.ok(&["job", "delete", "off"]);
+    assert_eq!(one("off"), None);
+    for (code, args) in [
+        (4, ["job", "show", "off"]),
+        (4, ["job", "delete", "off"]),
+        (4, ["job", "run", "off"]),
+        (5, ["run", "show", "off"]),
+        (4, ["run", "show", "off:1:0"]),
+        (4, ["node", "drain", "nobody"]),
+        (2, ["job", "list", "--colour"]),
+        (2, ["node", "drain", "--help-me"]),
+    ] {
+        assert_eq!(node.cli(&args).status.code(), Some(code), "{args:?}");
+    }
+}
+
+/// proves: S1-85
+#[test]
+fn a_person_can_have_everything_claimed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(folder.path());
+    assert_eq!(node.json(&["job", "acquire"]), json!({ "claims": 0, "left": 0 }), "all is held already");
+    node.ok(&["node", "drain", "a"]);
+    crate::process::until("nothing is held", || (node.json(&["node", "list"])[0]["held"] == 0).then_some(()));
+    assert_eq!(node.json(&["node", "list"])[0]["draining"], true);
+    node.ok(&["node", "undrain", "a"]);
+    node.ok(&["job", "acquire"]);
+    crate::process::until("all is held again", || {
+        (node.json(&["node", "list"])[0]["held"] == 3).then_some(())
+    });
+}
+
+#[test]
+fn the_reference_is_what_the_program_says() {
+    let made = run(&["docs", "cli"]);
+    assert!(made.status.success());
+    let path = repository("docs/cli.md");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &made.stdout).expect("written");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(kept, text(&made.stdout), "docs/cli.md drifted: UPDATE=1 cargo test -p evenkeel-server");
+}
+
+#[test]
+fn a_schedule_is_tried_out_without_a_node() {
+    let output = run(&["job", "next", "--schedule", "0 12 29 2 *", "-n", "1", "--tz", "UTC"]);
+    let said = text(&output.stdout);
+    assert!(said.contains("-02-29 12:00:00 +00:00 UTC"), "{said}");
+    let output = run(&["job", "next", "--schedule", "0 0 31 4 *"]);
+    assert_eq!(output.status.code(), Some(5));
+    assert!(text(&output.stderr).contains("never fires"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_examples_are_job_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let said = node.ok(&["job", "apply", "-f", &repository("examples/jobs").display().to_string()]);
+    assert!(said.ends_with("7 created\n"), "{said}");
+}
+
+#[test]
+fn pages_hold_everything_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let many: String =
+        (0..25).map(|n| format!("[[job]]\nname = \"job-{n:02}\"\ncommand = [\"/bin/true\"]\n")).collect();
+    assert!(node.fed(&["job", "apply", "-f", "-"], &many).status.success());
+    let get = |path: &str| -> Value {
+        let (status, answer) = node.raw(&format!("GET /api/v1/{path} HTTP/1.1\nHost: {}", node.address), b"");
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str(answer.split("\r\n\r\n").nth(1).expect("a body")).expect("it is JSON")
+    };
+    let pages = |list: &str, turn: &str| {
+        let (mut ids, mut path) = (Vec::new(), format!("{list}?limit=10"));
+        loop {
+            let page = get(&path);
+            let rows = page[list].as_array().expect("rows");
+            ids.extend(rows.iter().map(|row| row.get("run").unwrap_or(&row["name"]).to_string()));
+            let Some(at) = page[turn].as_str() else { return ids };
+            assert_eq!(rows.len(), 10, "only the last page is short");
+            path = format!("{list}?limit=10&{turn}={at}");
+        }
+    };
+    let mut jobs = pages("jobs", "after");
+    assert!(jobs.is_sorted(), "in the order of their names");
+    jobs.dedup();
+    assert_eq!(jobs.len(), 25);
+    for n in 0..25 {
+        node.ok(&["job", "run", "job-00", "--request", &format!("r{n}")]);
+    }
+    let mut runs = crate::process::until("all have run", || {
+        let runs = pages("runs", "before");
+        (runs.len() == 25).then_some(runs)
+    });
+    runs.sort();
+    runs.dedup();
+    assert_eq!(runs.len(), 25);
+}

@@ -1,0 +1,58 @@
+//! The console without a browser: readable as it comes, and its stream says what changed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::process::{Node, until};
+
+/// The pictures of the stream, one after the other.
+struct Pictures(BufReader<TcpStream>);
+
+impl Pictures {
+    fn of(node: &Node) -> Self {
+        let mut stream = TcpStream::connect(node.address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        write!(stream, "GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n\r\n", node.address).expect("it reads");
+        Self(BufReader::new(stream))
+    }
+
+    fn next(&mut self) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(self.0.read_line(&mut line).expect("a line") > 0, "the stream ended");
+            if let Some(data) = line.strip_prefix("data: ") {
+                return serde_json::from_str(data.trim()).expect("it is JSON");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_stream_shows_a_new_job_and_its_run_by_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let mut pictures = Pictures::of(&node);
+    assert_eq!(pictures.next()["jobs"], serde_json::json!([]));
+    let job = "[[job]]\nname = \"hand\"\ncommand = [\"/bin/true\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
+    until("the job is in the picture", || (pictures.next()["jobs"][0]["name"] == "hand").then_some(()));
+    node.ok(&["job", "run", "hand"]);
+    until("its run is in the picture", || (pictures.next()["runs"][0]["state"] == "succeeded").then_some(()));
+}
+
+#[test]
+fn what_people_write_stays_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let job = "[[job]]\nname = \"x\"\ncommand = [\"<script>alert(1)</script>\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
+    let run = node.json(&["job", "run", "x"])["run"].as_str().expect("a run").to_owned();
+    assert_eq!(node.cli(&["run", "wait", &run]).status.code(), Some(1), "there is no such program");
+    let (status, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+    assert_eq!(status, 200);
+    assert!(!page.contains("<script>"), "{page}");
+    assert!(page.contains("data-state=\"failed\""), "{page}");
+}

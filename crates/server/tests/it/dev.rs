@@ -1,0 +1,54 @@
+//! The first minute of a newcomer.
+
+use crate::process::{Node, evenkeel, millis, run, text, until};
+
+#[test]
+fn five_seconds_after_the_start_the_demo_has_run_and_the_page_shows_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let begun = millis();
+    let node = Node::dev(folder.path());
+    let shown = until("the page shows a run", || {
+        let (status, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+        assert_eq!(status, 200);
+        page.contains("data-state=\"succeeded\"").then_some(page)
+    });
+    let took = millis() - begun;
+    assert!(took < 5_000, "it took {took} ms");
+    assert!(shown.contains("demo-hello") && shown.contains("demo-date"), "both demo jobs are shown");
+    assert!(node.banner.contains(&format!("console   http://{}/", node.address)), "{}", node.banner);
+    assert!(folder.path().join("evenkeel-data").is_dir(), "the data folder is where the banner says");
+}
+
+#[test]
+fn a_second_start_finds_what_the_first_one_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::dev(folder.path());
+    node.ok(&["job", "delete", "demo-date"]);
+    let run = node.ok(&["job", "run", "demo-hello"]);
+    let run = run.lines().next().expect("the run").to_owned();
+    node.ok(&["run", "wait", &run]);
+    node.signal("INT");
+    assert_eq!(node.end(), 0);
+
+    let node = Node::dev(folder.path());
+    let jobs = node.json(&["job", "list"]);
+    assert_eq!(jobs.as_array().map(Vec::len), Some(1), "a deleted demo job stays deleted: {jobs}");
+    assert_eq!(node.ok(&["run", "logs", &run]).split(',').next(), Some("hello from dev"));
+}
+
+#[test]
+fn a_folder_or_port_that_cannot_be_had_is_said_with_the_fix() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "not a folder").expect("written");
+    let output = run(&["dev", "--port", "0", "--data", &file.join("data").display().to_string()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("choose another --data"), "{}", text(&output.stderr));
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let output =
+        evenkeel(&["dev", "--port", &port]).current_dir(folder.path()).output().expect("evenkeel starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("choose another --port"), "{}", text(&output.stderr));
+}

@@ -1,0 +1,206 @@
+//! Nodes as processes, the command line, and HTTP by hand.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// The program under test.
+pub(crate) const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
+/// Whatever takes longer than this will not happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A node in a process of its own; killed when dropped.
+pub(crate) struct Node {
+    child: Child,
+    /// Where it answers.
+    pub(crate) address: SocketAddr,
+    /// What it printed until it answered.
+    pub(crate) banner: String,
+}
+
+/// The milliseconds of a clock that never steps.
+pub(crate) fn millis() -> i64 {
+    evenkeel::clock::now().mono.0
+}
+
+/// Asks again and again until there is an answer.
+pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let begun = millis();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(millis() - begun < PATIENCE.as_millis() as i64, "still not so: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The program with a narrow environment, so that the caller's settings do not reach the tests.
+pub(crate) fn evenkeel(args: &[&str]) -> Command {
+    let mut command = Command::new(EVENKEEL);
+    command.args(args).env_clear().env("PATH", "/usr/bin:/bin").env("TZ", "UTC");
+    command.env("EVENKEEL_LOG", "error").stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+pub(crate) fn run(args: &[&str]) -> Output {
+    evenkeel(args).output().expect("evenkeel starts")
+}
+
+/// What it said, as text.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+impl Node {
+    /// `evenkeel dev` in this folder.
+    pub(crate) fn dev(folder: &Path) -> Self {
+        Self::start(evenkeel(&["dev", "--port", "0"]).current_dir(folder))
+    }
+
+    /// `evenkeel serve` with this name, its books in `folder`, and more arguments.
+    pub(crate) fn serve(folder: &Path, name: &str, more: &[&str]) -> Self {
+        Self::start(Self::command(folder, name, more).current_dir(folder))
+    }
+
+    /// The same, not yet started.
+    pub(crate) fn command(folder: &Path, name: &str, more: &[&str]) -> Command {
+        let registry = format!("sqlite:{}", folder.join("registry.db").display());
+        let data = folder.join(name).display().to_string();
+        let mut command = evenkeel(&["serve", "--registry", &registry, "--name", name, "--data", &data]);
+        for default in [["--port", "0"], ["--ttl", "2s"]] {
+            if !more.contains(&default[0]) {
+                command.args(default);
+            }
+        }
+        command.args(more);
+        command
+    }
+
+    /// Starts it and waits until it says where it answers.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("evenkeel starts");
+        let lines = lines(child.stdout.take().expect("it is piped"));
+        let mut banner = String::new();
+        loop {
+            let Ok(line) = lines.recv_timeout(PATIENCE) else {
+                let _ = child.kill();
+                let _ = child.wait();
+                panic!("it does not say where it answers: {banner}");
+            };
+            banner.push_str(&line);
+            banner.push('\n');
+            let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()?.parse().ok());
+            if let Some(address) = address {
+                return Self { child, address, banner };
+            }
+        }
+    }
+
+    /// Its number as a process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal by name.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> i32 {
+        until("the process ends", || self.child.try_wait().expect("it is ours")).code().unwrap_or(-1)
+    }
+
+    /// Runs a client verb against it.
+    pub(crate) fn cli(&self, args: &[&str]) -> Output {
+        self.client(args).output().expect("evenkeel starts")
+    }
+
+    /// The same, not yet started.
+    pub(crate) fn client(&self, args: &[&str]) -> Command {
+        let mut command = evenkeel(args);
+        command.env("EVENKEEL_SERVER", format!("http://{}", self.address));
+        command
+    }
+
+    /// Runs a client verb that must work; what it printed.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let output = self.cli(args);
+        assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// Runs a client verb that must work, with `-o json`.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let text = self.ok(&[args, &["-o", "json"]].concat());
+        serde_json::from_str(&text).expect("it is JSON")
+    }
+
+    /// Runs a client verb with this on its standard input.
+    pub(crate) fn fed(&self, args: &[&str], input: &str) -> Output {
+        let mut command = self.client(args);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = child.as_mut().expect("evenkeel starts");
+        let mut pipe = child.stdin.take().expect("it is piped");
+        // A program that refuses early may not read all of it.
+        let _ = pipe.write_all(input.as_bytes());
+        drop(pipe);
+        let mut output =
+            Output { status: child.wait().expect("it ends"), stdout: Vec::new(), stderr: Vec::new() };
+        child.stdout.take().expect("it is piped").read_to_end(&mut output.stdout).expect("it is read");
+        child.stderr.take().expect("it is piped").read_to_end(&mut output.stderr).expect("it is read");
+        output
+    }
+
+    /// One request by hand, `Host` and all; the status and the rest.
+    pub(crate) fn raw(&self, request: &str, body: &[u8]) -> (u16, String) {
+        raw(self.address, request, body)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One request by hand; what is missing of `Content-Length` and `Connection` is added.
+pub(crate) fn raw(address: SocketAddr, request: &str, body: &[u8]) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let head = request.trim().lines().map(str::trim).collect::<Vec<_>>().join("\r\n");
+    let head = format!("{head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).expect("it reads");
+    // A refusal may come, and the connection end, before the body is read.
+    let _ = stream.write_all(body);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = text(&answer);
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    (status, answer)
+}
+
+fn lines(stdout: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            // Read on when nobody listens, so that the node never waits for us.
+            let _ = send.send(line);
+        }
+    });
+    receive
+}
+
+/// A file of the repository.
+pub(crate) fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}

@@ -1,0 +1,149 @@
+//! `sim SEED` shows one seed, `sim --seeds N` runs many, `sim --mutants` looks whether each planted fault is found.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use evenkeel_sim::Failure;
+use evenkeel_sim::faults::Fault;
+use evenkeel_sim::invariants::Invariant;
+use evenkeel_sim::seed::{Manner, Report, judge, play, run_seed};
+
+const USAGE: &str = "usage: sim SEED | sim --seeds N [--from SEED] | sim --mutants [N] | sim --canary
+  SEED is a number, in decimal or as 0x…";
+const THREADS: usize = 2;
+/// From so many seeds on every fault and every invariant must have been met.
+const ENOUGH: u64 = 1_000;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    };
+    let done = match words.as_slice() {
+        ["--seeds", n] => number(n).map(|n| seeds(0, n)),
+        ["--seeds", n, "--from", from] => number(n).zip(number(from)).map(|(n, from)| seeds(from, n)),
+        [seed] => number(seed).map(show),
+        _ => None,
+    };
+    done.unwrap_or_else(|| {
+        eprintln!("{USAGE}");
+        ExitCode::from(2)
+    })
+}
+
+/// Shows one seed.
+fn show(seed: u64) -> ExitCode {
+    let world = play(seed, Manner { keeps_text: true, ..Manner::default() });
+    world.trace().text().iter().for_each(|line| println!("{line}"));
+    match judge(seed, &world) {
+        Ok(report) => {
+            println!(
+                "{:#x}: {} steps, {} starts, hash {:016x}",
+                seed, report.steps, report.starts, report.hash
+            );
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            println!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs many seeds and prints what they came to; a failure is one line that repeats it.
+fn seeds(from: u64, count: u64) -> ExitCode {
+    let begun = Stopwatch::start();
+    let next = AtomicU64::new(from);
+    let sum = Mutex::new(Report::default());
+    let failure: Mutex<Option<Failure>> = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= from + count || failure.lock().is_ok_and(|f| f.is_some()) {
+                        return;
+                    }
+                    match run_seed(seed) {
+                        Ok(report) => add(&sum, &report),
+                        Err(broken) => {
+                            if let Ok(mut failure) = failure.lock() {
+                                failure.get_or_insert(broken);
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+    if let Ok(Some(failure)) = failure.into_inner() {
+        println!("{failure}");
+        return ExitCode::FAILURE;
+    }
+    let sum = sum.into_inner().unwrap_or_default();
+    print(count, begun.seconds(), &sum);
+    match untested(count, &sum) {
+        Some(text) => {
+            println!("{text}");
+            ExitCode::FAILURE
+        }
+        None => ExitCode::SUCCESS,
+    }
+}
+
+fn add(sum: &Mutex<Report>, report: &Report) {
+    let Ok(mut sum) = sum.lock() else { return };
+    sum.simulated += report.simulated;
+    sum.steps += report.steps;
+    sum.starts += report.starts;
+    sum.tally.add(&report.tally);
+    for (invariant, count) in &report.tested {
+        *sum.tested.entry(*invariant).or_default() += count;
+    }
+}
+
+fn print(count: u64, seconds: f64, sum: &Report) {
+    let hours = sum.simulated as f64 / 3_600_000.0;
+    let per_second = count as f64 / seconds.max(0.001);
+    println!("{count} seeds in {seconds:.1} s ({per_second:.0}/s): {hours:.1} simulated hours,");
+    println!("{} steps, {} runs started, no invariant broke", sum.steps, sum.starts);
+    println!("faults");
+    Fault::ALL.iter().for_each(|fault| println!("  {fault:<20} {:>10}", sum.tally.of(*fault)));
+    println!("invariants, and how often each was put to the test");
+    for invariant in Invariant::ALL.iter().filter(|i| **i != Invariant::Canary) {
+        let tested = sum.tested.get(invariant).copied().unwrap_or(0);
+        println!("  {:<20} {tested:>10}", invariant.to_string());
+    }
+}
+
+/// What a run of so many seeds should have met and did not.
+fn untested(count: u64, sum: &Report) -> Option<String> {
+    if count < ENOUGH {
+        return None;
+    }
+    let invariants = Invariant::ALL.iter().filter(|i| **i != Invariant::Canary);
+    let idle = invariants.filter(|i| !sum.tested.contains_key(i)).map(ToString::to_string);
+    let absent = Fault::ALL.iter().filter(|f| sum.tally.of(**f) == 0).map(ToString::to_string);
+    let missing: Vec<String> = idle.chain(absent).collect();
+    (!missing.is_empty()).then(|| format!("never met in {count} seeds: {}", missing.join(", ")))
+}
+
+/// Measures how fast seeds are run. The worlds themselves read no clock.
+struct Stopwatch(std::time::Instant);
+
+impl Stopwatch {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the speed of the program is real time; worlds have their own"
+    )]
+    fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    fn seconds(&self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}

@@ -1,0 +1,123 @@
+//! What may go wrong, by name, and how often each did.
+
+macro_rules! kinds {
+    ($(#[$doc:meta])* $name:ident: $($(#[$kind_doc:meta])* $kind:ident = $text:literal,)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$kind_doc])* $kind,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self { $(Self::$kind => $text,)* })
+            }
+        }
+    };
+}
+pub(crate) use kinds;
+
+kinds! {
+    /// A kind of fault.
+    Fault:
+    /// A request never reaches the registry.
+    RequestLost = "request lost",
+    /// A request was carried out and its answer never comes.
+    ReplyLost = "reply lost",
+    /// A message takes seconds, so that others overtake it, or its sender has given it up.
+    Slow = "message slow",
+    /// News that never comes, without a word.
+    NewsLost = "news lost",
+    /// News that comes twice.
+    NewsDoubled = "news doubled",
+    /// News that comes seconds late, and all later news after it.
+    NewsLate = "news late",
+    /// News that later news overtakes.
+    NewsOvertaken = "news overtaken",
+    /// The feed ends and has to be taken up again.
+    FeedEnds = "feed ends",
+    /// A process takes long to start.
+    StartLate = "start late",
+    /// An executor has no means to start a process.
+    StartFails = "start fails",
+    /// The history takes no verdicts for a while.
+    HistoryAway = "history away",
+    /// A node cannot reach the registry for a while.
+    Cut = "node cut off",
+    /// A node's requests arrive, but nothing comes back for a while.
+    HalfCut = "node half cut off",
+    /// No node can reach the registry for a while.
+    RegistryAway = "registry away",
+    /// A node's process is killed.
+    Crash = "crash",
+    /// A node's host loses power.
+    Reboot = "reboot",
+    /// A node's process is stopped for a while; its guard process goes on.
+    Pause = "pause",
+    /// A node's time of day steps forward.
+    ClockForward = "clock forward",
+    /// A node's time of day steps back.
+    ClockBack = "clock back",
+    /// A node's clock since boot is fast or slow.
+    Drift = "clock drift",
+    /// A node's disk is full for a while.
+    Unable = "node unable",
+}
+
+/// How often each fault happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally(std::collections::BTreeMap<Fault, u64>);
+
+impl Tally {
+    /// One more of these.
+    pub fn count(&mut self, fault: Fault) {
+        *self.0.entry(fault).or_default() += 1;
+    }
+
+    /// Adds what another world counted.
+    pub fn add(&mut self, other: &Self) {
+        for (fault, count) in &other.0 {
+            *self.0.entry(*fault).or_default() += count;
+        }
+    }
+
+    /// How often it happened.
+    #[must_use]
+    pub fn of(&self, fault: Fault) -> u64 {
+        self.0.get(&fault).copied().unwrap_or(0)
+    }
+}
+
+/// The faults that strike single messages and starts, and how often: so many in a thousand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Weather {
+    rates: std::collections::BTreeMap<Fault, u32>,
+    /// How long a message is under way at most when all is well, in milliseconds.
+    pub delay: i64,
+}
+
+impl Weather {
+    /// Nothing goes wrong; messages take up to this many milliseconds.
+    #[must_use]
+    pub fn calm(delay: i64) -> Self {
+        Self { rates: std::collections::BTreeMap::new(), delay }
+    }
+
+    /// With this fault, so many times in a thousand.
+    #[must_use]
+    pub fn with(mut self, fault: Fault, per_mille: u32) -> Self {
+        self.rates.insert(fault, per_mille);
+        self
+    }
+
+    /// How often a fault strikes, in a thousand.
+    #[must_use]
+    pub fn rate(&self, fault: Fault) -> u32 {
+        self.rates.get(&fault).copied().unwrap_or(0)
+    }
+}

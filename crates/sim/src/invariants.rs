@@ -1,0 +1,201 @@
+//! The watch: sees everything that truly happens in a world, and says which invariant broke first.
+//!
+//! It keeps books of its own. What nodes believe is looked at only where an invariant is about belief. Each file watches
+//! over one kind of thing; `docs/invariants.md` says what each number means.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use evenkeel_core::effect::{Ticket, Verdict};
+use evenkeel_core::registry::{Change, Txn};
+use evenkeel_core::time::Mono;
+use evenkeel_core::words::{JobName, LockName, Member, NodeName, RunId, Token};
+
+use crate::faults::kinds;
+
+mod book;
+pub(crate) mod healed;
+mod lanes;
+mod minds;
+mod places;
+mod runs;
+mod tickets;
+
+pub(crate) use book::JobBook;
+
+use minds::MindBook;
+use tickets::TicketBook;
+
+kinds! {
+    /// What the watch looks after. The numbers are those of `docs/invariants.md`.
+    Invariant:
+    /// One holder a token, and tokens only grow.
+    I1 = "I1",
+    /// Nothing of an older holder is accepted after something of a newer one.
+    I2 = "I2",
+    /// No effect at or after the end of trust.
+    I3 = "I3",
+    /// Whoever's lease ends believes in it no more, and runs nothing.
+    I4 = "I4",
+    /// Who does not hold can neither renew nor release.
+    I10 = "I10",
+    /// Each fire is claimed at most once.
+    I14 = "I14",
+    /// A job never runs beside itself.
+    I15 = "I15",
+    /// Every due fire is claimed, or skipped with a reason.
+    I16 = "I16",
+    /// Nothing starts before it is due.
+    I17 = "I17",
+    /// Everything that starts was claimed before, for a fire or a request.
+    I18 = "I18",
+    /// At most once is at most once, at least once at least once.
+    I19 = "I19",
+    /// Attempts count 1, 2, 3, each after the one before has ended.
+    I20 = "I20",
+    /// What a lost node left is taken over once.
+    I21 = "I21",
+    /// One final state.
+    I22 = "I22",
+    /// Only fires beyond the grace are skipped.
+    I23 = "I23",
+    /// A request by hand runs once.
+    I24 = "I24",
+    /// Quotas of the nodes at work suffice while no more than n are missing.
+    I35 = "I35",
+    /// A claim never goes beyond the quota.
+    I36 = "I36",
+    /// At rest every enabled job has one holder.
+    I37 = "I37",
+    /// A drained node claims nothing new and ends up empty.
+    I38 = "I38",
+    /// A node that is undrained claims at once what it may.
+    I39 = "I39",
+    /// The alarm sounds when a claim goes above the threshold, and only then.
+    I40 = "I40",
+    /// A deleted job starts nothing.
+    I41 = "I41",
+    /// Every outcome that a node takes for final is what the registry did.
+    I46 = "I46",
+    /// Once faults end, everything comes to rest.
+    I53 = "I53",
+    /// Deciding about everything is deciding about what was touched.
+    Touched = "touched",
+    /// Broken on purpose, to see that it is told.
+    Canary = "canary",
+}
+
+/// An invariant that broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Which.
+    pub invariant: Invariant,
+    /// When, in milliseconds since the world began.
+    pub at: i64,
+    /// How.
+    pub text: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}: {}", self.invariant, crate::trace::seconds(self.at), self.text)
+    }
+}
+
+/// A transaction that the registry answered.
+pub(crate) struct Act<'a> {
+    pub at: i64,
+    /// Whose, and which process.
+    pub node: &'a NodeName,
+    pub life: u64,
+    /// As whom it was decided on; looked up by the watch.
+    pub member: Option<&'a Member>,
+    pub ticket: Ticket,
+    pub why: &'static str,
+    pub txn: &'a Txn,
+    /// The keys written, as they stood before.
+    pub before: &'a [Change],
+    pub applied: bool,
+}
+
+/// What the watch found: how often each invariant was put to the test, and the first that broke.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings {
+    tested: BTreeMap<Invariant, u64>,
+    broken: Option<Broken>,
+}
+
+impl Findings {
+    /// The invariant was put to the test, and holds if `holds`.
+    pub(crate) fn test(&mut self, at: i64, invariant: Invariant, holds: bool, text: impl FnOnce() -> String) {
+        *self.tested.entry(invariant).or_default() += 1;
+        if !holds && self.broken.is_none() {
+            self.broken = Some(Broken { invariant, at, text: text() });
+        }
+    }
+}
+
+/// The verdicts that history holds.
+pub(crate) type Verdicts = BTreeMap<(RunId, u32), Verdict>;
+
+/// The watch.
+pub struct Watch {
+    findings: Findings,
+    jobs: BTreeMap<JobName, JobBook>,
+    minds: BTreeMap<NodeName, MindBook>,
+    tickets: BTreeMap<(NodeName, u64, Ticket), TicketBook>,
+    lock_tokens: BTreeMap<(LockName, Token), Member>,
+    /// Members that joined and whose entry is gone.
+    gone: BTreeSet<Member>,
+    starts: u64,
+    canary: bool,
+}
+
+impl Watch {
+    /// A watch that has seen nothing. With `canary` it finds the first start wrong.
+    #[must_use]
+    pub fn new(canary: bool) -> Self {
+        Self {
+            findings: Findings::default(),
+            jobs: BTreeMap::new(),
+            minds: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            lock_tokens: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            starts: 0,
+            canary,
+        }
+    }
+
+    /// The first invariant that broke, if one did.
+    #[must_use]
+    pub fn broken(&self) -> Option<&Broken> {
+        self.findings.broken.as_ref()
+    }
+
+    /// How often each invariant was put to the test.
+    #[must_use]
+    pub fn tested(&self) -> &BTreeMap<Invariant, u64> {
+        &self.findings.tested
+    }
+
+    /// How many runs physically started.
+    #[must_use]
+    pub fn starts(&self) -> u64 {
+        self.starts
+    }
+
+    /// The books of all jobs.
+    pub(crate) fn jobs(&self) -> &BTreeMap<JobName, JobBook> {
+        &self.jobs
+    }
+
+    pub(crate) fn findings(&mut self) -> &mut Findings {
+        &mut self.findings
+    }
+}
+
+/// Until when a node may trust a lease of this term asked for then: at most two thirds of it.
+fn trust_ends(asked: Mono, ttl: evenkeel_core::time::Millis) -> Mono {
+    asked + evenkeel_core::time::Millis(ttl.0 * 2 / 3)
+}

@@ -1,0 +1,94 @@
+//! The watch's book of one job: every fire that was claimed, every attempt, every physical start and end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::input::Ended;
+use evenkeel_core::job::{Delivery, Spec};
+use evenkeel_core::record::{Lane, Place};
+use evenkeel_core::schedule::Schedule;
+use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::words::{Fire, Member, NodeName, RequestId, Token};
+
+/// Everything the watch knows of a job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JobBook {
+    /// The living declaration, as the registry has it; `None` while there is none.
+    pub spec: Option<Spec>,
+    pub schedule: Option<Schedule>,
+    pub place: Place,
+    pub lane: Option<Lane>,
+    /// When the job was last deleted, in the world's time.
+    pub deleted: Option<i64>,
+    /// Since when the job stands as it stands: created, switched or given another declaration.
+    pub changed: i64,
+    pub fires: BTreeMap<Fire, FireBook>,
+    /// The run that physically goes on.
+    pub running: Option<(Fire, u32, NodeName)>,
+    /// The highest token that physically started.
+    pub token: Option<Token>,
+    /// Lost members whose claim on this job was taken over.
+    pub rescued: BTreeSet<Member>,
+    /// Requests that stood in the registry, and since when.
+    pub asked: BTreeMap<RequestId, i64>,
+}
+
+/// Everything the watch knows of a fire.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FireBook {
+    /// Claimed and not taken back.
+    pub claimed: bool,
+    pub attempts: BTreeMap<u32, AttemptBook>,
+    /// How it closed.
+    pub closed: Option<Closed>,
+}
+
+/// Everything the watch knows of an attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct AttemptBook {
+    pub by: Member,
+    pub started: Option<i64>,
+    pub ended: Option<Ended>,
+}
+
+/// How a fire came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// Its last attempt ended and was closed.
+    Finished,
+    /// Its last attempt is recorded as lost.
+    Lost,
+    /// It was dropped with its job.
+    Dropped,
+}
+
+impl JobBook {
+    pub(crate) fn attempt(&mut self, fire: &Fire, attempt: u32) -> Option<&mut AttemptBook> {
+        self.fires.get_mut(fire)?.attempts.get_mut(&attempt)
+    }
+
+    /// What doubt about a run means; the workload never changes it.
+    pub(crate) fn delivery(&self) -> Delivery {
+        self.spec.as_ref().map(|s| s.job.delivery).unwrap_or_default()
+    }
+
+    /// Whether the job is there, enabled and not paused.
+    pub(crate) fn fires_by_schedule(&self) -> bool {
+        self.spec.as_ref().is_some_and(|s| s.job.enabled && !s.paused)
+    }
+
+    /// How late a fire may start.
+    pub(crate) fn grace(&self, ttl: Millis) -> Millis {
+        let own = self.spec.as_ref().and_then(|s| s.job.grace).and_then(|s| i64::try_from(s).ok());
+        own.map_or_else(|| evenkeel_core::job::default_grace(ttl), Millis::secs)
+    }
+
+    /// Whether the schedule has a fire at exactly this moment. Periods are checked by bare arithmetic as well.
+    pub(crate) fn is_due_at(&self, due: Wall) -> bool {
+        let Some(schedule) = &self.schedule else { return false };
+        let text = self.spec.as_ref().map_or("", |s| s.job.schedule.as_str());
+        let period =
+            text.strip_prefix("@every ").and_then(|p| p.strip_suffix('s')).and_then(|p| p.parse().ok());
+        let divides = period.is_none_or(|secs: i64| due.0 % (secs * 1000) == 0);
+        divides && schedule.next(due - Millis(1)) == Some(due)
+    }
+}

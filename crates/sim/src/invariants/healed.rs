@@ -1,0 +1,178 @@
+//! The last look: faults have ended, time has passed, and everything should be at rest.
+
+use std::collections::BTreeSet;
+
+use evenkeel_core::effect::Reason;
+use evenkeel_core::input::Ended;
+use evenkeel_core::job::Delivery;
+use evenkeel_core::keys::{Parsed, parse};
+use evenkeel_core::record::Lane;
+use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId, Shard};
+
+use super::book::Closed;
+use super::{Findings, Invariant, JobBook, Verdicts};
+use crate::swarm::Swarm;
+use crate::world::World;
+use crate::world::clock::START;
+
+/// How long after its moment a fire of a job at rest may be unclaimed, in milliseconds.
+const PROMPT: i64 = 3_000;
+/// How long a run takes at most beyond the time its job names, and how long closing it takes, in milliseconds.
+const CLOSING: i64 = 4_000;
+
+/// Everything the last look needs to know, taken together.
+struct Rest<'a> {
+    at: i64,
+    ttl: Millis,
+    swarm: &'a Swarm,
+    members: BTreeSet<Member>,
+    drained: BTreeSet<NodeName>,
+    verdicts: &'a Verdicts,
+}
+
+/// Looks at a world that had time to heal.
+pub(crate) fn look(world: &mut World, swarm: &Swarm) {
+    let mut findings = std::mem::take(world.watch_mut().findings());
+    let keys = || world.store().entries().filter_map(|(key, _)| parse(key));
+    let rest = Rest {
+        at: world.now(),
+        ttl: swarm.nodes.first().map_or(Millis(0), |(s, _)| s.ttl),
+        swarm,
+        members: keys().filter_map(|k| if let Parsed::Node(m) = k { Some(m) } else { None }).collect(),
+        drained: world.names().filter(|name| world.is_drained(name)).cloned().collect(),
+        verdicts: world.verdicts(),
+    };
+    rest.nodes(world, &mut findings);
+    for (name, book) in world.watch().jobs() {
+        rest.holder(name, book, &mut findings);
+        rest.lane(name, book, &mut findings);
+        rest.fires(name, book, &mut findings);
+        rest.requests(name, book, &mut findings);
+    }
+    *world.watch_mut().findings() = findings;
+}
+
+impl Rest<'_> {
+    fn nodes(&self, world: &World, findings: &mut Findings) {
+        for name in world.names() {
+            let node = world.node(name);
+            let member = node.and_then(evenkeel_core::node::Node::member);
+            let joined = member.as_ref().is_some_and(|m| self.members.contains(m));
+            findings.test(self.at, Invariant::I53, joined, || format!("{name} is no member"));
+            let unknown = node.is_some_and(|n| !n.local().unknown.is_empty());
+            findings
+                .test(self.at, Invariant::I53, !unknown, || format!("{name} has commits of unknown outcome"));
+        }
+        let living = world.names().count();
+        findings.test(self.at, Invariant::I53, self.members.len() == living, || {
+            format!("there are {living} nodes and the members {:?}", self.members)
+        });
+        let waits = world.unanswered().next();
+        findings.test(self.at, Invariant::I46, waits.is_none(), || format!("{waits:?} was never answered"));
+    }
+
+    /// Every job that may be held is held, by somebody who lives and is not drained; and no other is.
+    fn holder(&self, name: &JobName, book: &JobBook, findings: &mut Findings) {
+        let at = self.at;
+        let owner = book.place.owner.as_ref();
+        if !book.spec.as_ref().is_some_and(|s| s.job.enabled) {
+            return findings.test(at, Invariant::I41, owner.is_none(), || {
+                format!("{name} is not enabled and {owner:?} holds it")
+            });
+        }
+        let held = owner.is_some_and(|o| self.members.contains(o));
+        let short = if self.drained.is_empty() { Invariant::I37 } else { Invariant::I35 };
+        findings.test(at, short, held, || format!("{name} is held by {owner:?} though there is room"));
+        if let Some(owner) = owner
+            && !self.drained.is_empty()
+        {
+            findings.test(at, Invariant::I38, !self.drained.contains(&owner.node), || {
+                format!("{owner} is drained and holds {name}")
+            });
+        }
+    }
+
+    fn takes(book: &JobBook) -> i64 {
+        let argv = book.spec.as_ref().map(|s| s.job.command.as_slice()).unwrap_or_default();
+        argv.get(1).and_then(|ms| ms.parse().ok()).unwrap_or(0)
+    }
+
+    /// Nothing is open for long, no verdict waits, and the watermark keeps up with time.
+    fn lane(&self, name: &JobName, book: &JobBook, findings: &mut Findings) {
+        let Some(Lane { open, verdicts, watermark, .. }) = &book.lane else { return };
+        let at = self.at;
+        let now = Wall(START.0 + at);
+        let longest = self.longest();
+        if let Some(open) = open {
+            let old = open.from + Millis(longest + CLOSING) < now;
+            findings.test(at, Invariant::I53, !old, || format!("{name} is open since long: {open:?}"));
+        }
+        for verdict in verdicts.iter().filter(|v| v.state == evenkeel_core::effect::VerdictState::Lost) {
+            let known = self.verdicts.contains_key(&(verdict.run.clone(), verdict.attempt));
+            findings.test(at, Invariant::I53, known, || format!("history never got {verdict:?}"));
+        }
+        let (Some(spec), Some(schedule)) = (&book.spec, &book.schedule) else { return };
+        if !book.fires_by_schedule() {
+            return;
+        }
+        let light = self.swarm.roomy
+            && schedule.next(now).is_some_and(|next| {
+                let period = schedule.next(next).map_or(i64::MAX, |after| (after - next).0);
+                Self::takes(book) * 5 / 4 + 200 < period / 2
+            });
+        // Without slots for everything, jobs wait for each other.
+        let queue = if self.swarm.roomy { 1 } else { i64::try_from(self.swarm.jobs.len()).unwrap_or(1) };
+        let slack = if light { PROMPT } else { book.grace(self.ttl).0 + 2 * queue * (longest + CLOSING) };
+        let floor = spec.since.max(Wall(START.0 + book.changed));
+        if let Some(due) = schedule.latest(floor, now - Millis(slack)) {
+            findings.test(at, Invariant::I16, *watermark >= due, || {
+                format!("the fire of {name} due at {due} was never claimed: the watermark is {watermark}")
+            });
+        }
+    }
+
+    fn longest(&self) -> i64 {
+        self.ttl.0 * crate::swarm::LONG_RUN * 5 / 4
+    }
+
+    /// Every fire that was claimed came to an end that somebody can look up.
+    fn fires(&self, name: &JobName, book: &JobBook, findings: &mut Findings) {
+        let at = self.at;
+        let calm = self.swarm.calm_jobs.contains(name);
+        let open = book.lane.as_ref().and_then(|l| l.open.as_ref()).map(|o| &o.fire);
+        let waiting = |run: &RunId, attempt: u32| {
+            book.lane.iter().flat_map(|l| &l.verdicts).any(|v| v.run == *run && v.attempt == attempt)
+        };
+        for (fire, record) in book.fires.iter().filter(|(fire, r)| r.claimed && Some(*fire) != open) {
+            let run = RunId { job: name.clone(), fire: fire.clone(), shard: Shard(0) };
+            findings
+                .test(at, Invariant::I22, record.closed.is_some(), || format!("{run} has no final state"));
+            let Some((attempt, last)) = record.attempts.last_key_value() else { continue };
+            if record.closed == Some(Closed::Lost) {
+                let told = self.verdicts.contains_key(&(run.clone(), *attempt)) || waiting(&run, *attempt);
+                findings
+                    .test(at, Invariant::I16, told, || format!("{run} is lost and history does not say so"));
+            }
+            if calm && book.delivery() == Delivery::AtLeastOnce {
+                let fenced = last.ended == Some(Ended::Stopped(Reason::Fenced));
+                let ran = record.closed == Some(Closed::Finished) && last.ended.is_some() && !fenced;
+                findings.test(at, Invariant::I19, ran, || {
+                    format!("{run} is at_least_once and never ran to its end")
+                });
+            }
+        }
+    }
+
+    /// Every accepted request ran.
+    fn requests(&self, name: &JobName, book: &JobBook, findings: &mut Findings) {
+        if !self.swarm.calm_jobs.contains(name) {
+            return;
+        }
+        for id in book.asked.keys() {
+            let fire = Fire::Asked(id.clone());
+            let taken = book.fires.get(&fire).is_some_and(|f| f.claimed);
+            findings.test(self.at, Invariant::I24, taken, || format!("the request {id} of {name} never ran"));
+        }
+    }
+}

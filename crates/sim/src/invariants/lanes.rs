@@ -1,0 +1,249 @@
+//! Accepted writes of lanes: what became of the watermark, the open fire and the verdicts, and whether it might.
+
+use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::input::Ended;
+use evenkeel_core::job::Delivery;
+use evenkeel_core::record::{Lane, Open, Place};
+use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::words::{Fire, JobName, RunId, Shard};
+
+use super::book::{AttemptBook, Closed};
+use super::runs::UNNOTICED;
+use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch};
+use crate::world::clock::START;
+
+/// One accepted write of a lane.
+struct Turn<'a> {
+    act: &'a Act<'a>,
+    job: &'a JobName,
+    before: Lane,
+    after: Lane,
+    /// The place as it stood before the same transaction.
+    place: Place,
+    /// Whether the holder before is a living member.
+    holder_lives: bool,
+    ttl: Millis,
+}
+
+impl Watch {
+    pub(super) fn lane_written(
+        &mut self,
+        act: &Act<'_>,
+        job: &JobName,
+        after: Lane,
+        place: Place,
+        holder_lives: bool,
+        history: &Verdicts,
+    ) {
+        let ttl = self.minds.get(act.node).map_or(Millis(0), |mind| mind.ttl);
+        let Self { findings, jobs, gone, .. } = self;
+        let book = jobs.entry(job.clone()).or_default();
+        let empty = || Lane { watermark: Wall::MIN, seq: 0, open: None, verdicts: Vec::new() };
+        let before = book.lane.clone().unwrap_or_else(empty);
+        let turn = Turn { act, job, before, after, place, holder_lives, ttl };
+        turn.by_the_holder(book, findings);
+        turn.watermark(book, findings);
+        turn.verdicts(history, findings);
+        turn.open(book, findings, |member| !gone.contains(member));
+        book.lane = Some(turn.after);
+    }
+}
+
+impl Turn<'_> {
+    fn by_the_holder(&self, book: &JobBook, findings: &mut Findings) {
+        let (at, me) = (self.act.at, self.act.member);
+        findings.test(at, Invariant::I1, self.after.seq > self.before.seq, || {
+            format!("{} wrote seq {} of {} over {}", self.act.why, self.after.seq, self.job, self.before.seq)
+        });
+        let holder = self.place.owner.as_ref() == me || book.place.owner.as_ref() == me;
+        let heir = !self.holder_lives;
+        findings.test(at, Invariant::I2, me.is_some() && (holder || heir), || {
+            format!(
+                "{me:?} wrote the lane of {} that {:?} holds ({})",
+                self.job, self.place.owner, self.act.why
+            )
+        });
+    }
+
+    /// The watermark moves forward past fires that were claimed or skipped, and back only to take a fire back.
+    fn watermark(&self, book: &JobBook, findings: &mut Findings) {
+        let (from, to) = (self.before.watermark, self.after.watermark);
+        let at = self.act.at;
+        if to < from {
+            let withdrawn = self.before.open.as_ref().filter(|o| o.back == to && o.attempt == 1);
+            let holds = withdrawn.is_some() && self.after.open.is_none();
+            return findings.test(at, Invariant::I14, holds, || {
+                format!("the watermark of {} went back from {from} to {to}", self.job)
+            });
+        }
+        let (Some(spec), Some(schedule)) = (&book.spec, &book.schedule) else { return };
+        let grace = book.grace(self.ttl);
+        let skips: Vec<&Verdict> = self.new_verdicts(VerdictState::Skipped).collect();
+        let opened = self.after.open.as_ref().map(|open| &open.fire);
+        let mut fire = from.max(spec.since);
+        while let Some(due) = schedule.next(fire).filter(|due| *due <= to) {
+            fire = due;
+            let skipped = skips.iter().any(|v| v.from <= due && due <= v.due);
+            let claimed = opened == Some(&Fire::Due(due));
+            findings.test(at, Invariant::I16, skipped || claimed, || {
+                format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.why)
+            });
+            if skipped {
+                let old = due + grace < Wall(START.0 + at + UNNOTICED);
+                findings.test(at, Invariant::I23, old, || {
+                    format!("the fire of {} due at {due} was skipped within its grace of {grace}", self.job)
+                });
+            }
+        }
+    }
+
+    fn new_verdicts(&self, state: VerdictState) -> impl Iterator<Item = &Verdict> {
+        let old = |v: &Verdict| self.before.verdicts.iter().any(|b| b.run == v.run && b.attempt == v.attempt);
+        self.after.verdicts.iter().filter(move |v| v.state == state && !old(v))
+    }
+
+    /// A verdict leaves the lane only once history has it.
+    fn verdicts(&self, history: &Verdicts, findings: &mut Findings) {
+        let kept = |v: &Verdict| self.after.verdicts.iter().any(|a| a.run == v.run && a.attempt == v.attempt);
+        for verdict in self.before.verdicts.iter().filter(|v| !kept(v)) {
+            let recorded = history.contains_key(&(verdict.run.clone(), verdict.attempt));
+            findings.test(self.act.at, Invariant::I22, recorded, || {
+                format!("the verdict on {} was dropped before history had it", verdict.run)
+            });
+        }
+    }
+
+    /// What was open closed, and what is open now was opened, as it should.
+    fn open(
+        &self,
+        book: &mut JobBook,
+        findings: &mut Findings,
+        lives: impl Fn(&evenkeel_core::words::Member) -> bool,
+    ) {
+        match (self.before.open.as_deref(), self.after.open.as_deref()) {
+            (None, None) => {}
+            (None, Some(new)) => self.claimed(new, book, findings),
+            (Some(old), None) => self.closed(old, book, findings, lives),
+            (Some(old), Some(new)) if old.fire != new.fire => {
+                self.closed(old, book, findings, lives);
+                self.claimed(new, book, findings);
+            }
+            (Some(old), Some(new)) if old.attempt == new.attempt => self.confirmed(old, new, book, findings),
+            (Some(old), Some(new)) => self.attempted_again(old, new, book, findings, lives),
+        }
+    }
+
+    fn run(&self, fire: &Fire) -> RunId {
+        RunId { job: self.job.clone(), fire: fire.clone(), shard: Shard(0) }
+    }
+
+    fn claimed(&self, open: &Open, book: &mut JobBook, findings: &mut Findings) {
+        let at = self.act.at;
+        let run = self.run(&open.fire);
+        let known = match &open.fire {
+            Fire::Due(due) => book.is_due_at(*due) && book.fires_by_schedule(),
+            Fire::Asked(id) => book.asked.contains_key(id),
+        };
+        findings.test(at, Invariant::I18, known, || format!("{run} was claimed, but nothing is due"));
+        let mine = Some(&open.by) == self.act.member && open.attempt == 1 && open.seq == self.after.seq;
+        findings.test(at, Invariant::I20, mine, || format!("{run} was opened as {open:?}"));
+        let fire = book.fires.entry(open.fire.clone()).or_default();
+        let again = fire.claimed || fire.closed.is_some();
+        findings.test(at, Invariant::I14, !again, || format!("{run} was claimed twice"));
+        fire.claimed = true;
+        let attempt = AttemptBook { by: open.by.clone(), started: None, ended: None };
+        fire.attempts.insert(1, attempt);
+    }
+
+    fn confirmed(&self, old: &Open, new: &Open, book: &mut JobBook, findings: &mut Findings) {
+        let same = old.by == new.by && old.seq == new.seq && old.due == new.due;
+        let started = book.attempt(&new.fire, new.attempt).is_none_or(|a| a.started.is_some());
+        findings.test(self.act.at, Invariant::I22, same && !started, || {
+            format!("{} was confirmed though it had started", self.run(&new.fire))
+        });
+    }
+
+    fn attempted_again(
+        &self,
+        old: &Open,
+        new: &Open,
+        book: &mut JobBook,
+        findings: &mut Findings,
+        lives: impl Fn(&evenkeel_core::words::Member) -> bool,
+    ) {
+        let at = self.act.at;
+        let run = self.run(&new.fire);
+        let next = new.attempt == old.attempt + 1 && Some(&new.by) == self.act.member;
+        findings.test(at, Invariant::I20, next, || format!("{run}: {new:?} follows {old:?}"));
+        findings.test(at, Invariant::I1, new.seq > old.seq, || {
+            format!("{run}: attempt {} has the token of attempt {}", new.attempt, old.attempt)
+        });
+        let repeats = book.delivery() == Delivery::AtLeastOnce;
+        findings
+            .test(at, Invariant::I19, repeats, || format!("{run} is at_most_once and is attempted again"));
+        self.lost(old, book, findings, lives);
+        let attempt = AttemptBook { by: new.by.clone(), started: None, ended: None };
+        book.fires.entry(new.fire.clone()).or_default().attempts.insert(new.attempt, attempt);
+    }
+
+    /// An attempt is lost only when its node is, or when trust ran out under it; and it is said so.
+    fn lost(
+        &self,
+        old: &Open,
+        book: &mut JobBook,
+        findings: &mut Findings,
+        lives: impl Fn(&evenkeel_core::words::Member) -> bool,
+    ) {
+        let at = self.act.at;
+        let run = self.run(&old.fire);
+        let said = self.new_verdicts(VerdictState::Lost).any(|v| v.run == run && v.attempt == old.attempt);
+        findings.test(at, Invariant::I16, said, || format!("{run}: nobody recorded that it is lost"));
+        let running = book.running.as_ref().is_some_and(|(f, a, _)| *f == old.fire && *a == old.attempt);
+        findings.test(at, Invariant::I20, !running, || format!("{run} is lost while it still runs"));
+        let Some(attempt) = book.attempt(&old.fire, old.attempt) else { return };
+        let fenced = matches!(attempt.ended, Some(Ended::Stopped(_)));
+        let gone = !lives(&attempt.by);
+        findings.test(at, Invariant::I19, gone || fenced, || {
+            format!("{run} was given up while {} lives and holds it", attempt.by)
+        });
+    }
+
+    fn closed(
+        &self,
+        old: &Open,
+        book: &mut JobBook,
+        findings: &mut Findings,
+        lives: impl Fn(&evenkeel_core::words::Member) -> bool,
+    ) {
+        let at = self.act.at;
+        let run = self.run(&old.fire);
+        let (started, ended) = book
+            .attempt(&old.fire, old.attempt)
+            .map_or((false, false), |a| (a.started.is_some(), a.ended.is_some()));
+        let lost = self.new_verdicts(VerdictState::Lost).any(|v| v.run == run && v.attempt == old.attempt);
+        let withdrawn = self.after.watermark < self.before.watermark;
+        let closed = if lost {
+            self.lost(old, book, findings, lives);
+            Closed::Lost
+        } else if started {
+            findings.test(at, Invariant::I22, ended, || format!("{run} was closed while it still runs"));
+            findings.test(at, Invariant::I14, !withdrawn, || format!("{run} was taken back after its start"));
+            Closed::Finished
+        } else if withdrawn {
+            if let Some(fire) = book.fires.get_mut(&old.fire) {
+                fire.claimed = false;
+                fire.attempts.clear();
+            }
+            return;
+        } else {
+            // Only with its job may a fire go without a word.
+            findings.test(at, Invariant::I16, book.spec.is_none(), || {
+                format!("{run} was closed by {} without a start and without a word", self.act.why)
+            });
+            Closed::Dropped
+        };
+        if let Some(fire) = book.fires.get_mut(&old.fire) {
+            fire.closed = Some(closed);
+        }
+    }
+}

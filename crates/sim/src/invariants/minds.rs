@@ -1,0 +1,281 @@
+//! What nodes decide, against what they were told: trust, quota, drain, alarms.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::effect::{Effect, Event, Ticket};
+use evenkeel_core::input::{Input, LeaseEvent};
+use evenkeel_core::keys::{self, Parsed, parse};
+use evenkeel_core::node::Node;
+use evenkeel_core::record::{Intent, Place, decode};
+use evenkeel_core::registry::{Batch, Change, Outcome, Revision, Txn, Write};
+use evenkeel_core::time::{Millis, Mono, Now};
+use evenkeel_core::view::JobView;
+use evenkeel_core::words::{JobName, Member, NodeName};
+
+use super::{Invariant, Watch, trust_ends};
+
+/// More steps than this at one moment are a circle.
+const STEPS_MAX: u32 = 20_000;
+
+/// What the watch knows of a node's process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MindBook {
+    /// The term of its leases.
+    pub(super) ttl: Millis,
+    /// Until when each of its leases may be trusted, by what it was told.
+    trust: BTreeMap<u64, Mono>,
+    /// The last it was told of the wish to drain it.
+    drain: (Revision, bool),
+    /// How many jobs it held after its last step, and in which life.
+    held: (Option<Member>, usize),
+    /// A claim went above the threshold and the alarm has not sounded.
+    owes_alarm: bool,
+}
+
+/// What of an input matters after the step.
+pub(crate) enum Heard {
+    /// The answer to a commit.
+    Outcome(Ticket, Told),
+    /// Nobody wants the node drained any more.
+    Undrained,
+    /// Nothing of that kind.
+    Other,
+}
+
+/// How a commit was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Applied(Revision),
+    Refused,
+    Unknown,
+}
+
+impl Watch {
+    /// Until when a node may trust this lease, by what it was told.
+    pub(super) fn trust(&self, name: &NodeName, lease: u64) -> Option<Mono> {
+        self.minds.get(name)?.trust.get(&lease).copied()
+    }
+
+    /// A node is about to take this input.
+    pub(crate) fn hears(&mut self, name: &NodeName, life: u64, input: &Input) -> Heard {
+        let mind = self.minds.entry(name.clone()).or_default();
+        let drained = mind.drain.1;
+        let key = keys::intent(name);
+        match input {
+            Input::Lease(LeaseEvent::Opened { asked, granted } | LeaseEvent::Renewed { asked, granted }) => {
+                mind.ttl = granted.ttl;
+                let until = trust_ends(*asked, granted.ttl);
+                let known = mind.trust.entry(granted.lease.0).or_insert(until);
+                *known = until.max(*known);
+            }
+            Input::Listed(Some(batch)) => mind.hear_listing(&key, batch),
+            Input::Changed(Batch { changes, .. }) | Input::Read(Some(changes)) => mind.hear(&key, changes),
+            Input::Committed { ticket, outcome } => {
+                let told = match outcome {
+                    Outcome::Applied(revision) => {
+                        let ticket = self.tickets.get(&(name.clone(), life, *ticket));
+                        if let Some(drained) = ticket.and_then(|t| t.intent(&key)) {
+                            mind.hear_at(*revision, drained);
+                        }
+                        Told::Applied(*revision)
+                    }
+                    Outcome::Unknown => Told::Unknown,
+                    Outcome::Refused(found) => {
+                        mind.hear(&key, found);
+                        Told::Refused
+                    }
+                };
+                return Heard::Outcome(*ticket, told);
+            }
+            _ => {}
+        }
+        if drained && !mind.drain.1 { Heard::Undrained } else { Heard::Other }
+    }
+
+    /// A node's process is gone, and with it everything it was told.
+    pub(crate) fn process_ended(&mut self, name: &NodeName, _life: u64) {
+        self.minds.remove(name);
+    }
+
+    /// A node took an input and decided.
+    #[expect(clippy::too_many_arguments, reason = "one step has that many sides")]
+    pub(crate) fn stepped(
+        &mut self,
+        at: i64,
+        name: &NodeName,
+        life: u64,
+        node: &Node,
+        now: Now,
+        heard: Heard,
+        effects: &[Effect],
+    ) {
+        let claims = self.acts(at, name, life, node, now, effects);
+        self.check_quota(at, name, node, claims);
+        self.check_alarm(at, name, node, effects);
+        match heard {
+            Heard::Outcome(ticket, told) => self.ticket_told(at, name, life, node, ticket, told),
+            Heard::Undrained => {
+                let missed = node.overlooked(now);
+                self.findings.test(at, Invariant::I39, missed.is_empty(), || {
+                    format!("{name} is not drained any more and put off {missed:?}")
+                });
+            }
+            Heard::Other => {}
+        }
+    }
+
+    /// Looks at each new commit and start. Returns whether jobs were claimed.
+    fn acts(
+        &mut self,
+        at: i64,
+        name: &NodeName,
+        life: u64,
+        node: &Node,
+        now: Now,
+        effects: &[Effect],
+    ) -> bool {
+        let member = node.member();
+        let trust = member.as_ref().and_then(|m| self.trust(name, m.incarnation));
+        let trusted = trust.is_some_and(|until| now.mono < until);
+        let drained = self.minds.get(name).is_some_and(|mind| mind.drain.1);
+        let mut claims = false;
+        for effect in effects {
+            match effect {
+                Effect::Commit { ticket, why, txn } => {
+                    if !self.ticket_sent(name, life, *ticket, txn, member.as_ref()) {
+                        continue;
+                    }
+                    self.findings
+                        .test(at, Invariant::I3, trusted, || format!("{name} commits ({why}) without trust"));
+                    let job = claimed(txn, member.as_ref());
+                    let job = job.and_then(|job| node.view().find(&job)).filter(JobView::is_enabled);
+                    claims |= job.is_some();
+                    let new = job.is_some() || *why == "claim fire";
+                    if drained {
+                        self.findings.test(at, Invariant::I38, !new, || {
+                            format!("{name} is drained, knows it, and claims ({why})")
+                        });
+                    }
+                }
+                Effect::Start(run) => {
+                    let early = now.wall < run.due;
+                    self.findings.test(at, Invariant::I3, trusted, || {
+                        format!("{name} starts {} without trust", run.id)
+                    });
+                    self.findings.test(at, Invariant::I17, !early, || {
+                        format!("{name} starts {} before it is due", run.id)
+                    });
+                }
+                _ => {}
+            }
+        }
+        claims
+    }
+
+    /// X ≤ N right after a claim, by the node's own view and our own arithmetic.
+    fn check_quota(&mut self, at: i64, name: &NodeName, node: &Node, claims: bool) {
+        let Some(member) = node.member().filter(|_| claims) else { return };
+        let (view, local) = (node.view(), node.local());
+        let mut held: BTreeSet<JobName> = view.owned(&member).map(|id| view.job(id).name().clone()).collect();
+        held.extend(local.pending.values().filter_map(|p| claimed(&p.txn, Some(&member))));
+        // What is only settled, and let go as soon as history knows, takes no room.
+        held.retain(|job| view.find(job).is_some_and(|job| job.is_enabled()));
+        let jobs = view.page(None, usize::MAX).filter(JobView::is_enabled).count();
+        let nodes: BTreeSet<&NodeName> = view.members().map(|(m, _)| &m.node).collect();
+        let spare = nodes.len().saturating_sub(local.settings.tolerance.max(1) as usize).max(1);
+        let quota = 1 + jobs / spare;
+        self.findings.test(at, Invariant::I36, held.len() <= quota, || {
+            format!("{name} claims up to {} jobs, its quota is {quota}", held.len())
+        });
+    }
+
+    /// Above the threshold each claim sounds the alarm, once its outcome is known.
+    fn check_alarm(&mut self, at: i64, name: &NodeName, node: &Node, effects: &[Effect]) {
+        let Some(mind) = self.minds.get_mut(name) else { return };
+        let member = node.member();
+        let held = member.as_ref().map_or(0, |m| node.view().count(m));
+        let threshold = node.local().settings.alarm as usize;
+        let (life, before) = std::mem::replace(&mut mind.held, (member.clone(), held));
+        if life != member {
+            mind.owes_alarm = false;
+        } else if held > before && held > threshold {
+            mind.owes_alarm = true;
+        } else if held <= threshold {
+            mind.owes_alarm = false;
+        }
+        for effect in effects {
+            if let Effect::Announce(Event::Alarm { held: said, alarm }) = effect {
+                mind.owes_alarm = false;
+                let same = *said == held || life != member;
+                let right = same && *alarm == threshold && *said > threshold;
+                self.findings.test(at, Invariant::I40, right, || {
+                    format!("{name} holds {held} and sounds the alarm at {said} of {alarm}")
+                });
+            }
+        }
+        let open = node.local().pending.values().any(|p| claimed(&p.txn, member.as_ref()).is_some());
+        let owes = mind.owes_alarm && !open;
+        self.findings.test(at, Invariant::I40, !owes, || {
+            format!("{name} holds {held}, more than {threshold}, and sounded no alarm")
+        });
+    }
+
+    /// A node that steps without end at one moment will never rest.
+    pub(crate) fn busy(&mut self, at: i64, name: &NodeName, steps: u32) {
+        if steps > STEPS_MAX {
+            self.findings.test(at, Invariant::I53, false, || format!("{name} goes round in circles"));
+        }
+    }
+
+    /// What deciding about every job would add right after a step.
+    pub(crate) fn overlooked(&mut self, at: i64, name: &NodeName, node: &Node, now: Now) {
+        let missed = node.overlooked(now);
+        self.findings
+            .test(at, Invariant::Touched, missed.is_empty(), || format!("{name} overlooked {missed:?}"));
+    }
+}
+
+impl MindBook {
+    fn hear(&mut self, key: &keys::Key, changes: &[Change]) {
+        for change in changes.iter().filter(|c| c.key == *key) {
+            match &change.entry {
+                Some(entry) if entry.revision > self.drain.0 => {
+                    self.drain = (entry.revision, wanted(&entry.value));
+                }
+                None if change.revision >= self.drain.0 => self.drain = (change.revision, false),
+                _ => {}
+            }
+        }
+    }
+
+    /// Its own commit said so.
+    fn hear_at(&mut self, revision: Revision, drained: bool) {
+        if revision > self.drain.0 {
+            self.drain = (revision, drained);
+        }
+    }
+
+    fn hear_listing(&mut self, key: &keys::Key, batch: &Batch) {
+        self.hear(key, &batch.changes);
+        if batch.revision >= self.drain.0 && batch.changes.iter().all(|c| c.key != *key) {
+            self.drain = (batch.revision, false);
+        }
+    }
+}
+
+/// Whether an entry wishes its node drained.
+pub(super) fn wanted(value: &[u8]) -> bool {
+    decode::<Intent>(value).is_some_and(|intent| intent.wanted)
+}
+
+/// The job that a transaction would give to this member.
+fn claimed(txn: &Txn, member: Option<&Member>) -> Option<JobName> {
+    txn.writes.iter().find_map(|write| {
+        let Write::Put { key, value, .. } = write else { return None };
+        let Some(Parsed::Place(job)) = parse(key) else { return None };
+        let owner = decode::<Place>(value)?.owner;
+        let spec = keys::spec(&job);
+        let declares = txn.writes.iter().any(|w| *w.key() == spec);
+        (owner.is_some() && owner.as_ref() == member && !declares).then_some(job)
+    })
+}

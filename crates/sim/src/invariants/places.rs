@@ -1,0 +1,159 @@
+//! Accepted transactions, entry by entry: who may hold what after whom, and what becomes of declarations and locks.
+
+use evenkeel_core::keys::{self, Parsed, parse};
+use evenkeel_core::record::{AskedRecord, Lane, LockRecord, Place, SpecRecord, decode};
+use evenkeel_core::registry::{Change, Write};
+use evenkeel_core::store::Store;
+use evenkeel_core::words::{JobName, LockName, Member, NodeName, Token};
+
+use super::{Act, Invariant, Verdicts, Watch};
+
+impl Watch {
+    /// The registry answered a transaction.
+    pub(crate) fn committed(&mut self, act: &Act<'_>, store: &Store, history: &Verdicts) {
+        self.ticket_served(act);
+        if !act.applied {
+            return;
+        }
+        let member = self.ticket_member(act);
+        let act = &Act { member: member.as_ref(), ..*act };
+        let lives = |m: &Member| store.read(&[keys::node(m)]).iter().any(|c| c.entry.is_some());
+        let mut lanes = Vec::new();
+        let mut places = Vec::new();
+        for write in &act.txn.writes {
+            let Write::Put { key, value, .. } = write else { continue };
+            match parse(key) {
+                Some(Parsed::Lane(job)) => lanes.extend(decode::<Lane>(value).map(|lane| (job, lane))),
+                Some(Parsed::Place(job)) => places.extend(decode::<Place>(value).map(|place| (job, place))),
+                Some(Parsed::Spec(job)) => self.declared(act, &job, decode(value)),
+                Some(Parsed::Asked(job)) => self.requested(act, &job, decode(value)),
+                Some(Parsed::Lock(lock)) => self.lock_written(act, &lock, decode(value), lives),
+                _ => {}
+            }
+        }
+        let mut before = std::collections::BTreeMap::new();
+        for (job, place) in places {
+            let old = self.place_written(act, &job, place, lives);
+            before.insert(job, old);
+        }
+        for (job, lane) in lanes {
+            let now = || self.jobs.get(&job).map(|b| b.place.clone()).unwrap_or_default();
+            let place = before.remove(&job).unwrap_or_else(now);
+            let holder_lives = place.owner.as_ref().is_some_and(lives);
+            self.lane_written(act, &job, lane, place, holder_lives, history);
+        }
+    }
+
+    fn declared(&mut self, act: &Act<'_>, job: &JobName, record: Option<SpecRecord>) {
+        let book = self.jobs.entry(job.clone()).or_default();
+        book.changed = act.at;
+        match record {
+            Some(SpecRecord::Live(spec)) => {
+                book.schedule = spec.job.schedule().ok().flatten();
+                book.spec = Some(*spec);
+                book.deleted = None;
+            }
+            _ => {
+                (book.spec, book.schedule) = (None, None);
+                book.deleted = Some(act.at);
+            }
+        }
+    }
+
+    fn requested(&mut self, act: &Act<'_>, job: &JobName, record: Option<AskedRecord>) {
+        let book = self.jobs.entry(job.clone()).or_default();
+        for request in record.into_iter().flat_map(|record| record.requests) {
+            book.asked.entry(request.id).or_insert(act.at);
+        }
+    }
+
+    /// Returns the place as it stood before.
+    fn place_written(
+        &mut self,
+        act: &Act<'_>,
+        job: &JobName,
+        new: Place,
+        lives: impl Fn(&Member) -> bool,
+    ) -> Place {
+        let Self { findings, jobs, .. } = self;
+        let book = jobs.entry(job.clone()).or_default();
+        let at = act.at;
+        let old = std::mem::replace(&mut book.place, new.clone());
+        findings.test(at, Invariant::I1, new.epoch > old.epoch, || {
+            format!("{job}: epoch {} was written over {}", new.epoch, old.epoch)
+        });
+        if old.owner == new.owner {
+            return old;
+        }
+        let me = act.member;
+        let gone = old.owner.as_ref().is_none_or(|o| !lives(o));
+        let mine = old.owner.as_ref() == me;
+        findings.test(at, Invariant::I10, gone || mine, || {
+            format!("{:?} took {job} from {:?}, which lives ({})", me, old.owner, act.why)
+        });
+        if let Some(owner) = &new.owner {
+            let enabled = book.spec.as_ref().is_some_and(|s| s.job.enabled);
+            findings
+                // What a lost node left open is told to history first, even of a job that may not be held.
+                .test(at, Invariant::I41, enabled || old.owner.is_some(), || {
+                    format!("{owner} claimed {job}, which is not enabled")
+                });
+            findings
+                .test(at, Invariant::I10, Some(owner) == me, || format!("{me:?} claimed {job} for {owner}"));
+        }
+        if let Some(lost) = old.owner.as_ref().filter(|_| !mine) {
+            let first = book.rescued.insert(lost.clone());
+            findings.test(at, Invariant::I21, first, || format!("{job} was taken over from {lost} twice"));
+        }
+        old
+    }
+
+    fn lock_written(
+        &mut self,
+        act: &Act<'_>,
+        lock: &LockName,
+        record: Option<LockRecord>,
+        lives: impl Fn(&Member) -> bool,
+    ) {
+        let Some(record) = record else { return };
+        let key = keys::lock(lock);
+        let stood = act.before.iter().find(|c| c.key == key).and_then(|c| c.entry.as_ref());
+        let old: LockRecord = stood.and_then(|e| decode(&e.value)).unwrap_or_default();
+        let mine = old.holder.as_ref() == act.member;
+        let gone = old.holder.as_ref().is_none_or(|o| !lives(o));
+        self.findings.test(act.at, Invariant::I10, mine || gone, || {
+            format!("{:?} took lock {lock} from {:?}, which lives", act.member, old.holder)
+        });
+        let Some(holder) = record.holder else { return };
+        let token = Token::new(1, record.seq);
+        let before = self.lock_tokens.insert((lock.clone(), token), holder.clone());
+        self.findings.test(act.at, Invariant::I1, before.is_none() && record.seq > old.seq, || {
+            format!("token {token} of lock {lock} went to {holder} after {before:?}")
+        });
+    }
+
+    /// An entry of the registry changed.
+    pub(crate) fn changed(
+        &mut self,
+        at: i64,
+        change: &Change,
+        closed_by: Option<&Member>,
+        actors: &std::collections::BTreeMap<NodeName, crate::world::Actor>,
+    ) {
+        let (Some(Parsed::Node(member)), None) = (parse(&change.key), &change.entry) else { return };
+        self.gone.insert(member.clone());
+        let Some(actor) = actors.get(&member.node) else { return };
+        let now = actor.clock.read(at);
+        let believes = actor.node.as_ref().is_some_and(|node| {
+            node.member().as_ref() == Some(&member) && node.trusted_until(now.mono).is_some()
+        });
+        let by_itself = closed_by.is_some_and(|m| m.node == member.node);
+        let runs = actor.runs.iter().find(|(_, run)| run.member.as_ref() == Some(&member));
+        self.findings.test(at, Invariant::I4, !believes || by_itself, || {
+            format!("the lease of {member} ended while it still trusts it")
+        });
+        self.findings.test(at, Invariant::I4, runs.is_none(), || {
+            format!("the lease of {member} ended while {:?} still runs", runs.map(|(id, _)| id))
+        });
+    }
+}

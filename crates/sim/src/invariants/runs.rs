@@ -1,0 +1,104 @@
+//! Physical starts and ends, against what the registry says at that very moment.
+
+use evenkeel_core::effect::{Run, Verdict};
+use evenkeel_core::input::Ended;
+use evenkeel_core::job::Delivery;
+use evenkeel_core::record::{Lane, decode};
+use evenkeel_core::store::Store;
+use evenkeel_core::time::Now;
+use evenkeel_core::words::{Fire, Member, NodeName, RunId};
+
+use super::{Invariant, Watch};
+use crate::world::clock::START;
+
+/// How long after its deletion a job's fire may start that was claimed before: the lead, the start window, and as much
+/// as a node's clock may be off without being noticed.
+const AFTER_DELETE: i64 = 1_000 + 1_000 + UNNOTICED;
+/// By how much a node's time of day may be off before it notices: the difference allowed, and the time an answer took.
+pub(super) const UNNOTICED: i64 = 500 + crate::world::TIMEOUT;
+
+impl Watch {
+    pub(crate) fn started(
+        &mut self,
+        at: i64,
+        name: &NodeName,
+        member: Option<Member>,
+        now: Now,
+        run: &Run,
+        store: &Store,
+    ) {
+        self.starts += 1;
+        if self.canary {
+            self.findings.test(at, Invariant::Canary, false, || "this one always breaks".to_owned());
+        }
+        let trust = member.as_ref().and_then(|m| self.trust(name, m.incarnation));
+        let Self { findings, jobs, .. } = self;
+        let book = jobs.entry(run.id.job.clone()).or_default();
+        let id = || format!("{} attempt {} on {name}", run.id, run.attempt);
+        findings.test(at, Invariant::I3, trust.is_some_and(|until| now.mono < until), || {
+            format!("{} started without trust", id())
+        });
+        let lane: Option<Lane> =
+            store.read(&[evenkeel_core::keys::lane(&run.id.job)]).pop().and_then(|c| decode(&c.entry?.value));
+        let open = lane.and_then(|lane| lane.open);
+        let claimed = open.is_some_and(|o| {
+            o.fire == run.id.fire
+                && o.attempt == run.attempt
+                && Some(&o.by) == member.as_ref()
+                && evenkeel_core::words::Token::new(1, o.seq) == run.token
+        });
+        findings.test(at, Invariant::I18, claimed, || format!("{} started without a claim", id()));
+        let beside = book.running.clone();
+        findings.test(at, Invariant::I15, beside.is_none(), || format!("{} runs beside {beside:?}", id()));
+        book.running = Some((run.id.fire.clone(), run.attempt, name.clone()));
+        let last = book.token.replace(run.token);
+        findings.test(at, Invariant::I2, last.is_none_or(|last| last < run.token), || {
+            format!("{} has token {} after {last:?}", id(), run.token)
+        });
+        if let Fire::Due(due) = run.id.fire {
+            let early = START.0 + at + UNNOTICED < due.0;
+            findings.test(at, Invariant::I17, !early, || format!("{} started early", id()));
+        }
+        if let Some(deleted) = book.deleted {
+            findings.test(at, Invariant::I41, at <= deleted + AFTER_DELETE, || {
+                format!("{} started after its job was deleted", id())
+            });
+        }
+        self.note_start(at, run);
+    }
+
+    fn note_start(&mut self, at: i64, run: &Run) {
+        let Self { findings, jobs, .. } = self;
+        let Some(book) = jobs.get_mut(&run.id.job) else { return };
+        let delivery = book.delivery();
+        let Some(fire) = book.fires.get_mut(&run.id.fire) else { return };
+        let Some(attempt) = fire.attempts.get_mut(&run.attempt) else { return };
+        let again = attempt.started.replace(at);
+        let id = || format!("{} attempt {}", run.id, run.attempt);
+        findings.test(at, Invariant::I14, again.is_none(), || format!("{} started twice", id()));
+        let starts = fire.attempts.values().filter(|a| a.started.is_some()).count();
+        let once = delivery == Delivery::AtLeastOnce || starts == 1;
+        findings.test(at, Invariant::I19, once, || format!("{} started again, but is at_most_once", id()));
+        if matches!(run.id.fire, Fire::Asked(_)) && delivery == Delivery::AtMostOnce {
+            findings.test(at, Invariant::I24, starts == 1, || format!("{} ran twice", id()));
+        }
+    }
+
+    pub(crate) fn ended(&mut self, _at: i64, name: &NodeName, run: &RunId, attempt: u32, ended: Ended) {
+        let Some(book) = self.jobs.get_mut(&run.job) else { return };
+        if book.running.as_ref().is_some_and(|(f, a, n)| *f == run.fire && *a == attempt && n == name) {
+            book.running = None;
+        }
+        if let Some(attempt) = book.attempt(&run.fire, attempt) {
+            attempt.ended = Some(ended);
+        }
+    }
+
+    /// A verdict reached the history, which may have it already.
+    pub(crate) fn recorded(&mut self, at: i64, verdict: &Verdict, before: Option<&Verdict>) {
+        let same = before.is_none_or(|b| b.state == verdict.state && b.due == verdict.due);
+        self.findings.test(at, Invariant::I22, same, || {
+            format!("{} attempt {} was recorded as {before:?}", verdict.run, verdict.attempt)
+        });
+    }
+}

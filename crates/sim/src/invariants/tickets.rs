@@ -1,0 +1,126 @@
+//! Commits, from their sending to their outcome: made at most once, and believed as they were made.
+
+use evenkeel_core::effect::Ticket;
+use evenkeel_core::keys::{Key, Parsed, parse};
+use evenkeel_core::node::Node;
+use evenkeel_core::record::{Place, decode};
+use evenkeel_core::registry::{Txn, Write};
+use evenkeel_core::words::{JobName, Member, NodeName};
+
+use super::minds::{Told, wanted};
+use super::{Act, Invariant, Watch};
+
+/// What the watch knows of a commit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TicketBook {
+    /// As whom it was decided on.
+    member: Option<Member>,
+    /// How often the registry made it.
+    applied: u32,
+    /// Whether its sender takes it for refused.
+    refused: bool,
+    /// The places it writes, with their epochs.
+    places: Vec<(JobName, u64)>,
+    /// The lanes it writes.
+    lanes: Vec<JobName>,
+    /// The wishes to drain nodes that it makes or takes back.
+    intents: Vec<(Key, bool)>,
+}
+
+impl Watch {
+    /// A commit left its node. Returns whether it is a new one.
+    pub(super) fn ticket_sent(
+        &mut self,
+        name: &NodeName,
+        life: u64,
+        ticket: Ticket,
+        txn: &Txn,
+        member: Option<&Member>,
+    ) -> bool {
+        let mut new = false;
+        self.tickets.entry((name.clone(), life, ticket)).or_insert_with(|| {
+            new = true;
+            TicketBook { member: member.cloned(), ..TicketBook::of(txn) }
+        });
+        new
+    }
+
+    /// As whom a commit was decided on; it may be sent again in another life.
+    pub(super) fn ticket_member(&self, act: &Act<'_>) -> Option<Member> {
+        self.tickets.get(&(act.node.clone(), act.life, act.ticket)).and_then(|book| book.member.clone())
+    }
+
+    /// The registry answered a commit.
+    pub(super) fn ticket_served(&mut self, act: &Act<'_>) {
+        let Some(book) = self.tickets.get_mut(&(act.node.clone(), act.life, act.ticket)) else { return };
+        if !act.applied {
+            return;
+        }
+        book.applied += 1;
+        self.findings.test(act.at, Invariant::I46, book.applied == 1, || {
+            format!("#{} of {} ({}) was made twice", act.ticket.0, act.node, act.why)
+        });
+        self.findings.test(act.at, Invariant::I46, !book.refused, || {
+            format!("#{} of {} ({}) was made after it was taken for refused", act.ticket.0, act.node, act.why)
+        });
+    }
+
+    /// A node took the answer to a commit.
+    pub(super) fn ticket_told(
+        &mut self,
+        at: i64,
+        name: &NodeName,
+        life: u64,
+        node: &Node,
+        ticket: Ticket,
+        told: Told,
+    ) {
+        let Some(book) = self.tickets.get_mut(&(name.clone(), life, ticket)) else { return };
+        let open = node.local().pending.contains_key(&ticket);
+        match told {
+            Told::Unknown => self.findings.test(at, Invariant::I46, open, || {
+                format!("{name} takes #{} for settled, and nobody knows", ticket.0)
+            }),
+            Told::Refused => {
+                book.refused = book.applied == 0;
+                self.findings
+                    .test(at, Invariant::I46, !open, || format!("{name} does not take #{}", ticket.0));
+            }
+            Told::Applied(revision) => {
+                let view = node.view();
+                let shown = |job: &JobName, epoch: u64| {
+                    view.id(job).is_some_and(|id| view.job(id).place().epoch >= epoch)
+                };
+                let places = book.places.iter().all(|(job, epoch)| shown(job, *epoch));
+                let lane = |job: &JobName| view.id(job).and_then(|id| view.job(id).held()?.lane.as_ref());
+                let lanes = book.lanes.iter().all(|job| lane(job).is_none_or(|l| l.revision >= revision));
+                self.findings.test(at, Invariant::I46, !open && places && lanes, || {
+                    format!("#{} of {name} was made, and {name} does not know", ticket.0)
+                });
+            }
+        }
+    }
+}
+
+impl TicketBook {
+    /// Whether it makes this wish to drain a node, or takes it back; `None` when it is about something else.
+    pub(super) fn intent(&self, key: &Key) -> Option<bool> {
+        self.intents.iter().find(|(k, _)| k == key).map(|(_, wanted)| *wanted)
+    }
+
+    fn of(txn: &Txn) -> Self {
+        let mut book = Self::default();
+        for write in &txn.writes {
+            let Write::Put { key, value, .. } = write else { continue };
+            match parse(key) {
+                Some(Parsed::Place(job)) => {
+                    book.places.extend(decode::<Place>(value).map(|place| (job, place.epoch)));
+                }
+                Some(Parsed::Lane(job)) => book.lanes.push(job),
+                Some(Parsed::Intent(_)) => book.intents.push((key.clone(), wanted(value))),
+                _ => {}
+            }
+        }
+        book
+    }
+}

@@ -1,0 +1,274 @@
+//! The driver of a seed's first phase: faults of hosts and links, and operators' wishes, each undone after a while.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::input::Command;
+use evenkeel_core::job::Job;
+use evenkeel_core::words::{JobName, LockName, NodeName, RequestId};
+
+use crate::faults::Fault;
+use crate::random::Random;
+use crate::swarm::{Swarm, Wish, job};
+use crate::world::{Link, World};
+
+/// What will be undone, and when.
+#[derive(Clone, Debug)]
+enum Undo {
+    Start(NodeName),
+    Resume(NodeName),
+    Link(NodeName, bool),
+    Links(bool),
+    Clock(NodeName),
+    Able(NodeName),
+    History,
+    Ask(Command),
+    AskOf(NodeName, Command),
+}
+
+/// Faults and wishes under way.
+pub(crate) struct Storm<'a> {
+    swarm: &'a Swarm,
+    chance: Random,
+    work: Random,
+    ttl: i64,
+    undo: BTreeMap<(i64, u64), Undo>,
+    number: u64,
+    jobs: BTreeMap<JobName, Job>,
+}
+
+impl<'a> Storm<'a> {
+    pub(crate) fn new(seed: u64, swarm: &'a Swarm) -> Self {
+        let ttl = swarm.nodes.first().map_or(3_000, |(s, _)| s.ttl.0);
+        Self {
+            swarm,
+            chance: Random::new(seed, "faults"),
+            work: Random::new(seed, "workload"),
+            ttl,
+            undo: BTreeMap::new(),
+            number: 0,
+            jobs: swarm.jobs.iter().map(|j| (j.name.clone(), j.clone())).collect(),
+        }
+    }
+
+    /// Lets faults and wishes happen until then.
+    pub(crate) fn rage(&mut self, world: &mut World, until: i64) {
+        while world.now() < until && world.broken().is_none() {
+            let next = world.now() + self.chance.between(1, self.swarm.pace);
+            self.pass(world, next.min(until));
+            if self.chance.chance(500) {
+                self.strike(world);
+            } else {
+                self.wish(world);
+            }
+        }
+    }
+
+    /// Lets time pass, and undoes what is over.
+    fn pass(&mut self, world: &mut World, until: i64) {
+        while let Some(entry) = self.undo.first_entry()
+            && entry.key().0 <= until
+        {
+            let ((at, _), undo) = entry.remove_entry();
+            world.run_until(at);
+            self.undo(world, undo);
+        }
+        world.run_until(until);
+    }
+
+    /// Ends everything at once: the healing begins. Nodes that were drained stay so as long as the others suffice.
+    pub(crate) fn end(&mut self, world: &mut World) {
+        let names: Vec<NodeName> = world.names().cloned().collect();
+        let asks = std::mem::take(&mut self.undo).into_values();
+        for undo in asks.filter(|u| {
+            matches!(
+                u,
+                Undo::Ask(Command::Enable(_) | Command::Resume(_) | Command::Unlock(_)) | Undo::AskOf(..)
+            )
+        }) {
+            self.undo(world, undo);
+        }
+        world.set_history_away(false);
+        world.set_weather(crate::faults::Weather::calm(4));
+        for name in &names {
+            world.correct_clock(name);
+            world.set_link(name, Link::Up, true);
+            world.set_able(name, true);
+            world.resume(name);
+        }
+        // What a killed process left running is ended before it may start again.
+        self.live(world, 4 * self.ttl);
+        let drained: Vec<NodeName> = names.iter().filter(|n| world.is_drained(n)).cloned().collect();
+        let spare = names.len().saturating_sub(1).min(self.swarm.tolerance());
+        for node in drained.into_iter().skip(spare) {
+            if let Some(first) = names.first() {
+                world.ask(first, Command::Undrain(node));
+            }
+        }
+    }
+
+    /// Lets time pass in calm weather, so that everything comes to rest.
+    pub(crate) fn heal(&self, world: &mut World) {
+        self.live(world, self.swarm.healing_lasts);
+    }
+
+    /// Lets time pass; whoever left, or was killed, is started again.
+    fn live(&self, world: &mut World, ms: i64) {
+        let until = world.now() + ms;
+        while world.now() < until && world.broken().is_none() {
+            world.run_for(500);
+            let names: Vec<NodeName> = world.names().cloned().collect();
+            for name in names.iter() {
+                if !world.is_ending(name) {
+                    world.start(name);
+                }
+            }
+        }
+    }
+
+    fn later(&mut self, world: &World, after: i64, undo: Undo) {
+        self.number += 1;
+        self.undo.insert((world.now() + after, self.number), undo);
+    }
+
+    fn some_node(&mut self, world: &World) -> Option<NodeName> {
+        let names: Vec<NodeName> = world.names().filter(|n| world.is_up(n)).cloned().collect();
+        self.chance.pick(&names).cloned()
+    }
+
+    /// Something befalls a host or a link.
+    fn strike(&mut self, world: &mut World) {
+        let kinds: Vec<Fault> =
+            self.swarm.faults.iter().copied().filter(|f| *f >= Fault::HistoryAway).collect();
+        let Some(fault) = self.chance.pick(&kinds).copied() else { return };
+        let Some(node) = self.some_node(world) else { return };
+        let lasts = self.chance.between(50, 3 * self.ttl);
+        let breaks = self.chance.chance(500);
+        let undo = match fault {
+            Fault::HistoryAway => {
+                world.set_history_away(true);
+                Undo::History
+            }
+            Fault::Cut | Fault::HalfCut => {
+                world.set_link(&node, if fault == Fault::Cut { Link::Down } else { Link::Half }, breaks);
+                Undo::Link(node, breaks)
+            }
+            Fault::RegistryAway => {
+                let names: Vec<NodeName> = world.names().cloned().collect();
+                names.iter().for_each(|name| world.set_link(name, Link::Down, breaks));
+                Undo::Links(breaks)
+            }
+            Fault::Crash => {
+                world.crash(&node);
+                Undo::Start(node)
+            }
+            Fault::Reboot => {
+                world.reboot(&node);
+                Undo::Start(node)
+            }
+            Fault::Pause => {
+                world.pause(&node);
+                Undo::Resume(node)
+            }
+            Fault::ClockForward | Fault::ClockBack => {
+                let by = self.chance.between(100, 20_000);
+                world.step_clock(&node, if fault == Fault::ClockForward { by } else { -by });
+                Undo::Clock(node)
+            }
+            Fault::Unable => {
+                world.set_able(&node, false);
+                Undo::Able(node)
+            }
+            _ => return,
+        };
+        world.count(fault);
+        self.later(world, lasts, undo);
+    }
+
+    fn undo(&mut self, world: &mut World, undo: Undo) {
+        match undo {
+            // A data folder is locked until the last run of the life before has ended.
+            Undo::Start(node) if world.is_ending(&node) => self.later(world, 100, Undo::Start(node)),
+            Undo::Start(node) => world.start(&node),
+            Undo::Resume(node) => world.resume(&node),
+            Undo::Link(node, breaks) => world.set_link(&node, Link::Up, breaks),
+            Undo::Links(breaks) => {
+                let names: Vec<NodeName> = world.names().cloned().collect();
+                names.iter().for_each(|name| world.set_link(name, Link::Up, breaks));
+            }
+            Undo::Clock(node) => world.correct_clock(&node),
+            Undo::Able(node) => world.set_able(&node, true),
+            Undo::History => world.set_history_away(false),
+            Undo::AskOf(node, command) => {
+                world.ask(&node, command);
+            }
+            Undo::Ask(command) => {
+                if let Some(node) = self.some_node(world) {
+                    world.ask(&node, command);
+                }
+            }
+        }
+    }
+
+    /// Somebody wants something.
+    fn wish(&mut self, world: &mut World) {
+        let kinds: Vec<Wish> = self.swarm.wishes.iter().copied().collect();
+        let Some(wish) = self.work.pick(&kinds).copied() else { return };
+        let jobs: Vec<JobName> =
+            self.jobs.keys().filter(|j| !self.swarm.calm_jobs.contains(*j)).cloned().collect();
+        let (Some(node), Some(name)) = (self.some_node(world), self.work.pick(&jobs).cloned()) else {
+            return;
+        };
+        let lasts = self.work.between(500, 15_000);
+        let (command, undo) = match wish {
+            Wish::Apply => (Command::Apply(vec![self.declaration(&name)]), None),
+            Wish::Pause => (Command::Pause(name.clone()), Some(Undo::Ask(Command::Resume(name)))),
+            Wish::Disable => (Command::Disable(name.clone()), Some(Undo::Ask(Command::Enable(name)))),
+            Wish::Delete => {
+                let again = self.declaration(&name);
+                (Command::Delete(name), Some(Undo::Ask(Command::Apply(vec![again]))))
+            }
+            Wish::RunNow => return self.run_now(world, &node),
+            Wish::Acquire => (Command::Acquire, None),
+            Wish::Drain => (Command::Drain(node.clone()), Some(Undo::Ask(Command::Undrain(node.clone())))),
+            Wish::Kill => {
+                let run =
+                    world.node(&node).and_then(|n| n.local().given.values().next().map(|g| g.run.clone()));
+                let Some(run) = run else { return };
+                (Command::Kill(run), None)
+            }
+            Wish::Lock => {
+                let lock: LockName = "lock".parse().expect("a word is a name");
+                (Command::Lock(lock.clone()), Some(Undo::AskOf(node.clone(), Command::Unlock(lock))))
+            }
+            Wish::Leave => (Command::Leave, Some(Undo::Start(node.clone()))),
+        };
+        // Often one asks another node than the one it is about.
+        let asked =
+            if matches!(command, Command::Drain(_)) { self.some_node(world).unwrap_or(node) } else { node };
+        world.ask(&asked, command);
+        if let Some(undo) = undo {
+            self.later(world, lasts, undo);
+        }
+    }
+
+    fn declaration(&mut self, name: &JobName) -> Job {
+        if self.work.chance(500) {
+            let job = job(name, self.ttl, &mut self.work);
+            self.jobs.insert(name.clone(), job);
+        }
+        self.jobs[name].clone()
+    }
+
+    /// A run by hand, half of the time asked for twice, the second time of another node.
+    fn run_now(&mut self, world: &mut World, node: &NodeName) {
+        let jobs: Vec<JobName> = self.jobs.keys().cloned().collect();
+        let Some(job) = self.work.pick(&jobs).cloned() else { return };
+        self.number += 1;
+        let id: RequestId = format!("r{}", self.number).parse().expect("a letter and a number are a name");
+        world.ask(node, Command::RunNow(job.clone(), id.clone()));
+        if self.work.chance(500) {
+            let after = self.work.between(0, 3_000);
+            self.later(world, after, Undo::Ask(Command::RunNow(job, id)));
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What a seed makes of a world: which nodes, which jobs, which faults. Each seed leaves out some kinds of fault and some
+//! kinds of work, so that what is left meets more often.
+
+use std::collections::BTreeSet;
+
+use evenkeel_core::job::{CatchUp, Delivery, Job, Work};
+use evenkeel_core::node::{Settings, Spread};
+use evenkeel_core::time::Millis;
+use evenkeel_core::words::{JobName, NodeName};
+
+use crate::faults::{Fault, Weather, kinds};
+use crate::random::Random;
+use crate::world::clock::Clock;
+
+kinds! {
+    /// What operators do.
+    Wish:
+    /// Declare a job again, changed or not.
+    Apply = "apply",
+    /// Pause a job, resume it later.
+    Pause = "pause",
+    /// Disable a job, enable it later.
+    Disable = "disable",
+    /// Delete a job, create it again later.
+    Delete = "delete",
+    /// Run a job now, often twice under one id.
+    RunNow = "run now",
+    /// Call for claims.
+    Acquire = "acquire",
+    /// Drain a node, undrain it later.
+    Drain = "drain",
+    /// End a run.
+    Kill = "kill",
+    /// Take a lock, give it back later.
+    Lock = "lock",
+    /// Let a node hand over and end, start it again later.
+    Leave = "leave",
+}
+
+/// The world that a seed makes, before anything happens in it.
+#[derive(Clone, Debug)]
+pub struct Swarm {
+    /// The nodes and their hosts' clocks.
+    pub nodes: Vec<(Settings, Clock)>,
+    /// The jobs declared at the beginning.
+    pub jobs: Vec<Job>,
+    /// Which jobs operators leave alone.
+    pub calm_jobs: BTreeSet<JobName>,
+    /// The kinds of fault that happen.
+    pub faults: BTreeSet<Fault>,
+    /// The kinds of wish that operators have.
+    pub wishes: BTreeSet<Wish>,
+    /// What befalls messages while there are faults.
+    pub weather: Weather,
+    /// How long there are faults, in milliseconds.
+    pub faults_last: i64,
+    /// How long it may take afterwards until everything is at rest, in milliseconds.
+    pub healing_lasts: i64,
+    /// The time between two faults or wishes at most, in milliseconds.
+    pub pace: i64,
+    /// Whether the registry ends leases by itself.
+    pub sweeps: bool,
+    /// How much before its term the registry ends a lease, in milliseconds.
+    pub early: i64,
+    /// Whether nodes have slots for everything.
+    pub roomy: bool,
+}
+
+const LEAD: Millis = Millis(1_000);
+/// How long the longest runs take, in leases.
+pub(crate) const LONG_RUN: i64 = 3;
+/// The longest grace that jobs state, in seconds.
+const GRACE_MAX: i64 = 12;
+
+impl Swarm {
+    /// The world of this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let random = &mut Random::new(seed, "options");
+        let ttl = *random.pick(&[2_000, 3_000, 4_000]).unwrap_or(&3_000);
+        let rescan = random.between(5_000, 10_000);
+        let early = if random.chance(250) { ttl / 12 } else { 0 };
+        let roomy = random.chance(800);
+        let faults = subset(Fault::ALL, random);
+        let nodes = nodes(random, ttl, rescan, early, roomy, faults.contains(&Fault::Drift));
+        let jobs = jobs(random, ttl);
+        let calm_jobs = jobs.iter().map(|j| j.name.clone()).filter(|_| random.chance(500)).collect();
+        Self {
+            nodes,
+            calm_jobs,
+            wishes: subset(Wish::ALL, random),
+            weather: weather(random, &faults),
+            faults,
+            faults_last: random.between(50_000, 80_000),
+            healing_lasts: 6 * ttl + rescan + 2 * (LONG_RUN * ttl * 5 / 4) + (GRACE_MAX + 12) * 1000,
+            pace: random.between(1_000, 8_000),
+            sweeps: random.chance(500),
+            early,
+            roomy,
+            jobs,
+        }
+    }
+
+    /// How many nodes may be missing without a job losing its place.
+    #[must_use]
+    pub fn tolerance(&self) -> usize {
+        self.nodes.first().map_or(1, |(s, _)| s.tolerance as usize)
+    }
+}
+
+/// Each with a chance of a half, or none at all for a few seeds.
+fn subset<T: Copy + Ord>(all: &[T], random: &mut Random) -> BTreeSet<T> {
+    let rate = *random.pick(&[0, 300, 500, 500, 800]).unwrap_or(&500);
+    all.iter().copied().filter(|_| random.chance(rate)).collect()
+}
+
+fn name(kind: &str, n: usize) -> String {
+    format!("{kind}{n}")
+}
+
+fn nodes(
+    random: &mut Random,
+    ttl: i64,
+    rescan: i64,
+    early: i64,
+    roomy: bool,
+    drifts: bool,
+) -> Vec<(Settings, Clock)> {
+    let count = *random.pick(&[1, 2, 2, 3, 3, 3, 4, 5, 7]).unwrap_or(&3);
+    let tolerance = u32::try_from(random.between(1, 3)).unwrap_or(1);
+    let alarm = u32::try_from(random.between(1, 8)).unwrap_or(4);
+    let spread = if random.chance(500) { Spread::Even } else { Spread::FirstCome };
+    let slots = if roomy { 100 } else { u32::try_from(random.between(1, 4)).unwrap_or(2) };
+    let mut made = Vec::new();
+    for n in 0..count {
+        let mut clock = Clock::new(-random.between(0, 100_000_000));
+        if drifts {
+            clock.drift(random.between(-4_000, 4_000));
+        }
+        let name: NodeName = name("n", n).parse().expect("a letter and a digit are a name");
+        let settings = Settings {
+            name,
+            predecessor: None,
+            address: String::new(),
+            home: String::new(),
+            version: String::new(),
+            ttl: Millis(ttl),
+            tolerance,
+            alarm,
+            slots,
+            spread,
+            lead: LEAD,
+            max_difference: Millis(500),
+            rescan: Millis(rescan),
+            early: Millis(early),
+            generation: 1,
+        };
+        made.push((settings, clock));
+    }
+    made
+}
+
+fn jobs(random: &mut Random, ttl: i64) -> Vec<Job> {
+    let count = usize::try_from(random.between(2, 20)).unwrap_or(8);
+    (0..count)
+        .map(|n| job(&name("j", n).parse().expect("a letter and a number are a name"), ttl, random))
+        .collect()
+}
+
+/// A job as operators declare it.
+pub(crate) fn job(name: &JobName, ttl: i64, random: &mut Random) -> Job {
+    let schedules = [
+        "@every 1s",
+        "@every 2s",
+        "@every 3s",
+        "@every 5s",
+        "@every 10s",
+        "*/4 * * * * *",
+        "7/15 * * * * ?",
+        "",
+    ];
+    let schedule = random.pick(&schedules).copied().unwrap_or_default();
+    let takes = match random.below(10) {
+        0 => random.between(2 * ttl, LONG_RUN * ttl),
+        1..3 => random.between(500, 2_000),
+        _ => random.between(1, 200),
+    };
+    let mut job = Job::new(name.clone(), schedule, Work::Command(vec!["run".to_owned(), takes.to_string()]));
+    // The name decides: what doubt means never changes in a job's life, so that the watch can hold every run to it.
+    let last = name.as_str().bytes().last().unwrap_or(0);
+    job.delivery = if last % 2 == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
+    job.catch_up = *random
+        .pick(&[CatchUp::Latest, CatchUp::Latest, CatchUp::Skip, CatchUp::All(3)])
+        .unwrap_or(&CatchUp::Latest);
+    job.grace = u64::try_from(random.between(2, GRACE_MAX)).ok();
+    job.timeout = random.chance(200).then_some(2);
+    job
+}
+
+fn weather(random: &mut Random, faults: &BTreeSet<Fault>) -> Weather {
+    let delay = random.between(1, 40);
+    let often = [
+        (Fault::RequestLost, 60),
+        (Fault::ReplyLost, 60),
+        (Fault::Slow, 40),
+        (Fault::NewsLost, 150),
+        (Fault::NewsDoubled, 100),
+        (Fault::NewsLate, 100),
+        (Fault::NewsOvertaken, 100),
+        (Fault::FeedEnds, 50),
+        (Fault::StartLate, 50),
+        (Fault::StartFails, 30),
+    ];
+    let mut weather = Weather::calm(delay);
+    for (fault, most) in often {
+        let rate = u32::try_from(random.between(5, most)).unwrap_or(5);
+        if faults.contains(&fault) {
+            weather = weather.with(fault, rate);
+        }
+    }
+    weather
+}

@@ -1,0 +1,33 @@
+//! Where faults are planted: between a node and its world. An honest node has nothing there.
+
+use evenkeel_core::effect::Effect;
+use evenkeel_core::input::Input;
+use evenkeel_core::node::Node;
+use evenkeel_core::rules;
+use evenkeel_core::scene::Rule;
+use evenkeel_core::time::Now;
+
+/// A hand between a node and its world.
+pub trait Tamper: Sync {
+    /// The rules that nodes follow.
+    fn rules(&self) -> &'static [Rule] {
+        rules::ALL
+    }
+
+    /// Changes what a node is about to hear.
+    fn input(&self, _node: &Node, _now: Now, _input: &mut Input) {}
+
+    /// Changes what a node just decided.
+    fn effects(&self, _node: &Node, _effects: &mut Vec<Effect>) {}
+
+    /// Whether a guard process ends the runs of a node that may not go on.
+    fn guards(&self) -> bool {
+        true
+    }
+}
+
+/// No fault is planted.
+#[derive(Clone, Copy, Debug)]
+pub struct Honest;
+
+impl Tamper for Honest {}

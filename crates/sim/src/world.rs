@@ -1,0 +1,302 @@
+//! A world: nodes, one registry, executors and a history, in a virtual time that jumps from event to event.
+//!
+//! Events are ordered by (time, number), chance comes from one seed, and nothing reads a clock: a world run twice is the
+//! same world. The watch sees everything, and looks after each event whether an invariant broke.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::effect::{Effect, Run, Verdict};
+use evenkeel_core::input::{Answer, AskId, Command, Input};
+use evenkeel_core::node::{Node, Settings, Wake};
+use evenkeel_core::registry::Revision;
+use evenkeel_core::store::Store;
+use evenkeel_core::words::{NodeName, RunId};
+
+use crate::faults::{Tally, Weather};
+use crate::invariants::{Broken, Watch};
+use crate::random::Random;
+use crate::tamper::{Honest, Tamper};
+use crate::trace::{Trace, describe};
+
+mod actor;
+pub mod clock;
+mod executor;
+mod feed;
+mod history;
+mod operate;
+mod query;
+mod registry;
+
+pub use actor::Link;
+pub(crate) use actor::{Actor, Physical};
+use clock::Clock;
+use registry::Request;
+pub(crate) use registry::TIMEOUT;
+
+/// What a world is made with.
+#[derive(Clone, Copy)]
+pub struct Options {
+    /// Where chance comes from.
+    pub seed: u64,
+    /// Whether the text of the trace is kept.
+    pub keeps_text: bool,
+    /// Whether each step is compared with one that decides about everything.
+    pub thorough: bool,
+    /// Whether the registry ends leases by itself; otherwise it does so when somebody calls.
+    pub sweeps: bool,
+    /// How much before its term the registry ends a lease, in milliseconds.
+    pub early: i64,
+    /// The fault that is planted, if any.
+    pub tamper: &'static dyn Tamper,
+    /// Whether an invariant is broken on purpose, to see that it is told.
+    pub canary: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            keeps_text: false,
+            thorough: true,
+            sweeps: true,
+            early: 0,
+            tamper: &Honest,
+            canary: false,
+        }
+    }
+}
+
+/// Something that is going to happen.
+#[derive(Clone, Debug)]
+enum Event {
+    Wake { node: NodeName, life: u64, number: u64 },
+    Give { node: NodeName, life: u64, input: Input },
+    Arrive { node: NodeName, request: Request },
+    Start { node: NodeName, life: u64, run: Box<Run> },
+    End { node: NodeName, run: RunId, attempt: u32, number: u64, ended: evenkeel_core::input::Ended },
+    Guard { node: NodeName },
+    Record { node: NodeName, life: u64, verdict: Box<Verdict> },
+    Sweep,
+}
+
+/// A world.
+pub struct World {
+    options: Options,
+    at: i64,
+    number: u64,
+    queue: BTreeMap<(i64, u64), Event>,
+    store: Store,
+    /// Up to where the watch was told of the registry's changes.
+    told: Revision,
+    actors: BTreeMap<NodeName, Actor>,
+    weather: Weather,
+    network: Random,
+    hosts: Random,
+    tally: Tally,
+    history: history::History,
+    answers: BTreeMap<AskId, Answer>,
+    next_ask: u64,
+    events: Vec<(i64, NodeName, evenkeel_core::effect::Event)>,
+    watch: Watch,
+    trace: Trace,
+    steps: u64,
+    /// How many steps were made at this moment.
+    rounds: (i64, u32),
+}
+
+/// How often a registry that ends leases by itself looks for them.
+const SWEEP: i64 = 100;
+
+impl World {
+    /// A world without nodes, in calm weather.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let mut world = Self {
+            options,
+            at: 0,
+            number: 0,
+            queue: BTreeMap::new(),
+            store: Store::default(),
+            told: Revision(0),
+            actors: BTreeMap::new(),
+            weather: Weather::calm(4),
+            network: Random::new(options.seed, "network"),
+            hosts: Random::new(options.seed, "hosts"),
+            tally: Tally::default(),
+            history: history::History::default(),
+            answers: BTreeMap::new(),
+            next_ask: 0,
+            events: Vec::new(),
+            watch: Watch::new(options.canary),
+            trace: Trace::new(options.keeps_text),
+            steps: 0,
+            rounds: (0, 0),
+        };
+        if options.sweeps {
+            world.after(SWEEP, Event::Sweep);
+        }
+        world
+    }
+
+    /// Adds a node on a host with these clocks, and starts it.
+    pub fn add(&mut self, settings: Settings, clock: Clock) {
+        let name = settings.name.clone();
+        self.actors.insert(name.clone(), Actor::new(settings, clock));
+        self.start(&name);
+    }
+
+    /// Lets time pass up to this moment, in milliseconds since the world began, or until an invariant breaks.
+    pub fn run_until(&mut self, until: i64) {
+        while self.watch.broken().is_none()
+            && let Some(entry) = self.queue.first_entry()
+            && entry.key().0 <= until
+        {
+            let ((at, _), event) = entry.remove_entry();
+            self.at = at;
+            self.happen(event);
+        }
+        self.at = self.at.max(until);
+    }
+
+    /// Lets so many milliseconds pass.
+    pub fn run_for(&mut self, ms: i64) {
+        self.run_until(self.at + ms);
+    }
+
+    /// The first invariant that broke, if one did.
+    #[must_use]
+    pub fn broken(&self) -> Option<&Broken> {
+        self.watch.broken()
+    }
+
+    fn after(&mut self, ms: i64, event: Event) {
+        self.at_moment(self.at + ms, event);
+    }
+
+    fn at_moment(&mut self, at: i64, event: Event) {
+        self.number += 1;
+        self.queue.insert((at.max(self.at), self.number), event);
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Wake { node, life, number } => {
+                if self.actors.get(&node).is_some_and(|a| a.life == life && a.wake == number) {
+                    self.give(&node, Input::Tick);
+                }
+            }
+            Event::Give { node, life, input } => {
+                if self.actors.get(&node).is_some_and(|a| a.life == life) {
+                    self.give(&node, input);
+                }
+            }
+            Event::Arrive { node, request } => self.arrive(&node, request),
+            Event::Start { node, life, run } => self.start_run(&node, life, *run),
+            Event::End { node, run, attempt, number, ended } => {
+                self.end_run(&node, run, attempt, number, ended);
+            }
+            Event::Guard { node } => self.guard(&node),
+            Event::Record { node, life, verdict } => self.record(&node, life, *verdict),
+            Event::Sweep => {
+                self.store.sweep(evenkeel_core::time::Mono(self.at));
+                self.registry_moved(None);
+                self.after(SWEEP, Event::Sweep);
+            }
+        }
+    }
+
+    /// Steps a node with this input, now; a stopped process finds it when it goes on.
+    fn give(&mut self, name: &NodeName, mut input: Input) {
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        if actor.paused {
+            actor.inbox.push_back(input);
+            return;
+        }
+        let Some(node) = actor.node.as_mut() else { return };
+        let now = actor.clock.read(self.at);
+        self.steps += 1;
+        self.rounds = if self.rounds.0 == self.at { (self.at, self.rounds.1 + 1) } else { (self.at, 1) };
+        self.watch.busy(self.at, name, self.rounds.1);
+        self.trace.note(self.at, name.as_str(), &input, || describe(&input));
+        let listed = if let Input::Listed(Some(batch)) = &input { Some(batch.revision) } else { None };
+        let heard = self.watch.hears(name, actor.life, &input);
+        self.options.tamper.input(node, now, &mut input);
+        let mut effects = Vec::new();
+        let wake = node.step(now, input, &mut effects);
+        self.options.tamper.effects(node, &mut effects);
+        for effect in &effects {
+            self.trace.note(self.at, name.as_str(), effect, || format!("  → {effect}"));
+        }
+        self.watch.stepped(self.at, name, actor.life, node, now, heard, &effects);
+        if self.options.thorough {
+            self.watch.overlooked(self.at, name, node, now);
+        }
+        if let Some(member) = node.member() {
+            actor.folder = Some(member.incarnation);
+        }
+        let (trust, departed) = (node.trusted_until(now.mono), node.local().departed);
+        self.ask_for_wake(name, wake);
+        effects.into_iter().for_each(|effect| self.carry_out(name, effect));
+        self.tell_guard(name, trust);
+        if let Some(revision) = listed {
+            self.take_up_feed(name, revision);
+        }
+        if departed {
+            self.end_process(name);
+        }
+    }
+
+    fn ask_for_wake(&mut self, name: &NodeName, wake: Option<Wake>) {
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        actor.wake += 1;
+        let Some(wake) = wake else { return };
+        let at = actor.clock.when(wake.at).max(self.at);
+        let event = Event::Wake { node: name.clone(), life: actor.life, number: actor.wake };
+        self.at_moment(at, event);
+    }
+
+    fn carry_out(&mut self, name: &NodeName, effect: Effect) {
+        match effect {
+            Effect::Start(run) => self.give_to_executor(name, run),
+            Effect::Stop(run, reason) => self.stop_run(name, &run, reason),
+            Effect::Record(verdict) => self.give_to_history(name, verdict),
+            Effect::Announce(event) => self.events.push((self.at, name.clone(), event)),
+            Effect::Answer(ask, answer) => {
+                self.answers.insert(ask, answer);
+            }
+            Effect::Open { .. }
+            | Effect::Renew(_)
+            | Effect::Close(_)
+            | Effect::List
+            | Effect::Read(_)
+            | Effect::Commit { .. } => self.send(name, effect),
+        }
+    }
+
+    /// Puts a command to a node; its answer is found under the number returned.
+    pub fn ask(&mut self, name: &NodeName, command: Command) -> AskId {
+        self.next_ask += 1;
+        let ask = AskId(self.next_ask);
+        if let Some(actor) = self.actors.get_mut(name).filter(|a| a.node.is_some()) {
+            actor.asked.insert(ask);
+        }
+        self.give(name, Input::Asked(ask, command));
+        ask
+    }
+
+    /// Starts a node's process, if it is down. It finds in its data folder which life came before.
+    pub fn start(&mut self, name: &NodeName) {
+        let Some(actor) = self.actors.get_mut(name).filter(|a| a.node.is_none()) else { return };
+        let settings = Settings { predecessor: actor.folder, ..actor.settings.clone() };
+        actor.node = Some(Node::with_rules(settings, self.options.tamper.rules()));
+        self.trace.note(self.at, name.as_str(), &actor.life, || "starts".to_owned());
+        self.give(name, Input::Tick);
+    }
+
+    fn end_process(&mut self, name: &NodeName) {
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        self.trace.note(self.at, name.as_str(), &actor.life, || "ends".to_owned());
+        self.watch.process_ended(name, actor.life);
+        actor.end_process();
+    }
+}

@@ -1,0 +1,109 @@
+//! One node with everything around it that is its own: its host's clocks, its guard process, its data folder, its runs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use evenkeel_core::input::{AskId, Input};
+use evenkeel_core::node::{Node, Settings};
+use evenkeel_core::registry::Revision;
+use evenkeel_core::time::Mono;
+use evenkeel_core::words::{Member, RunId};
+
+use super::clock::Clock;
+
+/// What of a node's talk with the registry gets through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Link {
+    /// Everything.
+    #[default]
+    Up,
+    /// Requests do, answers and news do not.
+    Half,
+    /// Nothing.
+    Down,
+}
+
+/// A run that a host executes.
+#[derive(Clone, Debug)]
+pub(crate) struct Physical {
+    /// In which life of the node it was started.
+    pub life: u64,
+    /// For which member.
+    pub member: Option<Member>,
+    /// Counts the ends that were planned for it; only the last one comes.
+    pub end: u64,
+    /// Whether somebody asked for its end.
+    pub stopping: bool,
+}
+
+/// A node and its host.
+#[derive(Clone, Debug)]
+pub(crate) struct Actor {
+    pub settings: Settings,
+    /// Counts processes. What was meant for an earlier one is dropped.
+    pub life: u64,
+    /// The process; `None` while it is down.
+    pub node: Option<Node>,
+    pub clock: Clock,
+    pub paused: bool,
+    /// What came while the process was stopped.
+    pub inbox: VecDeque<Input>,
+    /// Which wake counts: each step asks for another one.
+    pub wake: u64,
+    pub link: Link,
+    /// Up to where the feed was handed to the network; `None` while there is no feed.
+    pub heard: Option<Revision>,
+    /// When the last news in order arrives.
+    pub last_news: i64,
+    /// News waits until this is lifted; for scenarios.
+    pub deaf: bool,
+    /// How much longer everything takes from and to this node, in milliseconds; for scenarios.
+    pub far: i64,
+    /// Until when the guard lets runs go on; `None`: not at all.
+    pub deadline: Option<Mono>,
+    /// Whether an event of the guard is under way.
+    pub guarding: bool,
+    pub runs: BTreeMap<(RunId, u32), Physical>,
+    /// Given to the executor and not started yet, by which member.
+    pub starting: BTreeMap<(RunId, u32), Option<Member>>,
+    /// The last life that the data folder tells of.
+    pub folder: Option<u64>,
+    /// Commands that were put to this process.
+    pub asked: BTreeSet<AskId>,
+}
+
+impl Actor {
+    pub(crate) fn new(settings: Settings, clock: Clock) -> Self {
+        Self {
+            settings,
+            life: 0,
+            node: None,
+            clock,
+            paused: false,
+            inbox: VecDeque::new(),
+            wake: 0,
+            link: Link::Up,
+            heard: None,
+            last_news: 0,
+            deaf: false,
+            far: 0,
+            deadline: None,
+            guarding: false,
+            runs: BTreeMap::new(),
+            starting: BTreeMap::new(),
+            folder: None,
+            asked: BTreeSet::new(),
+        }
+    }
+
+    /// The process is gone; its host and its guard are not.
+    pub(crate) fn end_process(&mut self) {
+        self.node = None;
+        self.life += 1;
+        self.paused = false;
+        self.inbox.clear();
+        self.starting.clear();
+        self.asked.clear();
+        self.heard = None;
+        self.deadline = None;
+    }
+}

@@ -1,0 +1,160 @@
+//! Executors and the guard process of each node: what physically starts, and when it physically ends.
+//!
+//! The guard lives on when its node is stopped or killed. It ends runs at the moment up to which the node was trusted,
+//! or when the node's process is gone.
+
+use evenkeel_core::effect::{Reason, Run};
+use evenkeel_core::input::{Ended, Input, RunEvent};
+use evenkeel_core::job::Work;
+use evenkeel_core::time::Mono;
+use evenkeel_core::words::{NodeName, RunId};
+
+use super::{Event, Physical, World};
+use crate::faults::Fault;
+
+/// How long a process takes to start when its host is busy, in milliseconds.
+const LATE: i64 = 3_000;
+
+impl World {
+    pub(super) fn give_to_executor(&mut self, name: &NodeName, run: Run) {
+        let mut delay = self.hosts.between(0, 3);
+        if self.strikes(Fault::StartLate) {
+            delay = self.hosts.between(100, LATE);
+        }
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        let member = actor.node.as_ref().and_then(evenkeel_core::node::Node::member);
+        actor.starting.insert((run.id.clone(), run.attempt), member);
+        let life = actor.life;
+        self.after(delay, Event::Start { node: name.clone(), life, run: Box::new(run) });
+    }
+
+    /// The last look before a process runs: too late is too late.
+    pub(super) fn start_run(&mut self, name: &NodeName, life: u64, run: Run) {
+        let Some(actor) = self.actors.get_mut(name).filter(|a| a.life == life) else { return };
+        let key = (run.id.clone(), run.attempt);
+        let now = actor.clock.read(self.at);
+        let wanted = actor.starting.remove(&key);
+        let late = now.mono >= run.not_after;
+        let Some(member) = wanted.filter(|_| !late && !self.strikes(Fault::StartFails)) else {
+            return self.tell_of_run(name, key, RunEvent::NotStarted);
+        };
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        let physical = Physical { life, member: member.clone(), end: 0, stopping: false };
+        actor.runs.insert(key.clone(), physical);
+        self.trace.note(self.at, name.as_str(), &key, || {
+            format!("runs {} attempt {} token {}", run.id, run.attempt, run.token)
+        });
+        self.watch.started(self.at, name, member, now, &run, &self.store);
+        let (takes, ended) = self.fate(&run);
+        self.plan_end(name, &key, takes, ended);
+        let trusted = self.actors.get(name).and_then(|a| a.deadline).is_some_and(|d| now.mono < d);
+        if !trusted {
+            self.guard_ends_runs(name);
+        }
+    }
+
+    /// How long a run takes, in milliseconds, and how it ends if nobody interferes: `run 1500` takes about that long.
+    fn fate(&mut self, run: &Run) -> (i64, Ended) {
+        let nominal = match &run.work {
+            Work::Command(argv) => argv.get(1).and_then(|ms| ms.parse().ok()).unwrap_or(2_i64),
+            Work::Function(_) => 2,
+        };
+        let takes = nominal + self.hosts.between(0, nominal / 4);
+        match run.timeout {
+            Some(limit) if takes > limit.0 => (limit.0, Ended::Stopped(Reason::TimedOut)),
+            _ if self.hosts.chance(100) => (takes, Ended::Failed),
+            _ => (takes, Ended::Succeeded),
+        }
+    }
+
+    /// The run will end then; an end planned earlier is off.
+    fn plan_end(&mut self, name: &NodeName, key: &(RunId, u32), after: i64, ended: Ended) {
+        let number = self.number;
+        let run = self.actors.get_mut(name).and_then(|a| a.runs.get_mut(key));
+        let Some(run) = run else { return };
+        run.end = number;
+        let (id, attempt) = key.clone();
+        self.after(after, Event::End { node: name.clone(), run: id, attempt, number, ended });
+    }
+
+    pub(super) fn end_run(&mut self, name: &NodeName, run: RunId, attempt: u32, number: u64, ended: Ended) {
+        let key = (run, attempt);
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        if actor.runs.get(&key).is_none_or(|r| r.end != number) {
+            return;
+        }
+        let Some(physical) = actor.runs.remove(&key) else { return };
+        let alive = actor.life == physical.life;
+        self.trace
+            .note(self.at, name.as_str(), &key, || format!("ended {} attempt {attempt}: {ended:?}", key.0));
+        self.watch.ended(self.at, name, &key.0, attempt, ended);
+        if alive {
+            self.tell_of_run(name, key, RunEvent::Ended(ended));
+        }
+    }
+
+    fn tell_of_run(&mut self, name: &NodeName, (id, attempt): (RunId, u32), event: RunEvent) {
+        let Some(life) = self.actors.get(name).map(|a| a.life) else { return };
+        let delay = self.hosts.between(0, 2);
+        let input = Input::Run { id, attempt, event };
+        self.after(delay, Event::Give { node: name.clone(), life, input });
+    }
+
+    /// The node asks for a run's end: its process group is ended within the time kept for that.
+    pub(super) fn stop_run(&mut self, name: &NodeName, run: &RunId, reason: Reason) {
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        actor.starting.retain(|(id, _), _| id != run);
+        let life = actor.life;
+        let running: Vec<(RunId, u32)> = actor
+            .runs
+            .iter()
+            .filter(|(k, r)| k.0 == *run && r.life == life)
+            .map(|(k, _)| k.clone())
+            .collect();
+        running.iter().for_each(|key| self.end_soon(name, key, reason));
+    }
+
+    fn end_soon(&mut self, name: &NodeName, key: &(RunId, u32), reason: Reason) {
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        let patience = actor.settings.ttl.0 / 6;
+        let Some(run) = actor.runs.get_mut(key).filter(|r| !r.stopping) else { return };
+        run.stopping = true;
+        let takes = self.hosts.between(1, patience);
+        self.plan_end(name, key, takes, Ended::Stopped(reason));
+    }
+
+    /// After each step the guard is told how long runs may go on.
+    pub(super) fn tell_guard(&mut self, name: &NodeName, until: Option<Mono>) {
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        actor.deadline = until;
+        let Some(deadline) = until else { return self.guard_ends_runs(name) };
+        if !std::mem::replace(&mut actor.guarding, true) {
+            let at = actor.clock.when(deadline);
+            self.at_moment(at, Event::Guard { node: name.clone() });
+        }
+    }
+
+    /// The guard looks at its deadline, which has moved since in most cases.
+    pub(super) fn guard(&mut self, name: &NodeName) {
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        match actor.deadline {
+            Some(deadline) if actor.clock.read(self.at).mono < deadline => {
+                let at = actor.clock.when(deadline);
+                self.at_moment(at, Event::Guard { node: name.clone() });
+            }
+            _ => {
+                actor.guarding = false;
+                self.guard_ends_runs(name);
+            }
+        }
+    }
+
+    pub(super) fn guard_ends_runs(&mut self, name: &NodeName) {
+        if !self.options.tamper.guards() {
+            return;
+        }
+        let Some(actor) = self.actors.get(name) else { return };
+        let keys: Vec<(RunId, u32)> = actor.runs.keys().cloned().collect();
+        keys.iter().for_each(|key| self.end_soon(name, key, Reason::Fenced));
+    }
+}

@@ -1,0 +1,61 @@
+//! The history of runs: takes verdicts under (run, attempt), tells when it has them, and is away at times.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::effect::Verdict;
+use evenkeel_core::input::Input;
+use evenkeel_core::words::{NodeName, RunId};
+
+use super::{Event, World};
+
+/// When a writer tries again that found the history away, in milliseconds.
+const AGAIN: i64 = 300;
+
+/// What the history holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    verdicts: BTreeMap<(RunId, u32), Verdict>,
+    away: bool,
+}
+
+impl History {
+    pub(super) fn verdicts(&self) -> &BTreeMap<(RunId, u32), Verdict> {
+        &self.verdicts
+    }
+}
+
+impl World {
+    /// Takes the history away, or brings it back.
+    pub fn set_history_away(&mut self, away: bool) {
+        self.history.away = away;
+    }
+
+    /// The verdicts that reached the history.
+    #[must_use]
+    pub fn verdicts(&self) -> &BTreeMap<(RunId, u32), Verdict> {
+        self.history.verdicts()
+    }
+
+    pub(super) fn give_to_history(&mut self, name: &NodeName, verdict: Verdict) {
+        let Some(life) = self.actors.get(name).map(|a| a.life) else { return };
+        let delay = self.way();
+        self.after(delay, Event::Record { node: name.clone(), life, verdict: Box::new(verdict) });
+    }
+
+    /// Nothing of an ended process is written: what it had not handed over it will not.
+    pub(super) fn record(&mut self, name: &NodeName, life: u64, verdict: Verdict) {
+        if self.actors.get(name).is_none_or(|a| a.life != life) {
+            return;
+        }
+        if self.history.away {
+            let event = Event::Record { node: name.clone(), life, verdict: Box::new(verdict) };
+            return self.after(AGAIN, event);
+        }
+        let key = (verdict.run.clone(), verdict.attempt);
+        self.watch.recorded(self.at, &verdict, self.history.verdicts.get(&key));
+        self.history.verdicts.entry(key).or_insert_with(|| verdict.clone());
+        let input = Input::Recorded { run: verdict.run, attempt: verdict.attempt };
+        let delay = self.way();
+        self.after(delay, Event::Give { node: name.clone(), life, input });
+    }
+}

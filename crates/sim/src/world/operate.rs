@@ -1,0 +1,130 @@
+//! What is done to nodes and hosts from outside: kill, stop, cut off, step the clock; and the way back.
+
+use evenkeel_core::input::Input;
+use evenkeel_core::words::NodeName;
+
+use super::{Link, World};
+use crate::faults::{Fault, Tally, Weather};
+
+impl World {
+    /// Sets what befalls messages and starts from now on.
+    pub fn set_weather(&mut self, weather: Weather) {
+        self.weather = weather;
+    }
+
+    /// Counts a fault that was brought about from outside.
+    pub fn count(&mut self, fault: Fault) {
+        self.tally.count(fault);
+    }
+
+    /// How often each fault happened.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Kills a node's process. Its guard ends its runs.
+    pub fn crash(&mut self, name: &NodeName) {
+        self.end_process(name);
+        self.guard_ends_runs(name);
+    }
+
+    /// Takes a node's host down: its process, its guard and its runs end at once, and its clock begins again.
+    pub fn reboot(&mut self, name: &NodeName) {
+        self.end_process(name);
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        actor.clock.reboot(self.at);
+        for (run, attempt) in std::mem::take(&mut actor.runs).into_keys() {
+            let ended = evenkeel_core::input::Ended::Stopped(evenkeel_core::effect::Reason::Fenced);
+            self.watch.ended(self.at, name, &run, attempt, ended);
+        }
+    }
+
+    /// Whether a node's process is up.
+    #[must_use]
+    pub fn is_up(&self, name: &NodeName) -> bool {
+        self.actors.get(name).is_some_and(|a| a.node.is_some())
+    }
+
+    /// Whether runs of a node's earlier lives are still being ended; its data folder is locked until then.
+    #[must_use]
+    pub fn is_ending(&self, name: &NodeName) -> bool {
+        self.actors
+            .get(name)
+            .is_some_and(|a| a.node.is_none() && !a.runs.is_empty() && self.options.tamper.guards())
+    }
+
+    /// Stops a node's process; its guard goes on.
+    pub fn pause(&mut self, name: &NodeName) {
+        if let Some(actor) = self.actors.get_mut(name).filter(|a| a.node.is_some()) {
+            actor.paused = true;
+            self.trace.note(self.at, name.as_str(), &actor.life, || "is stopped".to_owned());
+        }
+    }
+
+    /// Lets a stopped process go on: it finds what came in the meantime.
+    pub fn resume(&mut self, name: &NodeName) {
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        if !std::mem::replace(&mut actor.paused, false) {
+            return;
+        }
+        self.trace.note(self.at, name.as_str(), &actor.life, || "goes on".to_owned());
+        let life = actor.life;
+        self.give(name, Input::Tick);
+        while let Some(actor) = self.actors.get_mut(name)
+            && actor.life == life
+            && let Some(input) = actor.inbox.pop_front()
+        {
+            self.give(name, input);
+        }
+    }
+
+    /// Sets what of a node's talk with the registry gets through. The feed is taken up where it stopped, unless `breaks`.
+    pub fn set_link(&mut self, name: &NodeName, link: Link, breaks: bool) {
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        actor.link = link;
+        let lost = link == Link::Up && breaks && actor.heard.is_some();
+        self.trace.note(self.at, name.as_str(), &breaks, || format!("link is {link:?}"));
+        if lost {
+            actor.heard = None;
+            self.give(name, Input::Gap);
+        }
+        self.publish_to(name);
+    }
+
+    /// Withholds all news from a node, or lets it have what was withheld.
+    pub fn set_deaf(&mut self, name: &NodeName, deaf: bool) {
+        if let Some(actor) = self.actors.get_mut(name) {
+            actor.deaf = deaf;
+        }
+        self.publish_to(name);
+    }
+
+    /// Puts a node so many milliseconds further away from the registry: of two that want the same, the nearer one gets it.
+    pub fn set_far(&mut self, name: &NodeName, ms: i64) {
+        if let Some(actor) = self.actors.get_mut(name) {
+            actor.far = ms;
+        }
+    }
+
+    /// A node's time of day steps by so many milliseconds.
+    pub fn step_clock(&mut self, name: &NodeName, by: i64) {
+        if let Some(actor) = self.actors.get_mut(name) {
+            actor.clock.step(by);
+            self.trace.note(self.at, name.as_str(), &by, || format!("clock steps by {by} ms"));
+        }
+    }
+
+    /// A node's time of day is set right.
+    pub fn correct_clock(&mut self, name: &NodeName) {
+        if let Some(actor) = self.actors.get_mut(name) {
+            actor.clock.correct();
+            self.trace.note(self.at, name.as_str(), &0, || "clock is right".to_owned());
+        }
+    }
+
+    /// A node can do its work, or cannot: its disk is full.
+    pub fn set_able(&mut self, name: &NodeName, able: bool) {
+        self.give(name, Input::Able(able));
+    }
+}

@@ -1,0 +1,126 @@
+//! What can be asked about a world: by tests, scenarios and the final look of a seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::effect::Event;
+use evenkeel_core::input::{Answer, AskId};
+use evenkeel_core::node::Node;
+use evenkeel_core::record::{Intent, decode};
+use evenkeel_core::registry::Change;
+use evenkeel_core::rules::claims;
+use evenkeel_core::store::Store;
+use evenkeel_core::words::{JobName, NodeName};
+
+use super::World;
+use crate::invariants::Watch;
+use crate::trace::Trace;
+
+impl World {
+    /// Milliseconds since the world began.
+    #[must_use]
+    pub fn now(&self) -> i64 {
+        self.at
+    }
+
+    /// How many steps its nodes made.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// All nodes, up or down.
+    pub fn names(&self) -> impl Iterator<Item = &NodeName> {
+        self.actors.keys()
+    }
+
+    /// A node's mind, if its process is up.
+    #[must_use]
+    pub fn node(&self, name: &NodeName) -> Option<&Node> {
+        self.actors.get(name)?.node.as_ref()
+    }
+
+    /// X: how many jobs a node believes to hold.
+    #[must_use]
+    pub fn held(&self, name: &NodeName) -> usize {
+        let node = self.node(name);
+        node.and_then(|n| Some(n.view().count(&n.member()?))).unwrap_or(0)
+    }
+
+    /// N: a node's quota, by what it believes.
+    #[must_use]
+    pub fn quota(&self, name: &NodeName) -> usize {
+        let quota =
+            |n: &Node| claims::quota(n.view().enabled(), n.view().nodes(), n.local().settings.tolerance);
+        self.node(name).map_or(0, quota)
+    }
+
+    /// The jobs a node believes to hold.
+    #[must_use]
+    pub fn jobs_of(&self, name: &NodeName) -> BTreeSet<JobName> {
+        let Some((node, member)) = self.node(name).and_then(|n| Some((n, n.member()?))) else {
+            return BTreeSet::new();
+        };
+        node.view().owned(&member).map(|id| node.view().job(id).name().clone()).collect()
+    }
+
+    /// How often a node raised the alarm.
+    #[must_use]
+    pub fn alarms(&self, name: &NodeName) -> usize {
+        self.events.iter().filter(|(_, n, e)| n == name && matches!(e, Event::Alarm { .. })).count()
+    }
+
+    /// What nodes announced, and when.
+    #[must_use]
+    pub fn announced(&self) -> &[(i64, NodeName, Event)] {
+        &self.events
+    }
+
+    /// The answer to a command, if there is one.
+    #[must_use]
+    pub fn answer(&self, ask: AskId) -> Option<&Answer> {
+        self.answers.get(&ask)
+    }
+
+    /// All answers.
+    #[must_use]
+    pub fn answers(&self) -> &BTreeMap<AskId, Answer> {
+        &self.answers
+    }
+
+    /// Commands that a living process was asked and did not answer.
+    pub fn unanswered(&self) -> impl Iterator<Item = (&NodeName, AskId)> {
+        let all = self.actors.iter().flat_map(|(name, a)| a.asked.iter().map(move |ask| (name, *ask)));
+        all.filter(|(_, ask)| !self.answers.contains_key(ask))
+    }
+
+    /// The registry as it truly is.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Whether somebody wants a node drained, as the registry truly has it.
+    #[must_use]
+    pub fn is_drained(&self, name: &NodeName) -> bool {
+        let found = self.store.read(&[evenkeel_core::keys::intent(name)]);
+        let wish = |c: &Change| decode::<Intent>(&c.entry.as_ref()?.value);
+        found.iter().filter_map(wish).any(|intent| intent.wanted)
+    }
+
+    /// What the watch saw.
+    #[must_use]
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// For the last look, which may find something broken.
+    pub(crate) fn watch_mut(&mut self) -> &mut Watch {
+        &mut self.watch
+    }
+
+    /// The trace so far.
+    #[must_use]
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+}

@@ -1,0 +1,169 @@
+//! The house's own commands: what CI runs, and what keeps the house as it was meant.
+//!
+//! - [`tidy`] holds the walls; [`tree`], [`rust`], [`modules`] and [`markdown`] are their eyes.
+//! - [`requirements`] reads what must hold and who proves it; [`references`] keeps generated pages from drifting.
+//! - [`parts`] runs steps, times them and holds them to their budgets; [`ci`] lists which steps there are.
+
+pub mod ci;
+pub mod markdown;
+pub mod modules;
+pub mod parts;
+pub mod references;
+pub mod requirements;
+pub mod rust;
+pub mod tidy;
+pub mod tree;
+
+use anyhow::{Result, bail};
+use parts::Step;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tree::Tree;
+
+struct Command {
+    name: &'static str,
+    args: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<ExitCode>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "ci",
+        args: "[--no-nextest]",
+        about: "everything CI runs, timed, held to its budgets",
+        run: ci::ci,
+    },
+    Command {
+        name: "test",
+        args: "[--no-nextest]",
+        about: "build the house and prove that it works",
+        run: ci::test,
+    },
+    Command { name: "tidy", args: "[FOLDER]", about: "look over the walls of the house", run: tidy_command },
+    Command {
+        name: "requirements",
+        args: "[--check]",
+        about: "what must hold, and which tests prove it",
+        run: requirements_command,
+    },
+    Command {
+        name: "references",
+        args: "[--check]",
+        about: "write the generated pages anew",
+        run: references_command,
+    },
+    Command { name: "sim", args: "SEED | --seeds N | …", about: "the simulator, in release", run: sim },
+    Command {
+        name: "chaos",
+        args: "[--long]",
+        about: "real processes, killed and stopped, in release",
+        run: chaos,
+    },
+    Command { name: "bench", args: "[NAME]", about: "the benchmarks", run: bench },
+    Command { name: "help", args: "", about: "this page", run: help },
+];
+
+/// Runs one command of `cargo xtask`.
+///
+/// # Errors
+/// When the command is unknown or cannot be carried out.
+pub fn run(args: &[String]) -> Result<ExitCode> {
+    let Some((name, rest)) = args.split_first() else { return help(&[]) };
+    if matches!(name.as_str(), "-h" | "--help") {
+        return help(&[]);
+    }
+    match COMMANDS.iter().find(|command| command.name == name) {
+        Some(command) => (command.run)(rest),
+        None => bail!("there is no command `{name}`: `cargo xtask help` lists all"),
+    }
+}
+
+/// Where the repository lies.
+#[must_use]
+pub fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).expect("xtask lies in crates/xtask").to_owned()
+}
+
+/// The cargo that runs us, or the one on the path.
+#[must_use]
+pub fn cargo() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
+/// Takes `name` out of `args` and refuses whatever is left.
+pub(crate) fn only_flag(args: &[String], name: &str) -> Result<bool> {
+    match args {
+        [] => Ok(false),
+        [flag] if flag == name => Ok(true),
+        [other, ..] => bail!("`{other}` means nothing here: `cargo xtask help` shows what does"),
+    }
+}
+
+fn help(_: &[String]) -> Result<ExitCode> {
+    println!("cargo xtask COMMAND\n");
+    for Command { name, args, about, .. } in COMMANDS {
+        println!("  {:<34} {about}", format!("{name} {args}"));
+    }
+    println!("\nThe walls that `tidy` looks over keep out:");
+    for wall in tidy::WALLS {
+        println!("  {:<14} {}", wall.name, wall.keeps_out);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tidy_command(args: &[String]) -> Result<ExitCode> {
+    let folder = args.first().map_or_else(root, PathBuf::from);
+    ci::tidy(&folder)?;
+    println!("tidy: {} walls, nothing to complain about", tidy::WALLS.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn requirements_command(args: &[String]) -> Result<ExitCode> {
+    let check = only_flag(args, "--check")?;
+    let tree = Tree::read(&root())?;
+    if !check {
+        print!("{}", requirements::report(&tree));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let said: Vec<_> = ["proofs", "mentions"].iter().flat_map(|wall| tidy::look(&tree, wall)).collect();
+    said.iter().for_each(|complaint| println!("{complaint}"));
+    Ok(if said.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn references_command(args: &[String]) -> Result<ExitCode> {
+    let check = only_flag(args, "--check")?;
+    let tree = Tree::read(&root())?;
+    if check {
+        references::check(&tree)?
+    } else {
+        references::write(&tree)?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn sim(args: &[String]) -> Result<ExitCode> {
+    let mut step = ci::simulator();
+    step.args.extend_from_slice(args);
+    step.pass_on()
+}
+
+fn chaos(args: &[String]) -> Result<ExitCode> {
+    let long = only_flag(args, "--long")?;
+    ci::chaos(if long { ci::ROUNDS.1 } else { ci::ROUNDS.0 }).pass_on()
+}
+
+fn bench(args: &[String]) -> Result<ExitCode> {
+    let tree = Tree::read(&root())?;
+    let all: Vec<_> = modules::benches(&tree).collect();
+    let chosen: Vec<_> = all.iter().filter(|(_, name)| args.is_empty() || args.contains(name)).collect();
+    if chosen.is_empty() {
+        let names: Vec<_> = all.iter().map(|(_, name)| name.as_str()).collect();
+        bail!("there is no such benchmark: there are {}", names.join(", "));
+    }
+    for (package, name) in chosen {
+        Step::cargo(&["bench", "--package", package, "--bench", name]).run()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,253 @@
+//! Parts of a long run: each is told in plain words, timed, and held to the budget of its kind.
+
+use anyhow::{Context as _, Result, bail};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// What a part is paid from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Budget {
+    /// Compiling and linting.
+    Builds,
+    /// Unit, property, conformance and documentation tests.
+    Tests,
+    /// The simulator.
+    Simulation,
+    /// Real processes under fire.
+    Chaos,
+    /// Everything else together.
+    Rest,
+}
+
+impl Budget {
+    /// How long all parts of this kind may take together.
+    #[must_use]
+    pub fn limit(self) -> Duration {
+        let minutes = match self {
+            Self::Builds => 15,
+            Self::Tests | Self::Chaos => 10,
+            Self::Simulation => 6,
+            Self::Rest => 4,
+        };
+        Duration::from_secs(minutes * 60)
+    }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Builds => "builds",
+            Self::Tests => "tests",
+            Self::Simulation => "simulation",
+            Self::Chaos => "chaos",
+            Self::Rest => "rest",
+        })
+    }
+}
+
+/// One part.
+pub struct Part {
+    /// A word or two, for the table.
+    pub name: &'static str,
+    /// What it is paid from.
+    pub budget: Budget,
+    /// What it does, in plain words.
+    pub does: String,
+    /// How.
+    pub work: Work,
+}
+
+/// How a part does what it does.
+pub enum Work {
+    /// By commands, one after another.
+    Steps(Vec<Step>),
+    /// By a function of ours that is given the root of the repository.
+    Own(fn(&Path) -> Result<()>),
+}
+
+/// A command line, run from the root of the repository.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// Arguments of cargo.
+    pub args: Vec<String>,
+    /// What is added to its environment.
+    pub env: Vec<(&'static str, String)>,
+}
+
+impl Step {
+    /// A cargo command.
+    #[must_use]
+    pub fn cargo(args: &[&str]) -> Self {
+        Self { args: args.iter().map(|arg| (*arg).to_owned()).collect(), env: Vec::new() }
+    }
+
+    /// The same with one variable more.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.env.push((name, value.to_owned()));
+        self
+    }
+
+    fn line(&self) -> String {
+        let env: String = self.env.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
+        format!("{env}cargo {}", self.args.join(" "))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(crate::cargo());
+        command
+            .current_dir(crate::root())
+            .args(&self.args)
+            .envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Shows the command line and runs it.
+    ///
+    /// # Errors
+    /// When it cannot be started or does not end well.
+    pub fn run(&self) -> Result<()> {
+        println!("$ {}", self.line());
+        let status = self.command().status().context("cargo cannot be started")?;
+        if !status.success() {
+            bail!("this failed ({status}): {}", self.line());
+        }
+        Ok(())
+    }
+
+    /// Runs it in our place: what it says is all that is said, and its exit code is ours.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn pass_on(&self) -> Result<ExitCode> {
+        let status = self.command().status().context("cargo cannot be started")?;
+        Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+    }
+
+    /// What it prints, for a command whose words we read.
+    ///
+    /// # Errors
+    /// When it cannot be started or does not end well.
+    pub fn output(&self) -> Result<String> {
+        let out = self.command().output().context("cargo cannot be started")?;
+        if !out.status.success() {
+            bail!("this failed: {}\n{}", self.line(), String::from_utf8_lossy(&out.stderr).trim_end());
+        }
+        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+}
+
+/// What was run and how long it took.
+#[derive(Default)]
+pub struct Ledger {
+    rows: Vec<(&'static str, Budget, Duration)>,
+}
+
+impl Ledger {
+    /// Whether a part of this name has been run.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.rows.iter().any(|(done, ..)| *done == name)
+    }
+
+    /// Runs the parts in order and stops at the first that fails. A part that has been run before is not run again.
+    ///
+    /// # Errors
+    /// Names the part that failed.
+    pub fn run(&mut self, parts: Vec<Part>) -> Result<()> {
+        for part in parts {
+            println!("\n== {}: {}", part.name, part.does);
+            if self.has(part.name) {
+                println!("done above");
+                continue;
+            }
+            let (took, result) = timed(|| match &part.work {
+                Work::Steps(steps) => steps.iter().try_for_each(Step::run),
+                Work::Own(work) => work(&crate::root()),
+            });
+            self.rows.push((part.name, part.budget, took));
+            result.with_context(|| format!("{} failed after {:.1} minutes", part.name, minutes(took)))?;
+        }
+        Ok(())
+    }
+
+    /// Minutes a part, and minutes a budget with its limit.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut out = format!("\n{:<24} {:>8}\n", "part", "minutes");
+        for (name, _, took) in &self.rows {
+            let _ = writeln!(out, "{name:<24} {:>8.2}", minutes(*took));
+        }
+        let _ = writeln!(out, "\n{:<24} {:>8} {:>8}", "budget", "minutes", "limit");
+        for (budget, spent) in self.spent() {
+            let _ = writeln!(out, "{budget:<24} {:>8.2} {:>8}", minutes(spent), minutes(budget.limit()));
+        }
+        let all = self.rows.iter().map(|(.., took)| *took).sum();
+        let _ = writeln!(out, "{:<24} {:>8.2}", "all", minutes(all));
+        out
+    }
+
+    /// The budgets that were not kept, with their limits in minutes; `limit` is for everything together.
+    #[must_use]
+    pub fn over(&self, limit: Option<Duration>) -> Vec<(String, f64)> {
+        let kinds =
+            self.spent().into_iter().map(|(budget, spent)| (budget.to_string(), spent, budget.limit()));
+        let all =
+            limit.map(|limit| ("all".to_owned(), self.rows.iter().map(|(.., took)| *took).sum(), limit));
+        let over = kinds.chain(all).filter(|(_, spent, limit)| spent > limit);
+        over.map(|(what, _, limit)| (what, minutes(limit))).collect()
+    }
+
+    fn spent(&self) -> BTreeMap<Budget, Duration> {
+        let mut spent = BTreeMap::new();
+        for (_, budget, took) in &self.rows {
+            *spent.entry(*budget).or_default() += *took;
+        }
+        spent
+    }
+}
+
+fn minutes(span: Duration) -> f64 {
+    span.as_secs_f64() / 60.0
+}
+
+#[expect(clippy::disallowed_methods, reason = "a build is timed by the clock on the wall")]
+fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
+    let began = Instant::now();
+    let result = work();
+    (began.elapsed(), result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(name: &'static str, work: fn(&Path) -> Result<()>) -> Part {
+        Part { name, budget: Budget::Rest, does: String::new(), work: Work::Own(work) }
+    }
+
+    #[test]
+    fn a_part_is_run_once() {
+        let mut ledger = Ledger::default();
+        ledger.run(vec![part("a", |_| Ok(()))]).unwrap();
+        ledger.run(vec![part("a", |_| bail!("again")), part("b", |_| Ok(()))]).unwrap();
+        assert!(ledger.has("b"));
+        let error = ledger.run(vec![part("c", |_| bail!("broken")), part("d", |_| Ok(()))]).unwrap_err();
+        assert_eq!(format!("{error:#}"), "c failed after 0.0 minutes: broken");
+        assert!(ledger.has("c") && !ledger.has("d"));
+    }
+
+    #[test]
+    fn budgets_are_kept_for_all_parts_of_a_kind_together() {
+        let three = Duration::from_secs(180);
+        let mut ledger = Ledger { rows: vec![("a", Budget::Rest, three), ("b", Budget::Builds, three)] };
+        assert!(ledger.over(Some(2 * three)).is_empty());
+        assert_eq!(ledger.over(Some(three)), [("all".to_owned(), 3.0)]);
+        ledger.rows.push(("c", Budget::Rest, three));
+        assert_eq!(ledger.over(None), [("rest".to_owned(), 4.0)]);
+        assert!(ledger.table().contains("rest                         6.00        4"), "{}", ledger.table());
+    }
+}

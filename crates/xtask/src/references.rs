@@ -1,0 +1,83 @@
+//! Pages that are written from the house itself and may not drift from it.
+
+use crate::parts::Step;
+use crate::requirements;
+use crate::tree::Tree;
+use anyhow::{Result, bail};
+
+/// A page and how to make it. To add one, add a line to [`REFERENCES`].
+pub struct Reference {
+    /// The file, from the root.
+    pub path: &'static str,
+    /// Where its text comes from.
+    pub from: Source,
+}
+
+/// What makes a page.
+pub enum Source {
+    /// A function of ours.
+    Own(fn(&Tree) -> Result<String>),
+    /// What the program itself prints, given these arguments.
+    Program(&'static [&'static str]),
+}
+
+/// All of them.
+pub const REFERENCES: &[Reference] = &[
+    Reference { path: requirements::PAGES[0], from: Source::Own(requirements::with_counts) },
+    Reference { path: "docs/cli.md", from: Source::Program(&["docs", "cli"]) },
+];
+
+impl Reference {
+    fn make(&self, tree: &Tree) -> Result<String> {
+        match self.from {
+            Source::Own(make) => make(tree),
+            Source::Program(args) => {
+                let run = ["run", "--quiet", "--locked", "--package", "evenkeel-server", "--"];
+                Step::cargo(&[run.as_slice(), args].concat()).output()
+            }
+        }
+    }
+}
+
+/// Fails when a page is not what it should be.
+///
+/// # Errors
+/// Names the pages that drifted.
+pub fn check(tree: &Tree) -> Result<()> {
+    let mut drifted = Vec::new();
+    for reference in REFERENCES {
+        if tree.text(reference.path) != Some(&reference.make(tree)?) {
+            drifted.push(reference.path);
+        }
+    }
+    if !drifted.is_empty() {
+        bail!("{} drifted from the house: run `cargo xtask references` and commit it", drifted.join(", "));
+    }
+    Ok(())
+}
+
+/// Writes the pages as they should be.
+///
+/// # Errors
+/// When one cannot be made or written.
+pub fn write(tree: &Tree) -> Result<()> {
+    for reference in REFERENCES {
+        std::fs::write(tree.root.join(reference.path), reference.make(tree)?)?;
+        println!("wrote {}", reference.path);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the program prints is compared by the tests of the program and by CI: a test builds no program.
+    #[test]
+    fn our_own_references_agree_with_the_house() {
+        let tree = Tree::read(&crate::root()).unwrap();
+        for reference in REFERENCES.iter().filter(|reference| matches!(reference.from, Source::Own(_))) {
+            assert_eq!(tree.text(reference.path), Some(reference.make(&tree).unwrap().as_str()));
+        }
+    }
+}

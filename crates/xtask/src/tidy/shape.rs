@@ -1,0 +1,68 @@
+//! Small files, small functions, and a first sentence in each.
+//!
+//! A source line is one that is neither blank nor only a comment. Tests are not counted: neither `#[cfg(test)]` parts nor
+//! the files of `tests/`, `benches/` and `examples/`.
+
+use super::Complaint;
+use crate::rust::Rust;
+use crate::tree::Tree;
+
+const FILE_LINES: usize = 400;
+const FUNCTION_LINES: usize = 70;
+
+/// Complains about a file whose first line is not a `//!` sentence.
+pub(super) fn sentence(tree: &Tree) -> Vec<Complaint> {
+    let files = tree.texts().filter(|(path, _)| path.starts_with("crates/") && path.ends_with(".rs"));
+    let silent = files.filter(|(_, text)| !begins_with_a_sentence(text));
+    let message = "begin with a `//!` sentence that says what this file is, and end it with a full stop";
+    silent.map(|(path, _)| Complaint::at(path, 0, message)).collect()
+}
+
+fn begins_with_a_sentence(text: &str) -> bool {
+    let lines =
+        text.lines().map_while(|line| line.strip_prefix("//!")).take_while(|line| !line.trim().is_empty());
+    let paragraph = lines.map(str::trim).collect::<Vec<_>>().join(" ");
+    paragraph.split(' ').count() >= 3 && paragraph.ends_with(['.', ':', '!', '?', ')'])
+}
+
+/// Complains about files that are too long.
+pub(super) fn long_files(tree: &Tree) -> Vec<Complaint> {
+    let mut said = Vec::new();
+    for (path, rust) in product(tree) {
+        let lines = rust.source_lines(0..rust.solid.len()) - tests(rust);
+        if lines > FILE_LINES {
+            said.push(Complaint::about(
+                path,
+                format!("{lines} source lines, and {FILE_LINES} is the limit: cut it by concern"),
+            ));
+        }
+    }
+    said
+}
+
+fn tests(rust: &Rust) -> usize {
+    (0..rust.solid.len()).filter(|&line| rust.solid[line] && rust.in_test(line)).count()
+}
+
+/// Complains about functions that are too long.
+pub(super) fn long_functions(tree: &Tree) -> Vec<Complaint> {
+    let mut said = Vec::new();
+    for (path, rust) in product(tree) {
+        for function in rust.functions.iter().filter(|function| !rust.in_test(function.lines.start)) {
+            let lines = rust.source_lines(function.lines.clone());
+            if lines > FUNCTION_LINES {
+                let name = &function.name;
+                let message = format!(
+                    "`{name}` has {lines} source lines, and {FUNCTION_LINES} is the limit: name its parts and call them"
+                );
+                said.push(Complaint::at(path, function.lines.start, message));
+            }
+        }
+    }
+    said
+}
+
+/// What is not reached for tests only.
+fn product(tree: &Tree) -> impl Iterator<Item = (&str, &Rust)> {
+    tree.rust_in(&["crates/"]).filter(|(path, _)| !tree.in_test(path, usize::MAX))
+}

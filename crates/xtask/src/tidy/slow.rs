@@ -1,0 +1,33 @@
+//! Tests that take minutes run when they are asked for, in release, and once.
+
+use super::Complaint;
+use crate::tree::Tree;
+
+/// Crate, test: each is run by a command of its own.
+const SLOW: &[(&str, &str)] = &[("server", "chaos")];
+
+/// Complains about a slow test that plain `cargo test` would run too.
+pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+    let mut said = Vec::new();
+    for (folder, test) in SLOW {
+        let forms = ["tests/{}.rs", "tests/{}/main.rs"].map(|form| form.replace("{}", test));
+        let manifest = format!("crates/{folder}/Cargo.toml");
+        let is_there = forms.iter().any(|file| tree.has(&format!("crates/{folder}/{file}")));
+        if is_there && !asked_for_by_name(tree.text(&manifest).unwrap_or_default(), test) {
+            let message = format!(
+                "say `test = false` in a [[test]] section named {test}: `cargo xtask {test}` runs it"
+            );
+            said.push(Complaint::about(&manifest, message));
+        }
+    }
+    said
+}
+
+fn asked_for_by_name(manifest: &str, test: &str) -> bool {
+    let Ok(manifest) = manifest.parse::<toml::Table>() else { return false };
+    let sections = manifest.get("test").and_then(toml::Value::as_array);
+    sections.into_iter().flatten().any(|section| {
+        section.get("name").and_then(toml::Value::as_str) == Some(test)
+            && section.get("test").and_then(toml::Value::as_bool) == Some(false)
+    })
+}

@@ -1,0 +1,431 @@
+//! Each wall is seen to bite: a violation is planted in a copy of the house, and the wall says what to do about it.
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may fail as the test may")]
+
+use std::path::PathBuf;
+use tempfile::TempDir;
+use xtask::tidy::{self, WALLS};
+use xtask::tree::{self, Tree};
+
+/// A copy of every file that is kept, in a folder of its own.
+struct House(TempDir);
+
+impl House {
+    fn copy() -> Self {
+        let house = Self(TempDir::new().unwrap());
+        for path in tree::paths(&xtask::root()).unwrap() {
+            let to = house.at(&path);
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::copy(xtask::root().join(&path), to).unwrap();
+        }
+        house
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        std::fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
+        std::fs::write(self.at(path), text).unwrap();
+    }
+
+    fn edit(&self, path: &str, change: impl Fn(&str) -> String) {
+        let old = std::fs::read_to_string(self.at(path)).unwrap();
+        let new = change(&old);
+        assert_ne!(old, new, "the plant did not change {path}");
+        self.write(path, &new);
+    }
+
+    fn said(&self, wall: &str) -> Vec<String> {
+        let tree = Tree::read(self.0.path()).unwrap();
+        tidy::look(&tree, wall).iter().map(ToString::to_string).collect()
+    }
+
+    fn is_silent(&self, wall: &str, about: &str) {
+        let said = self.said(wall);
+        assert!(!said.iter().any(|said| said.contains(about)), "{wall} says {said:#?}");
+    }
+
+    fn says(&self, wall: &str, expected: &str) {
+        let said = self.said(wall);
+        assert!(
+            said.iter().any(|said| said.contains(expected)),
+            "{wall} should say {expected:?}, and says {said:#?}"
+        );
+    }
+}
+
+/// The house as it is does not have `expected` said about it, and with the violation it does.
+fn bites(wall: &str, expected: &str, plant: impl Fn(&House)) {
+    let house = House::copy();
+    house.is_silent(wall, expected);
+    plant(&house);
+    house.says(wall, expected);
+}
+
+/// The same for several violations, one after another in one house.
+fn each_bites(wall: &str, expected: &str, planted: &[&str], plant: impl Fn(&House, &str)) {
+    let house = House::copy();
+    house.is_silent(wall, expected);
+    for one in planted {
+        plant(&house, one);
+        house.says(wall, expected);
+    }
+}
+
+fn dependency(name: &'static str) -> impl Fn(&str) -> String {
+    move |manifest| manifest.replace("[dependencies]", &format!("[dependencies]\n{name}"))
+}
+
+#[test]
+fn edges_between_crates_of_the_house() {
+    let expected = "crates/server/Cargo.toml: server may not depend on evenkeel-registry";
+    bites("edges", expected, |house| {
+        house.edit("crates/server/Cargo.toml", dependency("evenkeel-registry.workspace = true"));
+    });
+}
+
+#[test]
+fn edges_to_crates_of_others() {
+    bites("edges", "core may not depend on tokio, only on serde, serde_json, jiff", |house| {
+        house.edit("crates/core/Cargo.toml", dependency("tokio.workspace = true"));
+    });
+    bites("edges", "sim may not depend on tokio", |house| {
+        house.edit("crates/sim/Cargo.toml", dependency("renamed = { package = \"tokio\", version = \"1\" }"));
+    });
+    bites("edges", "core may not depend on rustix", |house| {
+        let on_unix = "\n[target.'cfg(unix)'.dependencies]\nrustix.workspace = true\n";
+        house.edit("crates/core/Cargo.toml", |manifest| format!("{manifest}{on_unix}"));
+    });
+}
+
+#[test]
+fn edges_of_a_crate_nobody_knows() {
+    bites("edges", "crates/util/Cargo.toml: a new crate: say in", |house| {
+        house.write("crates/util/Cargo.toml", "[package]\nname = \"util\"\n");
+    });
+}
+
+#[test]
+fn std_in_core() {
+    bites("std", "crates/core/src/planted.rs:2: core may not use std", |house| {
+        house.write("crates/core/src/planted.rs", "//! A planted file.\nuse std::time::Duration;\n");
+    });
+    bites("std", "core must say `#![no_std]`", |house| {
+        house.edit("crates/core/src/lib.rs", |text| text.replace("#![no_std]", "// #![no_std]"));
+    });
+}
+
+#[test]
+fn std_in_tests_of_core_is_fine() {
+    let house = House::copy();
+    let text = "//! A planted file, without std.\n#[cfg(test)]\nextern crate std;\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
+    house.write("crates/core/src/planted.rs", text);
+    house.is_silent("std", "planted");
+}
+
+#[test]
+fn unsafe_code() {
+    bites("unsafe", "Cargo.toml: say `unsafe_code = \"forbid\"`", |house| {
+        house.edit("Cargo.toml", |text| text.replace("unsafe_code = \"forbid\"", "unsafe_code = \"deny\""));
+    });
+    bites("unsafe", "crates/node/Cargo.toml: say `workspace = true` under [lints]", |house| {
+        house.edit("crates/node/Cargo.toml", |text| text.replace("[lints]\nworkspace = true", ""));
+    });
+}
+
+#[test]
+fn lock_that_drifted() {
+    bites("lock", "Cargo.lock: does not fit the manifests: run `cargo check`", |house| {
+        house.edit("Cargo.toml", |text| text.replace("version = \"0.1.0\"", "version = \"0.1.99\""));
+    });
+}
+
+#[test]
+fn clocks_read_in_the_wrong_place() {
+    let planted = [
+        "std::time::Instant::now()",
+        "SystemTime::now()",
+        "jiff::Timestamp::now()",
+        "clock_gettime(ClockId::Boottime)",
+    ];
+    each_bites("clocks", "crates/server/src/planted.rs:3: `", &planted, |house, read| {
+        let text =
+            format!("//! A planted file, not Instant::now.\nfn read() {{\n    let now = {read};\n}}\n");
+        house.write("crates/server/src/planted.rs", &text);
+    });
+}
+
+#[test]
+fn clocks_in_tests_say_why() {
+    let text = "//! A planted test.\n#[test]\nfn read() {\n    let now = Instant::now();\n}\n";
+    bites("clocks", "crates/node/tests/planted.rs:4: `Instant::now` needs #[expect", |house| {
+        house.write("crates/node/tests/planted.rs", text);
+    });
+    let house = House::copy();
+    for form in [
+        "[expect(clippy::disallowed_methods, reason = \"a test\")]",
+        "[expect(\n    clippy::disallowed_methods,\n    reason = \"a test\"\n)]",
+    ] {
+        house.write("crates/node/tests/planted.rs", &text.replace("fn read", &format!("#{form}\nfn read")));
+        house.is_silent("clocks", "planted");
+    }
+    house.write(
+        "crates/node/tests/planted.rs",
+        &text.replace("#[test]", "#![expect(clippy::disallowed_methods, reason = \"tests\")]\n\n#[test]"),
+    );
+    house.is_silent("clocks", "planted");
+}
+
+#[test]
+fn order_of_hashes() {
+    bites(
+        "order",
+        "crates/core/src/planted.rs:2: `HashMap` has no order of its own: use BTreeMap",
+        |house| {
+            house.write(
+                "crates/core/src/planted.rs",
+                "//! Planted, and no HashSet.\nuse hashbrown::HashMap;\n",
+            );
+        },
+    );
+    bites("order", "crates/sim/src/planted.rs:2: `HashSet`", |house| {
+        house.write("crates/sim/src/planted.rs", "//! A planted file.\nuse std::collections::HashSet;\n");
+    });
+}
+
+#[test]
+fn keys_spelt_elsewhere() {
+    let planted = [
+        "format!(\"job/{job}/place\")",
+        "const A: &str = \"lane/\"",
+        "Key::from_stored(\"x\")",
+        "r = \"cluster\"",
+    ];
+    each_bites("keys", "crates/registry/src/planted.rs:2: the key", &planted, |house, line| {
+        house.write("crates/registry/src/planted.rs", &format!("//! A planted file.\n{line};\n"));
+    });
+}
+
+#[test]
+fn keys_in_sentences_and_tests_are_fine() {
+    let house = House::copy();
+    let lines = "// \"job/a/spec\"\nlet a = \"node/ holds members\";\nlet b = \"/job/a\";\n#[cfg(test)]\nmod tests {\n    const A: &str = \"job/a\";\n}\n";
+    house.write("crates/registry/src/planted.rs", &format!("//! A planted file.\n{lines}"));
+    house.is_silent("keys", "planted");
+}
+
+#[test]
+fn sentence_at_the_top() {
+    let planted = [
+        "fn a() {}\n",
+        "//! Planted.\n",
+        "//! A planted file without an end\n\nfn a() {}\n",
+        "// A planted file.\n",
+    ];
+    each_bites(
+        "sentence",
+        "crates/core/src/planted.rs:1: begin with a `//!` sentence",
+        &planted,
+        |house, text| {
+            house.write("crates/core/src/planted.rs", text);
+        },
+    );
+}
+
+#[test]
+fn long_files() {
+    let planted = |lines: usize| {
+        let product = "const A: u8 = 1; // counted\n\n// not counted\n".repeat(lines);
+        let tests = "    const B: u8 = 1;\n".repeat(500);
+        format!("//! A planted file.\n{product}#[cfg(test)]\nmod tests {{\n{tests}}}\n")
+    };
+    bites("long files", "crates/node/src/planted.rs: 401 source lines, and 400 is the limit", |house| {
+        house.write("crates/node/src/planted.rs", &planted(401));
+    });
+    let house = House::copy();
+    house.write("crates/node/src/planted.rs", &planted(400));
+    house.is_silent("long files", "planted");
+}
+
+#[test]
+fn long_functions() {
+    let planted = |lines: usize| {
+        let body = "    a(\"}\");\n\n    // }\n".repeat(lines - 2);
+        format!("//! A planted file.\nfn short() {{}}\nfn long() {{\n{body}}}\n")
+    };
+    bites(
+        "long functions",
+        "crates/node/src/planted.rs:3: `long` has 71 source lines, and 70 is the limit",
+        |house| {
+            house.write("crates/node/src/planted.rs", &planted(71));
+        },
+    );
+    let house = House::copy();
+    house.write("crates/node/src/planted.rs", &planted(70));
+    house.is_silent("long functions", "planted");
+}
+
+#[test]
+fn rules_without_page_or_scenario() {
+    let rule = |house: &House| house.write("crates/core/src/rules/planted.rs", "//! A planted rule.\n");
+    bites(
+        "rules",
+        "crates/core/src/rules/planted.rs: this rule has no page: write docs/concepts/planted.md",
+        rule,
+    );
+    bites(
+        "rules",
+        "crates/core/src/rules/planted.rs: no scenario plays this rule: add `# rule: planted`",
+        rule,
+    );
+    let house = House::copy();
+    rule(&house);
+    house.write("docs/concepts/planted.md", "# Planted\n");
+    house.write("crates/sim/scenarios/planted.txt", "# rule: planted\n");
+    house.is_silent("rules", "planted");
+}
+
+#[test]
+fn proofs_that_are_missing() {
+    bites("proofs", "I99 is marked tested and no test cites it", |house| {
+        house.edit("docs/invariants.md", |text| format!("{text}| I99 | planted | tested |\n"));
+    });
+    bites("proofs", "I99 has the state `perhaps`", |house| {
+        house.edit("docs/invariants.md", |text| format!("{text}| I99 | planted | perhaps |\n"));
+    });
+}
+
+#[test]
+fn proofs_of_nothing() {
+    let planted = |marks: &str| format!("//! A planted test.\n/// proves: I98\n{marks}fn planted() {{}}\n");
+    bites("proofs", "crates/node/tests/planted.rs:2: I98 is cited and listed nowhere", |house| {
+        house.write("crates/node/tests/planted.rs", &planted("#[tokio::test(start_paused = true)]\n"));
+    });
+    bites("proofs", "crates/node/tests/planted.rs:2: `proves:` stands above no test", |house| {
+        house.write("crates/node/tests/planted.rs", &planted(""));
+    });
+    bites("proofs", "`all` is no requirement id", |house| {
+        house.write("crates/sim/scenarios/planted.txt", "# proves: all\n");
+    });
+}
+
+#[test]
+fn proofs_that_count() {
+    let house = House::copy();
+    house.edit("docs/invariants.md", |text| {
+        format!("{text}| I98 | planted | tested |\n| I99 | planted | tested |\n")
+    });
+    let text = "//! A planted test.\n/// Says more.\n/// proves: I98\n#[test]\nfn planted() {}\n";
+    house.write("crates/node/tests/planted.rs", text);
+    house.write("crates/sim/scenarios/planted.txt", "# proves: I99\n");
+    house.is_silent("proofs", "I98");
+    house.is_silent("proofs", "I99");
+    // Tests with a main of their own name their functions in a list.
+    house.write(
+        "crates/node/tests/planted/more.rs",
+        "//! A planted test.\n/// proves: I98\npub fn listed() {}\n",
+    );
+    house.says("proofs", "stands above no test");
+    house.write(
+        "crates/node/tests/planted/main.rs",
+        "//! A planted test.\nmod more;\nfn main() {\n    more::listed();\n}\n",
+    );
+    house.is_silent("proofs", "stands above no test");
+}
+
+#[test]
+fn mentions_of_what_is_not_required() {
+    let unknown = format!("S1-{}", 96);
+    bites("mentions", &format!("crates/node/src/planted.rs:2: there is no requirement {unknown}"), |house| {
+        house.write(
+            "crates/node/src/planted.rs",
+            &format!("//! A planted file.\n// see {unknown} and S1-95\n"),
+        );
+    });
+}
+
+#[test]
+fn dead_code() {
+    bites("dead code", "crates/node/src/planted/deep.rs: no `mod` leads here", |house| {
+        house.write("crates/node/src/planted/deep.rs", "//! A planted file.\n");
+    });
+    let house = House::copy();
+    house.write("crates/node/src/planted/deep.rs", "//! A planted file.\n");
+    house.write("crates/node/src/planted.rs", "//! A planted file.\nmod deep;\n");
+    house.edit("crates/node/src/lib.rs", |text| format!("{text}\nmod planted;\n"));
+    house.is_silent("dead code", "planted");
+    house.write(
+        "crates/node/src/planted.rs",
+        "//! A planted file.\n#[path = \"planted/deep.rs\"]\nmod other;\n",
+    );
+    house.is_silent("dead code", "planted");
+}
+
+#[test]
+fn dead_pages() {
+    bites("dead pages", "docs/planted.md: no other page links here", |house| {
+        house.write("docs/planted.md", "# Planted\n\n[itself](planted.md)\n");
+    });
+}
+
+#[test]
+fn links_that_lead_nowhere() {
+    bites(
+        "links",
+        "docs/planted.md:1: the link to `gone.md` leads nowhere: there is no docs/gone.md",
+        |house| {
+            house.write("docs/planted.md", "see [this](gone.md)\n");
+        },
+    );
+    bites("links", "docs/planted.md:1: the link to `requirements.md#gone` leads nowhere", |house| {
+        house.write(
+            "docs/planted.md",
+            "see [this](requirements.md#gone), [that](requirements.md#requirements)\n",
+        );
+    });
+}
+
+#[test]
+fn words_that_do_not_belong() {
+    for line in
+        ["// TODO: more", "see /work/shared/notes", "as in ../shared/spec", "this page is AI-generated."]
+    {
+        bites("words", "docs/planted.md:2: `", |house| {
+            house.write("docs/planted.md", &format!("# Planted\n{line}\n"));
+        });
+    }
+}
+
+#[test]
+fn changelog_without_a_place_for_what_is_new() {
+    let house = House::copy();
+    house.write("CHANGELOG.md", "# Changes\n\n## Unreleased\n");
+    house.is_silent("changelog", "Unreleased");
+    house.write("CHANGELOG.md", "# Changes\n\n## 0.1.0\n");
+    house.says("changelog", "CHANGELOG.md: add a heading `## Unreleased`");
+}
+
+#[test]
+fn slow_tests_that_run_unasked() {
+    bites(
+        "slow tests",
+        "crates/server/Cargo.toml: say `test = false` in a [[test]] section named chaos",
+        |house| {
+            house.write("crates/server/tests/chaos/main.rs", "//! A planted test.\n");
+            house.edit("crates/server/Cargo.toml", |text| {
+                text.replace("[lints]", "# planted\n[lints]").replace("test = false", "")
+            });
+        },
+    );
+}
+
+#[test]
+fn every_wall_has_its_test() {
+    let here = include_str!("walls.rs");
+    let calls: Vec<_> = here.split("bites(").chain(here.split(".says(")).map(str::trim_start).collect();
+    for wall in WALLS {
+        let name = format!("\"{}\",", wall.name);
+        assert!(calls.iter().any(|call| call.starts_with(&name)), "plant something for {}", wall.name);
+    }
+}
