@@ -142,7 +142,7 @@ impl State {
         let put = |key, value| Write::Put { key, value, owner: None };
         let writes = [
             put(keys::spec(&job()), encode(&SpecRecord::Live(Box::new(spec)))),
-            put(keys::place(&job()), encode(&Place { owner: None, epoch: 1 })),
+            put(keys::place(&job()), encode(&Place { owner: None, epoch: 1, version: 1 })),
         ];
         let mut store = Store::default();
         store.commit(Mono(0), &Txn { guards: [].into(), writes: writes.into() });
