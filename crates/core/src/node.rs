@@ -7,7 +7,7 @@ use crate::input::{Answer, Input, Refusal};
 use crate::lease::Trusted;
 use crate::local::Local;
 use crate::registry::LeaseId;
-use crate::rules;
+use crate::rules::{self, firing};
 use crate::scene::{Decide, Decision, Decisions, Rule, Scene};
 pub use crate::settings::{Settings, Spread};
 use crate::time::{Millis, Mono, Now};
@@ -193,7 +193,7 @@ impl Node {
 
     fn free_slots(&self) -> usize {
         let taken = self.view.open_count() + self.local.under_way("claim fire");
-        (self.local.settings.slots as usize).saturating_sub(taken)
+        (self.local.settings.slots as usize).saturating_sub(taken).min(firing::pace(&self.local))
     }
 
     /// Whether something that was put off in this step can be done in the next, which is asked for at once (law 10).

@@ -103,7 +103,10 @@ async fn fill(folder: &Path, n: usize, schedule: &str) {
             let put = |key, value| Write::Put { key, value, owner: None };
             Txn {
                 guards: vec![Guard::Absent(spec.clone())],
-                writes: vec![put(spec, encode(&record)), put(place, encode(&Place::default()))],
+                writes: vec![
+                    put(spec, encode(&record)),
+                    put(place, encode(&Place { owner: None, epoch: 1, version: 1 })),
+                ],
             }
         });
         let outcomes = registry.commit(txns.collect()).await;
@@ -147,7 +150,7 @@ async fn steady(folder: &Path) {
 
 /// Far more jobs than can be fired in a second: how many are, beside what SQLite itself could write?
 async fn flood(folder: &Path) {
-    let writes = ceiling(&folder.join("ceiling"), 1_000, 200).unwrap();
+    let writes = ceiling(&folder.join("ceiling"), 20_000, 1_000, 200).unwrap();
     let seen = Arc::new(Seen::default());
     fill(folder, 20_000, "* * * * * *").await;
     let node = evenkeel::open(config(folder, 40_000).with(seen.functions())).await.unwrap();

@@ -61,6 +61,8 @@ struct Driver {
     /// Whether the node is a member, or why it cannot become one; watched by whoever opens it.
     joined: watch::Sender<Option<Event>>,
     effects: Vec<Effect>,
+    /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
+    alarm: Option<Event>,
 }
 
 /// Somebody who waits for an answer, and the lock he would hold.
@@ -103,6 +105,9 @@ impl Driver {
             }
             if let Some(happening) = next {
                 self.inbox.put_back(happening);
+            }
+            if let Some(alarm) = self.alarm.take() {
+                self.tell(alarm);
             }
             self.executor.fence(clock::now().mono);
             self.commits.flush(&self.registry, &self.sender);
@@ -213,12 +218,13 @@ impl Driver {
             }
             Effect::Stop(run, reason) => self.executor.stop(&run, reason),
             Effect::Record(verdict) => self.history.put(Entry::Verdict(Box::new(verdict))),
-            Effect::Announce(event) => self.announce(event),
+            Effect::Announce(alarm @ Event::Alarm { .. }) => self.alarm = Some(alarm),
+            Effect::Announce(event) => self.tell(event),
             Effect::Answer(ask, answer) => self.answer(ask, answer),
         }
     }
 
-    fn announce(&mut self, event: Event) {
+    fn tell(&mut self, event: Event) {
         let text = event.to_string();
         let kind = match &event {
             Event::Joined => "joined",

@@ -10,6 +10,7 @@ pub mod faults;
 pub mod invariants;
 pub mod model;
 pub mod random;
+pub mod scenario;
 pub mod seed;
 mod storm;
 pub mod swarm;

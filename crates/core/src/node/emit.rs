@@ -131,6 +131,7 @@ impl Node {
         self.local.busy.insert(subject.clone());
         if let Subject::Wish(ask, n) = subject {
             self.local.todo.remove(&(ask, n));
+            self.local.again = !self.local.todo.is_empty();
         }
         *self.local.acts.entry(why).or_default() += 1;
         self.local.pending.insert(ticket, Pending { subject, why, txn: txn.clone(), tries: 1 });

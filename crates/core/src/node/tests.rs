@@ -333,3 +333,18 @@ fn leaving_hands_everything_over_at_once() {
         assert_eq!(dues, (1..=9).map(|s| s * 1000).collect::<Vec<_>>());
     }
 }
+
+/// proves: S1-41, S1-75, I37
+#[test]
+fn a_node_that_starts_again_takes_thousands_of_jobs_back() {
+    let mut world = World::with(&["a"]);
+    world
+        .ask("a", Command::Apply((0..2_500).map(|i| job(&alloc::format!("j{i}"), "@every 3600s")).collect()));
+    world.run(2_000);
+    assert_eq!(world.held("a"), 2_500);
+    let name: NodeName = "a".parse().unwrap();
+    let predecessor = world.actors.remove(&name).and_then(|a| a.node.member()).map(|m| m.incarnation);
+    world.add(Settings { predecessor, ..settings("a") });
+    world.run(1_000);
+    assert_eq!(world.held("a"), 2_500);
+}

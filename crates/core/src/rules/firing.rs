@@ -12,7 +12,7 @@ use crate::due;
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::keys;
-use crate::local::Subject;
+use crate::local::{Local, Subject};
 use crate::record::{AskedRecord, Lane, Open, encode};
 use crate::registry::{Txn, Write};
 use crate::rules::drain;
@@ -24,6 +24,11 @@ use crate::words::{Fire, RunId, Shard, Token};
 
 /// How long after its moment a claimed fire may start without another commit.
 const START_WINDOW: Millis = Millis::secs(1);
+/// How many claims and confirmations of fires may be under way at once: what a registry of 8,000 transactions a second
+/// answers in half of that.
+const PACE: usize = 4_000;
+/// When to look again at a fire whose confirmation had to wait.
+const PACE_AGAIN: Millis = Millis(100);
 /// How many verdicts may wait for history before the job claims no more: what cannot be recorded is not run.
 const VERDICTS_MAX: usize = 100;
 
@@ -60,6 +65,13 @@ fn stop_strays(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
     if !(ours && scene.holds(job)) {
         out.add(Decision::Stop(job.id, given.run.clone(), Reason::Fenced));
     }
+}
+
+/// How many more claims and confirmations of fires may go out now. With more of them under way than the registry answers
+/// within [`START_WINDOW`] each would come back too late to start, be confirmed, and be too late again.
+#[must_use]
+pub fn pace(local: &Local) -> usize {
+    PACE.saturating_sub(local.under_way("claim fire") + local.under_way("confirm"))
 }
 
 /// One job that this node holds, with everything about it at hand.
@@ -158,6 +170,9 @@ impl Desk<'_> {
         }
         let latest = open.from + START_WINDOW;
         if now.wall > latest {
+            if pace(self.scene.local) == 0 {
+                return out.add(Decision::JobAt(self.job.id, now.wall + PACE_AGAIN));
+            }
             let mut lane = self.lane();
             lane.seq += 1;
             let open = Open { from: now.wall, ..open.clone() };
@@ -316,7 +331,8 @@ impl Desk<'_> {
     /// Whether one more run fits; if not, the job is called when one ends.
     fn has_slot(&self, due: Wall, out: &mut Decisions) -> bool {
         let taken = self.scene.view.open_count() + self.scene.local.under_way("claim fire") + out.claimed;
-        let free = taken < self.scene.local.settings.slots as usize;
+        let slots = self.scene.local.settings.slots as usize;
+        let free = taken < slots && out.claimed < pace(self.scene.local);
         if !free {
             out.add(Decision::JobWaits(self.job.id, due));
         }

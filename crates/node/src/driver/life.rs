@@ -163,6 +163,7 @@ impl Life {
             able: Able { history: true, executor: true },
             joined: joined_by,
             effects: Vec::new(),
+            alarm: None,
         };
         let (stopped_by, stopped) = watch::channel(None);
         let changes = tell_of_changes(changed);

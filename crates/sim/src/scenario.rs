@@ -1,0 +1,170 @@
+//! Scenarios: transcripts of a small cluster's days, in the notation of the rule's source.
+//!
+//! A scenario is a text of commands, `----`, and what the cluster then looks like. It is played in a calm [`World`] whose
+//! order of messages is a seed's; what it shows is compared with what is written, or written anew with `UPDATE=1`.
+
+mod command;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use evenkeel_core::effect::Event;
+use evenkeel_core::input::{Answer, AskId};
+use evenkeel_core::words::{NodeName, RunId};
+
+use crate::world::{Options, World};
+use command::Command;
+
+/// A cluster that a scenario plays with.
+pub struct Scenario {
+    world: World,
+    /// How many jobs were made so far: they are called j1, j2, …
+    made: usize,
+    /// Up to where announcements, traces and answers were shown.
+    shown: Shown,
+    awaited: Vec<(String, AskId)>,
+}
+
+#[derive(Default)]
+struct Shown {
+    events: usize,
+    trace: usize,
+    verdicts: BTreeSet<(RunId, u32)>,
+}
+
+impl Scenario {
+    /// An empty cluster; messages take the order of this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let world = World::new(Options { seed, keeps_text: true, ..Options::default() });
+        Self { world, made: 0, shown: Shown::default(), awaited: Vec::new() }
+    }
+
+    fn play(&mut self, line: &str) -> Result<String, String> {
+        let command: Command = line.parse()?;
+        let out = command.run(self)?;
+        if let Some(broken) = self.world.broken() {
+            return Err(format!("an invariant broke: {broken:?}"));
+        }
+        Ok(out)
+    }
+
+    /// `A={K=19 S=3 N=10 X=9 M=10}` for each node that lives, and what happened since this was shown last.
+    fn state(&mut self) -> String {
+        let mut text = String::new();
+        let names: Vec<NodeName> = self.world.names().cloned().collect();
+        let mut refuses = BTreeSet::new();
+        for name in &names {
+            let Some(node) = self.world.node(name) else { continue };
+            let (view, alarm) = (node.view(), node.local().settings.alarm);
+            let (held, quota) = (self.world.held(name), self.world.quota(name));
+            let (jobs, nodes) = (view.enabled(), view.nodes());
+            writeln!(text, "{name}={{K={jobs} S={nodes} N={quota} X={held} M={alarm}}}")
+                .expect("a text grows");
+            if held >= quota {
+                refuses.insert(name.to_string());
+            }
+        }
+        let events = &self.world.announced()[self.shown.events..];
+        let alarms = events.iter().filter(|(_, _, event)| matches!(event, Event::Alarm { .. }));
+        let alarms: BTreeSet<String> = alarms.map(|(_, name, _)| name.to_string()).collect();
+        self.shown.events = self.world.announced().len();
+        for (what, who) in [("alarm", alarms), ("refuses", refuses)] {
+            if !who.is_empty() {
+                let who: Vec<String> = who.into_iter().collect();
+                writeln!(text, "{what}: {}", who.join(" ")).expect("a text grows");
+            }
+        }
+        text
+    }
+
+    /// The runs that began and ended since this was shown last, and the verdicts that history was given.
+    fn log(&mut self) -> String {
+        let lines = &self.world.trace().text()[self.shown.trace..];
+        let told = |line: &&String| {
+            [" runs ", " ended ", " history has "].iter().any(|word| line.contains(word))
+                && !line.contains(" gives ")
+        };
+        let mut text = String::new();
+        for line in lines.iter().filter(told) {
+            let line = line.trim_start().split_once(' ').map_or("", |(_, rest)| rest);
+            let words: Vec<&str> = line.split_whitespace().collect();
+            writeln!(text, "{}", words.join(" ")).expect("a text grows");
+        }
+        self.shown.trace = self.world.trace().text().len();
+        for (key, verdict) in self.world.verdicts() {
+            if self.shown.verdicts.insert(key.clone()) {
+                let (run, state, node) = (&verdict.run, verdict.state, &verdict.node);
+                writeln!(text, "{run} attempt {} {state:?} on {node}: {}", verdict.attempt, verdict.reason)
+                    .expect("a text grows");
+            }
+        }
+        text
+    }
+
+    /// Answers that came since this was shown last.
+    fn answers(&mut self) -> String {
+        let mut text = String::new();
+        let mut open = Vec::new();
+        for (what, ask) in std::mem::take(&mut self.awaited) {
+            match self.world.answer(ask) {
+                Some(answer) => writeln!(text, "{what}: {}", said(answer)).expect("a text grows"),
+                None => open.push((what, ask)),
+            }
+        }
+        for (what, _) in &open {
+            writeln!(text, "{what}: waits").expect("a text grows");
+        }
+        self.awaited = open;
+        text
+    }
+}
+
+fn said(answer: &Answer) -> String {
+    match answer {
+        Answer::Done => "done".to_owned(),
+        Answer::Applied(jobs) => jobs
+            .iter()
+            .map(|(job, what)| format!("{job} {what:?}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+            .to_lowercase(),
+        Answer::Accepted(run, _) => format!("accepted as {run}"),
+        Answer::Claiming { claims, left } => format!("claims {claims}, leaves {left}"),
+        Answer::Locked(token, times) => format!("locked {times} times, token {}", token.0 & 0xffff_ffff_ffff),
+        Answer::Refused(_, why) => format!("refused: {why}"),
+    }
+}
+
+/// Plays a whole file and returns it as it should be written.
+///
+/// # Errors
+/// A command makes no sense, or an invariant broke; the text names the line.
+pub fn replay(file: &str) -> Result<String, String> {
+    let seed = file.lines().find_map(|line| line.strip_prefix("# seed: ")?.trim().parse().ok()).unwrap_or(1);
+    let mut scenario = Scenario::new(seed);
+    let (mut out, mut block, mut expected) = (String::new(), Vec::new(), false);
+    for (index, line) in file.lines().enumerate() {
+        let plain = line.trim();
+        if plain == "----" {
+            expected = true;
+            let mut said = String::new();
+            for (at, command) in block.drain(..) {
+                let played: Result<String, String> = scenario.play(command);
+                said += &played.map_err(|e| format!("line {at}: {command}: {e}"))?;
+            }
+            writeln!(out, "----\n{said}").expect("a text grows");
+        } else if plain.is_empty() {
+            // What was expected ends here; it is written anew, with its empty line.
+            if !std::mem::take(&mut expected) {
+                out.push('\n');
+            }
+        } else if !expected {
+            writeln!(out, "{line}").expect("a text grows");
+            if !plain.starts_with('#') {
+                block.push((index + 1, plain));
+            }
+        }
+    }
+    Ok(out.trim_end().to_owned() + "\n")
+}

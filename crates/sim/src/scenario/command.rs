@@ -1,0 +1,216 @@
+//! The commands of a scenario, one a line. Each lets enough time pass for calm to return.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use evenkeel_core::input;
+use evenkeel_core::job::{Delivery, Job, Work};
+use evenkeel_core::node::{Settings, Spread};
+use evenkeel_core::time::Millis;
+use evenkeel_core::words::{JobName, NodeName};
+
+use super::Scenario;
+use crate::world::clock::Clock;
+
+/// A lease's term in scenarios.
+const TTL: i64 = 4_000;
+/// After this nothing is on its way any more.
+const CALM: i64 = 2_500;
+/// How much further away the others are when one is to win.
+const FAR: i64 = 300;
+
+/// One command: its verb, who or what it is about, and settings such as `M=10`.
+pub(super) struct Command {
+    verb: String,
+    words: Vec<String>,
+    settings: BTreeMap<String, String>,
+}
+
+impl FromStr for Command {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let verb = words.next().ok_or("an empty line is no command")?;
+        let (mut plain, mut settings) = (Vec::new(), BTreeMap::new());
+        for word in words {
+            match word.split_once('=') {
+                Some((key, value)) => {
+                    settings.insert(key.to_owned(), value.replace('_', " "));
+                }
+                None => plain.push(word),
+            }
+        }
+        Ok(Self { verb, words: plain, settings })
+    }
+}
+
+impl Command {
+    pub(super) fn run(&self, scenario: &mut Scenario) -> Result<String, String> {
+        match self.verb.as_str() {
+            // start A M=10 n=1 spread=even
+            "start" => self.start(scenario)?,
+            // jobs 9 winner=A takes=60000
+            "jobs" => self.jobs(scenario)?,
+            // job NAME every=1s takes=300 delivery=at_least_once by=A
+            "job" => self.job(scenario)?,
+            // run A 7: runs by hand of the first seven jobs that A holds
+            "run" => self.run_held(scenario)?,
+            // pause|resume|enable|disable|delete JOB by=A, acquire A, drain|undrain NODE by=A, lock|unlock NAME by=A
+            "pause" | "resume" | "enable" | "disable" | "delete" | "acquire" | "drain" | "undrain"
+            | "lock" | "unlock" | "ask" | "leave" => self.command(scenario)?,
+            "crash" => scenario.world.crash(&self.node(0)?),
+            "restart" => scenario.world.start(&self.node(0)?),
+            "stop" => scenario.world.pause(&self.node(0)?),
+            "continue" => scenario.world.resume(&self.node(0)?),
+            "deaf" => scenario.world.set_deaf(&self.node(0)?, true),
+            "hear" => scenario.world.set_deaf(&self.node(0)?, false),
+            "far" => scenario.world.set_far(&self.node(0)?, FAR),
+            "near" => scenario.world.set_far(&self.node(0)?, 0),
+            "wait" => scenario.world.run_for(self.number(0)?),
+            "show" => return Ok(scenario.state()),
+            "log" => return Ok(scenario.log()),
+            "answers" => return Ok(scenario.answers()),
+            verb => return Err(format!("no command is called {verb}")),
+        }
+        if self.verb != "wait" {
+            scenario.world.run_for(if self.settings.contains_key("now") { 0 } else { CALM });
+        }
+        Ok(String::new())
+    }
+
+    fn word(&self, index: usize) -> Result<&str, String> {
+        self.words.get(index).map(String::as_str).ok_or_else(|| format!("word {} is missing", index + 1))
+    }
+
+    fn node(&self, index: usize) -> Result<NodeName, String> {
+        self.word(index)?.parse().map_err(|e| format!("{e}"))
+    }
+
+    fn number(&self, index: usize) -> Result<i64, String> {
+        self.word(index)?.parse().map_err(|e| format!("{e}"))
+    }
+
+    fn setting(&self, key: &str, default: &str) -> String {
+        self.settings.get(key).cloned().unwrap_or_else(|| default.to_owned())
+    }
+
+    fn count(&self, key: &str, default: u32) -> Result<u32, String> {
+        self.setting(key, &default.to_string()).parse().map_err(|e| format!("{key}: {e}"))
+    }
+
+    /// The node that is asked: `by=A`, or the first one that lives.
+    fn asked(&self, scenario: &Scenario, key: &str) -> Result<NodeName, String> {
+        match self.settings.get(key) {
+            Some(name) => name.parse().map_err(|e| format!("{e}")),
+            None => {
+                let mut alive = scenario.world.names().filter(|n| scenario.world.node(n).is_some());
+                alive.next().cloned().ok_or_else(|| "no node lives".to_owned())
+            }
+        }
+    }
+
+    fn start(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let settings = Settings {
+            name: self.node(0)?,
+            predecessor: None,
+            address: String::new(),
+            home: String::new(),
+            version: String::new(),
+            ttl: Millis(TTL),
+            tolerance: self.count("n", 1)?,
+            alarm: self.count("M", 1_000)?,
+            slots: self.count("slots", 1_000)?,
+            spread: if self.setting("spread", "first come") == "even" {
+                Spread::Even
+            } else {
+                Spread::FirstCome
+            },
+            lead: Millis(1_000),
+            max_difference: Millis(500),
+            rescan: Millis(i64::from(self.count("rescan", 600_000)?)),
+            early: Millis(0),
+            generation: 1,
+        };
+        scenario.world.add(settings, Clock::new(0));
+        Ok(())
+    }
+
+    /// Makes jobs that run only by hand, asked of the winner, with everybody else further away.
+    fn jobs(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let winner = self.asked(scenario, "winner")?;
+        for _ in 0..self.number(0)? {
+            scenario.made += 1;
+            let name = format!("j{}", scenario.made);
+            let job = Job::new(name.parse().map_err(|e| format!("{e}"))?, "", self.work("60000"));
+            self.favoured(scenario, &winner, input::Command::Apply(vec![job]));
+        }
+        Ok(())
+    }
+
+    fn job(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let asked = self.asked(scenario, "by")?;
+        let name: JobName = self.word(0)?.parse().map_err(|e| format!("{e}"))?;
+        let every = self.settings.get("every").map(|span| format!("@every {span}")).unwrap_or_default();
+        let mut job = Job::new(name.clone(), &every, self.work("2"));
+        if self.setting("delivery", "at most once") == "at least once" {
+            job.delivery = Delivery::AtLeastOnce;
+        }
+        if let Some(grace) = self.settings.get("grace") {
+            job.grace = Some(grace.parse().map_err(|e| format!("grace: {e}"))?);
+        }
+        let ask = scenario.world.ask(&asked, input::Command::Apply(vec![job]));
+        scenario.awaited.push((format!("job {name}"), ask));
+        Ok(())
+    }
+
+    fn work(&self, takes: &str) -> Work {
+        Work::Command(vec!["run".to_owned(), self.setting("takes", takes)])
+    }
+
+    fn favoured(&self, scenario: &mut Scenario, winner: &NodeName, command: input::Command) {
+        let others: Vec<NodeName> = scenario.world.names().filter(|n| *n != winner).cloned().collect();
+        others.iter().for_each(|name| scenario.world.set_far(name, FAR));
+        scenario.world.ask(winner, command);
+        scenario.world.run_for(CALM);
+        others.iter().for_each(|name| scenario.world.set_far(name, 0));
+    }
+
+    fn run_held(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let name = self.node(0)?;
+        let count = usize::try_from(self.number(1)?).unwrap_or(0);
+        let jobs: Vec<JobName> = scenario.world.jobs_of(&name).into_iter().take(count).collect();
+        for job in jobs {
+            let request = format!("r{}", scenario.world.steps()).parse().map_err(|e| format!("{e}"))?;
+            scenario.world.ask(&name, input::Command::RunNow(job, request));
+        }
+        Ok(())
+    }
+
+    fn command(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let job = || self.word(0)?.parse::<JobName>().map_err(|e| format!("{e}"));
+        let lock = || self.word(0)?.parse().map_err(|e| format!("{e}"));
+        let command = match self.verb.as_str() {
+            "pause" => input::Command::Pause(job()?),
+            "resume" => input::Command::Resume(job()?),
+            "enable" => input::Command::Enable(job()?),
+            "disable" => input::Command::Disable(job()?),
+            "delete" => input::Command::Delete(job()?),
+            "ask" => input::Command::RunNow(job()?, self.word(1)?.parse().map_err(|e| format!("{e}"))?),
+            "drain" => input::Command::Drain(self.node(0)?),
+            "undrain" => input::Command::Undrain(self.node(0)?),
+            "lock" => input::Command::Lock(lock()?),
+            "unlock" => input::Command::Unlock(lock()?),
+            "leave" => input::Command::Leave,
+            _ => input::Command::Acquire,
+        };
+        let asked = match self.verb.as_str() {
+            "leave" | "acquire" => self.node(0)?,
+            _ => self.asked(scenario, "by")?,
+        };
+        let what = format!("{} {}", self.verb, self.words.join(" "));
+        let ask = scenario.world.ask(&asked, command);
+        scenario.awaited.push((format!("{asked} {}", what.trim_end()), ask));
+        Ok(())
+    }
+}
