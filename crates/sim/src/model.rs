@@ -1,23 +1,26 @@
 //! The exhaustive model: every order in which things can happen to two nodes, one job and two fires, with a fault.
 //!
 //! The nodes are the real ones: each state holds two `Node`s, a `Store`, what is under way between them, and their
-//! executors. From the first state on everything that can happen is tried, each state once, and each is judged by the
-//! invariants of the ledger, which knows what really happened. `docs/concepts/model.md` says what is covered.
+//! executors. From the first state on everything that can happen is tried, each state is looked at once, and the ledger,
+//! which knows what really happened, judges it. `docs/concepts/model.md` says what is covered and what is not.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
+use evenkeel_core::input::Command;
 use evenkeel_core::job::Delivery;
 
 mod act;
 mod flaw;
 mod ledger;
+mod outlook;
 mod print;
 mod state;
+mod strike;
 mod tell;
 
-use act::{Act, Outlook};
 pub use flaw::Flaw;
+use outlook::Act;
 use state::State;
 
 /// How wide a search is.
@@ -27,16 +30,16 @@ pub struct Scope {
     pub delivery: Delivery,
     /// When the job is due, in whole seconds from the start, in ms.
     pub due: Vec<i64>,
-    /// How long before its due moment a fire may be claimed, in ms.
-    pub lead: i64,
-    /// Whether the nodes have joined already and the first one holds the job.
-    pub warm: bool,
-    /// How long after the first node the second one starts, in ms.
-    pub stagger: i64,
-    /// Whether answers take their own time, so that any message may come between a request and its answer.
+    /// Whether the nodes have joined already, one after the other, and the first one holds the job. Otherwise both start
+    /// in the same moment, and race for it.
+    pub joined: bool,
+    /// Whether answers take their own time, so that any message may come between a request and its answer. Otherwise that
+    /// is a fault.
     pub split: bool,
     /// How many faults may happen.
     pub faults: u8,
+    /// How many wishes somebody may have.
+    pub wishes: u8,
     /// From this moment on, in ms, no fault begins, troubles end and runs end.
     pub heal: i64,
     /// By this moment, in ms, every fire must have its outcome.
@@ -45,6 +48,35 @@ pub struct Scope {
     pub flaw: Option<Flaw>,
     /// After so many states the search stops, incomplete.
     pub states: usize,
+}
+
+/// What somebody may ask of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Pause the job.
+    Pause,
+    /// Disable the job.
+    Disable,
+    /// Delete the job.
+    Delete,
+    /// Drain the node that holds the job first.
+    Drain,
+    /// Leave.
+    Leave,
+}
+
+impl Wish {
+    const ALL: [Self; 5] = [Self::Pause, Self::Disable, Self::Delete, Self::Drain, Self::Leave];
+
+    fn command(self) -> Command {
+        match self {
+            Self::Pause => Command::Pause(state::job()),
+            Self::Disable => Command::Disable(state::job()),
+            Self::Delete => Command::Delete(state::job()),
+            Self::Drain => Command::Drain(state::name(0)),
+            Self::Leave => Command::Leave,
+        }
+    }
 }
 
 /// What a search found.
@@ -84,6 +116,58 @@ pub enum Order {
     Depth,
 }
 
+impl Scope {
+    /// Two nodes that race for the job and its two fires, without a fault: every message in every order.
+    #[must_use]
+    pub fn race(delivery: Delivery) -> Self {
+        Self { joined: false, split: true, faults: 0, ..Self::fault(delivery) }
+    }
+
+    /// Two nodes that have joined, two fires, one fault at any moment.
+    #[must_use]
+    pub fn fault(delivery: Delivery) -> Self {
+        Self {
+            delivery,
+            due: vec![1_000, 2_000],
+            joined: true,
+            split: false,
+            faults: 1,
+            wishes: 0,
+            heal: 5_000,
+            end: 13_000,
+            flaw: None,
+            states: usize::MAX,
+        }
+    }
+
+    /// Two nodes that have joined, two fires, one wish at any moment: every message in every order.
+    #[must_use]
+    pub fn wish(delivery: Delivery) -> Self {
+        Self { split: true, faults: 0, wishes: 1, ..Self::fault(delivery) }
+    }
+
+    /// The scope in which a flaw shows soonest.
+    #[must_use]
+    pub fn of(flaw: Flaw) -> Self {
+        let shown = match flaw {
+            // A takeover from the living needs news that lags behind an answer, as in a race.
+            Flaw::TakeoverUnguarded => Self::race(Delivery::AtMostOnce),
+            Flaw::OpenRunDropped => {
+                Self { due: vec![1_000], heal: 3_000, end: 6_000, ..Self::fault(Delivery::AtMostOnce) }
+            }
+            Flaw::NoGuardProcess | Flaw::NotAfterIgnored => Self::fault(Delivery::AtLeastOnce),
+            _ => Self::fault(Delivery::AtMostOnce),
+        };
+        Self { flaw: Some(flaw), ..shown }
+    }
+}
+
+/// Every flaw, and what the search in its scope says: each must be found.
+#[must_use]
+pub fn mutants() -> Vec<(Flaw, Report)> {
+    Flaw::ALL.map(|flaw| (flaw, explore(&Scope::of(flaw), Order::Breadth))).into()
+}
+
 /// The way to a state, as a chain through an arena.
 #[derive(Clone, Copy)]
 struct Link {
@@ -91,37 +175,37 @@ struct Link {
     act: Act,
 }
 
+/// The parent of the first step.
 const ROOT: u32 = u32::MAX;
 
 /// Looks at every state within the scope, or stops at the first that breaks an invariant.
 #[must_use]
 pub fn explore(scope: &Scope, order: Order) -> Report {
     let mut report = Report { complete: true, ..Report::default() };
-    let mut seen = BTreeSet::new();
     let mut links: Vec<Link> = Vec::new();
     let mut first = State::first(scope);
-    seen.insert(first.print());
+    let mut seen = BTreeSet::from([first.print()]);
     let mut open = VecDeque::from([(first, ROOT, 0_usize)]);
-    while let Some((state, link, depth)) = match order {
+    'search: while let Some((state, link, depth)) = match order {
         Order::Breadth => open.pop_front(),
         Order::Depth => open.pop_back(),
     } {
         report.depth = report.depth.max(depth);
-        let acts = match state.outlook(scope) {
-            Outlook::Acts(acts) => acts,
-            Outlook::Over => {
-                report.ends += 1;
-                if let Err(broken) = state.ledger.get().judge(state.faults < scope.faults) {
-                    return fail(report, scope, &links, link, None, broken, seen.len());
-                }
-                continue;
+        let acts = state.outlook(scope);
+        if acts.is_empty() {
+            report.ends += 1;
+            let faults = state.faults < scope.faults;
+            if let Err(broken) = state.ledger.get().judge(faults, state.is_switched_off()) {
+                report.failure = Some(retrace(scope, &links, link, None, broken));
+                break;
             }
-        };
+        }
         for act in acts {
             let mut next = state.clone();
             report.steps += 1;
             if let Err(broken) = next.apply(scope, act, &mut None) {
-                return fail(report, scope, &links, link, Some(act), broken, seen.len());
+                report.failure = Some(retrace(scope, &links, link, Some(act), broken));
+                break 'search;
             }
             if seen.insert(next.print()) {
                 links.push(Link { parent: link, act });
@@ -130,17 +214,17 @@ pub fn explore(scope: &Scope, order: Order) -> Report {
             }
         }
         if seen.len() >= scope.states {
-            report.complete = open.is_empty();
             break;
         }
     }
+    report.complete = open.is_empty() && report.failure.is_none();
     report.states = seen.len();
     report
 }
 
-fn fail(mut report: Report, scope: &Scope, links: &[Link], at: u32, last: Option<Act>, broken: String, states: usize) -> Report {
+/// Goes the way to a failure once more, and writes down what happens.
+fn retrace(scope: &Scope, links: &[Link], mut at: u32, last: Option<Act>, broken: String) -> Failure {
     let mut acts: Vec<Act> = last.into_iter().collect();
-    let mut at = at;
     while let Some(link) = links.get(at as usize) {
         acts.push(link.act);
         at = link.parent;
@@ -152,19 +236,23 @@ fn fail(mut report: Report, scope: &Scope, links: &[Link], at: u32, last: Option
         // The last act breaks the invariant again; its line is in the log by then.
         let _ = state.apply(scope, *act, &mut log);
     }
-    report.states = states;
-    report.complete = false;
-    report.failure = Some(Failure { broken, length: acts.len(), trace: log.unwrap_or_default() });
-    report
+    Failure { broken, length: acts.len(), trace: log.unwrap_or_default() }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { states, steps, ends, depth, .. } = self;
         let extent = if self.complete { "all" } else { "the first" };
-        write!(f, "{extent} {} states, {} steps, {} ends, depth {}", self.states, self.steps, self.ends, self.depth)?;
+        write!(f, "{extent} {states} states, {steps} steps, {ends} ends, depth {depth}: ")?;
         match &self.failure {
-            None => f.write_str(": clean"),
-            Some(failure) => write!(f, "\nbroken after {} steps: {}{}", failure.length, failure.broken, failure.trace),
+            None => f.write_str("clean"),
+            Some(failure) => write!(f, "broken after {} steps\n  {failure}", failure.length),
         }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", self.broken, self.trace.trim_start_matches('\n'))
     }
 }

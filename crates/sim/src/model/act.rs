@@ -1,9 +1,9 @@
-//! What can happen in a state, and what it does.
+//! What happens, and what it does to a state.
 
 use std::fmt::Write as _;
 
 use evenkeel_core::effect::{Effect, Reason};
-use evenkeel_core::input::{Ended, Input, LeaseEvent, RunEvent};
+use evenkeel_core::input::{AskId, Ended, Input, LeaseEvent, RunEvent};
 use evenkeel_core::keys;
 use evenkeel_core::registry::{Granted, Guard, LeaseId, Outcome, Txn, Write};
 use evenkeel_core::time::{Millis, Mono};
@@ -12,192 +12,10 @@ use evenkeel_core::words::Member;
 use super::Scope;
 use super::flaw::Flaw;
 use super::ledger::Broken;
-use super::state::{Child, Late, Launch, Request, Side, State, TTL, Trouble, USABLE, clock, lane};
-
-/// One thing that happens. Sides are 0 and 1; the other number is a place in a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
-    /// The registry takes a request and answers.
-    Serve(u8, u8),
-    /// The node takes an answer, or word from its executor.
-    Take(u8, u8),
-    /// The node takes the answer that was overtaken.
-    TakeSlow(u8),
-    /// The node hears all news up to now.
-    Hear(u8),
-    /// The node's timer rings.
-    Ring(u8),
-    /// The executor makes a child process, or refuses.
-    Launch(u8),
-    /// A child ends: by itself, or because it was told to.
-    End(u8),
-    /// A commit that its sender gave up arrives after all.
-    Land(u8),
-    /// Time goes on to the next moment at which something must happen.
-    Wait,
-    /// A fault.
-    Fault(Fault, u8, u8),
-    /// A trouble ends; what a cut held up goes on.
-    Mend(u8),
-    /// A cut ends, and the requests it held up are lost.
-    MendWithLoss(u8),
-}
-
-/// What may go wrong, once for each unit of the budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// A request does not arrive; its sender learns that it had no answer.
-    RequestLost,
-    /// It is carried out and the answer does not arrive.
-    ReplyLost,
-    /// It is carried out and the answer comes late, overtaken by anything.
-    ReplySlow,
-    /// Its sender stops waiting; it arrives later, or never.
-    RequestLate,
-    /// A piece of the feed is never heard.
-    NewsLost,
-    /// The process stops for a while.
-    Freeze,
-    /// The network to the registry is down for a while.
-    Cut,
-    /// The process dies.
-    Crash,
-}
-
-/// What a state has in store.
-pub(super) enum Outlook {
-    /// These may happen.
-    Acts(Vec<Act>),
-    /// Nothing is left to happen.
-    Over,
-}
+use super::outlook::Act;
+use super::state::{Child, Launch, Request, Side, State, TTL, Trouble, USABLE, clock, lane};
 
 impl State {
-    /// Everything that can happen now.
-    ///
-    /// Messages, timers and executors are quick: time waits for them unless a fault holds them up. What a fault holds up,
-    /// and how long a run takes, is open.
-    pub(super) fn outlook(&self, scope: &Scope) -> Outlook {
-        let mut acts = Vec::new();
-        for side in 0..2 {
-            self.prompt(side, &mut acts);
-        }
-        let quiet = acts.is_empty();
-        let healed = self.now >= scope.heal;
-        let running = self.running() > 0;
-        for (n, side) in (0_u8..).zip(&self.sides) {
-            let side = side.get();
-            if !side.running.is_empty() {
-                acts.push(Act::End(n));
-            }
-            match side.trouble {
-                Some(Trouble::Frozen(since) | Trouble::Cut(since)) if quiet && since < self.now => {
-                    acts.push(Act::Mend(n));
-                    if side.cut() && !side.requests.is_empty() {
-                        acts.push(Act::MendWithLoss(n));
-                    }
-                }
-                Some(Trouble::Down) if quiet => acts.push(Act::Mend(n)),
-                _ => {}
-            }
-        }
-        for (n, side) in (0_u8..).zip(&self.sides) {
-            let side = side.get();
-            if side.slow.is_some() && side.node.is_some() && !side.frozen() && !side.cut() {
-                acts.push(Act::TakeSlow(n));
-            }
-        }
-        acts.extend((0..self.late.len() as u8).map(Act::Land));
-        if self.faults > 0 && !healed {
-            (0..2).for_each(|side| self.mishaps(side, &mut acts));
-        }
-        let troubled = self.sides.iter().any(|side| side.get().trouble.is_some());
-        let slow = self.sides.iter().any(|side| side.get().slow.is_some());
-        if quiet && !troubled && !running && !slow && self.settled() && (self.late.is_empty() || self.now >= scope.end) {
-            return Outlook::Over;
-        }
-        if quiet && !(healed && (troubled || running || slow)) && self.now < scope.end && self.may_wait() {
-            acts.push(Act::Wait);
-        }
-        if acts.is_empty() { Outlook::Over } else { Outlook::Acts(acts) }
-    }
-
-    /// What happens next while the nodes join in the calmest way; `None` when both have.
-    pub(super) fn calm(&self) -> Option<Act> {
-        let mut acts = Vec::new();
-        (0..2).for_each(|side| self.prompt(side, &mut acts));
-        let listening = self.sides.iter().all(|side| side.get().heard.is_some());
-        acts.first().copied().or((!listening).then_some(Act::Wait))
-    }
-
-    fn settled(&self) -> bool {
-        self.ledger.get().settled() && self.lane().is_none_or(|l| l.open.is_none() && l.verdicts.is_empty())
-    }
-
-    /// What must happen before time goes on.
-    fn prompt(&self, n: u8, acts: &mut Vec<Act>) {
-        let side = self.sides[n as usize].get();
-        let cut = side.cut();
-        if !cut {
-            acts.extend((0..side.requests.len() as u8).map(|i| Act::Serve(n, i)));
-        }
-        if side.node.is_none() || side.frozen() {
-            return;
-        }
-        let held_up = |input: &Input| cut && Side::is_remote(input);
-        let inbox = (0_u8..).zip(&side.inbox).filter(|(_, input)| !held_up(input));
-        acts.extend(inbox.map(|(i, _)| Act::Take(n, i)));
-        if !cut && side.behind(self.store.get()) {
-            acts.push(Act::Hear(n));
-        }
-        if side.wake.is_some_and(|at| at <= self.now) {
-            acts.push(Act::Ring(n));
-        }
-        if !side.launching.is_empty() {
-            acts.push(Act::Launch(n));
-        }
-    }
-
-    fn mishaps(&self, n: u8, acts: &mut Vec<Act>) {
-        let side = self.sides[n as usize].get();
-        if side.trouble.is_some() {
-            return;
-        }
-        for (i, request) in (0_u8..).zip(&side.requests) {
-            if matches!(request, Request::Close(_)) {
-                continue;
-            }
-            acts.push(Act::Fault(Fault::RequestLost, n, i));
-            acts.push(Act::Fault(Fault::ReplySlow, n, i));
-            if !matches!(request, Request::List | Request::Read(_)) {
-                acts.push(Act::Fault(Fault::ReplyLost, n, i));
-            }
-            if matches!(request, Request::Commit { .. }) {
-                acts.push(Act::Fault(Fault::RequestLate, n, i));
-            }
-        }
-        if side.behind(self.store.get()) {
-            acts.push(Act::Fault(Fault::NewsLost, n, 0));
-        }
-        acts.extend([Fault::Freeze, Fault::Cut, Fault::Crash].map(|fault| Act::Fault(fault, n, 0)));
-    }
-
-    /// The next moment at which something must happen.
-    fn next_moment(&self) -> i64 {
-        let sides = self.sides.iter().map(super::print::Part::get);
-        let wakes = sides.clone().filter(|s| s.node.is_some() && !s.frozen()).filter_map(|s| s.wake);
-        let guards = sides.filter(|s| s.running.iter().any(|c| c.ending.is_none())).map(|s| s.guard);
-        let lease = self.store.get().next_end().map(|end| end.0);
-        wakes.chain(guards).chain(lease).filter(|at| *at > self.now).min().unwrap_or(i64::MAX)
-    }
-
-    /// A child that must be dead by then keeps time from going on.
-    fn may_wait(&self) -> bool {
-        let next = self.next_moment();
-        let children = self.sides.iter().flat_map(|side| &side.get().running);
-        next < i64::MAX && children.filter_map(|c| c.ending).all(|(_, killed)| next < killed)
-    }
-
     /// Does it. The log, where there is one, gets a line for each thing that happens.
     pub(super) fn apply(&mut self, scope: &Scope, act: Act, log: &mut Option<String>) -> Result<(), Broken> {
         note(log, || format!("\n{:>6}  {}", format!("{}ms", self.now), self.tell(act)));
@@ -207,7 +25,9 @@ impl State {
                 let reply = self.serve(scope, n, &request, log)?;
                 let at_once = |reply: &Input| !scope.split || matches!(reply, Input::Lease(_));
                 match reply {
-                    Some(reply) if at_once(&reply) && !self.side(n).frozen() => self.take(scope, n, reply, log),
+                    Some(reply) if at_once(&reply) && !self.side(n).is_frozen() => {
+                        self.take(scope, n, reply, log)
+                    }
                     reply => self.side(n).inbox.extend(reply),
                 }
             }
@@ -235,14 +55,13 @@ impl State {
                 note(log, || format!(" -> {}", brief(&outcome)));
             }
             Act::Wait => self.wait(scope, log),
-            Act::Fault(fault, n, i) => self.fault(scope, fault, n, i, log)?,
-            Act::Mend(n) => self.mend(scope, n),
-            Act::MendWithLoss(n) => {
-                let lost = core::mem::take(&mut self.side(n).requests);
-                let replies: Vec<Input> = lost.iter().filter_map(failure).collect();
-                self.side(n).inbox.extend(replies);
-                self.mend(scope, n);
+            Act::Ask(n, wish) => {
+                self.wishes -= 1;
+                self.step(scope, n, Input::Asked(AskId(1), wish.command()), log);
             }
+            Act::Strike(n, mishap) => self.strike(scope, n, mishap, log)?,
+            Act::Mend(n) => self.mend(scope, n),
+            Act::MendWithLoss(n) => self.mend_with_loss(scope, n),
         }
         Ok(())
     }
@@ -259,9 +78,9 @@ impl State {
         let mut effects = Vec::new();
         side.wake = node.step(clock(now), input, &mut effects).map(|wake| wake.at.0);
         let until = node.trusted_until(Mono(now)).map(|until| until.0);
+        let (member, departed) = (node.member(), node.local().departed);
         // Without trust the guard ends everything at once.
         side.guard = until.unwrap_or(side.guard.min(now));
-        let member = node.member();
         side.life = member.as_ref().map_or(side.life, |m| Some(m.incarnation));
         for effect in effects {
             note(log, || format!("\n          {effect}"));
@@ -271,10 +90,22 @@ impl State {
                 side.send(now, effect, member.as_ref(), until.unwrap_or(now));
             }
         }
-        let ending = side.running.iter_mut().filter(|_| scope.flaw != Some(Flaw::NoGuardProcess));
-        if side.guard <= now {
-            ending.filter(|c| c.ending.is_none()).for_each(|c| c.ending = Some((Reason::Fenced, now + TTL - USABLE)));
+        self.guard(scope, n);
+        if departed && self.side(n).requests.is_empty() {
+            self.end_process(scope, n);
+            self.side(n).trouble = Some(Trouble::Gone);
         }
+    }
+
+    /// The guard process tells the children to end once trust is over; soon after that they are killed.
+    fn guard(&mut self, scope: &Scope, n: u8) {
+        let side = self.sides[n as usize].get();
+        if side.guard > self.now || side.running.is_empty() || scope.flaw == Some(Flaw::NoGuardProcess) {
+            return;
+        }
+        let killed = side.guard + TTL - USABLE;
+        let untold = self.side(n).running.iter_mut().filter(|c| c.ending.is_none());
+        untold.for_each(|child| child.ending = Some((Reason::Fenced, killed)));
     }
 
     fn take(&mut self, scope: &Scope, n: u8, input: Input, log: &mut Option<String>) {
@@ -288,16 +119,22 @@ impl State {
     }
 
     /// The feed's memory goes once every listener has heard all of it, so that states differ only in what is to come.
-    fn forget_heard(&mut self) {
+    pub(super) fn forget_heard(&mut self) {
         let listeners = self.sides.iter().filter(|s| s.get().heard.is_some());
         let (mut any, mut all) = (false, true);
-        listeners.for_each(|s| (any, all) = (true, all && !s.get().behind(self.store.get())));
+        listeners.for_each(|s| (any, all) = (true, all && !s.get().is_behind(self.store.get())));
         if any && all && self.store.get().changes_after(Default::default()).is_some() {
             self.store.edit().compact();
         }
     }
 
-    fn serve(&mut self, scope: &Scope, n: u8, request: &Request, log: &mut Option<String>) -> Result<Option<Input>, Broken> {
+    pub(super) fn serve(
+        &mut self,
+        scope: &Scope,
+        n: u8,
+        request: &Request,
+        log: &mut Option<String>,
+    ) -> Result<Option<Input>, Broken> {
         let now = Mono(self.now);
         Ok(Some(match request {
             Request::Open(asked) => {
@@ -347,7 +184,11 @@ impl State {
         let mut txn = txn.clone();
         if let Some(flaw) = scope.flaw {
             flaw.tamper(why, &mut txn);
-            for lease in txn.guards.iter_mut().filter_map(|g| if let Guard::Open(lease) = g { Some(lease) } else { None }) {
+            for lease in txn
+                .guards
+                .iter_mut()
+                .filter_map(|g| if let Guard::Open(lease) = g { Some(lease) } else { None })
+            {
                 *lease = self.real(scope, n, *lease);
             }
             for write in &mut txn.writes {
@@ -406,7 +247,7 @@ impl State {
         let event = RunEvent::Ended(how);
         let input = Input::Run { id: child.run.id, attempt: child.run.attempt, event };
         match self.side(n) {
-            side if side.frozen() => side.inbox.push(input),
+            side if side.is_frozen() => side.inbox.push(input),
             _ => self.step(scope, n, input, log),
         }
     }
@@ -416,78 +257,7 @@ impl State {
         self.now = next;
         note(log, || format!(" until {next}ms"));
         self.store.edit().sweep(Mono(next));
-        for n in 0..2 {
-            let side = self.sides[n as usize].get();
-            if scope.flaw != Some(Flaw::NoGuardProcess) && side.guard <= next && !side.running.is_empty() {
-                let killed = side.guard + TTL - USABLE;
-                let untold = self.side(n).running.iter_mut().filter(|c| c.ending.is_none());
-                untold.for_each(|c| c.ending = Some((Reason::Fenced, killed)));
-            }
-        }
-    }
-
-    fn fault(&mut self, scope: &Scope, fault: Fault, n: u8, i: u8, log: &mut Option<String>) -> Result<(), Broken> {
-        self.faults -= 1;
-        let now = self.now;
-        match fault {
-            Fault::ReplySlow => {
-                let request = self.side(n).requests.remove(i as usize);
-                let reply = self.serve(scope, n, &request, log)?;
-                self.side(n).slow = reply;
-            }
-            Fault::RequestLost | Fault::RequestLate | Fault::ReplyLost => {
-                let request = self.side(n).requests.remove(i as usize);
-                match (&request, fault) {
-                    (Request::Commit { txn, why, trust, .. }, Fault::RequestLate) => {
-                        self.late.push(Late { side: n, txn: txn.clone(), why, trust: *trust });
-                    }
-                    (_, Fault::ReplyLost) => drop(self.serve(scope, n, &request, log)?),
-                    _ => {}
-                }
-                self.side(n).inbox.extend(failure(&request));
-            }
-            Fault::NewsLost => {
-                self.side(n).heard = Some(self.store.get().revision());
-                self.forget_heard();
-            }
-            Fault::Freeze => self.side(n).trouble = Some(Trouble::Frozen(now)),
-            Fault::Cut => self.side(n).trouble = Some(Trouble::Cut(now)),
-            Fault::Crash => self.crash(scope, n),
-        }
-        Ok(())
-    }
-
-    /// The process dies. Its commits may still arrive; its guard ends its children.
-    fn crash(&mut self, scope: &Scope, n: u8) {
-        let side = self.side(n);
-        side.node = None;
-        side.trouble = Some(Trouble::Down);
-        side.inbox.clear();
-        side.slow = None;
-        side.launching.clear();
-        side.wake = None;
-        side.heard = None;
-        let requests = core::mem::take(&mut side.requests);
-        let children = if scope.flaw == Some(Flaw::NoGuardProcess) { Vec::new() } else { core::mem::take(&mut side.running) };
-        for request in requests {
-            if let Request::Commit { txn, why, trust, .. } = request {
-                self.late.push(Late { side: n, txn, why, trust });
-            }
-        }
-        for child in children {
-            self.ledger.edit().end(child.run.due.0, child.run.attempt, false);
-        }
-        self.forget_heard();
-    }
-
-    fn mend(&mut self, scope: &Scope, n: u8) {
-        let now = self.now;
-        let side = self.side(n);
-        if side.node.is_none() {
-            let children = core::mem::take(&mut side.running);
-            *side = Side { running: children, ..Side::new(scope, n as usize, side.life, now) };
-        }
-        side.trouble = None;
+        (0..2).for_each(|n| self.guard(scope, n));
     }
 }
 
@@ -501,7 +271,9 @@ impl Side {
             Effect::Close(lease) => self.requests.push(Request::Close(lease)),
             Effect::List => self.requests.push(Request::List),
             Effect::Read(keys) => self.requests.push(Request::Read(keys)),
-            Effect::Commit { ticket, why, txn } => self.requests.push(Request::Commit { ticket, txn, why, trust }),
+            Effect::Commit { ticket, why, txn } => {
+                self.requests.push(Request::Commit { ticket, txn, why, trust })
+            }
             Effect::Start(run) => {
                 self.launching.extend(member.cloned().map(|by| Launch { run, by }));
             }
@@ -519,17 +291,6 @@ impl Side {
             Effect::Announce(_) | Effect::Answer(..) => {}
         }
     }
-}
-
-/// What a sender learns when no answer comes.
-fn failure(request: &Request) -> Option<Input> {
-    Some(match request {
-        Request::Open(_) | Request::Renew(..) => Input::Lease(LeaseEvent::Failed),
-        Request::Close(_) => return None,
-        Request::List => Input::Listed(None),
-        Request::Read(_) => Input::Read(None),
-        Request::Commit { ticket, .. } => Input::Committed { ticket: *ticket, outcome: Outcome::Unknown },
-    })
 }
 
 fn brief(outcome: &Outcome) -> String {

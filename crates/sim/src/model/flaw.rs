@@ -48,13 +48,14 @@ impl Flaw {
     pub(super) fn tamper(self, why: &str, txn: &mut Txn) {
         match self {
             Self::TakeoverUnguarded if why == "take over" => {
-                txn.guards.retain(|guard| !matches!(guard, Guard::Absent(key) if key.as_str().starts_with("node/")));
+                txn.guards.retain(
+                    |guard| !matches!(guard, Guard::Absent(key) if key.as_str().starts_with("node/")),
+                );
             }
             Self::Repeatable => {
                 let written: Vec<_> = txn.writes.iter().map(Write::key).cloned().collect();
-                txn.guards.retain(|guard| {
-                    !guard.key().is_some_and(|key| written.contains(key) && !key.is_cold())
-                });
+                txn.guards
+                    .retain(|guard| !guard.key().is_some_and(|key| written.contains(key) && !key.is_cold()));
             }
             _ => {}
         }

@@ -7,6 +7,8 @@ use evenkeel_core::job::Delivery;
 use evenkeel_core::record::{Lane, Open};
 use evenkeel_core::words::{Fire, Member, Token};
 
+use super::state::EPOCH;
+
 /// What really happened to the job's fires. A fire is named by its due moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ledger {
@@ -30,6 +32,11 @@ pub(super) struct Ledger {
 /// The name of an invariant and what broke it.
 pub(super) type Broken = String;
 
+/// A fire by its due moment, as traces name it.
+fn named(due: i64) -> String {
+    format!("the fire of {}ms", due - EPOCH)
+}
+
 fn require(holds: bool, invariant: &str, what: impl FnOnce() -> String) -> Result<(), Broken> {
     if holds { Ok(()) } else { Err(format!("{invariant}: {}", what())) }
 }
@@ -50,15 +57,28 @@ impl Ledger {
 
     /// A child process begins. `covered` says whether the registry, at this instant, has this attempt open for a member
     /// that is present; `running` how many other runs of the job are alive anywhere.
-    pub(super) fn start(&mut self, due: i64, attempt: u32, token: Token, covered: bool, running: usize) -> Result<(), Broken> {
-        let of = || format!("fire {due} attempt {attempt}");
+    pub(super) fn start(
+        &mut self,
+        due: i64,
+        attempt: u32,
+        token: Token,
+        covered: bool,
+        running: usize,
+    ) -> Result<(), Broken> {
+        let of = || format!("{} attempt {attempt}", named(due));
         require(running == 0, "no overlap (I15)", || format!("{} starts beside another run", of()))?;
-        require(self.starts.insert((due, attempt)), "one start an attempt (I14)", || format!("{} starts twice", of()))?;
+        require(self.starts.insert((due, attempt)), "one start an attempt (I14)", || {
+            format!("{} starts twice", of())
+        })?;
         let again = self.starts.iter().filter(|(fire, _)| *fire == due).count() > 1;
         let once = self.delivery == Delivery::AtMostOnce;
         require(!(again && once), "at most once (I19)", || format!("{} is a second start", of()))?;
-        require(token > self.top, "tokens rise (I1)", || format!("{} has token {token}, {} was seen", of(), self.top))?;
-        require(covered, "no start without a lease (I3)", || format!("{} is not the registry's open run any more", of()))?;
+        require(token > self.top, "tokens rise (I1)", || {
+            format!("{} has token {token}, {} was seen", of(), self.top)
+        })?;
+        require(covered, "no start without a lease (I3)", || {
+            format!("{} is not the registry's open run any more", of())
+        })?;
         self.top = token;
         Ok(())
     }
@@ -72,7 +92,13 @@ impl Ledger {
     }
 
     /// The lane was written. `trust` is how far the writer could trust its lease when it decided.
-    pub(super) fn lane(&mut self, old: Option<&Lane>, new: &Lane, by: &Member, trust: i64) -> Result<(), Broken> {
+    pub(super) fn lane(
+        &mut self,
+        old: Option<&Lane>,
+        new: &Lane,
+        by: &Member,
+        trust: i64,
+    ) -> Result<(), Broken> {
         let seq = old.map_or(0, |l| l.seq);
         require(new.seq > seq, "seq rises (I1)", || format!("seq goes from {seq} to {}", new.seq))?;
         self.watermark(old, new)?;
@@ -80,9 +106,12 @@ impl Ledger {
         let is = new.open.as_deref();
         let told = |o: &Open| new.verdicts.iter().any(|v| v.due == o.due && v.attempt == o.attempt);
         if let Some(open) = is {
-            require(open.by == *by, "only the holder writes (I14)", || format!("{by} opens a run for {}", open.by))?;
+            require(open.by == *by, "only the holder writes (I14)", || {
+                format!("{by} opens a run for {}", open.by)
+            })?;
         }
-        if let Some(open) = was.filter(|o| is.is_none_or(|new| (new.due, new.attempt) != (o.due, o.attempt))) {
+        if let Some(open) = was.filter(|o| is.is_none_or(|new| (new.due, new.attempt) != (o.due, o.attempt)))
+        {
             self.closed(open, old, new, told(open))?;
         }
         if let Some(open) = is.filter(|o| was.is_none_or(|old| old.due != o.due)) {
@@ -93,13 +122,15 @@ impl Ledger {
             && new.attempt != old.attempt
         {
             let next = new.attempt == old.attempt + 1 && self.delivery == Delivery::AtLeastOnce && told(old);
-            require(next, "attempts count up (I20)", || format!("fire {} attempt {}", new.due.0, new.attempt))?;
+            require(next, "attempts count up (I20)", || {
+                format!("{} attempt {}", named(new.due.0), new.attempt)
+            })?;
         }
         for verdict in new.verdicts.iter().filter(|v| v.state == VerdictState::Lost) {
             let due = verdict.due.0;
             let doubt = self.starts.contains(&(due, verdict.attempt)) || !self.hopeless.contains(&due);
             require(doubt, "lost only in doubt", || {
-                format!("fire {due} is given up though its claimant could never have started it")
+                format!("{} is given up though its claimant could never have started it", named(due))
             })?;
             self.lost.insert(due);
         }
@@ -115,9 +146,13 @@ impl Ledger {
             span || new.open.as_ref().is_some_and(|o| o.due.0 == due)
         };
         let silent = self.due.iter().find(|due| from < **due && **due <= to && !told(**due));
-        require(silent.is_none(), "no fire passed in silence (I16)", || format!("watermark {to} passes {silent:?}"))?;
+        require(silent.is_none(), "no fire passed in silence (I16)", || {
+            format!("the watermark passes {}", silent.map(|due| named(*due)).unwrap_or_default())
+        })?;
         let back = self.due.iter().find(|due| to < **due && **due <= from && self.started(**due));
-        require(back.is_none(), "watermark grows (I14)", || format!("it falls to {to}, behind started fire {back:?}"))
+        require(back.is_none(), "watermark grows (I14)", || {
+            format!("it falls behind {}, which started", back.map(|due| named(*due)).unwrap_or_default())
+        })
     }
 
     fn started(&self, due: i64) -> bool {
@@ -128,9 +163,10 @@ impl Ledger {
     fn closed(&self, open: &Open, old: Option<&Lane>, new: &Lane, told: bool) -> Result<(), Broken> {
         let due = open.due.0;
         let ended = self.ends.contains(&(due, open.attempt));
-        let back = new.watermark < open.due && old.is_some_and(|l| l.watermark >= open.due) && !self.started(due);
+        let back =
+            new.watermark < open.due && old.is_some_and(|l| l.watermark >= open.due) && !self.started(due);
         require(ended || told || back, "a run is closed by its end (I22)", || {
-            format!("fire {due} attempt {} leaves the lane while nobody knows its end", open.attempt)
+            format!("{} attempt {} leaves the lane and nobody knows its end", named(due), open.attempt)
         })
     }
 
@@ -138,9 +174,11 @@ impl Ledger {
         let due = open.due.0;
         let fresh = old.is_none_or(|l| l.watermark < open.due) && matches!(open.fire, Fire::Due(_));
         require(fresh && open.attempt == 1, "a fire is claimed once (I14)", || {
-            format!("fire {due} is opened as attempt {} behind the watermark", open.attempt)
+            format!("{} is opened as attempt {} behind the watermark", named(due), open.attempt)
         })?;
-        require(self.due.contains(&due), "no phantom fires (I18)", || format!("fire {due} is on no schedule"))?;
+        require(self.due.contains(&due), "no phantom fires (I18)", || {
+            format!("{} is on no schedule", named(due))
+        })?;
         if due >= trust {
             self.hopeless.insert(due);
         } else {
@@ -150,17 +188,18 @@ impl Ledger {
     }
 
     /// Whether nothing is left to happen to any fire.
-    pub(super) fn settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         self.due.iter().all(|due| self.done.contains(due) || self.lost.contains(due))
     }
 
-    /// The last judgement: every fire has the outcome that its delivery promises.
-    pub(super) fn judge(&self, faults: bool) -> Result<(), Broken> {
-        for due in &self.due {
+    /// The last judgement: every fire has the outcome that its delivery promises. Of a job that was switched off, only
+    /// those fires need one that started.
+    pub(super) fn judge(&self, faults: bool, switched_off: bool) -> Result<(), Broken> {
+        for due in self.due.iter().filter(|due| !switched_off || self.started(**due)) {
             let done = self.done.contains(due);
             let lost = self.lost.contains(due) && self.delivery == Delivery::AtMostOnce && faults;
             require(done || lost, "every fire has an outcome (I16)", || {
-                format!("fire {due} neither ran to its end nor was it given up for a reason")
+                format!("{} neither ran to its end nor was it given up for a reason", named(*due))
             })?;
         }
         Ok(())

@@ -2,26 +2,29 @@
 
 use evenkeel_core::effect::{Reason, Run, Ticket};
 use evenkeel_core::input::Input;
-use evenkeel_core::job::{Delivery, Job, Spec, Work};
+use evenkeel_core::job::{Job, Spec, Work};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::{Node, Settings, Spread};
 use evenkeel_core::record::{Lane, Place, SpecRecord, decode, encode};
 use evenkeel_core::registry::{LeaseId, Revision, Txn, Write};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
-use evenkeel_core::words::{JobName, Member};
+use evenkeel_core::words::{JobName, Member, NodeName};
 
-use super::flaw;
+use super::Scope;
+use super::flaw::{self, Flaw};
 use super::ledger::Ledger;
 use super::print::{Part, Printer};
-use super::Scope;
 
 /// The calendar when the model's clock shows 0: 2026-01-01T00:00:00Z.
-const EPOCH: i64 = 1_767_225_600_000;
+pub(super) const EPOCH: i64 = 1_767_225_600_000;
 /// The term of a lease (L).
 pub(super) const TTL: i64 = 3_000;
 /// How long after asking a lease may be trusted.
 pub(super) const USABLE: i64 = 2_000;
+
+/// How long after the first node the second one starts, where they do not race; so their timers ring apart.
+const STAGGER: i64 = 300;
 
 /// A node's side of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +62,8 @@ pub(super) enum Trouble {
     Cut(i64),
     /// It crashed.
     Down,
+    /// It left, and will not come back.
+    Gone,
 }
 
 /// A request on its way to the registry.
@@ -101,6 +106,7 @@ pub(super) struct Late {
 pub(super) struct State {
     pub(super) now: i64,
     pub(super) faults: u8,
+    pub(super) wishes: u8,
     pub(super) store: Part<Store>,
     pub(super) sides: [Part<Side>; 2],
     pub(super) late: Vec<Late>,
@@ -111,9 +117,13 @@ pub(super) fn job() -> JobName {
     "j".parse().expect("a letter is a name")
 }
 
-fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
+pub(super) fn name(index: usize) -> NodeName {
+    ["a", "b"][index].parse().expect("a letter is a name")
+}
+
+fn settings(index: usize, predecessor: Option<u64>) -> Settings {
     Settings {
-        name: ["a", "b"][index].parse().expect("a letter is a name"),
+        name: name(index),
         predecessor,
         address: String::new(),
         home: String::new(),
@@ -123,7 +133,7 @@ fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
         alarm: 100,
         slots: 10,
         spread: Spread::FirstCome,
-        lead: Millis(scope.lead),
+        lead: Millis(1_000),
         max_difference: Millis(500),
         rescan: Millis(4_500),
         early: Millis(0),
@@ -132,7 +142,7 @@ fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
 }
 
 impl State {
-    /// The job is declared; both nodes are about to start.
+    /// The job is declared; both nodes are about to start, or have joined calmly.
     pub(super) fn first(scope: &Scope) -> Self {
         let seconds: Vec<String> = scope.due.iter().map(|due| (due / 1000).to_string()).collect();
         let mut declared =
@@ -151,12 +161,22 @@ impl State {
         let mut state = Self {
             now: 0,
             faults: scope.faults,
+            wishes: scope.wishes,
             store: Part::new(store),
-            sides: [0, 1].map(|index| Part::new(Side::new(scope, index, None, scope.stagger * index as i64))),
+            sides: [0, 1].map(|index| {
+                Part::new(Side::new(
+                    scope,
+                    index,
+                    None,
+                    if scope.joined { STAGGER * index as i64 } else { 0 },
+                ))
+            }),
             late: Vec::new(),
             ledger: Part::new(Ledger::new(due, scope.delivery)),
         };
-        while scope.warm && let Some(act) = state.calm() {
+        while scope.joined
+            && let Some(act) = state.calm()
+        {
             state.apply(scope, act, &mut None).expect("a calm start breaks nothing");
         }
         state
@@ -165,7 +185,7 @@ impl State {
     pub(super) fn print(&mut self) -> u128 {
         let [a, b] = &mut self.sides;
         let parts = [self.store.print(), a.print(), b.print(), self.ledger.print()];
-        Printer::of(&(self.now, self.faults, parts, &self.late))
+        Printer::of(&(self.now, self.faults, self.wishes, parts, &self.late))
     }
 
     pub(super) fn clock(&self) -> Now {
@@ -175,6 +195,13 @@ impl State {
     /// The job's lane as the registry has it.
     pub(super) fn lane(&self) -> Option<Lane> {
         lane(self.store.get())
+    }
+
+    /// Whether somebody paused, disabled or deleted the job.
+    pub(super) fn is_switched_off(&self) -> bool {
+        let found = self.store.get().read(&[keys::spec(&job())]);
+        let record = found.first().and_then(|change| decode(&change.entry.as_ref()?.value));
+        !matches!(record, Some(SpecRecord::Live(spec)) if spec.job.enabled && !spec.paused)
     }
 
     /// How many children are alive anywhere.
@@ -192,21 +219,14 @@ pub(super) fn lane(store: &Store) -> Option<Lane> {
     found.first().and_then(|change| decode(&change.entry.as_ref()?.value))
 }
 
-/// A fire's moment on the model's clock, which traces show.
-pub(super) fn short(due: i64) -> i64 {
-    due - EPOCH
-}
-
 impl Side {
-    /// A process that starts now.
-    pub(super) fn new(scope: &Scope, index: usize, life: Option<u64>, now: i64) -> Self {
-        // Where incarnations are reused nothing tells an earlier life from this one, so none can be evicted.
-        let predecessor = life.filter(|_| scope.flaw != Some(flaw::Flaw::IncarnationReused));
+    /// No process, nothing under way.
+    pub(super) fn down() -> Self {
         Self {
-            node: Some(Node::with_rules(settings(scope, index, predecessor), flaw::rules(scope.flaw))),
+            node: None,
             lease: None,
-            life,
-            wake: Some(now),
+            life: None,
+            wake: None,
             requests: Vec::new(),
             inbox: Vec::new(),
             slow: None,
@@ -214,33 +234,38 @@ impl Side {
             trouble: None,
             launching: Vec::new(),
             running: Vec::new(),
-            guard: now,
+            guard: 0,
         }
     }
 
-    pub(super) fn frozen(&self) -> bool {
+    /// A process that starts now.
+    pub(super) fn new(scope: &Scope, index: usize, life: Option<u64>, now: i64) -> Self {
+        // Where incarnations are reused nothing tells an earlier life from this one, so none can be evicted.
+        let predecessor = life.filter(|_| scope.flaw != Some(Flaw::IncarnationReused));
+        let node = Node::with_rules(settings(index, predecessor), flaw::rules(scope.flaw));
+        Self { node: Some(node), life, wake: Some(now), guard: now, ..Self::down() }
+    }
+
+    /// Whether something is wrong with it that will mend, or an answer is still to come.
+    pub(super) fn is_troubled(&self) -> bool {
+        self.slow.is_some() || self.trouble.is_some_and(|trouble| trouble != Trouble::Gone)
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
         matches!(self.trouble, Some(Trouble::Frozen(_)))
     }
 
-    pub(super) fn cut(&self) -> bool {
+    pub(super) fn is_cut(&self) -> bool {
         matches!(self.trouble, Some(Trouble::Cut(_)))
     }
 
     /// Whether news waits that the node may hear.
-    pub(super) fn behind(&self, store: &Store) -> bool {
+    pub(super) fn is_behind(&self, store: &Store) -> bool {
         self.heard.is_some_and(|heard| heard < store.revision())
     }
 
     /// Whether this input comes over the network, and so is held up by a cut.
     pub(super) fn is_remote(input: &Input) -> bool {
         matches!(input, Input::Lease(_) | Input::Listed(_) | Input::Read(_) | Input::Committed { .. })
-    }
-}
-
-impl Scope {
-    /// The narrowest scope that the protocol page names: two fires, one fault.
-    #[must_use]
-    pub fn new(delivery: Delivery) -> Self {
-        Self { delivery, due: vec![1_000, 2_000], lead: 1_000, faults: 1, heal: 5_000, end: 13_000, flaw: None, states: 20_000_000, warm: true, stagger: 300, split: false }
     }
 }

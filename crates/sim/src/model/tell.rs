@@ -1,9 +1,10 @@
 //! How a trace names what happens, for people.
 
-use evenkeel_core::input::{Input, LeaseEvent, RunEvent};
-use evenkeel_core::registry::Outcome;
+use evenkeel_core::input::Input;
 
-use super::act::{Act, Fault};
+use crate::trace::describe;
+
+use super::outlook::{Act, Mishap};
 use super::state::{Request, State, Trouble};
 
 const NAMES: [&str; 2] = ["a", "b"];
@@ -17,10 +18,10 @@ impl State {
         match act {
             Act::Serve(n, i) => format!("registry serves {}: {}", name(n), request(n, i)),
             Act::Take(n, i) => {
-                format!("{} takes {}", name(n), side(n).inbox.get(i as usize).map(told).unwrap_or_default())
+                format!("{} takes {}", name(n), side(n).inbox.get(i as usize).map(brief).unwrap_or_default())
             }
             Act::TakeSlow(n) => {
-                format!("{} takes, late, {}", name(n), side(n).slow.as_ref().map(told).unwrap_or_default())
+                format!("{} takes, late, {}", name(n), side(n).slow.as_ref().map(brief).unwrap_or_default())
             }
             Act::Hear(n) => format!("{} hears the news", name(n)),
             Act::Ring(n) => format!("{}: timer", name(n)),
@@ -28,17 +29,12 @@ impl State {
             Act::End(n) => format!("{}: the child ends", name(n)),
             Act::Land(i) => {
                 let late = self.late.get(i as usize);
-                late.map(|l| format!("a late commit of {} arrives: {}", name(l.side), l.why)).unwrap_or_default()
+                late.map(|l| format!("a late commit of {} arrives: {}", name(l.side), l.why))
+                    .unwrap_or_default()
             }
             Act::Wait => "time passes".into(),
-            Act::Fault(Fault::RequestLost, n, i) => format!("FAULT a request of {} is lost: {}", name(n), request(n, i)),
-            Act::Fault(Fault::ReplyLost, n, i) => format!("FAULT an answer to {} is lost: {}", name(n), request(n, i)),
-            Act::Fault(Fault::ReplySlow, n, i) => format!("FAULT an answer to {} is overtaken: {}", name(n), request(n, i)),
-            Act::Fault(Fault::RequestLate, n, i) => format!("FAULT a request of {} is late: {}", name(n), request(n, i)),
-            Act::Fault(Fault::NewsLost, n, _) => format!("FAULT news for {} is lost", name(n)),
-            Act::Fault(Fault::Freeze, n, _) => format!("FAULT {} is frozen", name(n)),
-            Act::Fault(Fault::Cut, n, _) => format!("FAULT {} is cut from the registry", name(n)),
-            Act::Fault(Fault::Crash, n, _) => format!("FAULT {} crashes", name(n)),
+            Act::Ask(n, wish) => format!("somebody asks {}: {wish:?}", name(n)),
+            Act::Strike(n, mishap) => format!("FAULT {}", self.mishap(n, mishap)),
             Act::Mend(n) => match side(n).trouble {
                 Some(Trouble::Down) => format!("{} starts again", name(n)),
                 Some(Trouble::Frozen(_)) => format!("{} goes on", name(n)),
@@ -47,6 +43,28 @@ impl State {
             Act::MendWithLoss(n) => format!("{} reaches the registry again, its requests were lost", name(n)),
         }
     }
+
+    fn mishap(&self, n: u8, mishap: Mishap) -> String {
+        let name = NAMES[n as usize];
+        let requests = &self.sides[n as usize].get().requests;
+        let request = |i: u8| requests.get(i as usize).map(asked).unwrap_or_default();
+        match mishap {
+            Mishap::RequestLost(i) => format!("a request of {name} is lost: {}", request(i)),
+            Mishap::RequestLate(i) => format!("a request of {name} is late: {}", request(i)),
+            Mishap::ReplyLost(i) => format!("an answer to {name} is lost: {}", request(i)),
+            Mishap::ReplySlow(i) => format!("an answer to {name} is overtaken: {}", request(i)),
+            Mishap::NewsLost => format!("news for {name} is lost"),
+            Mishap::Freeze => format!("{name} is frozen"),
+            Mishap::Cut => format!("{name} is cut from the registry"),
+            Mishap::Crash => format!("{name} crashes"),
+        }
+    }
+}
+
+/// An input in a few words, without the values that news carries.
+fn brief(input: &Input) -> String {
+    let text = describe(input);
+    text.split_once('=').map_or(text.clone(), |(start, _)| format!("{start}…"))
 }
 
 fn asked(request: &Request) -> String {
@@ -57,30 +75,5 @@ fn asked(request: &Request) -> String {
         Request::List => "list".into(),
         Request::Read(_) => "read the lane".into(),
         Request::Commit { ticket, why, .. } => format!("commit #{} {why}", ticket.0),
-    }
-}
-
-fn told(input: &Input) -> String {
-    match input {
-        Input::Lease(LeaseEvent::Opened { granted, .. }) => format!("lease {} opened", granted.lease),
-        Input::Lease(LeaseEvent::Renewed { granted, .. }) => format!("lease {} renewed", granted.lease),
-        Input::Lease(LeaseEvent::Gone(lease)) => format!("lease {lease} is gone"),
-        Input::Lease(LeaseEvent::Failed) => "no answer about its lease".into(),
-        Input::Listed(Some(_)) => "the listing".into(),
-        Input::Listed(None) => "no listing".into(),
-        Input::Read(Some(_)) => "the lane as read".into(),
-        Input::Read(None) => "no answer to its reading".into(),
-        Input::Committed { ticket, outcome } => {
-            let how = match outcome {
-                Outcome::Applied(_) => "applied",
-                Outcome::Refused(_) => "refused",
-                Outcome::Unknown => "unknown",
-            };
-            format!("commit #{}: {how}", ticket.0)
-        }
-        Input::Run { attempt, event: RunEvent::NotStarted, .. } => format!("attempt {attempt} not started"),
-        Input::Run { attempt, event: RunEvent::Ended(how), .. } => format!("attempt {attempt} ended: {how:?}"),
-        Input::Recorded { attempt, .. } => format!("history has the verdict on attempt {attempt}"),
-        other => format!("{other:?}"),
     }
 }
