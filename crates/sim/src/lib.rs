@@ -3,10 +3,12 @@
 //!
 //! - [`world`] is the world: nodes, hosts, the way to the registry and back, executors, history.
 //! - [`invariants`] is the watch, which sees what truly happens and says which invariant broke.
+//! - [`model`] tries everything that can happen to two nodes and one job.
 #![forbid(unsafe_code)]
 
 pub mod faults;
 pub mod invariants;
+pub mod model;
 pub mod mutants;
 pub mod random;
 pub mod scenario;

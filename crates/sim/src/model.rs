@@ -1,0 +1,258 @@
+//! The exhaustive model: every order in which things can happen to two nodes, one job and two fires, with a fault.
+//!
+//! The nodes are the real ones: each state holds two `Node`s, a `Store`, what is under way between them, and their
+//! executors. From the first state on everything that can happen is tried, each state is looked at once, and the ledger,
+//! which knows what really happened, judges it. `docs/concepts/model.md` says what is covered and what is not.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+
+use evenkeel_core::input::Command;
+use evenkeel_core::job::Delivery;
+
+mod act;
+mod flaw;
+mod ledger;
+mod outlook;
+mod print;
+mod state;
+mod strike;
+mod tell;
+
+pub use flaw::Flaw;
+use outlook::Act;
+use state::State;
+
+/// How wide a search is.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// What doubt about a run of the job means.
+    pub delivery: Delivery,
+    /// When the job is due, in whole seconds from the start, in ms.
+    pub due: Vec<i64>,
+    /// Whether the nodes have joined already, one after the other, and the first one holds the job. Otherwise both start
+    /// in the same moment, and race for it.
+    pub joined: bool,
+    /// Whether answers take their own time, so that any message may come between a request and its answer. Otherwise that
+    /// is a fault.
+    pub split: bool,
+    /// How many faults may happen.
+    pub faults: u8,
+    /// How many wishes somebody may have.
+    pub wishes: u8,
+    /// From this moment on, in ms, no fault begins, troubles end and runs end.
+    pub heal: i64,
+    /// By this moment, in ms, every fire must have its outcome.
+    pub end: i64,
+    /// The rule that is taken away, to see whether the search notices.
+    pub flaw: Option<Flaw>,
+    /// After so many states the search stops, incomplete.
+    pub states: usize,
+}
+
+/// What somebody may ask of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Pause the job.
+    Pause,
+    /// Disable the job.
+    Disable,
+    /// Delete the job.
+    Delete,
+    /// Drain the node that holds the job first.
+    Drain,
+    /// Leave.
+    Leave,
+}
+
+impl Wish {
+    const ALL: [Self; 5] = [Self::Pause, Self::Disable, Self::Delete, Self::Drain, Self::Leave];
+
+    fn command(self) -> Command {
+        match self {
+            Self::Pause => Command::Pause(state::job()),
+            Self::Disable => Command::Disable(state::job()),
+            Self::Delete => Command::Delete(state::job()),
+            Self::Drain => Command::Drain(state::name(0)),
+            Self::Leave => Command::Leave,
+        }
+    }
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Distinct states.
+    pub states: usize,
+    /// Steps from state to state, those to states seen before included.
+    pub steps: usize,
+    /// States in which nothing is left to happen.
+    pub ends: usize,
+    /// The longest way looked at.
+    pub depth: usize,
+    /// Whether every state within the scope was seen.
+    pub complete: bool,
+    /// What broke, and how.
+    pub failure: Option<Failure>,
+}
+
+/// A broken invariant and the way to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Which invariant, and by what.
+    pub broken: String,
+    /// How many steps lead there.
+    pub length: usize,
+    /// What happened, line by line.
+    pub trace: String,
+}
+
+/// The order in which states are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Near ones first: finds a shortest way to a failure, and remembers wide layers.
+    Breadth,
+    /// Far ones first: needs little memory.
+    Depth,
+}
+
+impl Scope {
+    /// Two nodes that race for the job and its two fires, without a fault: every message in every order.
+    #[must_use]
+    pub fn race(delivery: Delivery) -> Self {
+        Self { joined: false, split: true, faults: 0, ..Self::fault(delivery) }
+    }
+
+    /// Two nodes that have joined, two fires, one fault at any moment.
+    #[must_use]
+    pub fn fault(delivery: Delivery) -> Self {
+        Self {
+            delivery,
+            due: vec![1_000, 2_000],
+            joined: true,
+            split: false,
+            faults: 1,
+            wishes: 0,
+            heal: 5_000,
+            end: 13_000,
+            flaw: None,
+            states: usize::MAX,
+        }
+    }
+
+    /// Two nodes that have joined, two fires, one wish at any moment: every message in every order.
+    #[must_use]
+    pub fn wish(delivery: Delivery) -> Self {
+        Self { split: true, faults: 0, wishes: 1, ..Self::fault(delivery) }
+    }
+
+    /// The scope in which a flaw shows soonest.
+    #[must_use]
+    pub fn of(flaw: Flaw) -> Self {
+        let shown = match flaw {
+            // A takeover from the living needs news that lags behind an answer, as in a race.
+            Flaw::TakeoverUnguarded => Self::race(Delivery::AtMostOnce),
+            Flaw::OpenRunDropped => {
+                Self { due: vec![1_000], heal: 3_000, end: 6_000, ..Self::fault(Delivery::AtMostOnce) }
+            }
+            Flaw::NoGuardProcess | Flaw::NotAfterIgnored => Self::fault(Delivery::AtLeastOnce),
+            _ => Self::fault(Delivery::AtMostOnce),
+        };
+        Self { flaw: Some(flaw), ..shown }
+    }
+}
+
+/// Every flaw, and what the search in its scope says: each must be found.
+#[must_use]
+pub fn mutants() -> Vec<(Flaw, Report)> {
+    Flaw::ALL.map(|flaw| (flaw, explore(&Scope::of(flaw), Order::Breadth))).into()
+}
+
+/// The way to a state, as a chain through an arena.
+#[derive(Clone, Copy)]
+struct Link {
+    parent: u32,
+    act: Act,
+}
+
+/// The parent of the first step.
+const ROOT: u32 = u32::MAX;
+
+/// Looks at every state within the scope, or stops at the first that breaks an invariant.
+#[must_use]
+pub fn explore(scope: &Scope, order: Order) -> Report {
+    let mut report = Report { complete: true, ..Report::default() };
+    let mut links: Vec<Link> = Vec::new();
+    let mut first = State::first(scope);
+    let mut seen = BTreeSet::from([first.print()]);
+    let mut open = VecDeque::from([(first, ROOT, 0_usize)]);
+    'search: while let Some((state, link, depth)) = match order {
+        Order::Breadth => open.pop_front(),
+        Order::Depth => open.pop_back(),
+    } {
+        report.depth = report.depth.max(depth);
+        let acts = state.outlook(scope);
+        if acts.is_empty() {
+            report.ends += 1;
+            let faults = state.faults < scope.faults;
+            if let Err(broken) = state.ledger.get().judge(faults, state.is_switched_off()) {
+                report.failure = Some(retrace(scope, &links, link, None, broken));
+                break;
+            }
+        }
+        for act in acts {
+            let mut next = state.clone();
+            report.steps += 1;
+            if let Err(broken) = next.apply(scope, act, &mut None) {
+                report.failure = Some(retrace(scope, &links, link, Some(act), broken));
+                break 'search;
+            }
+            if seen.insert(next.print()) {
+                links.push(Link { parent: link, act });
+                let id = u32::try_from(links.len() - 1).expect("fewer than 2^32 states fit in memory");
+                open.push_back((next, id, depth + 1));
+            }
+        }
+        if seen.len() >= scope.states {
+            break;
+        }
+    }
+    report.complete = open.is_empty() && report.failure.is_none();
+    report.states = seen.len();
+    report
+}
+
+/// Goes the way to a failure once more, and writes down what happens.
+fn retrace(scope: &Scope, links: &[Link], mut at: u32, last: Option<Act>, broken: String) -> Failure {
+    let mut acts: Vec<Act> = last.into_iter().collect();
+    while let Some(link) = links.get(at as usize) {
+        acts.push(link.act);
+        at = link.parent;
+    }
+    acts.reverse();
+    let mut log = Some(String::new());
+    let mut state = State::first(scope);
+    for act in &acts {
+        // The last act breaks the invariant again; its line is in the log by then.
+        let _ = state.apply(scope, *act, &mut log);
+    }
+    Failure { broken, length: acts.len(), trace: log.unwrap_or_default() }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { states, steps, ends, depth, .. } = self;
+        let extent = if self.complete { "all" } else { "the first" };
+        write!(f, "{extent} {states} states, {steps} steps, {ends} ends, depth {depth}: ")?;
+        match &self.failure {
+            None => f.write_str("clean"),
+            Some(failure) => write!(f, "broken after {} steps\n  {failure}", failure.length),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", self.broken, self.trace.trim_start_matches('\n'))
+    }
+}

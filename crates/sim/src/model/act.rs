@@ -1,0 +1,309 @@
+//! What happens, and what it does to a state.
+
+use std::fmt::Write as _;
+
+use evenkeel_core::effect::{Effect, Reason};
+use evenkeel_core::input::{AskId, Ended, Input, LeaseEvent, RunEvent};
+use evenkeel_core::keys;
+use evenkeel_core::registry::{Granted, Guard, LeaseId, Outcome, Txn, Write};
+use evenkeel_core::time::{Millis, Mono};
+use evenkeel_core::words::Member;
+
+use super::Scope;
+use super::flaw::Flaw;
+use super::ledger::Broken;
+use super::outlook::Act;
+use super::state::{Child, Launch, Request, Side, State, TTL, Trouble, USABLE, clock, lane};
+
+impl State {
+    /// Does it. The log, where there is one, gets a line for each thing that happens.
+    pub(super) fn apply(&mut self, scope: &Scope, act: Act, log: &mut Option<String>) -> Result<(), Broken> {
+        note(log, || format!("\n{:>6}  {}", format!("{}ms", self.now), self.tell(act)));
+        match act {
+            Act::Serve(n, i) => {
+                let request = self.side(n).requests.remove(i as usize);
+                let reply = self.serve(scope, n, &request, log)?;
+                let at_once = |reply: &Input| !scope.split || matches!(reply, Input::Lease(_));
+                match reply {
+                    Some(reply) if at_once(&reply) && !self.side(n).is_frozen() => {
+                        self.take(scope, n, reply, log)
+                    }
+                    reply => self.side(n).inbox.extend(reply),
+                }
+            }
+            Act::Take(n, i) => {
+                let input = self.side(n).inbox.remove(i as usize);
+                self.take(scope, n, input, log);
+            }
+            Act::TakeSlow(n) => {
+                let slow = self.side(n).slow.take();
+                slow.into_iter().for_each(|input| self.take(scope, n, input, log));
+            }
+            Act::Hear(n) => {
+                let heard = self.sides[n as usize].get().heard.unwrap_or_default();
+                let news = self.store.get().changes_after(heard);
+                self.side(n).heard = Some(self.store.get().revision());
+                self.step(scope, n, news.map_or(Input::Gap, Input::Changed), log);
+                self.forget_heard();
+            }
+            Act::Ring(n) => self.step(scope, n, Input::Tick, log),
+            Act::Launch(n) => self.launch(scope, n, log)?,
+            Act::End(n) => self.end(scope, n, log),
+            Act::Land(i) => {
+                let late = self.late.remove(i as usize);
+                let outcome = self.commit(scope, late.side, &late.txn, late.why, late.trust)?;
+                note(log, || format!(" -> {}", brief(&outcome)));
+            }
+            Act::Wait => self.wait(scope, log),
+            Act::Ask(n, wish) => {
+                self.wishes -= 1;
+                self.step(scope, n, Input::Asked(AskId(1), wish.command()), log);
+            }
+            Act::Strike(n, mishap) => self.strike(scope, n, mishap, log)?,
+            Act::Mend(n) => self.mend(scope, n),
+            Act::MendWithLoss(n) => self.mend_with_loss(scope, n),
+        }
+        Ok(())
+    }
+
+    pub(super) fn side(&mut self, n: u8) -> &mut Side {
+        self.sides[n as usize].edit()
+    }
+
+    /// The node takes an input, and its effects set out.
+    fn step(&mut self, scope: &Scope, n: u8, input: Input, log: &mut Option<String>) {
+        let now = self.now;
+        let side = self.sides[n as usize].edit();
+        let Some(node) = side.node.as_mut() else { return };
+        let mut effects = Vec::new();
+        side.wake = node.step(clock(now), input, &mut effects).map(|wake| wake.at.0);
+        let until = node.trusted_until(Mono(now)).map(|until| until.0);
+        let (member, departed) = (node.member(), node.local().departed);
+        // Without trust the guard ends everything at once.
+        side.guard = until.unwrap_or(side.guard.min(now));
+        side.life = member.as_ref().map_or(side.life, |m| Some(m.incarnation));
+        for effect in effects {
+            note(log, || format!("\n          {effect}"));
+            // Ending what has ended is no change, whenever it arrives.
+            let over = matches!(&effect, Effect::Close(lease) if !self.store.get().is_open(*lease));
+            if !over {
+                side.send(now, effect, member.as_ref(), until.unwrap_or(now));
+            }
+        }
+        self.guard(scope, n);
+        if departed && self.side(n).requests.is_empty() {
+            self.end_process(scope, n);
+            self.side(n).trouble = Some(Trouble::Gone);
+        }
+    }
+
+    /// The guard process tells the children to end once trust is over; soon after that they are killed.
+    fn guard(&mut self, scope: &Scope, n: u8) {
+        let side = self.sides[n as usize].get();
+        if side.guard > self.now || side.running.is_empty() || scope.flaw == Some(Flaw::NoGuardProcess) {
+            return;
+        }
+        let killed = side.guard + TTL - USABLE;
+        let untold = self.side(n).running.iter_mut().filter(|c| c.ending.is_none());
+        untold.for_each(|child| child.ending = Some((Reason::Fenced, killed)));
+    }
+
+    fn take(&mut self, scope: &Scope, n: u8, input: Input, log: &mut Option<String>) {
+        if let Input::Listed(Some(batch)) = &input {
+            // The feed begins where the first listing ended; later listings do not disturb it.
+            let heard = self.side(n).heard.unwrap_or(batch.revision);
+            self.side(n).heard = Some(heard);
+        }
+        self.step(scope, n, input, log);
+        self.forget_heard();
+    }
+
+    /// The feed's memory goes once every listener has heard all of it, so that states differ only in what is to come.
+    pub(super) fn forget_heard(&mut self) {
+        let listeners = self.sides.iter().filter(|s| s.get().heard.is_some());
+        let (mut any, mut all) = (false, true);
+        listeners.for_each(|s| (any, all) = (true, all && !s.get().is_behind(self.store.get())));
+        if any && all && self.store.get().changes_after(Default::default()).is_some() {
+            self.store.edit().compact();
+        }
+    }
+
+    pub(super) fn serve(
+        &mut self,
+        scope: &Scope,
+        n: u8,
+        request: &Request,
+        log: &mut Option<String>,
+    ) -> Result<Option<Input>, Broken> {
+        let now = Mono(self.now);
+        Ok(Some(match request {
+            Request::Open(asked) => {
+                let lease = self.store.edit().open(now, Millis(TTL));
+                self.side(n).lease = Some(lease);
+                let granted = self.granted(Flaw::shown(scope.flaw, n as usize, lease));
+                Input::Lease(LeaseEvent::Opened { asked: *asked, granted })
+            }
+            Request::Renew(asked, lease) => {
+                let real = self.real(scope, n, *lease);
+                if self.store.edit().renew(now, real) {
+                    Input::Lease(LeaseEvent::Renewed { asked: *asked, granted: self.granted(*lease) })
+                } else {
+                    note(log, || " -> gone".into());
+                    Input::Lease(LeaseEvent::Gone(*lease))
+                }
+            }
+            Request::Close(lease) => {
+                let real = self.real(scope, n, *lease);
+                self.store.edit().close(real);
+                return Ok(None);
+            }
+            Request::List => Input::Listed(Some(self.store.get().list())),
+            Request::Read(keys) => Input::Read(Some(self.store.get().read(keys))),
+            Request::Commit { ticket, txn, why, trust } => {
+                let outcome = self.commit(scope, n, txn, why, *trust)?;
+                note(log, || format!(" -> {}", brief(&outcome)));
+                Input::Committed { ticket: *ticket, outcome }
+            }
+        }))
+    }
+
+    fn granted(&self, lease: LeaseId) -> Granted {
+        let next_end = self.store.get().next_end().map(|end| end - Mono(self.now));
+        Granted { lease, ttl: Millis(TTL), clock: Some(self.clock().wall), next_end }
+    }
+
+    /// The registry's number of a lease that its node may know under another.
+    fn real(&self, scope: &Scope, n: u8, shown: LeaseId) -> LeaseId {
+        match scope.flaw {
+            Some(Flaw::IncarnationReused) => self.sides[n as usize].get().lease.unwrap_or(shown),
+            _ => shown,
+        }
+    }
+
+    fn commit(&mut self, scope: &Scope, n: u8, txn: &Txn, why: &str, trust: i64) -> Result<Outcome, Broken> {
+        let mut txn = txn.clone();
+        if let Some(flaw) = scope.flaw {
+            flaw.tamper(why, &mut txn);
+            for lease in txn
+                .guards
+                .iter_mut()
+                .filter_map(|g| if let Guard::Open(lease) = g { Some(lease) } else { None })
+            {
+                *lease = self.real(scope, n, *lease);
+            }
+            for write in &mut txn.writes {
+                if let Write::Put { owner: Some(lease), .. } = write {
+                    *lease = self.real(scope, n, *lease);
+                }
+            }
+        }
+        let before = lane(self.store.get());
+        let outcome = self.store.edit().commit(Mono(self.now), &txn);
+        let after = lane(self.store.get());
+        if before != after
+            && let Some(new) = after
+        {
+            let born = txn.guards.iter().find_map(|g| match g {
+                Guard::Born(key, _) => keys::parse(key),
+                _ => None,
+            });
+            if let Some(keys::Parsed::Node(by)) = born {
+                self.ledger.edit().lane(before.as_ref(), &new, &by, clock(trust).wall.0)?;
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// The last moment before a child exists: nothing but the executor's own look at the clock stands in between.
+    fn launch(&mut self, scope: &Scope, n: u8, log: &mut Option<String>) -> Result<(), Broken> {
+        let now = self.now;
+        let Launch { run, by } = self.side(n).launching.remove(0);
+        let told = |event| Input::Run { id: run.id.clone(), attempt: run.attempt, event };
+        if now >= run.not_after.0 && scope.flaw != Some(Flaw::NotAfterIgnored) {
+            note(log, || " -> too late".into());
+            let input = told(RunEvent::NotStarted);
+            self.side(n).inbox.push(input);
+            return Ok(());
+        }
+        let others = self.running();
+        let open = self.lane().and_then(|lane| lane.open);
+        let open = open.is_some_and(|o| o.by == by && o.due == run.due && o.attempt == run.attempt);
+        let present = self.store.get().read(&[keys::node(&by)]).iter().any(|change| change.entry.is_some());
+        self.ledger.edit().start(run.due.0, run.attempt, run.token, open && present, others)?;
+        if scope.flaw == Some(Flaw::GivenForgotten) {
+            let input = told(RunEvent::NotStarted);
+            self.side(n).inbox.push(input);
+        }
+        self.side(n).running.push(Child { run, ending: None });
+        Ok(())
+    }
+
+    fn end(&mut self, scope: &Scope, n: u8, log: &mut Option<String>) {
+        let child = self.side(n).running.remove(0);
+        // A child that was told to end may still end by itself first.
+        let how = child.ending.map_or(Ended::Succeeded, |(reason, _)| Ended::Stopped(reason));
+        note(log, || format!(" -> {how:?}"));
+        self.ledger.edit().end(child.run.due.0, child.run.attempt, how == Ended::Succeeded);
+        let event = RunEvent::Ended(how);
+        let input = Input::Run { id: child.run.id, attempt: child.run.attempt, event };
+        match self.side(n) {
+            side if side.is_frozen() => side.inbox.push(input),
+            _ => self.step(scope, n, input, log),
+        }
+    }
+
+    fn wait(&mut self, scope: &Scope, log: &mut Option<String>) {
+        let next = self.next_moment();
+        self.now = next;
+        note(log, || format!(" until {next}ms"));
+        self.store.edit().sweep(Mono(next));
+        (0..2).for_each(|n| self.guard(scope, n));
+    }
+}
+
+impl Side {
+    /// An effect sets out.
+    fn send(&mut self, now: i64, effect: Effect, member: Option<&Member>, trust: i64) {
+        let asked = Mono(now);
+        match effect {
+            Effect::Open { .. } => self.requests.push(Request::Open(asked)),
+            Effect::Renew(lease) => self.requests.push(Request::Renew(asked, lease)),
+            Effect::Close(lease) => self.requests.push(Request::Close(lease)),
+            Effect::List => self.requests.push(Request::List),
+            Effect::Read(keys) => self.requests.push(Request::Read(keys)),
+            Effect::Commit { ticket, why, txn } => {
+                self.requests.push(Request::Commit { ticket, txn, why, trust })
+            }
+            Effect::Start(run) => {
+                self.launching.extend(member.cloned().map(|by| Launch { run, by }));
+            }
+            Effect::Stop(run, reason) => {
+                for child in self.running.iter_mut().filter(|c| c.run.id == run && c.ending.is_none()) {
+                    child.ending = Some((reason, now + TTL - USABLE));
+                }
+                if let Some(at) = self.launching.iter().position(|l| l.run.id == run) {
+                    let Launch { run, .. } = self.launching.remove(at);
+                    let event = RunEvent::Ended(Ended::Stopped(reason));
+                    self.inbox.push(Input::Run { id: run.id, attempt: run.attempt, event });
+                }
+            }
+            Effect::Record(v) => self.inbox.push(Input::Recorded { run: v.run, attempt: v.attempt }),
+            Effect::Announce(_) | Effect::Answer(..) => {}
+        }
+    }
+}
+
+fn brief(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Applied(revision) => format!("applied at {revision}"),
+        Outcome::Refused(_) => "refused".into(),
+        Outcome::Unknown => "unknown".into(),
+    }
+}
+
+fn note(log: &mut Option<String>, text: impl FnOnce() -> String) {
+    if let Some(log) = log {
+        // Writing to a text cannot fail.
+        let _ = log.write_str(&text());
+    }
+}

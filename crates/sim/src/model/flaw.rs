@@ -1,0 +1,131 @@
+//! Flaws: the rules that the protocol marks ✗, each taken away alone. A search that does not notice is blind.
+
+use std::fmt;
+
+use evenkeel_core::input::LeaseEvent;
+use evenkeel_core::lease::Lease;
+use evenkeel_core::registry::{Granted, Guard, LeaseId, Txn, Write};
+use evenkeel_core::rules::{self, firing};
+use evenkeel_core::scene::{Decide, Decision, Decisions, Rule, Scene};
+use evenkeel_core::time::Millis;
+use evenkeel_core::view::JobId;
+
+/// One rule of the protocol, taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Flaw {
+    /// Each life of a node joins under the same number.
+    IncarnationReused,
+    /// A job is taken over without the guard that its holder is absent.
+    TakeoverUnguarded,
+    /// A fire is claimed though trust ends before it is due.
+    ClaimBeyondTrust,
+    /// The executor does not look at `not_after`.
+    NotAfterIgnored,
+    /// An open run that fell due while the node was untrusted is left alone.
+    OpenRunDropped,
+    /// The node forgets what it gave to its executor.
+    GivenForgotten,
+    /// Nobody ends the runs when trust does.
+    NoGuardProcess,
+    /// Transactions do not guard on what they write, so a second delivery is applied again.
+    Repeatable,
+}
+
+impl Flaw {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::IncarnationReused,
+        Self::TakeoverUnguarded,
+        Self::ClaimBeyondTrust,
+        Self::NotAfterIgnored,
+        Self::OpenRunDropped,
+        Self::GivenForgotten,
+        Self::NoGuardProcess,
+        Self::Repeatable,
+    ];
+
+    /// A transaction as the registry sees it under this flaw.
+    pub(super) fn tamper(self, why: &str, txn: &mut Txn) {
+        match self {
+            Self::TakeoverUnguarded if why == "take over" => {
+                txn.guards.retain(
+                    |guard| !matches!(guard, Guard::Absent(key) if key.as_str().starts_with("node/")),
+                );
+            }
+            Self::Repeatable => {
+                let written: Vec<_> = txn.writes.iter().map(Write::key).cloned().collect();
+                txn.guards
+                    .retain(|guard| !guard.key().is_some_and(|key| written.contains(key) && !key.is_cold()));
+            }
+            _ => {}
+        }
+    }
+
+    /// The number under which a lease of this side is known to its node.
+    pub(super) fn shown(flaw: Option<Self>, side: usize, lease: LeaseId) -> LeaseId {
+        if flaw == Some(Self::IncarnationReused) { LeaseId(side as u64 + 1) } else { lease }
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::IncarnationReused => "an incarnation is used again",
+            Self::TakeoverUnguarded => "a takeover is not guarded by the holder's absence",
+            Self::ClaimBeyondTrust => "a fire is claimed beyond the trust deadline",
+            Self::NotAfterIgnored => "not_after is not checked",
+            Self::OpenRunDropped => "an open run that fell due without trust is dropped",
+            Self::GivenForgotten => "what was given to an executor is forgotten",
+            Self::NoGuardProcess => "no guard process ends the runs",
+            Self::Repeatable => "a transaction is not falsified by its own success",
+        })
+    }
+}
+
+/// The rules that a node follows under a flaw.
+pub(super) fn rules(flaw: Option<Flaw>) -> &'static [Rule] {
+    match flaw {
+        Some(Flaw::ClaimBeyondTrust) => BEYOND_TRUST,
+        Some(Flaw::OpenRunDropped) => DROPPING,
+        _ => rules::ALL,
+    }
+}
+
+const BEYOND_TRUST: &[Rule] = &[
+    rules::MEMBERSHIP,
+    rules::CONTROL,
+    rules::LOCKS,
+    rules::CLAIMS,
+    rules::DRAIN,
+    Rule { name: "firing beyond trust", decide: Decide::Job(fire_beyond_trust) },
+];
+
+const DROPPING: &[Rule] = &[
+    rules::MEMBERSHIP,
+    rules::CONTROL,
+    rules::LOCKS,
+    rules::CLAIMS,
+    rules::DRAIN,
+    Rule { name: "firing that drops", decide: Decide::Job(fire_and_drop) },
+];
+
+/// Decides twice, under the lease as it is and under one without end, and takes only claims from the second.
+fn fire_beyond_trust(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+    let ttl = Millis::secs(1_000_000);
+    let mut endless = Lease::new(ttl, Millis::ZERO);
+    let granted = Granted { lease: LeaseId(scene.member.incarnation), ttl, clock: None, next_end: None };
+    endless.absorb(scene.now.mono, &LeaseEvent::Opened { asked: scene.now.mono, granted });
+    let lease = endless.trusted(scene.now.mono).unwrap_or(scene.lease);
+    let mut bold = Decisions::default();
+    firing::decide(&Scene { lease, ..*scene }, id, &mut bold);
+    let claim = bold.list.into_iter().find(|d| matches!(d, Decision::Commit(_, "claim fire", _)));
+    match claim {
+        Some(claim) => out.add(claim),
+        None => firing::decide(scene, id, out),
+    }
+}
+
+fn fire_and_drop(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+    firing::decide(scene, id, out);
+    out.list.retain(|decision| !matches!(decision, Decision::Commit(_, "confirm", _)));
+}

@@ -1,0 +1,207 @@
+//! The ledger: what really happened, kept beside the nodes and unknown to them, and the invariants that judge it.
+
+use std::collections::BTreeSet;
+
+use evenkeel_core::effect::VerdictState;
+use evenkeel_core::job::Delivery;
+use evenkeel_core::record::{Lane, Open};
+use evenkeel_core::words::{Fire, Member, Token};
+
+use super::state::EPOCH;
+
+/// What really happened to the job's fires. A fire is named by its due moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ledger {
+    /// The fires there are.
+    due: Vec<i64>,
+    delivery: Delivery,
+    /// Every (fire, attempt) that physically started.
+    starts: BTreeSet<(i64, u32)>,
+    /// Every (fire, attempt) that physically ended.
+    ends: BTreeSet<(i64, u32)>,
+    /// Fires that ran to their own end.
+    done: BTreeSet<i64>,
+    /// Fires given up.
+    lost: BTreeSet<i64>,
+    /// Fires claimed when the claimant's trust did not reach the due moment.
+    hopeless: BTreeSet<i64>,
+    /// The highest token that ever started.
+    top: Token,
+}
+
+/// The name of an invariant and what broke it.
+pub(super) type Broken = String;
+
+/// A fire by its due moment, as traces name it.
+fn named(due: i64) -> String {
+    format!("the fire of {}ms", due - EPOCH)
+}
+
+fn require(holds: bool, invariant: &str, what: impl FnOnce() -> String) -> Result<(), Broken> {
+    if holds { Ok(()) } else { Err(format!("{invariant}: {}", what())) }
+}
+
+impl Ledger {
+    pub(super) fn new(due: Vec<i64>, delivery: Delivery) -> Self {
+        Self {
+            due,
+            delivery,
+            starts: BTreeSet::new(),
+            ends: BTreeSet::new(),
+            done: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            hopeless: BTreeSet::new(),
+            top: Token(0),
+        }
+    }
+
+    /// A child process begins. `covered` says whether the registry, at this instant, has this attempt open for a member
+    /// that is present; `running` how many other runs of the job are alive anywhere.
+    pub(super) fn start(
+        &mut self,
+        due: i64,
+        attempt: u32,
+        token: Token,
+        covered: bool,
+        running: usize,
+    ) -> Result<(), Broken> {
+        let of = || format!("{} attempt {attempt}", named(due));
+        require(running == 0, "no overlap (I15)", || format!("{} starts beside another run", of()))?;
+        require(self.starts.insert((due, attempt)), "one start an attempt (I14)", || {
+            format!("{} starts twice", of())
+        })?;
+        let again = self.starts.iter().filter(|(fire, _)| *fire == due).count() > 1;
+        let once = self.delivery == Delivery::AtMostOnce;
+        require(!(again && once), "at most once (I19)", || format!("{} is a second start", of()))?;
+        require(token > self.top, "tokens rise (I1)", || {
+            format!("{} has token {token}, {} was seen", of(), self.top)
+        })?;
+        require(covered, "no start without a lease (I3)", || {
+            format!("{} is not the registry's open run any more", of())
+        })?;
+        self.top = token;
+        Ok(())
+    }
+
+    /// A child process ended: by itself, or from outside.
+    pub(super) fn end(&mut self, due: i64, attempt: u32, itself: bool) {
+        self.ends.insert((due, attempt));
+        if itself {
+            self.done.insert(due);
+        }
+    }
+
+    /// The lane was written. `trust` is how far the writer could trust its lease when it decided.
+    pub(super) fn lane(
+        &mut self,
+        old: Option<&Lane>,
+        new: &Lane,
+        by: &Member,
+        trust: i64,
+    ) -> Result<(), Broken> {
+        let seq = old.map_or(0, |l| l.seq);
+        require(new.seq > seq, "seq rises (I1)", || format!("seq goes from {seq} to {}", new.seq))?;
+        self.watermark(old, new)?;
+        let was = old.and_then(|l| l.open.as_deref());
+        let is = new.open.as_deref();
+        let told = |o: &Open| new.verdicts.iter().any(|v| v.due == o.due && v.attempt == o.attempt);
+        if let Some(open) = is {
+            require(open.by == *by, "only the holder writes (I14)", || {
+                format!("{by} opens a run for {}", open.by)
+            })?;
+        }
+        if let Some(open) = was.filter(|o| is.is_none_or(|new| (new.due, new.attempt) != (o.due, o.attempt)))
+        {
+            self.closed(open, old, new, told(open))?;
+        }
+        if let Some(open) = is.filter(|o| was.is_none_or(|old| old.due != o.due)) {
+            self.opened(open, old, trust)?;
+        }
+        if let (Some(new), Some(old)) = (is, was)
+            && new.due == old.due
+            && new.attempt != old.attempt
+        {
+            let next = new.attempt == old.attempt + 1 && self.delivery == Delivery::AtLeastOnce && told(old);
+            require(next, "attempts count up (I20)", || {
+                format!("{} attempt {}", named(new.due.0), new.attempt)
+            })?;
+        }
+        for verdict in new.verdicts.iter().filter(|v| v.state == VerdictState::Lost) {
+            let due = verdict.due.0;
+            let doubt = self.starts.contains(&(due, verdict.attempt)) || !self.hopeless.contains(&due);
+            require(doubt, "lost only in doubt", || {
+                format!("{} is given up though its claimant could never have started it", named(due))
+            })?;
+            self.lost.insert(due);
+        }
+        Ok(())
+    }
+
+    /// The watermark passes a fire only by opening it or with a word about it, and goes back only over an unstarted one.
+    fn watermark(&self, old: Option<&Lane>, new: &Lane) -> Result<(), Broken> {
+        let from = old.map_or(i64::MIN, |l| l.watermark.0);
+        let to = new.watermark.0;
+        let told = |due: i64| {
+            let span = new.verdicts.iter().any(|v| v.from.0 <= due && due <= v.due.0);
+            span || new.open.as_ref().is_some_and(|o| o.due.0 == due)
+        };
+        let silent = self.due.iter().find(|due| from < **due && **due <= to && !told(**due));
+        require(silent.is_none(), "no fire passed in silence (I16)", || {
+            format!("the watermark passes {}", silent.map(|due| named(*due)).unwrap_or_default())
+        })?;
+        let back = self.due.iter().find(|due| to < **due && **due <= from && self.started(**due));
+        require(back.is_none(), "watermark grows (I14)", || {
+            format!("it falls behind {}, which started", back.map(|due| named(*due)).unwrap_or_default())
+        })
+    }
+
+    fn started(&self, due: i64) -> bool {
+        self.starts.iter().any(|(fire, _)| *fire == due)
+    }
+
+    /// An open run leaves the lane: it ended, or somebody gave it up, or it was taken back unstarted.
+    fn closed(&self, open: &Open, old: Option<&Lane>, new: &Lane, told: bool) -> Result<(), Broken> {
+        let due = open.due.0;
+        let ended = self.ends.contains(&(due, open.attempt));
+        let back =
+            new.watermark < open.due && old.is_some_and(|l| l.watermark >= open.due) && !self.started(due);
+        require(ended || told || back, "a run is closed by its end (I22)", || {
+            format!("{} attempt {} leaves the lane and nobody knows its end", named(due), open.attempt)
+        })
+    }
+
+    fn opened(&mut self, open: &Open, old: Option<&Lane>, trust: i64) -> Result<(), Broken> {
+        let due = open.due.0;
+        let fresh = old.is_none_or(|l| l.watermark < open.due) && matches!(open.fire, Fire::Due(_));
+        require(fresh && open.attempt == 1, "a fire is claimed once (I14)", || {
+            format!("{} is opened as attempt {} behind the watermark", named(due), open.attempt)
+        })?;
+        require(self.due.contains(&due), "no phantom fires (I18)", || {
+            format!("{} is on no schedule", named(due))
+        })?;
+        if due >= trust {
+            self.hopeless.insert(due);
+        } else {
+            self.hopeless.remove(&due);
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is left to happen to any fire.
+    pub(super) fn is_settled(&self) -> bool {
+        self.due.iter().all(|due| self.done.contains(due) || self.lost.contains(due))
+    }
+
+    /// The last judgement: every fire has the outcome that its delivery promises. Of a job that was switched off, only
+    /// those fires need one that started.
+    pub(super) fn judge(&self, faults: bool, switched_off: bool) -> Result<(), Broken> {
+        for due in self.due.iter().filter(|due| !switched_off || self.started(**due)) {
+            let done = self.done.contains(due);
+            let lost = self.lost.contains(due) && self.delivery == Delivery::AtMostOnce && faults;
+            require(done || lost, "every fire has an outcome (I16)", || {
+                format!("{} neither ran to its end nor was it given up for a reason", named(*due))
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! What can happen in a state.
+
+use super::state::{Request, Side, State, Trouble};
+use super::{Scope, Wish};
+use evenkeel_core::input::Input;
+
+/// One thing that happens. Sides are 0 and 1; the other number is a place in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// The registry takes a request and answers.
+    Serve(u8, u8),
+    /// The node takes an answer, or word from its executor.
+    Take(u8, u8),
+    /// The node takes the answer that was overtaken.
+    TakeSlow(u8),
+    /// The node hears all news up to now.
+    Hear(u8),
+    /// The node's timer rings.
+    Ring(u8),
+    /// The executor makes a child process, or refuses.
+    Launch(u8),
+    /// A child ends: by itself, or because it was told to.
+    End(u8),
+    /// A commit that its sender gave up arrives after all.
+    Land(u8),
+    /// Somebody asks something of the node.
+    Ask(u8, Wish),
+    /// Time goes on to the next moment at which something must happen.
+    Wait,
+    /// Something goes wrong.
+    Strike(u8, Mishap),
+    /// A trouble ends; what a cut held up goes on.
+    Mend(u8),
+    /// A cut ends, and the requests it held up are lost.
+    MendWithLoss(u8),
+}
+
+/// What may go wrong, once for each fault of the scope. The number is the request that it befalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mishap {
+    /// A request does not arrive; its sender learns that it had no answer.
+    RequestLost(u8),
+    /// It arrives later or never; its sender has stopped waiting.
+    RequestLate(u8),
+    /// It is carried out and the answer does not arrive.
+    ReplyLost(u8),
+    /// It is carried out and the answer comes late, overtaken by anything.
+    ReplySlow(u8),
+    /// A piece of the feed is never heard.
+    NewsLost,
+    /// The process stops for a while.
+    Freeze,
+    /// The network to the registry is down for a while.
+    Cut,
+    /// The process dies.
+    Crash,
+}
+
+impl State {
+    /// Everything that can happen now; nothing when all is over.
+    ///
+    /// Messages, timers and executors are quick: time waits for them unless a fault holds them up. What a fault holds up,
+    /// and how long a run takes, is open until the moment of healing.
+    pub(super) fn outlook(&self, scope: &Scope) -> Vec<Act> {
+        let mut acts = Vec::new();
+        (0..2).for_each(|n| self.prompt(n, &mut acts));
+        let quiet = acts.is_empty();
+        let healed = self.now >= scope.heal;
+        let troubled = self.sides.iter().any(|side| side.get().is_troubled());
+        let busy = troubled || self.running() > 0;
+        if quiet && !busy && self.settled() && (self.late.is_empty() || self.now >= scope.end) {
+            return acts;
+        }
+        (0..2).for_each(|n| self.chances(n, quiet, &mut acts));
+        acts.extend((0..).zip(&self.late).map(|(i, _)| Act::Land(i)));
+        if !healed {
+            let (faults, wishes) = (self.faults, self.wishes);
+            (0..2).for_each(|n| self.bad_luck(n, faults, &mut acts));
+            let up = (0..2).filter(|n| wishes > 0 && self.sides[*n as usize].get().trouble.is_none());
+            acts.extend(up.flat_map(|n| Wish::ALL.map(|wish| Act::Ask(n, wish))));
+        }
+        if quiet && !(healed && busy) && self.now < scope.end && self.may_wait() {
+            acts.push(Act::Wait);
+        }
+        acts
+    }
+
+    /// What happens next while the nodes join in the calmest way; `None` when both have.
+    pub(super) fn calm(&self) -> Option<Act> {
+        let mut acts = Vec::new();
+        (0..2).for_each(|n| self.prompt(n, &mut acts));
+        let listening = self.sides.iter().all(|side| side.get().heard.is_some());
+        acts.first().copied().or((!listening).then_some(Act::Wait))
+    }
+
+    /// What must happen before time goes on.
+    fn prompt(&self, n: u8, acts: &mut Vec<Act>) {
+        let side = self.sides[n as usize].get();
+        if !side.is_cut() {
+            acts.extend((0..).zip(&side.requests).map(|(i, _)| Act::Serve(n, i)));
+        }
+        if side.node.is_none() || side.is_frozen() {
+            return;
+        }
+        let held_up = |input: &Input| side.is_cut() && Side::is_remote(input);
+        acts.extend(
+            (0..).zip(&side.inbox).filter(|(_, input)| !held_up(input)).map(|(i, _)| Act::Take(n, i)),
+        );
+        if !side.is_cut() && side.is_behind(self.store.get()) {
+            acts.push(Act::Hear(n));
+        }
+        if side.wake.is_some_and(|at| at <= self.now) {
+            acts.push(Act::Ring(n));
+        }
+        if !side.launching.is_empty() {
+            acts.push(Act::Launch(n));
+        }
+    }
+
+    /// What may happen sooner or later. Troubles end when all is quiet, and not in the moment in which they began.
+    fn chances(&self, n: u8, quiet: bool, acts: &mut Vec<Act>) {
+        let side = self.sides[n as usize].get();
+        if !side.running.is_empty() {
+            acts.push(Act::End(n));
+        }
+        if side.slow.is_some() && !side.is_frozen() && !side.is_cut() {
+            acts.push(Act::TakeSlow(n));
+        }
+        let over = match side.trouble {
+            Some(Trouble::Frozen(since) | Trouble::Cut(since)) => since < self.now,
+            Some(Trouble::Down) => true,
+            Some(Trouble::Gone) | None => false,
+        };
+        if over && quiet {
+            acts.push(Act::Mend(n));
+            if side.is_cut() && !side.requests.is_empty() {
+                acts.push(Act::MendWithLoss(n));
+            }
+        }
+    }
+
+    fn bad_luck(&self, n: u8, faults: u8, acts: &mut Vec<Act>) {
+        let side = self.sides[n as usize].get();
+        if faults == 0 || side.trouble.is_some() {
+            return;
+        }
+        let mut strike = |mishaps: &[Mishap]| acts.extend(mishaps.iter().map(|m| Act::Strike(n, *m)));
+        for (i, request) in (0..).zip(&side.requests) {
+            strike(match request {
+                Request::Close(_) => &[],
+                Request::Commit { .. } => &[
+                    Mishap::RequestLost(i),
+                    Mishap::RequestLate(i),
+                    Mishap::ReplyLost(i),
+                    Mishap::ReplySlow(i),
+                ],
+                // A reading that is lost on either way is the same reading lost.
+                Request::List | Request::Read(_) => &[Mishap::RequestLost(i), Mishap::ReplySlow(i)],
+                Request::Open(_) | Request::Renew(..) => {
+                    &[Mishap::RequestLost(i), Mishap::ReplyLost(i), Mishap::ReplySlow(i)]
+                }
+            });
+        }
+        if side.is_behind(self.store.get()) {
+            strike(&[Mishap::NewsLost]);
+        }
+        strike(&[Mishap::Freeze, Mishap::Cut, Mishap::Crash]);
+    }
+
+    /// Whether nothing is left to happen to any fire.
+    fn settled(&self) -> bool {
+        let rests = self.lane().is_none_or(|lane| lane.open.is_none() && lane.verdicts.is_empty());
+        rests && (self.ledger.get().is_settled() || self.is_switched_off())
+    }
+
+    /// The next moment at which something must happen.
+    pub(super) fn next_moment(&self) -> i64 {
+        let sides = self.sides.iter().map(super::print::Part::get);
+        let wakes = sides.clone().filter(|s| s.node.is_some() && !s.is_frozen()).filter_map(|s| s.wake);
+        let guards = sides.filter(|s| s.running.iter().any(|c| c.ending.is_none())).map(|s| s.guard);
+        let lease = self.store.get().next_end().map(|end| end.0);
+        wakes.chain(guards).chain(lease).filter(|at| *at > self.now).min().unwrap_or(i64::MAX)
+    }
+
+    /// A child that must be dead by then keeps time from going on.
+    fn may_wait(&self) -> bool {
+        let next = self.next_moment();
+        let children = self.sides.iter().flat_map(|side| &side.get().running);
+        next < i64::MAX && children.filter_map(|c| c.ending).all(|(_, killed)| next < killed)
+    }
+}

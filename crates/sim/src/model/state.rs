@@ -1,0 +1,271 @@
+//! One state of the model: two nodes, their executors, the registry, what is under way between them, and the clock.
+
+use evenkeel_core::effect::{Reason, Run, Ticket};
+use evenkeel_core::input::Input;
+use evenkeel_core::job::{Job, Spec, Work};
+use evenkeel_core::keys::{self, Key};
+use evenkeel_core::node::{Node, Settings, Spread};
+use evenkeel_core::record::{Lane, Place, SpecRecord, decode, encode};
+use evenkeel_core::registry::{LeaseId, Revision, Txn, Write};
+use evenkeel_core::store::Store;
+use evenkeel_core::time::{Millis, Mono, Now, Wall};
+use evenkeel_core::words::{JobName, Member, NodeName};
+
+use super::Scope;
+use super::flaw::{self, Flaw};
+use super::ledger::Ledger;
+use super::print::{Part, Printer};
+
+/// The calendar when the model's clock shows 0: 2026-01-01T00:00:00Z.
+pub(super) const EPOCH: i64 = 1_767_225_600_000;
+/// The term of a lease (L).
+pub(super) const TTL: i64 = 3_000;
+/// How long after asking a lease may be trusted.
+pub(super) const USABLE: i64 = 2_000;
+
+/// How long after the first node the second one starts, where they do not race; so their timers ring apart.
+const STAGGER: i64 = 300;
+
+/// A node's side of the world.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Side {
+    /// The process; `None` while it is down.
+    pub(super) node: Option<Node>,
+    /// The registry's number of its lease.
+    pub(super) lease: Option<LeaseId>,
+    /// Its last incarnation, which its data folder proves over after a crash.
+    pub(super) life: Option<u64>,
+    pub(super) wake: Option<i64>,
+    /// On the way to the registry.
+    pub(super) requests: Vec<Request>,
+    /// On the way to the node.
+    pub(super) inbox: Vec<Input>,
+    /// An answer on its way to the node that anything may overtake.
+    pub(super) slow: Option<Input>,
+    /// Up to where the feed was heard; `None` while the node does not listen.
+    pub(super) heard: Option<Revision>,
+    pub(super) trouble: Option<Trouble>,
+    /// Given to the executor, not yet executed.
+    pub(super) launching: Vec<Launch>,
+    /// Child processes.
+    pub(super) running: Vec<Child>,
+    /// When the guard process ends all children.
+    pub(super) guard: i64,
+}
+
+/// What is wrong with a node, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Trouble {
+    /// SIGSTOP: the process does nothing, its guard and the world go on.
+    Frozen(i64),
+    /// Nothing passes between it and the registry.
+    Cut(i64),
+    /// It crashed.
+    Down,
+    /// It left, and will not come back.
+    Gone,
+}
+
+/// A request on its way to the registry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Request {
+    Open(Mono),
+    Renew(Mono, LeaseId),
+    Close(LeaseId),
+    List,
+    Read(Vec<Key>),
+    Commit { ticket: Ticket, txn: Txn, why: &'static str, trust: i64 },
+}
+
+/// A run on its way to be a child process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Launch {
+    pub(super) run: Run,
+    pub(super) by: Member,
+}
+
+/// A child process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Child {
+    pub(super) run: Run,
+    /// Why it was told to end, and when it is killed at the latest.
+    pub(super) ending: Option<(Reason, i64)>,
+}
+
+/// A commit whose sender has given up waiting; it may still arrive, at any moment or never.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Late {
+    pub(super) side: u8,
+    pub(super) txn: Txn,
+    pub(super) why: &'static str,
+    pub(super) trust: i64,
+}
+
+/// Everything.
+#[derive(Clone)]
+pub(super) struct State {
+    pub(super) now: i64,
+    pub(super) faults: u8,
+    pub(super) wishes: u8,
+    pub(super) store: Part<Store>,
+    pub(super) sides: [Part<Side>; 2],
+    pub(super) late: Vec<Late>,
+    pub(super) ledger: Part<Ledger>,
+}
+
+pub(super) fn job() -> JobName {
+    "j".parse().expect("a letter is a name")
+}
+
+pub(super) fn name(index: usize) -> NodeName {
+    ["a", "b"][index].parse().expect("a letter is a name")
+}
+
+fn settings(index: usize, predecessor: Option<u64>) -> Settings {
+    Settings {
+        name: name(index),
+        predecessor,
+        address: String::new(),
+        home: String::new(),
+        version: String::new(),
+        ttl: Millis(TTL),
+        tolerance: 1,
+        alarm: 100,
+        slots: 10,
+        spread: Spread::FirstCome,
+        lead: Millis(1_000),
+        max_difference: Millis(500),
+        rescan: Millis(4_500),
+        early: Millis(0),
+        generation: 1,
+    }
+}
+
+impl State {
+    /// The job is declared; both nodes are about to start, or have joined calmly.
+    pub(super) fn first(scope: &Scope) -> Self {
+        let seconds: Vec<String> = scope.due.iter().map(|due| (due / 1000).to_string()).collect();
+        let mut declared =
+            Job::new(job(), &format!("{} 0 0 1 1 ? 2026", seconds.join(",")), Work::Function("f".into()));
+        declared.delivery = scope.delivery;
+        let spec = Spec { job: declared, version: 1, since: Wall(EPOCH), paused: false };
+        let put = |key, value| Write::Put { key, value, owner: None };
+        let writes = [
+            put(keys::spec(&job()), encode(&SpecRecord::Live(Box::new(spec)))),
+            put(keys::place(&job()), encode(&Place { owner: None, epoch: 1, version: 1 })),
+        ];
+        let mut store = Store::default();
+        store.commit(Mono(0), &Txn { guards: [].into(), writes: writes.into() });
+        store.compact();
+        let due = scope.due.iter().map(|due| EPOCH + due).collect();
+        let mut state = Self {
+            now: 0,
+            faults: scope.faults,
+            wishes: scope.wishes,
+            store: Part::new(store),
+            sides: [0, 1].map(|index| {
+                Part::new(Side::new(
+                    scope,
+                    index,
+                    None,
+                    if scope.joined { STAGGER * index as i64 } else { 0 },
+                ))
+            }),
+            late: Vec::new(),
+            ledger: Part::new(Ledger::new(due, scope.delivery)),
+        };
+        while scope.joined
+            && let Some(act) = state.calm()
+        {
+            state.apply(scope, act, &mut None).expect("a calm start breaks nothing");
+        }
+        state
+    }
+
+    pub(super) fn print(&mut self) -> u128 {
+        let [a, b] = &mut self.sides;
+        let parts = [self.store.print(), a.print(), b.print(), self.ledger.print()];
+        Printer::of(&(self.now, self.faults, self.wishes, parts, &self.late))
+    }
+
+    pub(super) fn clock(&self) -> Now {
+        clock(self.now)
+    }
+
+    /// The job's lane as the registry has it.
+    pub(super) fn lane(&self) -> Option<Lane> {
+        lane(self.store.get())
+    }
+
+    /// Whether somebody paused, disabled or deleted the job.
+    pub(super) fn is_switched_off(&self) -> bool {
+        let found = self.store.get().read(&[keys::spec(&job())]);
+        let record = found.first().and_then(|change| decode(&change.entry.as_ref()?.value));
+        !matches!(record, Some(SpecRecord::Live(spec)) if spec.job.enabled && !spec.paused)
+    }
+
+    /// How many children are alive anywhere.
+    pub(super) fn running(&self) -> usize {
+        self.sides.iter().map(|side| side.get().running.len()).sum()
+    }
+}
+
+pub(super) fn clock(now: i64) -> Now {
+    Now { mono: Mono(now), wall: Wall(EPOCH + now) }
+}
+
+pub(super) fn lane(store: &Store) -> Option<Lane> {
+    let found = store.read(&[keys::lane(&job())]);
+    found.first().and_then(|change| decode(&change.entry.as_ref()?.value))
+}
+
+impl Side {
+    /// No process, nothing under way.
+    pub(super) fn down() -> Self {
+        Self {
+            node: None,
+            lease: None,
+            life: None,
+            wake: None,
+            requests: Vec::new(),
+            inbox: Vec::new(),
+            slow: None,
+            heard: None,
+            trouble: None,
+            launching: Vec::new(),
+            running: Vec::new(),
+            guard: 0,
+        }
+    }
+
+    /// A process that starts now.
+    pub(super) fn new(scope: &Scope, index: usize, life: Option<u64>, now: i64) -> Self {
+        // Where incarnations are reused nothing tells an earlier life from this one, so none can be evicted.
+        let predecessor = life.filter(|_| scope.flaw != Some(Flaw::IncarnationReused));
+        let node = Node::with_rules(settings(index, predecessor), flaw::rules(scope.flaw));
+        Self { node: Some(node), life, wake: Some(now), guard: now, ..Self::down() }
+    }
+
+    /// Whether something is wrong with it that will mend, or an answer is still to come.
+    pub(super) fn is_troubled(&self) -> bool {
+        self.slow.is_some() || self.trouble.is_some_and(|trouble| trouble != Trouble::Gone)
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        matches!(self.trouble, Some(Trouble::Frozen(_)))
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        matches!(self.trouble, Some(Trouble::Cut(_)))
+    }
+
+    /// Whether news waits that the node may hear.
+    pub(super) fn is_behind(&self, store: &Store) -> bool {
+        self.heard.is_some_and(|heard| heard < store.revision())
+    }
+
+    /// Whether this input comes over the network, and so is held up by a cut.
+    pub(super) fn is_remote(input: &Input) -> bool {
+        matches!(input, Input::Lease(_) | Input::Listed(_) | Input::Read(_) | Input::Committed { .. })
+    }
+}
