@@ -144,27 +144,12 @@ impl State {
         if faults == 0 || side.trouble.is_some() {
             return;
         }
-        let mut strike = |mishaps: &[Mishap]| acts.extend(mishaps.iter().map(|m| Act::Strike(n, *m)));
-        for (i, request) in (0..).zip(&side.requests) {
-            strike(match request {
-                Request::Close(_) => &[],
-                Request::Commit { .. } => &[
-                    Mishap::RequestLost(i),
-                    Mishap::RequestLate(i),
-                    Mishap::ReplyLost(i),
-                    Mishap::ReplySlow(i),
-                ],
-                // A reading that is lost on either way is the same reading lost.
-                Request::List | Request::Read(_) => &[Mishap::RequestLost(i), Mishap::ReplySlow(i)],
-                Request::Open(_) | Request::Renew(..) => {
-                    &[Mishap::RequestLost(i), Mishap::ReplyLost(i), Mishap::ReplySlow(i)]
-                }
-            });
-        }
+        let mut mishaps = vec![Mishap::Freeze, Mishap::Cut, Mishap::Crash];
         if side.is_behind(self.store.get()) {
-            strike(&[Mishap::NewsLost]);
+            mishaps.push(Mishap::NewsLost);
         }
-        strike(&[Mishap::Freeze, Mishap::Cut, Mishap::Crash]);
+        mishaps.extend((0..).zip(&side.requests).flat_map(|(i, request)| may_befall(request, i)));
+        acts.extend(mishaps.into_iter().map(|mishap| Act::Strike(n, mishap)));
     }
 
     /// Whether nothing is left to happen to any fire.
@@ -187,5 +172,18 @@ impl State {
         let next = self.next_moment();
         let children = self.sides.iter().flat_map(|side| &side.get().running);
         next < i64::MAX && children.filter_map(|c| c.ending).all(|(_, killed)| next < killed)
+    }
+}
+
+/// What may go wrong with a request.
+fn may_befall(request: &Request, i: u8) -> Vec<Mishap> {
+    let (lost, late) = (Mishap::RequestLost(i), Mishap::RequestLate(i));
+    let (unanswered, slow) = (Mishap::ReplyLost(i), Mishap::ReplySlow(i));
+    match request {
+        Request::Close(_) => vec![],
+        Request::Commit { .. } => vec![lost, late, unanswered, slow],
+        // A reading that is lost on either way is the same reading lost.
+        Request::List | Request::Read(_) => vec![lost, slow],
+        Request::Open(_) | Request::Renew(..) => vec![lost, unanswered, slow],
     }
 }
