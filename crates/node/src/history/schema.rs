@@ -1,5 +1,7 @@
 //! The history's file: its tables, and how it is opened.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -54,6 +56,9 @@ CREATE TABLE event (
 /// Opens the file for writing and creates what is missing.
 pub(super) fn open(path: &Path) -> Result<Connection, String> {
     let text = |e: rusqlite::Error| e.to_string();
+    // What ran, and why it failed, is nobody else's business; SQLite gives the files beside it the same mode.
+    let private = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    private.map_err(|e| e.to_string())?;
     let mut db = Connection::open(path).map_err(text)?;
     db.busy_timeout(Duration::from_secs(5)).map_err(text)?;
     // A verdict is acknowledged when it is on the disk, hence FULL: WAL with NORMAL may forget commits at a power loss.
@@ -97,6 +102,8 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, rusqlite::Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -117,6 +124,8 @@ mod tests {
         assert!(open(&foreign).unwrap_err().contains("another program"));
         let newer = folder.path().join("newer");
         open(&newer).unwrap().pragma_update(None, "user_version", 2).unwrap();
+        let mode = std::fs::metadata(&newer).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
         assert!(open(&newer).unwrap_err().contains("use a newer program"));
     }
 }
