@@ -3,6 +3,7 @@
 use std::fmt;
 
 use evenkeel_core::input::LeaseEvent;
+use evenkeel_core::keys;
 use evenkeel_core::lease::Lease;
 use evenkeel_core::registry::{Granted, Guard, LeaseId, Txn, Write};
 use evenkeel_core::rules::{self, firing};
@@ -49,7 +50,7 @@ impl Flaw {
         match self {
             Self::TakeoverUnguarded if why == "take over" => {
                 txn.guards.retain(
-                    |guard| !matches!(guard, Guard::Absent(key) if key.as_str().starts_with("node/")),
+                    |guard| !matches!(guard, Guard::Absent(key) if matches!(keys::parse(key), Some(keys::Parsed::Node(_)))),
                 );
             }
             Self::Repeatable => {

@@ -1,0 +1,53 @@
+//! The exhaustive model: what it searches is clean, and each rule it is taken away from is missed.
+
+use evenkeel_core::job::Delivery;
+use evenkeel_sim::model::{Flaw, Order, Scope, explore, mutants};
+
+/// proves: I1, I3, I14, I15, I16, I18, I19, I22
+#[test]
+fn two_nodes_that_race_for_a_job_run_each_fire_once_in_every_order() {
+    let report = explore(&Scope::race(Delivery::AtMostOnce), Order::Depth);
+    assert!(report.failure.is_none(), "{report}");
+    assert!(report.complete && report.states > 1_000_000, "{report}");
+}
+
+/// One fire, so that the search is short; `model fault` searches two.
+///
+/// proves: I1, I2, I3, I14, I15, I16, I18, I19, I20, I21, I22, I46
+#[test]
+fn a_fire_has_its_outcome_whatever_fault_happens_when() {
+    for delivery in [Delivery::AtMostOnce, Delivery::AtLeastOnce] {
+        let scope = Scope { due: vec![1_000], heal: 4_000, ..Scope::fault(delivery) };
+        let report = explore(&scope, Order::Depth);
+        assert!(report.failure.is_none(), "{report}");
+        assert!(report.complete && report.states > 10_000, "{report}");
+    }
+}
+
+/// proves: S1-33, I14, I15, I38, I41
+#[test]
+fn a_job_or_its_node_is_given_up_at_any_moment() {
+    let scope = Scope { due: vec![1_000], ..Scope::wish(Delivery::AtLeastOnce) };
+    let report = explore(&scope, Order::Depth);
+    assert!(report.failure.is_none(), "{report}");
+    assert!(report.complete && report.states > 10_000, "{report}");
+}
+
+#[test]
+fn each_rule_taken_away_is_missed() {
+    let found = mutants();
+    assert_eq!(found.len(), Flaw::ALL.len());
+    for (flaw, report) in found {
+        let failure = report.failure.unwrap_or_else(|| panic!("nothing breaks when {flaw}"));
+        assert!(failure.trace.lines().count() >= failure.length, "{flaw}: {failure}");
+    }
+}
+
+/// A state is judged by what it leads to: the same search twice finds the same.
+#[test]
+fn a_search_repeats() {
+    let scope = Scope { due: vec![1_000], ..Scope::of(Flaw::NoGuardProcess) };
+    let [first, second] = [0, 1].map(|_| explore(&scope, Order::Breadth));
+    assert_eq!(first.failure, second.failure);
+    assert_eq!((first.states, first.steps), (second.states, second.steps));
+}
