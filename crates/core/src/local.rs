@@ -22,6 +22,8 @@ pub enum Subject {
     Job(JobId),
     /// A wish of somebody, by its command and its place in it.
     Wish(AskId, u32),
+    /// A lock that this node holds and nobody here wants any more.
+    Lock(LockName),
 }
 
 /// A commit under way.

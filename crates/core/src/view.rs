@@ -134,6 +134,8 @@ pub struct View {
     dead: BTreeMap<Arc<Member>, Mono>,
     intents: BTreeMap<NodeName, Known<Intent>>,
     locks: BTreeMap<LockName, Known<LockRecord>>,
+    /// The locks that this node holds in this life.
+    own_locks: BTreeSet<LockName>,
     jobs: Vec<JobState>,
     names: BTreeMap<JobName, JobId>,
     free: BTreeSet<(u64, JobId)>,
@@ -168,6 +170,7 @@ impl View {
             dead: BTreeMap::new(),
             intents: BTreeMap::new(),
             locks: BTreeMap::new(),
+            own_locks: BTreeSet::new(),
             jobs: Vec::new(),
             names: BTreeMap::new(),
             free: BTreeSet::new(),
@@ -184,6 +187,7 @@ impl View {
         self.life = life;
         self.held.clear();
         self.open = 0;
+        self.own_locks.clear();
     }
 
     /// Whether the registry was read at least once: before that the view means nothing.
@@ -273,6 +277,11 @@ impl View {
     #[must_use]
     pub fn lock(&self, name: &LockName) -> Option<&Known<LockRecord>> {
         self.locks.get(name)
+    }
+
+    /// The locks that this node holds in this life, whether anybody here knows it or not.
+    pub fn own_locks(&self) -> impl Iterator<Item = &LockName> {
+        self.own_locks.iter()
     }
 
     /// The number of the job of this name, also of a deleted one.

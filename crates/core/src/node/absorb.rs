@@ -205,7 +205,7 @@ impl Node {
             Subject::Wish(ask, n) if self.local.wishes.contains_key(&(ask, n)) => {
                 self.local.todo.insert((ask, n));
             }
-            Subject::Wish(..) | Subject::Me => {}
+            Subject::Wish(..) | Subject::Lock(_) | Subject::Me => {}
         }
     }
 

@@ -32,6 +32,33 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
             _ => take(scene, ask, n, name, &born, out),
         }
     }
+    give_back_strays(scene, &seen, &born, out);
+}
+
+/// Who asked for a lock may have given up before his order was carried out: a lock that nobody here knows of is given
+/// back.
+fn give_back_strays(scene: &Scene<'_>, seen: &BTreeSet<&LockName>, born: &Guard, out: &mut Decisions) {
+    let local = scene.local;
+    let wanted = |name: &LockName| local.wishes.values().any(|wish| wish.lock() == Some(name));
+    for name in scene.view.own_locks().filter(|name| !local.locks.contains_key(*name)) {
+        let subject = Subject::Lock(name.clone());
+        if seen.contains(name) || !scene.is_idle(&subject) || wanted(name) {
+            continue;
+        }
+        if let Some(known) = scene.view.lock(name) {
+            out.commit(subject, "unlock", release(name, known, born));
+        }
+    }
+}
+
+/// The transaction that gives a lock back.
+fn release(name: &LockName, known: &Known<LockRecord>, born: &Guard) -> Txn {
+    let key = keys::lock(name);
+    let seq = known.value.as_ref().map_or(0, |r| r.seq);
+    let writes =
+        [Write::Put { key: key.clone(), value: encode(&LockRecord { holder: None, seq }), owner: None }];
+    let guards = [born.clone(), known.guard(key)];
+    Txn { guards: guards.into(), writes: writes.into() }
 }
 
 /// The locks about which a commit is under way.
@@ -40,9 +67,10 @@ fn under_way<'a>(scene: &'a Scene<'_>) -> BTreeSet<&'a LockName> {
     if local.under_way("lock") + local.under_way("unlock") == 0 {
         return BTreeSet::new();
     }
-    let name = |pending: &Pending| {
-        let Subject::Wish(ask, n) = pending.subject else { return None };
-        local.wishes.get(&(ask, n)).and_then(Wish::lock)
+    let name = |pending: &'a Pending| match &pending.subject {
+        Subject::Wish(ask, n) => local.wishes.get(&(*ask, *n)).and_then(Wish::lock),
+        Subject::Lock(name) => Some(name),
+        _ => None,
     };
     local.pending.values().filter_map(name).collect()
 }
@@ -89,10 +117,5 @@ fn give_back(scene: &Scene<'_>, ask: AskId, n: u32, name: &LockName, born: &Guar
         out.add(Decision::Hold(name.clone(), times - 1));
         return out.add(done(Answer::Done));
     }
-    let key = keys::lock(name);
-    let seq = known.value.as_ref().map_or(0, |r| r.seq);
-    let writes =
-        [Write::Put { key: key.clone(), value: encode(&LockRecord { holder: None, seq }), owner: None }];
-    let guards = [born.clone(), known.guard(key)];
-    out.commit(Subject::Wish(ask, n), "unlock", Txn { guards: guards.into(), writes: writes.into() });
+    out.commit(Subject::Wish(ask, n), "unlock", release(name, known, born));
 }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::{JobId, Known, MemberState, Terms, View};
 use crate::keys::{Key, Parsed, parse};
-use crate::record::{SpecRecord, decode};
+use crate::record::{LockRecord, SpecRecord, decode};
 use crate::registry::{Batch, Change, Entry, Revision};
 use crate::time::Mono;
 use crate::words::{JobName, LockName, Member, NodeName};
@@ -142,10 +142,18 @@ impl View {
             News::Old => return,
             News::Gone(revision) => {
                 self.gone.insert(change.key.clone(), revision);
+                self.own_locks.remove(&name);
                 self.locks.remove(&name);
             }
             News::Put(entry) => {
-                self.locks.insert(name, Known::present(decode(&entry.value), entry.revision));
+                let record: Option<LockRecord> = decode(&entry.value);
+                let holder = record.as_ref().and_then(|r| r.holder.as_ref());
+                if holder.is_some() && holder == self.life.as_ref() {
+                    self.own_locks.insert(name.clone());
+                } else {
+                    self.own_locks.remove(&name);
+                }
+                self.locks.insert(name, Known::present(record, entry.revision));
             }
         }
         touched.nodes = true;

@@ -6,7 +6,7 @@ use evenkeel_core::effect::Reason;
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::Delivery;
 use evenkeel_core::keys::{Parsed, parse};
-use evenkeel_core::record::Lane;
+use evenkeel_core::record::{Lane, LockRecord, decode};
 use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId, Shard};
 
@@ -44,6 +44,7 @@ pub(crate) fn look(world: &mut World, swarm: &Swarm) {
         verdicts: world.verdicts(),
     };
     rest.nodes(world, &mut findings);
+    rest.locks(world, &mut findings);
     for (name, book) in world.watch().jobs() {
         rest.holder(name, book, &mut findings);
         rest.lane(name, book, &mut findings);
@@ -70,6 +71,22 @@ impl Rest<'_> {
         });
         let waits = world.unanswered().next();
         findings.test(self.at, Invariant::I46, waits.is_none(), || format!("{waits:?} was never answered"));
+    }
+
+    /// A lock is held by nobody, by somebody who is gone, or by somebody who knows.
+    fn locks(&self, world: &World, findings: &mut Findings) {
+        for (key, entry) in world.store().entries() {
+            let Some(Parsed::Lock(lock)) = parse(key) else { continue };
+            let Some(holder) = decode::<LockRecord>(&entry.value).and_then(|record| record.holder) else {
+                continue;
+            };
+            if !self.members.contains(&holder) {
+                continue;
+            }
+            let knows = world.node(&holder.node).is_some_and(|n| n.local().locks.contains_key(&lock));
+            findings
+                .test(self.at, Invariant::I53, knows, || format!("{holder} holds {lock} and does not know"));
+        }
     }
 
     /// Every job that may be held is held, by somebody who lives and is not drained; and no other is.

@@ -4,7 +4,7 @@ use evenkeel_core::effect::Ticket;
 use evenkeel_core::keys::{Key, Parsed, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{Place, decode};
-use evenkeel_core::registry::{Txn, Write};
+use evenkeel_core::registry::{Guard, Txn, Write};
 use evenkeel_core::words::{JobName, Member, NodeName};
 
 use super::minds::{Told, wanted};
@@ -19,6 +19,8 @@ pub(super) struct TicketBook {
     applied: u32,
     /// Whether its sender takes it for refused.
     refused: bool,
+    /// Whether it is guarded by somebody's absence, which may come true at any time.
+    awaits_absence: bool,
     /// The places it writes, with their epochs.
     places: Vec<(JobName, u64)>,
     /// The lanes it writes.
@@ -60,7 +62,9 @@ impl Watch {
         self.findings.test(act.at, Invariant::I46, book.applied == 1, || {
             format!("#{} of {} ({}) was made twice", act.ticket.0, act.node, act.why)
         });
-        self.findings.test(act.at, Invariant::I46, !book.refused, || {
+        // A first try that comes late may find a holder gone that still lived when a later try was refused; that is then
+        // news like any other.
+        self.findings.test(act.at, Invariant::I46, !book.refused || book.awaits_absence, || {
             format!("#{} of {} ({}) was made after it was taken for refused", act.ticket.0, act.node, act.why)
         });
     }
@@ -110,6 +114,9 @@ impl TicketBook {
 
     fn of(txn: &Txn) -> Self {
         let mut book = Self::default();
+        let absence =
+            |g: &Guard| matches!(g, Guard::Absent(key) if matches!(parse(key), Some(Parsed::Node(_))));
+        book.awaits_absence = txn.guards.iter().any(absence);
         for write in &txn.writes {
             let Write::Put { key, value, .. } = write else { continue };
             match parse(key) {
