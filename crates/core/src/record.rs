@@ -154,6 +154,15 @@ pub struct Intent {
     pub seq: u64,
 }
 
+/// Whose registry this is, under `keys::cluster`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ClusterRecord {
+    /// The cluster's id; never the same for two clusters.
+    pub id: String,
+    /// The layout of the tree.
+    pub layout: u32,
+}
+
 /// Writes a record.
 #[must_use]
 pub fn encode<T: Serialize>(record: &T) -> Value {

@@ -208,3 +208,18 @@ async fn what_cannot_be_opened_says_the_fix() {
     short.ttl = Duration::from_millis(500);
     assert!(evenkeel::open(short).await.err().unwrap().to_string().contains("at least 2s"));
 }
+
+#[tokio::test]
+async fn a_data_folder_of_another_cluster_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let registry = |file: &str| format!("sqlite:{}", data.path().join(file).display());
+    let first = evenkeel::open(config("a", &registry("one"), &data)).await.unwrap();
+    first.leave(Duration::from_secs(5)).await;
+    let Err(refused) = evenkeel::open(config("a", &registry("two"), &data)).await else {
+        panic!("it opened")
+    };
+    let text = refused.to_string();
+    assert!(text.contains("belongs to another cluster") && text.contains("remove"), "{text}");
+    let again = evenkeel::open(config("a", &registry("one"), &data)).await.unwrap();
+    again.leave(Duration::from_secs(5)).await;
+}

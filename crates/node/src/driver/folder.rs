@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::OpenError;
 
 const LOCK: &str = "lock";
+const CLUSTER: &str = "cluster";
 const INCARNATION: &str = "incarnation";
 
 /// A data folder that this process alone lives in, for as long as this value lives.
@@ -68,6 +69,28 @@ impl Folder {
     pub(super) fn predecessor(&self) -> Option<u64> {
         let noted: Incarnation = serde_json::from_slice(&fs::read(self.path.join(INCARNATION)).ok()?).ok()?;
         (noted.registry == self.registry && noted.node == self.node).then_some(noted.incarnation)
+    }
+
+    /// The cluster that this folder was used with.
+    pub(super) fn cluster(&self) -> Option<String> {
+        fs::read_to_string(self.cluster_file()).ok().filter(|id| !id.is_empty())
+    }
+
+    /// Where that is kept.
+    pub(super) fn cluster_file(&self) -> PathBuf {
+        self.path.join(CLUSTER)
+    }
+
+    /// Notes it.
+    pub(super) fn note_cluster(&self, id: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(self.cluster_file())?;
+        file.write_all(id.as_bytes())?;
+        file.sync_all()
     }
 
     /// Notes the life that begins with this lease, durably.

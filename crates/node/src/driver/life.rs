@@ -17,6 +17,7 @@ use tokio::runtime::{Builder, Handle as Runtime};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::cluster;
 use super::commits::Commits;
 use super::feed::Listening;
 use super::folder::Folder;
@@ -124,6 +125,7 @@ impl Life {
     ) -> Result<(Self, Handle, watch::Receiver<Option<Event>>), OpenError> {
         let folder = Arc::new(Folder::open(&config.data, &config.name, &config.registry)?);
         let registry = evenkeel_registry::open(&config.registry).await?;
+        cluster::check(&registry, &config.registry, &folder).await?;
         let changed = Arc::new(Notify::new());
         let (told_by, told) = mpsc::unbounded_channel();
         let url = history::path(config.history.as_deref(), &config.registry, folder.path());

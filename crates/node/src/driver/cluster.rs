@@ -1,0 +1,75 @@
+//! Which cluster this is: the registry says and the data folder remembers, so that the two are never mixed up.
+
+use std::sync::Arc;
+
+use evenkeel_core::keys;
+use evenkeel_core::record::{ClusterRecord, decode, encode};
+use evenkeel_core::registry::{Change, Guard, Outcome, Txn, Write};
+use evenkeel_registry::{Registry, RegistryError};
+
+use super::folder::Folder;
+use crate::error::OpenError;
+
+/// The layout of the tree that this program reads and writes.
+const LAYOUT: u32 = 1;
+
+/// Refuses a data folder that was used with another cluster, and a registry of a newer layout. The first node of all
+/// gives its cluster an id.
+pub(super) async fn check(registry: &Arc<dyn Registry>, url: &str, folder: &Folder) -> Result<(), OpenError> {
+    // A cluster that ends with its process cannot be mixed up with another one.
+    if registry.facts().engine == "memory" {
+        return Ok(());
+    }
+    let cluster = read(registry).await?;
+    if cluster.layout > LAYOUT {
+        return Err(OpenError::Setting(format!(
+            "the registry {url} has layout {}, this program knows {LAYOUT}: use a newer program",
+            cluster.layout
+        )));
+    }
+    match folder.cluster() {
+        Some(known) if known != cluster.id => Err(OpenError::Setting(format!(
+            "the data folder {} belongs to another cluster than the registry {url}: give the registry or the data folder \
+             that belongs to it, or remove {} to let the folder join this cluster",
+            folder.path().display(),
+            folder.cluster_file().display()
+        ))),
+        Some(_) => Ok(()),
+        None => folder
+            .note_cluster(&cluster.id)
+            .map_err(|error| OpenError::Data { path: folder.cluster_file(), error }),
+    }
+}
+
+async fn read(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError> {
+    let key = keys::cluster();
+    if let Some(record) = record(&registry.read(vec![key.clone()]).await?)? {
+        return Ok(record);
+    }
+    // The kernel's own random numbers; two clusters must never get the same id.
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
+    let id = id.map_err(|e| OpenError::Setting(format!("the system gives no random id: {e}")))?;
+    let new = ClusterRecord { id: id.trim().to_string(), layout: LAYOUT };
+    let txn = Txn {
+        guards: vec![Guard::Absent(key.clone())],
+        writes: vec![Write::Put { key: key.clone(), value: encode(&new), owner: None }],
+    };
+    match registry.commit(vec![txn]).await.pop() {
+        Some(Outcome::Applied(_)) => Ok(new),
+        // Another node was faster, or our own first try had landed.
+        _ => record(&registry.read(vec![key]).await?)?.ok_or_else(|| {
+            RegistryError::Unavailable("the cluster's entry could not be written: try again".into()).into()
+        }),
+    }
+}
+
+fn record(found: &[Change]) -> Result<Option<ClusterRecord>, OpenError> {
+    let Some(entry) = found.first().and_then(|change| change.entry.as_ref()) else { return Ok(None) };
+    let record = decode(&entry.value);
+    record.map(Some).ok_or_else(|| {
+        OpenError::Setting(format!(
+            "the entry {} is not ours: is this another program's registry?",
+            found[0].key
+        ))
+    })
+}
