@@ -1,5 +1,6 @@
 //! `sim SEED` shows one seed, `sim --seeds N` runs many, `sim --mutants` looks whether each planted fault is found.
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,6 +16,15 @@ const USAGE: &str = "usage: sim SEED | sim --seeds N [--from SEED] | sim --mutan
 const THREADS: usize = 2;
 /// From so many seeds on every fault and every invariant must have been met.
 const ENOUGH: u64 = 1_000;
+
+/// Prints a line. Whoever reads only the first ones has seen enough.
+macro_rules! say {
+    ($($text:tt)*) => {
+        if writeln!(std::io::stdout(), $($text)*).is_err() {
+            std::process::exit(0);
+        }
+    };
+}
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -40,17 +50,14 @@ fn main() -> ExitCode {
 /// Shows one seed.
 fn show(seed: u64) -> ExitCode {
     let world = play(seed, Manner { keeps_text: true, ..Manner::default() });
-    world.trace().text().iter().for_each(|line| println!("{line}"));
+    world.trace().text().iter().for_each(|line| say!("{line}"));
     match judge(seed, &world) {
         Ok(report) => {
-            println!(
-                "{:#x}: {} steps, {} starts, hash {:016x}",
-                seed, report.steps, report.starts, report.hash
-            );
+            say!("{:#x}: {} steps, {} starts, hash {:016x}", seed, report.steps, report.starts, report.hash);
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            println!("{failure}");
+            say!("{failure}");
             ExitCode::FAILURE
         }
     }
@@ -67,13 +74,13 @@ fn hunt(name: &str, most: u64) -> ExitCode {
                 while let Some(mutant) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let name = mutant.name;
                     match mutant.hunt(0, most) {
-                        Hunt::Found(seeds, broken) => println!("{name}: found in seed {seeds}: {broken}"),
+                        Hunt::Found(seeds, broken) => say!("{name}: found in seed {seeds}: {broken}"),
                         Hunt::Misnamed(seeds, broken) => {
-                            println!("{name}: in seed {seeds} something else broke: {broken}");
+                            say!("{name}: in seed {seeds} something else broke: {broken}");
                             bad.fetch_add(1, Ordering::Relaxed);
                         }
                         Hunt::Missed => {
-                            println!("{name}: not found in {most} seeds");
+                            say!("{name}: not found in {most} seeds");
                             bad.fetch_add(1, Ordering::Relaxed);
                         }
                     }
@@ -82,7 +89,7 @@ fn hunt(name: &str, most: u64) -> ExitCode {
         }
     });
     let bad = bad.into_inner();
-    println!("{} planted faults, {bad} not found by their name", chosen.len());
+    say!("{} planted faults, {bad} not found by their name", chosen.len());
     if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -113,14 +120,14 @@ fn seeds(from: u64, count: u64) -> ExitCode {
         }
     });
     if let Ok(Some(failure)) = failure.into_inner() {
-        println!("{failure}");
+        say!("{failure}");
         return ExitCode::FAILURE;
     }
     let sum = sum.into_inner().unwrap_or_default();
     print(count, begun.seconds(), &sum);
     match untested(count, &sum) {
         Some(text) => {
-            println!("{text}");
+            say!("{text}");
             ExitCode::FAILURE
         }
         None => ExitCode::SUCCESS,
@@ -141,14 +148,14 @@ fn add(sum: &Mutex<Report>, report: &Report) {
 fn print(count: u64, seconds: f64, sum: &Report) {
     let hours = sum.simulated as f64 / 3_600_000.0;
     let per_second = count as f64 / seconds.max(0.001);
-    println!("{count} seeds in {seconds:.1} s ({per_second:.0}/s): {hours:.1} simulated hours,");
-    println!("{} steps, {} runs started, no invariant broke", sum.steps, sum.starts);
-    println!("faults");
-    Fault::ALL.iter().for_each(|fault| println!("  {fault:<20} {:>10}", sum.tally.of(*fault)));
-    println!("invariants, and how often each was put to the test");
+    say!("{count} seeds in {seconds:.1} s ({per_second:.0}/s): {hours:.1} simulated hours,");
+    say!("{} steps, {} runs started, no invariant broke", sum.steps, sum.starts);
+    say!("faults");
+    Fault::ALL.iter().for_each(|fault| say!("  {fault:<20} {:>10}", sum.tally.of(*fault)));
+    say!("invariants, and how often each was put to the test");
     for invariant in Invariant::ALL.iter().filter(|i| **i != Invariant::Canary) {
         let tested = sum.tested.get(invariant).copied().unwrap_or(0);
-        println!("  {:<20} {tested:>10}", invariant.to_string());
+        say!("  {:<20} {tested:>10}", invariant.to_string());
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct JobBook {
     /// The living declaration, as the registry has it; `None` while there is none.
     pub spec: Option<Spec>,
     pub schedule: Option<Schedule>,
+    /// What doubt about a run means, also of a job that was deleted; the workload never changes it.
+    pub delivery: Delivery,
     pub place: Place,
     pub lane: Option<Lane>,
     /// When the job was last deleted, in the world's time.
@@ -64,11 +66,6 @@ pub(crate) enum Closed {
 impl JobBook {
     pub(crate) fn attempt(&mut self, fire: &Fire, attempt: u32) -> Option<&mut AttemptBook> {
         self.fires.get_mut(fire)?.attempts.get_mut(&attempt)
-    }
-
-    /// What doubt about a run means; the workload never changes it.
-    pub(crate) fn delivery(&self) -> Delivery {
-        self.spec.as_ref().map(|s| s.job.delivery).unwrap_or_default()
     }
 
     /// Whether the job is there, enabled and not paused.

@@ -178,7 +178,7 @@ impl Turn<'_> {
         findings.test(at, Invariant::I1, new.seq > old.seq, || {
             format!("{run}: attempt {} has the token of attempt {}", new.attempt, old.attempt)
         });
-        let repeats = book.delivery() == Delivery::AtLeastOnce;
+        let repeats = book.delivery == Delivery::AtLeastOnce;
         findings
             .test(at, Invariant::I19, repeats, || format!("{run} is at_most_once and is attempted again"));
         self.lost(old, book, findings, lives);

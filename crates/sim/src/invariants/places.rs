@@ -50,6 +50,7 @@ impl Watch {
         match record {
             Some(SpecRecord::Live(spec)) => {
                 book.schedule = spec.job.schedule().ok().flatten();
+                book.delivery = spec.job.delivery;
                 book.spec = Some(*spec);
                 book.deleted = None;
             }

@@ -70,7 +70,7 @@ impl Watch {
     fn note_start(&mut self, at: i64, run: &Run) {
         let Self { findings, jobs, .. } = self;
         let Some(book) = jobs.get_mut(&run.id.job) else { return };
-        let delivery = book.delivery();
+        let delivery = book.delivery;
         let Some(fire) = book.fires.get_mut(&run.id.fire) else { return };
         let Some(attempt) = fire.attempts.get_mut(&run.attempt) else { return };
         let again = attempt.started.replace(at);
