@@ -71,7 +71,7 @@ impl State {
         if quiet && !busy && self.settled() && (self.late.is_empty() || self.now >= scope.end) {
             return acts;
         }
-        (0..2).for_each(|n| self.chances(n, quiet, &mut acts));
+        (0..2).for_each(|n| self.chances(n, quiet, scope.split, &mut acts));
         acts.extend((0..).zip(&self.late).map(|(i, _)| Act::Land(i)));
         if !healed {
             let (faults, wishes) = (self.faults, self.wishes);
@@ -117,10 +117,11 @@ impl State {
         }
     }
 
-    /// What may happen sooner or later. Troubles end when all is quiet, and not in the moment in which they began.
-    fn chances(&self, n: u8, quiet: bool, acts: &mut Vec<Act>) {
+    /// What may happen sooner or later. Troubles end when all is quiet, and not in the moment in which they began; so do
+    /// runs, unless the scope is about the order of messages.
+    fn chances(&self, n: u8, quiet: bool, split: bool, acts: &mut Vec<Act>) {
         let side = self.sides[n as usize].get();
-        if !side.running.is_empty() {
+        if !side.running.is_empty() && (quiet || split) {
             acts.push(Act::End(n));
         }
         if side.slow.is_some() && !side.is_frozen() && !side.is_cut() {
