@@ -103,10 +103,13 @@ fn house_parts() -> Vec<Part> {
             "docs",
             Budget::Builds,
             "documentation is built, and its links lead somewhere",
-            vec![Step::cargo(&doc).with("RUSTDOCFLAGS", "-D warnings")],
+            vec![Step::cargo(&doc).with("RUSTDOCFLAGS", DOC_LINTS)],
         ),
     ]
 }
+
+/// Private items are documented too, so links to them lead somewhere.
+const DOC_LINTS: &str = "-D warnings -A rustdoc::private-intra-doc-links";
 
 fn clippy() -> Vec<Step> {
     let all = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
