@@ -14,6 +14,7 @@ use evenkeel_core::keys;
 use evenkeel_core::node::{Node, Settings, Spread};
 use evenkeel_core::record::{MemberInfo, Place, SpecRecord, encode};
 use evenkeel_core::registry::{Batch, Change, Entry, Granted, LeaseId, Outcome, Revision, Value};
+use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_core::words::{JobName, Member};
 
@@ -53,7 +54,7 @@ impl Bench {
         bench.step(Input::Lease(LeaseEvent::Opened { asked: Mono(0), granted }));
         let mut changes = vec![bench.change(keys::node(&me()), encode(&info()))];
         for i in 0..jobs {
-            let place = Place { owner: Some(me()), epoch: 2, version: 1 };
+            let place = Place { owner: Some(me()), epoch: 2, version: 1, sharding: None };
             changes.push(bench.change(keys::spec(&name(i)), encode(&spec(i, 1))));
             changes.push(bench.change(keys::place(&name(i)), encode(&place)));
         }
@@ -88,7 +89,7 @@ impl Bench {
                 self.revision += 1;
                 let job = 1 + i * 7_919 % (self.jobs - 1);
                 let version = 2 + i as u64;
-                let place = Place { owner: Some(me()), epoch: 1 + version, version };
+                let place = Place { owner: Some(me()), epoch: 1 + version, version, sharding: None };
                 let spec = self.change(keys::spec(&name(job)), encode(&spec(job, version)));
                 let place = self.change(keys::place(&name(job)), encode(&place));
                 Input::Changed(Batch { changes: vec![spec, place], revision: Revision(self.revision) })
@@ -161,7 +162,13 @@ fn spec(i: usize, version: u64) -> SpecRecord {
     };
     let argv = ["/usr/local/bin/report".to_owned(), format!("--customer={i}")];
     let job = Job::new(name(i), &schedule, Work::Command(argv.into()));
-    SpecRecord::Live(Box::new(Spec { job, version, since: Wall(START), paused: false }))
+    SpecRecord::Live(Box::new(Spec {
+        job,
+        version,
+        since: Wall(START),
+        paused: false,
+        off: ShardSet::empty(),
+    }))
 }
 
 fn info() -> MemberInfo {

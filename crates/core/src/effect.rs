@@ -10,8 +10,9 @@ use crate::input::{Answer, AskId};
 use crate::job::Work;
 use crate::keys::Key;
 use crate::registry::{LeaseId, Txn};
+use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
-use crate::words::{JobName, NodeName, RunId, Token};
+use crate::words::{JobName, NodeName, RequestId, RunId, Token};
 
 /// The number of a commit under way; its outcome comes back under it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +94,16 @@ pub enum Event {
     Unreadable(Key),
     /// This node drains or ends and holds nothing more: it may be stopped (S1-61).
     Drained,
+    /// This node stands for the leadership of a job (S3-05).
+    Electing(JobName),
+    /// This node leads a job (S3-05).
+    Elected(JobName),
+    /// The shards of a job were cut again while these still ran, which stay where they are until they have ended (I2-13).
+    Pinned(JobName, ShardSet),
+    /// A run by hand was asked for while these shards still ran, so they do not run for it (I2-08).
+    Rejected(JobName, RequestId, ShardSet),
+    /// Somebody deleted this node's entry while its lease lived: it takes nothing more until it is started again (S3-30).
+    Closed,
 }
 
 /// How a run came to its end without running to it. Kept in the lane until history has it (law 9).
@@ -112,6 +123,9 @@ pub struct Verdict {
     pub node: String,
     /// For skipped fires, the first moment of the span they cover; equal to `due` otherwise.
     pub from: Wall,
+    /// Which shards it is about, the run's own among them; empty where that is the only one.
+    #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
+    pub shards: ShardSet,
 }
 
 /// The two ends that a run can come to without an executor's word.
@@ -174,6 +188,20 @@ impl fmt::Display for Event {
                 write!(f, "clock differs from the registry's by {by}: no fire is claimed")
             }
             Self::Unreadable(key) => write!(f, "entry {key} cannot be read and is left alone"),
+            Self::Electing(job) => write!(f, "elect a new leader of job {job} now"),
+            Self::Elected(job) => write!(f, "leader election of job {job} completed: this node leads"),
+            Self::Pinned(job, shards) => {
+                write!(f, "job {job}: shards {shards} still run, the others were cut again without them")
+            }
+            Self::Rejected(job, request, shards) => {
+                write!(
+                    f,
+                    "job {job}: request {request} came while shards {shards} ran: they do not run for it"
+                )
+            }
+            Self::Closed => f.write_str(
+                "closed: this node's entry was deleted from outside; start it again to join again",
+            ),
             Self::Drained => f.write_str("drained: holds nothing more and may be stopped"),
         }
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::effect::{Reason, Ticket};
 use crate::job::Job;
 use crate::registry::{AskedAt, Batch, Change, Granted, LeaseId, Outcome};
+use crate::shards::ShardSet;
 use crate::time::Wall;
 use crate::words::{JobName, LockName, NodeName, RequestId, RunId, Token};
 
@@ -119,6 +120,14 @@ pub enum Command {
     Delete(JobName),
     /// Run the job once, now; the same id asks once.
     RunNow(JobName, RequestId),
+    /// Run this node's shards of a sharded job once, now.
+    RunOn(JobName, RequestId, NodeName),
+    /// Switch something of a sharded job on one node.
+    Switch(JobName, NodeName, NodeSwitch),
+    /// Let every node of this moment take no part in a sharded job, each until it is started again.
+    Shutdown(JobName),
+    /// Switch these shards of a sharded job on or off.
+    Shards(JobName, ShardSet, bool),
     /// Look at all jobs again and claim what nobody holds, without waiting for others (S1-85).
     Acquire,
     /// Let this node give up its jobs, each after its run (S1-60).
@@ -133,6 +142,17 @@ pub enum Command {
     Unlock(LockName),
     /// Hand everything over, so that the process may end: finish what runs, claim nothing, then close the lease.
     Leave,
+}
+
+/// What of a job can be switched for one node, each with its own way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NodeSwitch {
+    /// Whether it fires its shards only by hand; holds through restarts (S2-38).
+    Paused(bool),
+    /// Whether it takes no part; holds through restarts (S2-34).
+    Disabled(bool),
+    /// It takes no part until it is started again (S2-39).
+    Shutdown,
 }
 
 /// The answer to a command.

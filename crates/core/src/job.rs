@@ -4,9 +4,12 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::schedule::Schedule;
+use crate::shards::ShardSet;
+use crate::share::{Order, Strategy};
 use crate::time::{Millis, Wall};
 use crate::words::JobName;
 
@@ -14,6 +17,8 @@ use crate::words::JobName;
 pub const SHARDS_MAX: u32 = 100_000;
 /// The longest list of fires that `catch_up = all(n)` makes up.
 pub const CATCH_UP_MAX: u32 = 1_000;
+/// How long running shards keep the others from being cut again when the job does not say, in seconds.
+pub const RECUT_WAIT: u64 = 10;
 /// The largest declaration in bytes; far below every engine's limit for a value.
 pub const SPEC_BYTES_MAX: usize = 256 * 1024;
 
@@ -35,9 +40,33 @@ pub struct Job {
     /// Into how many shards a fire is cut.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub shards: u32,
-    /// Parameter of each shard by index; a shard without one gets an empty text.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Parameter of each shard by index, as a list or as the text `0=a,1=b` (S2-18); a shard without one gets an empty
+    /// text.
+    #[serde(default, deserialize_with = "parameters", skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<String>,
+    /// How the shards of a sharded job are cut.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub strategy: Strategy,
+    /// In which order nodes are dealt shards.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub order: Order,
+    /// Shards stay with the names of the nodes that got them first, whoever comes or goes.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub static_shards: bool,
+    /// Of the nodes on one host only the first by name takes part (S2-31).
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub exclusive_per_host: bool,
+    /// Whether the cluster's books say what runs. Without it nobody waits for runs before shards move, and nobody repeats
+    /// or reports a crashed one (S2-20).
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub monitor: bool,
+    /// How much a node's clock may differ from the registry's, in seconds, before it fires none of this job (S2-25); a
+    /// node's own limit holds anyway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_difference: Option<u64>,
+    /// How long shards that still run keep the others from being cut again, in seconds; then they stay where they are.
+    #[serde(default = "recut_wait", skip_serializing_if = "is_recut_wait")]
+    pub recut_wait: u64,
     /// What doubt about a run means.
     #[serde(default, skip_serializing_if = "is_default")]
     pub delivery: Delivery,
@@ -71,6 +100,8 @@ pub enum Placement {
     /// Nodes claim the job up to their quota and fire it themselves (seed 001).
     #[default]
     Claimed,
+    /// The job's leader cuts its shards for all nodes, and each fires its own (seeds 002 and 003).
+    Sharded,
 }
 
 /// What doubt about a run means: did it start, did it end?
@@ -118,6 +149,9 @@ pub struct Spec {
     /// A paused job keeps its holder and fires only by hand.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub paused: bool,
+    /// Shards that an operator has switched off.
+    #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
+    pub off: ShardSet,
 }
 
 /// A declaration that makes no sense. Its display says the field and the fix.
@@ -138,6 +172,49 @@ fn one() -> u32 {
 
 fn yes() -> bool {
     true
+}
+
+fn recut_wait() -> u64 {
+    RECUT_WAIT
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_recut_wait(secs: &u64) -> bool {
+    *secs == RECUT_WAIT
+}
+
+/// Parameters as a list, or as `0=a,1=b`.
+fn parameters<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        List(Vec<String>),
+        Text(String),
+    }
+    match Written::deserialize(input)? {
+        Written::List(list) => Ok(list),
+        Written::Text(text) => parse_parameters(&text).map_err(D::Error::custom),
+    }
+}
+
+/// Reads `0=a,1=b` (S2-18).
+fn parse_parameters(text: &str) -> Result<Vec<String>, String> {
+    let mut list: Vec<Option<String>> = Vec::new();
+    for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
+        let bad = || format!("parameters: {pair:?} is not shard=parameter, as in 0=north,1=south");
+        let (shard, parameter) = pair.split_once('=').ok_or_else(bad)?;
+        let at: usize = shard.trim().parse().map_err(|_| bad())?;
+        if at >= SHARDS_MAX as usize || parameter.contains('=') {
+            return Err(bad());
+        }
+        if list.len() <= at {
+            list.resize(at + 1, None);
+        }
+        if list[at].replace(parameter.trim().to_string()).is_some() {
+            return Err(format!("parameters: shard {at} is named twice"));
+        }
+    }
+    Ok(list.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -165,6 +242,13 @@ impl Job {
             placement: Placement::default(),
             shards: 1,
             parameters: Vec::new(),
+            strategy: Strategy::default(),
+            order: Order::default(),
+            static_shards: false,
+            exclusive_per_host: false,
+            monitor: true,
+            max_difference: None,
+            recut_wait: RECUT_WAIT,
             delivery: Delivery::default(),
             command: Vec::new(),
             function: String::new(),
@@ -202,8 +286,8 @@ impl Job {
         if self.shards == 0 || self.shards > SHARDS_MAX {
             return fail(format!("shards is {}, allowed are 1 to {SHARDS_MAX}", self.shards));
         }
-        if self.shards > 1 {
-            return fail("a claimed job has exactly one shard: set shards = 1".to_string());
+        if let Err(text) = self.validate_placement() {
+            return fail(text);
         }
         if self.parameters.len() > self.shards as usize {
             return fail(format!(
@@ -238,6 +322,36 @@ impl Job {
         match serde_json::to_vec(self) {
             Ok(bytes) if bytes.len() <= SPEC_BYTES_MAX => Ok(()),
             _ => fail(format!("the declaration is larger than {SPEC_BYTES_MAX} bytes")),
+        }
+    }
+
+    /// What goes with which placement.
+    fn validate_placement(&self) -> Result<(), String> {
+        if self.placement == Placement::Sharded {
+            // A run that nobody monitors cannot be known to have crashed (I2-05).
+            if !self.monitor && self.delivery == Delivery::AtLeastOnce {
+                return Err(
+                    "delivery = \"at_least_once\" repeats crashed runs, which takes monitor = true".into()
+                );
+            }
+            return Ok(());
+        }
+        let plain = Self::new(self.name.clone(), "", Work::Function(String::new()));
+        let fields = [
+            ("shards", self.shards == 1),
+            ("strategy", self.strategy == plain.strategy),
+            ("order", self.order == plain.order),
+            ("static_shards", !self.static_shards),
+            ("exclusive_per_host", !self.exclusive_per_host),
+            ("monitor", self.monitor),
+            ("max_difference", self.max_difference.is_none()),
+            ("recut_wait", self.recut_wait == RECUT_WAIT),
+        ];
+        match fields.into_iter().find(|(_, plain)| !plain) {
+            Some((field, _)) => {
+                Err(format!("{field} is for sharded jobs: set placement = \"sharded\" or leave it out"))
+            }
+            None => Ok(()),
         }
     }
 

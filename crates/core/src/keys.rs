@@ -70,6 +70,19 @@ pub fn lane(job: &JobName) -> Key {
     Key(format!("lane/{job}/claim"))
 }
 
+/// A sharded job's state on one member: the shards it answers for and what runs of them. Written only by that member,
+/// and after its end by those who settle what it left.
+#[must_use]
+pub fn shard_lane(job: &JobName, member: &Member) -> Key {
+    Key(format!("lane/{job}/{member}"))
+}
+
+/// What an operator has switched for one job on one node.
+#[must_use]
+pub fn switches(node: &NodeName, job: &JobName) -> Key {
+    Key(format!("intent/{node}/{job}"))
+}
+
 /// The wish that a node be drained.
 #[must_use]
 pub fn intent(node: &NodeName) -> Key {
@@ -101,6 +114,10 @@ pub enum Parsed {
     Asked(JobName),
     /// See [`lane`].
     Lane(JobName),
+    /// See [`shard_lane`].
+    ShardLane(JobName, Member),
+    /// See [`switches`].
+    Switches(NodeName, JobName),
     /// See [`intent`].
     Intent(NodeName),
     /// See [`lock`].
@@ -119,6 +136,8 @@ pub fn parse(key: &Key) -> Option<Parsed> {
         ("job", Some(job), Some("place")) => Parsed::Place(job.parse().ok()?),
         ("job", Some(job), Some("asked")) => Parsed::Asked(job.parse().ok()?),
         ("lane", Some(job), Some("claim")) => Parsed::Lane(job.parse().ok()?),
+        ("lane", Some(job), Some(member)) => Parsed::ShardLane(job.parse().ok()?, member.parse().ok()?),
+        ("intent", Some(node), Some(job)) => Parsed::Switches(node.parse().ok()?, job.parse().ok()?),
         ("intent", Some(node), None) => Parsed::Intent(node.parse().ok()?),
         ("lock", Some(name), None) => Parsed::Lock(name.parse().ok()?),
         ("cluster", None, None) => Parsed::Cluster,
@@ -141,6 +160,8 @@ mod tests {
             (place(&job), Parsed::Place(job.clone())),
             (asked(&job), Parsed::Asked(job.clone())),
             (lane(&job), Parsed::Lane(job.clone())),
+            (shard_lane(&job, &member), Parsed::ShardLane(job.clone(), member.clone())),
+            (switches(&member.node, &job), Parsed::Switches(member.node.clone(), job.clone())),
             (intent(&member.node), Parsed::Intent(member.node.clone())),
             (lock(&"l".parse().unwrap()), Parsed::Lock("l".parse().unwrap())),
             (cluster(), Parsed::Cluster),

@@ -4,14 +4,15 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::effect::{Event, Ticket};
-use crate::input::{Answer, Applied, AskId, Ended};
+use crate::input::{Answer, Applied, AskId, Ended, NodeSwitch};
 use crate::job::Job;
 use crate::lease::Lease;
-use crate::registry::{Revision, Txn};
+use crate::registry::{LeaseId, Revision, Txn};
 use crate::settings::Settings;
+use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
 use crate::view::JobId;
-use crate::words::{JobName, LockName, Member, NodeName, RequestId, RunId};
+use crate::words::{JobName, LockName, Member, NodeName, RequestId, RunId, Shard};
 
 /// What a commit is about. One commit at a time is under way for each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +38,8 @@ pub struct Pending {
     pub txn: Txn,
     /// How often it was sent.
     pub tries: u32,
+    /// What is to be told once it is applied.
+    pub news: Vec<Event>,
 }
 
 /// A run that was given to an executor, remembered until the view shows it closed (law 3).
@@ -46,10 +49,19 @@ pub struct Given {
     pub run: RunId,
     /// Which attempt.
     pub attempt: u32,
-    /// How it ended, once it has.
-    pub ended: Option<Ended>,
+    /// How it ended, once it has, and when.
+    pub ended: Option<(Ended, Mono)>,
     /// Whether its end was asked for.
     pub stopping: bool,
+    /// Whether it is one of a sharded job's: those take their slots only when they start.
+    pub sharded: bool,
+}
+
+impl Given {
+    /// Whether it takes a slot that no claim has taken for it.
+    fn takes_slot(&self) -> bool {
+        self.sharded && self.ended.is_none()
+    }
 }
 
 /// One thing somebody wants, cut out of a command.
@@ -59,8 +71,10 @@ pub enum Wish {
     Job(Job),
     /// This switch of this job.
     Switch(JobName, Switch),
-    /// A run by hand.
-    RunNow(JobName, RequestId),
+    /// A run by hand; on one node only, if one is named.
+    RunNow(JobName, RequestId, Option<NodeName>),
+    /// This switch of this job on this node.
+    OnNode(JobName, NodeName, NodeSwitch),
     /// Whether this node drains.
     Drain(NodeName, bool),
     /// A lock, taken once more.
@@ -87,7 +101,7 @@ impl Wish {
 }
 
 /// The switches of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Switch {
     /// Whether only requests by hand fire it.
     Paused(bool),
@@ -95,6 +109,8 @@ pub enum Switch {
     Enabled(bool),
     /// It goes.
     Deleted,
+    /// Whether these shards may be fired.
+    Shards(ShardSet, bool),
 }
 
 /// A command whose wishes are not all settled.
@@ -138,7 +154,9 @@ pub struct Local {
     /// Transactions refused since the view last changed about their subject; not sent again.
     pub spent: BTreeMap<Subject, Txn>,
     /// Runs given to executors.
-    pub given: BTreeMap<JobId, Given>,
+    pub given: BTreeMap<(JobId, Shard), Given>,
+    /// How many of them are of sharded jobs and still run.
+    pub shards_running: usize,
     /// Lanes being read.
     pub reading: BTreeSet<JobId>,
     /// Verdicts handed to history, and whether it has them.
@@ -187,6 +205,10 @@ pub struct Local {
     pub intent: Option<Revision>,
     /// The life in which this node is a member.
     pub joined: Option<Member>,
+    /// The lease whose member entry went, and when that was noticed: whether it lives is being asked.
+    pub evicted: Option<(LeaseId, Mono)>,
+    /// Whether somebody closed the node from outside (S3-30): it asks for nothing more.
+    pub closed: bool,
     /// Whether everything was handed over: the node asks for nothing more.
     pub departed: bool,
 }
@@ -208,6 +230,9 @@ impl Local {
             acts: BTreeMap::new(),
             spent: BTreeMap::new(),
             given: BTreeMap::new(),
+            shards_running: 0,
+            evicted: None,
+            closed: false,
             reading: BTreeSet::new(),
             recording: BTreeMap::new(),
             locks: BTreeMap::new(),
@@ -233,6 +258,33 @@ impl Local {
             intent: None,
             joined: None,
             departed: false,
+        }
+    }
+
+    /// The runs of a job that were given to an executor.
+    pub fn given_of(&self, job: JobId) -> impl Iterator<Item = (Shard, &Given)> {
+        self.given.range((job, Shard(0))..=(job, Shard(u32::MAX))).map(|((_, shard), given)| (*shard, given))
+    }
+
+    /// Remembers a run.
+    pub fn give(&mut self, job: JobId, given: Given) {
+        self.forget_given(job, given.run.shard);
+        self.shards_running += usize::from(given.takes_slot());
+        self.given.insert((job, given.run.shard), given);
+    }
+
+    /// Forgets a run.
+    pub fn forget_given(&mut self, job: JobId, shard: Shard) {
+        if let Some(old) = self.given.remove(&(job, shard)) {
+            self.shards_running -= usize::from(old.takes_slot());
+        }
+    }
+
+    /// A run has ended.
+    pub fn end_given(&mut self, job: JobId, shard: Shard, ended: (Ended, Mono)) {
+        if let Some(given) = self.given.get_mut(&(job, shard)) {
+            self.shards_running -= usize::from(given.takes_slot());
+            given.ended = Some(ended);
         }
     }
 

@@ -192,8 +192,7 @@ impl Node {
     }
 
     fn free_slots(&self) -> usize {
-        let taken = self.view.open_count() + self.local.under_way("claim fire");
-        (self.local.settings.slots as usize).saturating_sub(taken).min(firing::pace(&self.local))
+        firing::free_slots(&self.view, &self.local).min(firing::pace(&self.local))
     }
 
     /// Whether something that was put off in this step can be done in the next, which is asked for at once (law 10).
@@ -212,8 +211,16 @@ impl Node {
     }
 
     fn tend_lease(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {
-        if self.local.departed {
+        if self.local.departed || self.local.closed {
             return;
+        }
+        if let Some((lease, since)) = self.local.evicted {
+            let patience = since + self.local.lease.ttl();
+            if now.mono < patience {
+                return wake.at(patience, "was it the lease?");
+            }
+            self.local.evicted = None;
+            effects.push(Effect::Close(lease));
         }
         if self.local.lease.hopeless(now.mono) {
             self.lose_lease(now, effects);
@@ -240,12 +247,16 @@ impl Node {
         }
     }
 
-    /// Somebody deleted our member entry while the lease lives: that is a remote close.
+    /// Our member entry is gone. Nothing runs on, whatever the reason; which of two it was, the lease tells: a session that
+    /// was lost comes back with another lease, a node that somebody closed stays out (S3-28, I3-05).
     fn notice_eviction(&mut self, now: Now, effects: &mut Vec<Effect>) {
         if let Some(member) = self.local.joined.clone()
             && self.view.member(&member).is_none()
         {
-            self.lose_lease(now, effects);
+            self.local.evicted = self.local.lease.id().map(|lease| (lease, now.mono));
+            // A lease that can still be renewed did not end: then somebody meant this node.
+            effects.extend(self.local.lease.id().map(Effect::Renew));
+            self.end_life(now, effects);
         }
     }
 
@@ -253,6 +264,10 @@ impl Node {
         if let Some(lease) = self.local.lease.id() {
             effects.push(Effect::Close(lease));
         }
+        self.end_life(now, effects);
+    }
+
+    fn end_life(&mut self, now: Now, effects: &mut Vec<Effect>) {
         self.local.lease.lose(now.mono);
         self.view.begin_life(None);
         self.forget_life(effects);

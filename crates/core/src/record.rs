@@ -12,8 +12,14 @@ use serde::{Deserialize, Serialize};
 use crate::effect::Verdict;
 use crate::job::Spec;
 use crate::registry::Value;
+use crate::shards::ShardSet;
 use crate::time::Wall;
-use crate::words::{Fire, Member, RequestId};
+use crate::words::{Fire, Member, NodeName, RequestId};
+
+mod sharded;
+
+pub(crate) use sharded::regroup;
+pub use sharded::{Cause, Cut, Group, Mark, OpenShards, Portion, ShardLane, Sharding, Switches};
 
 /// A member, under `keys::node`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -67,6 +73,9 @@ pub struct Place {
     /// The version of the spec it goes with: whoever knows another one has not heard of both yet, and waits.
     #[serde(default)]
     pub version: u64,
+    /// Of a sharded job, who leads it and who has which shards. Kept when the job is deleted, for its tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharding: Option<Box<Sharding>>,
 }
 
 impl Place {
@@ -125,9 +134,15 @@ pub struct Request {
     pub id: RequestId,
     /// When it was asked.
     pub at: Wall,
-    /// Whether a run was claimed for it.
+    /// Whether a run was claimed for it, by all who should.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub taken: bool,
+    /// Of a sharded job, the only node that should run its shards; all, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeName>,
+    /// Of a sharded job, the shards that have been claimed for it, or were busy.
+    #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
+    pub shards: ShardSet,
 }
 
 /// How many requests of a job are remembered.

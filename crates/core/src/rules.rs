@@ -5,12 +5,15 @@ use crate::scene::{Decide, Rule};
 pub mod claims;
 pub mod control;
 pub mod drain;
+pub mod election;
+pub mod failover;
 pub mod firing;
 pub mod locks;
 pub mod membership;
+pub mod sharding;
 
 /// All rules.
-pub static ALL: &[Rule] = &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, FIRING];
+pub static ALL: &[Rule] = &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING, FIRING];
 
 /// See [`membership`].
 pub const MEMBERSHIP: Rule = Rule { name: "membership", decide: Decide::Node(membership::decide) };
@@ -22,5 +25,11 @@ pub const LOCKS: Rule = Rule { name: "locks", decide: Decide::Node(locks::decide
 pub const CLAIMS: Rule = Rule { name: "claims", decide: Decide::Node(claims::decide) };
 /// See [`drain`].
 pub const DRAIN: Rule = Rule { name: "drain", decide: Decide::Job(drain::decide) };
+/// See [`election`].
+pub const ELECTION: Rule = Rule { name: "election", decide: Decide::Job(election::decide) };
+/// See [`failover`].
+pub const FAILOVER: Rule = Rule { name: "failover", decide: Decide::Job(failover::decide) };
+/// See [`sharding`].
+pub const SHARDING: Rule = Rule { name: "sharding", decide: Decide::Job(sharding::decide) };
 /// See [`firing`].
 pub const FIRING: Rule = Rule { name: "firing", decide: Decide::Job(firing::decide) };

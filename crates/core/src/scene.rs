@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use crate::effect::{Event, Reason, Run, Verdict};
 use crate::input::{Answer, Applied, AskId};
+use crate::keys::Key;
 use crate::lease::Trusted;
 use crate::local::{Local, Subject};
 use crate::registry::{Guard, Revision, Txn};
@@ -37,8 +38,8 @@ pub enum Decision {
     Start(JobId, Run),
     /// End the run of this job.
     Stop(JobId, RunId, Reason),
-    /// Read this job's lane.
-    Read(JobId),
+    /// Read these lanes of this job.
+    Read(JobId, Vec<Key>),
     /// Hand this verdict to history.
     Record(Verdict),
     /// Say this once while it holds.
@@ -73,8 +74,21 @@ pub enum Settled {
 pub struct Decisions {
     /// The list.
     pub list: Vec<Decision>,
-    /// How many fires were claimed in this step: each takes a slot.
+    /// How many fires were claimed, and shards started, in this step: each takes a slot.
     pub claimed: usize,
+    /// What to tell about the transactions.
+    pub news: Vec<News>,
+}
+
+/// Something to tell about a transaction.
+#[derive(Clone, Debug)]
+pub struct News {
+    /// The transaction's subject.
+    pub subject: Subject,
+    /// Whether it is told when the transaction is sent; otherwise once it is applied.
+    pub sent: bool,
+    /// What.
+    pub event: Event,
 }
 
 /// A rule: a pure function of the scene. It has no memory and no clock of its own.

@@ -10,6 +10,7 @@ use crate::keys;
 use crate::record::{Lane, Open, Place, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::scene::Scene;
+use crate::shards::ShardSet;
 use crate::view::{JobView, Known};
 use crate::words::{RunId, Shard};
 
@@ -47,6 +48,7 @@ pub(crate) fn settle(scene: &Scene<'_>, job: &JobView<'_>, lane: &Lane, why: &st
         reason: format!("{why}; {then}"),
         node: open.by.node.as_str().into(),
         from: open.due,
+        shards: ShardSet::empty(),
     });
     if repeats {
         lane.open = Some(Box::new(Open {

@@ -5,18 +5,20 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::job::{CatchUp, Delivery, Spec};
+use crate::job::{CatchUp, Delivery, Placement, Spec};
 use crate::keys::{self, Key};
-use crate::record::{AskedRecord, Intent, Lane, LockRecord, MemberInfo, Place, SpecRecord, decode};
+use crate::record::{AskedRecord, Intent, Lane, LockRecord, MemberInfo, Place, SpecRecord, Switches, decode};
 use crate::registry::{Guard, Revision, Value};
 use crate::schedule::Schedule;
-use crate::time::{Mono, Wall};
+use crate::time::{Millis, Mono, Wall};
 use crate::words::{JobName, LockName, Member, NodeName};
 
 mod absorb;
 mod index;
+mod sharded;
 
 pub use absorb::Absorbed;
+pub use sharded::{KnownLane, ShardTerms, Sharded};
 
 /// A job's number within one view. Numbers are local to a node and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,6 +67,7 @@ pub(crate) struct JobState {
     pub(crate) spec: Known<Value>,
     pub(crate) enabled: bool,
     pub(crate) live: bool,
+    pub(crate) placement: Placement,
     pub(crate) owner: Option<Arc<Member>>,
     pub(crate) epoch: u64,
     pub(crate) place: Revision,
@@ -94,6 +97,8 @@ pub struct Terms {
     pub catch_up: CatchUp,
     /// In seconds; `None` for the default.
     pub grace: Option<u64>,
+    /// What only sharded jobs have.
+    pub shards: Option<Box<ShardTerms>>,
 }
 
 /// What is known of a lane, and the decoded terms of its job.
@@ -142,6 +147,11 @@ pub struct View {
     owned: BTreeMap<Arc<Member>, BTreeSet<JobId>>,
     asked: BTreeMap<JobId, Known<AskedRecord>>,
     held: BTreeMap<JobId, Held>,
+    /// What is known of sharded jobs, and of what is left of them.
+    sharded: BTreeMap<JobId, Sharded>,
+    /// Lanes of sharded jobs: this life's own, and those of others that were read.
+    lanes: BTreeMap<(JobId, Member), KnownLane>,
+    switches: BTreeMap<(JobName, NodeName), Known<Switches>>,
     enabled: usize,
     open: usize,
 }
@@ -177,6 +187,9 @@ impl View {
             owned: BTreeMap::new(),
             asked: BTreeMap::new(),
             held: BTreeMap::new(),
+            sharded: BTreeMap::new(),
+            lanes: BTreeMap::new(),
+            switches: BTreeMap::new(),
             enabled: 0,
             open: 0,
         }
@@ -186,6 +199,7 @@ impl View {
     pub fn begin_life(&mut self, life: Option<Member>) {
         self.life = life;
         self.held.clear();
+        self.lanes.clear();
         self.open = 0;
         self.own_locks.clear();
     }
@@ -215,7 +229,7 @@ impl View {
         names.len()
     }
 
-    /// K: how many jobs may be held (S1-15).
+    /// K: how many jobs may be claimed (S1-15).
     #[must_use]
     pub fn enabled(&self) -> usize {
         self.enabled
@@ -241,7 +255,8 @@ impl View {
     /// Whether any lane known here has a fire opened by this member.
     #[must_use]
     pub fn opened_by(&self, member: &Member) -> bool {
-        self.held.values().filter_map(Held::record).any(|l| l.open.as_ref().is_some_and(|o| o.by == *member))
+        let opens = |lane: &Lane| lane.open.as_ref().is_some_and(|open| open.by == *member);
+        self.held.values().filter_map(Held::record).any(opens) || self.shards_opened_by(member)
     }
 
     /// How many jobs nobody holds though they may be held.
@@ -337,7 +352,7 @@ impl<'a> JobView<'a> {
         self.state.live
     }
 
-    /// Whether it may be held.
+    /// Whether it is live and not disabled.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.state.enabled
@@ -353,7 +368,7 @@ impl<'a> JobView<'a> {
     #[must_use]
     pub fn place(&self) -> Place {
         let (owner, (_, version)) = (self.state.owner.as_deref().cloned(), self.state.versions);
-        Place { owner, epoch: self.state.epoch, version }
+        Place { owner, epoch: self.state.epoch, version, sharding: self.sharding().cloned().map(Box::new) }
     }
 
     /// Whether spec and place go together. News of the two may come apart, and a guard on the place vouches only for the
@@ -411,6 +426,15 @@ impl<'a> JobView<'a> {
 }
 
 impl Terms {
+    /// How late a fire may start, under leases of `ttl`.
+    #[must_use]
+    pub fn grace(&self, ttl: Millis) -> Millis {
+        match self.grace {
+            Some(secs) => Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000)),
+            None => crate::job::default_grace(ttl),
+        }
+    }
+
     fn of(spec: &Spec) -> Option<Self> {
         let job = &spec.job;
         Some(Self {
@@ -422,6 +446,7 @@ impl Terms {
             delivery: job.delivery,
             catch_up: job.catch_up,
             grace: job.grace,
+            shards: ShardTerms::of(spec).map(Box::new),
         })
     }
 }

@@ -16,6 +16,12 @@ pub const NAME_MAX: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WordError(String);
 
+impl WordError {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
 impl fmt::Display for WordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -111,6 +117,13 @@ pub struct Member {
     pub node: NodeName,
     /// Which life; equal to the number of its lease.
     pub incarnation: u64,
+}
+
+impl Member {
+    /// One that sorts before all others, for ranges.
+    pub(crate) fn least() -> Self {
+        Self { node: NodeName("".into()), incarnation: 0 }
+    }
 }
 
 impl fmt::Display for Member {

@@ -13,6 +13,7 @@ use evenkeel::core::job::Spec;
 use evenkeel::core::keys;
 use evenkeel::core::record::{Place, SpecRecord, encode};
 use evenkeel::core::registry::{Guard, Outcome, Txn, Write};
+use evenkeel::core::shards::ShardSet;
 use evenkeel::core::time::Wall;
 use evenkeel::{Config, Functions, Handle, Job, RunContext, Work, clock};
 use evenkeel_registry::bench::{VALUE, ceiling};
@@ -101,13 +102,19 @@ async fn fill(folder: &Path, n: usize, schedule: &str) {
             let job =
                 Job::new(format!("job-{i:07}").parse().unwrap(), schedule, Work::Function("note".into()));
             let (spec, place) = (keys::spec(&job.name), keys::place(&job.name));
-            let record = SpecRecord::Live(Box::new(Spec { job, version: 1, since, paused: false }));
+            let record = SpecRecord::Live(Box::new(Spec {
+                job,
+                version: 1,
+                since,
+                paused: false,
+                off: ShardSet::empty(),
+            }));
             let put = |key, value| Write::Put { key, value, owner: None };
             Txn {
                 guards: vec![Guard::Absent(spec.clone())],
                 writes: vec![
                     put(spec, encode(&record)),
-                    put(place, encode(&Place { owner: None, epoch: 1, version: 1 })),
+                    put(place, encode(&Place { owner: None, epoch: 1, version: 1, sharding: None })),
                 ],
             }
         });

@@ -239,9 +239,15 @@ impl Driver {
             Event::ClockDiffers(_) => "clock_differs",
             Event::Unreadable(_) => "unreadable",
             Event::Drained => "drained",
+            Event::Electing(_) => "electing",
+            Event::Elected(_) => "elected",
+            Event::Pinned(..) => "pinned",
+            Event::Rejected(..) => "rejected",
+            Event::Closed => "closed",
         };
         match event {
-            Event::Joined | Event::Drained => tracing::info!("{text}"),
+            Event::Electing(_) => tracing::debug!("{text}"),
+            Event::Joined | Event::Drained | Event::Elected(_) => tracing::info!("{text}"),
             _ => tracing::warn!("{text}"),
         }
         let node = self.runs.node().to_string();

@@ -6,10 +6,10 @@ use super::Node;
 use crate::effect::{Effect, Event, Ticket};
 use crate::input::{Input, LeaseEvent, RunEvent};
 use crate::keys::{Parsed, parse};
-use crate::local::{Pending, Subject};
+use crate::local::{Given, Pending, Subject};
 use crate::registry::{Change, Entry, Outcome, Revision, Txn, Write};
 use crate::time::{Millis, Now, Wall};
-use crate::view::{Absorbed, Held, JobId};
+use crate::view::{Absorbed, Held, JobId, JobView};
 use crate::words::{Fire, RunId, Shard};
 
 /// The first wait before a transaction of unknown outcome is sent again; doubled each time.
@@ -43,6 +43,9 @@ impl Node {
     }
 
     fn absorb_lease(&mut self, now: Now, event: &LeaseEvent, effects: &mut Vec<Effect>) {
+        if self.absorb_eviction(event, effects) {
+            return;
+        }
         let before = self.local.lease.id();
         let surplus = self.local.lease.absorb(now.mono, event);
         effects.extend(surplus.map(Effect::Close));
@@ -52,6 +55,23 @@ impl Node {
             }
             self.view.begin_life(self.member());
         }
+    }
+
+    /// Whether the answer tells why this node's entry went.
+    fn absorb_eviction(&mut self, event: &LeaseEvent, effects: &mut Vec<Effect>) -> bool {
+        let Some((lease, since)) = self.local.evicted else { return false };
+        match event {
+            LeaseEvent::Renewed { asked, granted } if granted.lease == lease && *asked >= since => {
+                self.local.closed = true;
+                effects.push(Effect::Announce(Event::Closed));
+            }
+            LeaseEvent::Gone(id) if *id == lease => {}
+            LeaseEvent::Failed => {}
+            _ => return false,
+        }
+        self.local.evicted = None;
+        effects.push(Effect::Close(lease));
+        true
     }
 
     fn absorb_listing(
@@ -76,7 +96,7 @@ impl Node {
         match changes {
             Some(changes) => {
                 for change in &changes {
-                    if let Some(Parsed::Lane(job)) = parse(&change.key)
+                    if let Some(Parsed::Lane(job) | Parsed::ShardLane(job, _)) = parse(&change.key)
                         && let Some(id) = self.view.id(&job)
                     {
                         self.local.reading.remove(&id);
@@ -105,6 +125,7 @@ impl Node {
         }
         if touched.nodes {
             self.local.spent.clear();
+            self.local.agenda.extend(self.view.sharded());
             let drained = self.view.intent(&self.local.settings.name);
             if core::mem::replace(&mut self.local.intent, drained) != drained {
                 self.revisit_held();
@@ -123,22 +144,36 @@ impl Node {
     pub(super) fn revisit_held(&mut self) {
         if let Some(member) = self.member() {
             self.local.agenda.extend(self.view.owned(&member));
+            self.local.agenda.extend(self.view.sharded());
         }
     }
 
     /// A run that has ended is forgotten once the view shows it closed (law 3).
     fn tidy_given(&mut self, id: JobId) {
-        let Some(given) = self.local.given.get(&id).filter(|g| g.ended.is_some()) else { return };
         let job = self.view.job(id);
+        let gone: Vec<Shard> = match job.is_sharded() {
+            true => crate::rules::firing::closed_shards(&self.local, &job, self.member().as_ref()),
+            false => self
+                .local
+                .given_of(id)
+                .filter(|(_, given)| self.is_closed(&job, given))
+                .map(|(s, _)| s)
+                .collect(),
+        };
+        for shard in gone {
+            self.local.forget_given(id, shard);
+        }
+    }
+
+    /// Whether a claimed job's run has ended and the view shows it closed.
+    fn is_closed(&self, job: &JobView<'_>, given: &Given) -> bool {
         let open = job.held().and_then(Held::record).and_then(|lane| lane.open.as_deref());
         let member = self.member();
         let holds = member.is_some() && job.owner() == member.as_ref();
         let ours = open.is_some_and(|o| {
             Some(&o.by) == member.as_ref() && o.fire == given.run.fire && o.attempt == given.attempt
         });
-        if !(holds && ours) {
-            self.local.given.remove(&id);
-        }
+        given.ended.is_some() && !(holds && ours)
     }
 
     /// What history was given is forgotten once the lane no longer carries it.
@@ -150,8 +185,9 @@ impl Node {
         let first = RunId { job: job.name().clone(), fire: Fire::Due(Wall::MIN), shard: Shard(0) };
         let range =
             self.local.recording.range((first, 0)..).take_while(|((run, _), _)| run.job == *job.name());
-        let verdicts =
-            job.held().and_then(Held::record).map(|lane| lane.verdicts.as_slice()).unwrap_or_default();
+        let claimed = job.held().and_then(Held::record).map(|lane| lane.verdicts.as_slice());
+        let own = self.member().and_then(|me| job.lane_of(&me)).and_then(|known| known.lane.value.as_ref());
+        let verdicts = own.map(|lane| lane.verdicts.as_slice()).or(claimed).unwrap_or_default();
         let kept = |run: &RunId, attempt: u32| verdicts.iter().any(|v| v.run == *run && v.attempt == attempt);
         let gone: Vec<_> =
             range.map(|(key, _)| key.clone()).filter(|(run, attempt)| !kept(run, *attempt)).collect();
@@ -175,6 +211,7 @@ impl Node {
                 self.touch(now, touched, effects);
                 self.settle_applied(&pending, effects);
                 self.sound_alarm(&pending, effects);
+                effects.extend(pending.news.into_iter().map(Effect::Announce));
             }
             Outcome::Refused(found) => {
                 self.conclude(&pending, ticket);
@@ -185,6 +222,7 @@ impl Node {
                 self.sound_alarm(&pending, effects);
                 if landed {
                     self.settle_applied(&pending, effects);
+                    effects.extend(pending.news.into_iter().map(Effect::Announce));
                 } else if !explained {
                     // Nothing we know says why; listing may, and until then the same would be refused again.
                     self.local.spent.insert(pending.subject, pending.txn);
@@ -224,19 +262,19 @@ impl Node {
 
     fn absorb_run(&mut self, now: Now, run: &RunId, attempt: u32, event: &RunEvent) {
         let Some(id) = self.view.id(&run.job) else { return };
-        let Some(given) = self.local.given.get_mut(&id).filter(|g| g.run == *run && g.attempt == attempt)
-        else {
+        let given = self.local.given.get(&(id, run.shard));
+        if !given.is_some_and(|given| given.run == *run && given.attempt == attempt) {
             return;
-        };
+        }
         match event {
             RunEvent::NotStarted => {
-                self.local.given.remove(&id);
+                self.local.forget_given(id, run.shard);
                 self.local.put_off.insert(id, now.mono + RETRY);
                 // It may have become stale in the meantime, and can be taken back now.
                 self.local.agenda.insert(id);
             }
             RunEvent::Ended(ended) => {
-                given.ended = Some(*ended);
+                self.local.end_given(id, run.shard, (*ended, now.mono));
                 self.touch_job(id);
             }
         }

@@ -1,16 +1,17 @@
 //! Ask: commands become wishes, which the rules turn into transactions.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 
 use super::Node;
 use crate::effect::{Effect, Event, Reason};
-use crate::input::{Answer, AskId, Command, Refusal};
+use crate::input::{Answer, AskId, Command, NodeSwitch, Refusal};
 use crate::local::{Asking, Switch, Wish};
 use crate::rules::claims;
 use crate::scene::Settled;
 use crate::time::{Millis, Now};
-use crate::words::RunId;
+use crate::words::{JobName, NodeName, RunId};
 
 /// How long a command waits for a trusted lease, and a lock for its holder.
 const PATIENCE: Millis = Millis::secs(5);
@@ -29,7 +30,11 @@ impl Node {
             Command::Enable(job) => [Wish::Switch(job, Switch::Enabled(true))].into(),
             Command::Disable(job) => [Wish::Switch(job, Switch::Enabled(false))].into(),
             Command::Delete(job) => [Wish::Switch(job, Switch::Deleted)].into(),
-            Command::RunNow(job, id) => [Wish::RunNow(job, id)].into(),
+            Command::RunNow(job, id) => [Wish::RunNow(job, id, None)].into(),
+            Command::RunOn(job, id, node) => [Wish::RunNow(job, id, Some(node))].into(),
+            Command::Switch(job, node, switch) => [Wish::OnNode(job, node, switch)].into(),
+            Command::Shutdown(job) => self.everywhere(&job, NodeSwitch::Shutdown),
+            Command::Shards(job, shards, on) => [Wish::Switch(job, Switch::Shards(shards, on))].into(),
             Command::Drain(node) => [Wish::Drain(node, true)].into(),
             Command::Undrain(node) => [Wish::Drain(node, false)].into(),
             Command::Lock(name) => [Wish::Lock(name)].into(),
@@ -58,8 +63,14 @@ impl Node {
         }
     }
 
+    /// One wish for every living node.
+    fn everywhere(&self, job: &JobName, switch: NodeSwitch) -> Vec<Wish> {
+        let nodes: BTreeSet<&NodeName> = self.view.members().map(|(member, _)| &member.node).collect();
+        nodes.into_iter().map(|node| Wish::OnNode(job.clone(), node.clone(), switch)).collect()
+    }
+
     fn kill(&mut self, ask: AskId, run: &RunId, effects: &mut Vec<Effect>) {
-        let given = self.view.id(&run.job).and_then(|id| self.local.given.get_mut(&id));
+        let given = self.view.id(&run.job).and_then(|id| self.local.given.get_mut(&(id, run.shard)));
         match given.filter(|g| g.run == *run && g.ended.is_none()) {
             Some(given) => {
                 given.stopping = true;

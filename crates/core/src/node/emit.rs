@@ -5,17 +5,22 @@ use alloc::vec::Vec;
 use super::{Earliest, Node};
 use crate::effect::{Effect, Event, Ticket};
 use crate::input::Applied;
-use crate::keys;
 use crate::local::{Given, Pending, Subject, Wish};
-use crate::scene::{Decision, Decisions, Settled};
+use crate::scene::{Decision, Decisions, News, Settled};
 use crate::time::Now;
 
 impl Node {
-    pub(super) fn emit(&mut self, now: Now, out: Decisions, effects: &mut Vec<Effect>, wake: &mut Earliest) {
+    pub(super) fn emit(
+        &mut self,
+        now: Now,
+        mut out: Decisions,
+        effects: &mut Vec<Effect>,
+        wake: &mut Earliest,
+    ) {
         (self.local.eager, self.local.again) = (false, false);
         let mut reads = Vec::new();
         let mut departs = false;
-        for decision in out.list {
+        for decision in core::mem::take(&mut out.list) {
             if !self.would_act(&decision) {
                 if let Decision::Wake(at, why) = decision {
                     wake.at(at, why);
@@ -24,22 +29,23 @@ impl Node {
                 continue;
             }
             match decision {
-                Decision::Commit(subject, why, txn) => self.send(subject, why, txn, effects),
+                Decision::Commit(subject, why, txn) => self.send(subject, why, txn, &mut out.news, effects),
                 Decision::Start(id, run) => {
-                    let given =
-                        Given { run: run.id.clone(), attempt: run.attempt, ended: None, stopping: false };
-                    self.local.given.insert(id, given);
+                    let sharded = self.view.job(id).is_sharded();
+                    let (attempt, ended) = (run.attempt, None);
+                    self.local
+                        .give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded });
                     effects.push(Effect::Start(run));
                 }
                 Decision::Stop(id, run, reason) => {
-                    if let Some(given) = self.local.given.get_mut(&id) {
+                    if let Some(given) = self.local.given.get_mut(&(id, run.shard)) {
                         given.stopping = true;
                     }
                     effects.push(Effect::Stop(run, reason));
                 }
-                Decision::Read(id) => {
+                Decision::Read(id, lanes) => {
                     self.local.reading.insert(id);
-                    reads.push(keys::lane(self.view.job(id).name()));
+                    reads.extend(lanes);
                 }
                 Decision::Record(verdict) => {
                     self.local.recording.insert((verdict.run.clone(), verdict.attempt), false);
@@ -78,11 +84,11 @@ impl Node {
                 !local.busy.contains(subject) && local.spent.get(subject) != Some(txn)
             }
             // A commit about the job may be taking the fire back at this very moment.
-            Decision::Start(id, _) => {
-                !local.busy.contains(&Subject::Job(*id)) && !local.given.contains_key(id)
+            Decision::Start(id, run) => {
+                !local.busy.contains(&Subject::Job(*id)) && !local.given.contains_key(&(*id, run.id.shard))
             }
-            Decision::Stop(id, ..) => local.given.get(id).is_some_and(|g| !g.stopping),
-            Decision::Read(id) => !local.reading.contains(id) && !local.put_off.contains_key(id),
+            Decision::Stop(id, run, _) => local.given.get(&(*id, run.shard)).is_some_and(|g| !g.stopping),
+            Decision::Read(id, _) => !local.reading.contains(id) && !local.put_off.contains_key(id),
             Decision::Record(verdict) => {
                 !local.recording.contains_key(&(verdict.run.clone(), verdict.attempt))
             }
@@ -124,6 +130,7 @@ impl Node {
         subject: Subject,
         why: &'static str,
         txn: crate::registry::Txn,
+        news: &mut Vec<News>,
         effects: &mut Vec<Effect>,
     ) {
         let ticket = Ticket(self.local.next_ticket);
@@ -134,7 +141,11 @@ impl Node {
             self.local.again = !self.local.todo.is_empty();
         }
         *self.local.acts.entry(why).or_default() += 1;
-        self.local.pending.insert(ticket, Pending { subject, why, txn: txn.clone(), tries: 1 });
+        let (sent, applied): (Vec<News>, Vec<News>) =
+            news.extract_if(.., |news| news.subject == subject).partition(|news| news.sent);
+        effects.extend(sent.into_iter().map(|news| Effect::Announce(news.event)));
+        let news = applied.into_iter().map(|news| news.event).collect();
+        self.local.pending.insert(ticket, Pending { subject, why, txn: txn.clone(), tries: 1, news });
         effects.push(Effect::Commit { ticket, why, txn });
     }
 
@@ -144,7 +155,9 @@ impl Node {
         let applied = match (pending.why, self.local.wishes.get(&(ask, n))) {
             ("create", Some(Wish::Job(job))) => Settled::Applied(job.name.clone(), Applied::Created),
             (_, Some(Wish::Job(job))) => Settled::Applied(job.name.clone(), Applied::Updated),
-            (_, Some(Wish::Switch(..) | Wish::Drain(..))) => Settled::Answer(crate::input::Answer::Done),
+            (_, Some(Wish::Switch(..) | Wish::OnNode(..) | Wish::Drain(..))) => {
+                Settled::Answer(crate::input::Answer::Done)
+            }
             // Runs by hand and locks are answered from the view, where their record now stands.
             (_, Some(Wish::RunNow(..) | Wish::Lock(_) | Wish::Unlock(_)) | None) => return,
         };

@@ -125,7 +125,7 @@ fn inherit(scene: &Scene<'_>, dead: &Member, since: Mono, room: &mut Room, out: 
         }
         room.left -= 1;
         match job.held().and_then(|h| h.lane.as_ref()) {
-            None => out.add(Decision::Read(id)),
+            None => out.add(Decision::Read(id, [keys::lane(job.name())].into())),
             Some(lane) => {
                 room.held += usize::from(job.is_enabled());
                 let gone = Guard::Absent(keys::node(dead));

@@ -7,14 +7,17 @@ use alloc::boxed::Box;
 use alloc::format;
 
 use crate::input::{Answer, Applied, AskId, Refusal};
-use crate::job::{Job, Spec};
+use crate::job::{Job, Placement, Spec};
 use crate::keys;
 use crate::local::{Subject, Switch, Wish};
 use crate::record::{AskedRecord, Intent, Place, REQUESTS_MAX, Request, SpecRecord, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::scene::{Decision, Decisions, Scene, Settled};
+use crate::shards::ShardSet;
 use crate::view::JobView;
 use crate::words::{Fire, JobName, NodeName, RequestId, RunId, Shard};
+
+mod nodes;
 
 /// How many wishes one step looks at.
 const BATCH: usize = 1_000;
@@ -32,8 +35,9 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     for ((ask, n), wish) in wishes.take(BATCH) {
         let turn = match wish {
             Wish::Job(job) => declare(scene, job),
-            Wish::Switch(name, switch) => flip(scene, name, *switch),
-            Wish::RunNow(name, request) => run_now(scene, name, request),
+            Wish::Switch(name, switch) => flip(scene, name, switch),
+            Wish::OnNode(name, node, switch) => nodes::switch(scene, name, node, *switch),
+            Wish::RunNow(name, request, node) => run_now(scene, name, request, node.as_ref()),
             Wish::Drain(node, wanted) => drain(scene, node, *wanted),
             Wish::Lock(_) | Wish::Unlock(_) => continue,
         };
@@ -76,6 +80,9 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
     {
         return Turn::Settled(Settled::Applied(job.name.clone(), Applied::Unchanged));
     }
+    if let Some(text) = misplaced(known.as_ref(), old.as_deref(), job) {
+        return refuse(Refusal::Conflict, text);
+    }
     let same_times = |old: &Spec| {
         old.job.schedule == job.schedule && old.job.zone == job.zone && old.job.enabled == job.enabled
     };
@@ -84,10 +91,27 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
         // A changed schedule has no past (plan: editing never fires a past due time).
         since: old.as_ref().filter(|o| same_times(o)).map_or(scene.now.wall, |o| o.since),
         paused: old.as_ref().is_some_and(|o| o.paused),
+        off: old.as_ref().map(|o| o.off.and(&ShardSet::all(job.shards))).unwrap_or_default(),
         job: job.clone(),
     };
     let why = if old.is_some() { "update" } else { "create" };
     Turn::Commit(why, rewrite(&job.name, known, &SpecRecord::Live(Box::new(spec))))
+}
+
+/// A job is placed in one way for its whole life: nobody could say whose its runs are while it changes.
+fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Option<alloc::string::String> {
+    if old.is_some_and(|old| old.job.placement != job.placement) {
+        return Some(format!(
+            "job {}: its placement is fixed: delete the job and create it again, or give it another name",
+            job.name
+        ));
+    }
+    let known = known.filter(|_| old.is_none())?;
+    let runs = match job.placement {
+        Placement::Claimed => known.sharding().is_some_and(|sharding| !sharding.lanes.is_empty()),
+        Placement::Sharded => known.owner().is_some(),
+    };
+    runs.then(|| format!("job {}: runs of its deleted namesake are not settled yet: try again", job.name))
 }
 
 /// Spec and place in one transaction.
@@ -104,22 +128,33 @@ fn rewrite(name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> T
     Txn { guards: guards.into(), writes: writes.into() }
 }
 
-fn flip(scene: &Scene<'_>, name: &JobName, switch: Switch) -> Turn {
+fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch) -> Turn {
     let Some(job) = scene.view.find(name) else { return no_job(name) };
     let Some(mut spec) = job.spec() else { return no_job(name) };
     spec.version += 1;
     let record = match switch {
         Switch::Deleted => SpecRecord::Deleted { version: spec.version },
-        Switch::Paused(on) if spec.paused == on => return answer(Answer::Done),
-        Switch::Enabled(on) if spec.job.enabled == on => return answer(Answer::Done),
+        Switch::Paused(on) if spec.paused == *on => return answer(Answer::Done),
+        Switch::Enabled(on) if spec.job.enabled == *on => return answer(Answer::Done),
+        Switch::Shards(shards, on) => {
+            if let Some(text) = nodes::wrong_shards(&spec.job, shards) {
+                return refuse(Refusal::Invalid, text);
+            }
+            let off = if *on { spec.off.minus(shards) } else { spec.off.or(shards) };
+            if off == spec.off {
+                return answer(Answer::Done);
+            }
+            spec.off = off;
+            SpecRecord::Live(Box::new(spec))
+        }
         Switch::Paused(on) => {
-            spec.paused = on;
-            spec.since = if on { spec.since } else { scene.now.wall };
+            spec.paused = *on;
+            spec.since = if *on { spec.since } else { scene.now.wall };
             SpecRecord::Live(Box::new(spec))
         }
         Switch::Enabled(on) => {
-            spec.job.enabled = on;
-            spec.since = if on { scene.now.wall } else { spec.since };
+            spec.job.enabled = *on;
+            spec.since = if *on { scene.now.wall } else { spec.since };
             SpecRecord::Live(Box::new(spec))
         }
     };
@@ -127,11 +162,12 @@ fn flip(scene: &Scene<'_>, name: &JobName, switch: Switch) -> Turn {
         Switch::Deleted => "delete",
         Switch::Paused(_) => "pause or resume",
         Switch::Enabled(_) => "enable or disable",
+        Switch::Shards(..) => "switch shards",
     };
     Turn::Commit(why, rewrite(name, Some(job), &record))
 }
 
-fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId) -> Turn {
+fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&NodeName>) -> Turn {
     let Some(job) = scene.view.find(name) else { return no_job(name) };
     let known = job.asked().cloned().unwrap_or_default();
     let mut record: AskedRecord = known.value.clone().unwrap_or_default();
@@ -142,6 +178,9 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId) -> Turn {
     if !job.is_enabled() {
         return refuse(Refusal::Conflict, format!("job {name} is disabled: enable it first"));
     }
+    if let Some((kind, text)) = node.and_then(|node| nodes::cannot_run(&job, node)) {
+        return refuse(kind, text);
+    }
     if record.requests.len() >= REQUESTS_MAX {
         let Some(oldest) = record.requests.iter().position(|r| r.taken) else {
             let text =
@@ -150,7 +189,13 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId) -> Turn {
         };
         record.requests.remove(oldest);
     }
-    record.requests.push(Request { id: id.clone(), at: scene.now.wall, taken: false });
+    record.requests.push(Request {
+        id: id.clone(),
+        at: scene.now.wall,
+        taken: false,
+        node: node.cloned(),
+        shards: ShardSet::empty(),
+    });
     let key = keys::asked(name);
     Turn::Commit(
         "ask for a run",

@@ -48,7 +48,7 @@ pub(super) fn withdraw(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
 fn withdrawn(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Lane> {
     let lane = job.held()?.record()?;
     let open = lane.open.as_ref()?;
-    let started = scene.local.given.contains_key(&job.id);
+    let started = scene.local.given_of(job.id).next().is_some();
     if started || open.by != *scene.member || open.attempt > 1 || !matches!(open.fire, Fire::Due(_)) {
         return None;
     }
@@ -72,7 +72,7 @@ pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
     if known.value.as_ref().is_some_and(|lane| lane.open.is_some()) {
         let back = withdrawn(scene, job)?;
         writes.push(Write::Put { key: lane_key.clone(), value: encode(&back), owner: None });
-    } else if scene.local.given.contains_key(&job.id) {
+    } else if scene.local.given_of(job.id).next().is_some() {
         return None;
     }
     let place = Place { owner: None, ..job.place().next() };

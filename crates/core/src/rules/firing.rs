@@ -12,15 +12,20 @@ use crate::due;
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::keys;
-use crate::local::{Local, Subject};
+use crate::local::{Given, Local, Subject};
 use crate::record::{AskedRecord, Lane, Open, encode};
 use crate::registry::{Txn, Write};
 use crate::rules::drain;
 use crate::scene::{Decision, Decisions, Scene};
+use crate::shards::ShardSet;
 use crate::takeover;
 use crate::time::{Millis, Wall};
-use crate::view::{Held, JobId, JobView, Known, Terms};
+use crate::view::{Held, JobId, JobView, Known, Terms, View};
 use crate::words::{Fire, RunId, Shard, Token};
+
+mod shards;
+
+pub use shards::closed as closed_shards;
 
 /// How long after its moment a claimed fire may start without another commit.
 const START_WINDOW: Millis = Millis::secs(1);
@@ -35,6 +40,9 @@ const VERDICTS_MAX: usize = 100;
 /// Looks at one job.
 pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     let job = scene.job(id);
+    if job.is_sharded() {
+        return shards::decide(scene, &job, out);
+    }
     stop_strays(scene, &job, out);
     if scene.born.is_none() || !scene.holds(&job) || !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
         return;
@@ -42,7 +50,7 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     let Some(held) = job.held() else { return };
     let Some(known) = &held.lane else {
         if !scene.local.reading.contains(&id) {
-            out.add(Decision::Read(id));
+            out.add(Decision::Read(id, [keys::lane(job.name())].into()));
         }
         return;
     };
@@ -56,9 +64,12 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
 
 /// A run whose place in the registry is gone must end, whatever became of it.
 fn stop_strays(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
-    let Some(given) = scene.local.given.get(&job.id).filter(|g| g.ended.is_none() && !g.stopping) else {
-        return;
-    };
+    for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
+        stop_stray(scene, job, given, out);
+    }
+}
+
+fn stop_stray(scene: &Scene<'_>, job: &JobView<'_>, given: &Given, out: &mut Decisions) {
     let open = job.held().and_then(Held::record).and_then(|lane| lane.open.as_deref());
     let ours =
         open.is_some_and(|o| o.by == *scene.member && o.fire == given.run.fire && o.attempt == given.attempt);
@@ -71,7 +82,15 @@ fn stop_strays(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
 /// within [`START_WINDOW`] each would come back too late to start, be confirmed, and be too late again.
 #[must_use]
 pub fn pace(local: &Local) -> usize {
-    PACE.saturating_sub(local.under_way("claim fire") + local.under_way("confirm"))
+    let claims = local.under_way("claim fire") + local.under_way("claim shards") + local.under_way("confirm");
+    PACE.saturating_sub(claims)
+}
+
+/// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it starts.
+#[must_use]
+pub fn free_slots(view: &View, local: &Local) -> usize {
+    let taken = view.open_count() + local.under_way("claim fire") + local.shards_running;
+    (local.settings.slots as usize).saturating_sub(taken)
 }
 
 /// One job that this node holds, with everything about it at hand.
@@ -136,11 +155,11 @@ impl Desk<'_> {
             );
             return;
         }
-        let Some(given) = self.scene.local.given.get(&self.job.id) else {
+        let Some((_, given)) = self.scene.local.given_of(self.job.id).next() else {
             return self.start(open, out);
         };
         let ours = given.run.fire == open.fire && given.attempt == open.attempt;
-        match given.ended {
+        match given.ended.map(|(ended, _)| ended) {
             Some(Ended::Stopped(Reason::Fenced)) if ours => {
                 let settled =
                     takeover::settle(self.scene, &self.job, &self.lane(), "ended when trust ran out");
@@ -260,10 +279,7 @@ impl Desk<'_> {
     fn claim_due(&self, terms: &Terms, mut lane: Lane, out: &mut Decisions) -> bool {
         let Some(schedule) = &terms.schedule else { return false };
         let (now, settings) = (self.scene.now, &self.scene.local.settings);
-        let grace = match terms.grace {
-            Some(secs) => Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000)),
-            None => crate::job::default_grace(settings.ttl),
-        };
+        let grace = terms.grace(settings.ttl);
         let floor = lane.watermark.max(terms.since);
         let next = due::next(schedule, floor, now.wall, grace, terms.catch_up);
         let near = next.due.is_some_and(|due| due <= now.wall + settings.lead);
@@ -304,7 +320,8 @@ impl Desk<'_> {
     }
 
     fn opened(&self, lane: &Lane, fire: Fire, due: Wall, watermark: Wall) -> Lane {
-        let seq = lane.seq + 1;
+        // A job that was sharded in an earlier life goes on from its tokens.
+        let seq = lane.seq.max(self.job.sharding().map_or(0, |sharding| sharding.cut.seq)) + 1;
         let open = Open {
             fire,
             due,
@@ -325,14 +342,13 @@ impl Desk<'_> {
             format!("all fires from {from} on are older than the grace of {grace}")
         };
         let (state, node) = (VerdictState::Skipped, self.scene.member.node.to_string());
-        Verdict { run, attempt: 0, due: last, state, reason, node, from }
+        Verdict { run, attempt: 0, due: last, state, reason, node, from, shards: ShardSet::empty() }
     }
 
     /// Whether one more run fits; if not, the job is called when one ends.
     fn has_slot(&self, due: Wall, out: &mut Decisions) -> bool {
-        let taken = self.scene.view.open_count() + self.scene.local.under_way("claim fire") + out.claimed;
-        let slots = self.scene.local.settings.slots as usize;
-        let free = taken < slots && out.claimed < pace(self.scene.local);
+        let free = free_slots(self.scene.view, self.scene.local) > out.claimed
+            && out.claimed < pace(self.scene.local);
         if !free {
             out.add(Decision::JobWaits(self.job.id, due));
         }

@@ -21,7 +21,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     // What an earlier life still runs would run beside its successor's (law 8).
     if !scene.local.given.is_empty() {
         for (id, given) in scene.local.given.iter().filter(|(_, g)| g.ended.is_none() && !g.stopping) {
-            out.add(Decision::Stop(*id, given.run.clone(), Reason::Fenced));
+            out.add(Decision::Stop(id.0, given.run.clone(), Reason::Fenced));
         }
         return;
     }
@@ -40,7 +40,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
 fn depart(scene: &Scene<'_>, out: &mut Decisions) {
     let local = scene.local;
     let quiet = local.given.is_empty() && local.pending.is_empty() && local.agenda.is_empty();
-    if quiet && !scene.view.opened_by(scene.member) {
+    if quiet && !scene.view.opened_by(scene.member) && !scene.view.leads(scene.member) {
         out.add(Decision::Departed);
     }
 }

@@ -6,6 +6,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::{JobId, Known, MemberState, Terms, View};
+use crate::job::Placement;
 use crate::keys::{Key, Parsed, parse};
 use crate::record::{LockRecord, SpecRecord, decode};
 use crate::registry::{Batch, Change, Entry, Revision};
@@ -57,6 +58,7 @@ impl View {
         gone.extend(self.members.keys().map(crate::keys::node));
         gone.extend(self.intents.keys().map(crate::keys::intent));
         gone.extend(self.locks.keys().map(crate::keys::lock));
+        gone.extend(self.switches.keys().map(|(job, node)| crate::keys::switches(node, job)));
         gone.retain(|key| !listed.contains(key));
         let listing = self.listing;
         let unlisted = self.jobs.iter().filter(|job| job.listing != listing && job.live);
@@ -94,6 +96,8 @@ impl View {
             Parsed::Place(job) => self.absorb_place(now, &job, change, touched),
             Parsed::Asked(job) => self.absorb_asked(&job, change, touched),
             Parsed::Lane(job) => self.absorb_lane(&job, change, touched),
+            Parsed::ShardLane(job, member) => self.absorb_shard_lane(now, &job, member, change, touched),
+            Parsed::Switches(node, job) => self.absorb_switches(node, &job, change, touched),
             Parsed::Intent(node) => self.absorb_intent(node, change, touched),
             Parsed::Lock(name) => self.absorb_lock(name, change, touched),
             Parsed::Cluster => {}
@@ -172,16 +176,24 @@ impl View {
             touched.unreadable.push(change.key.clone());
         }
         let live = matches!(record, Some(Some(SpecRecord::Live(_))));
-        let enabled = matches!(&record, Some(Some(SpecRecord::Live(spec))) if spec.job.enabled);
+        let declared = match &record {
+            Some(Some(SpecRecord::Live(spec))) => Some(&spec.job),
+            _ => None,
+        };
+        let enabled = declared.is_some_and(|job| job.enabled);
+        let placement = declared.map_or(Placement::default(), |job| job.placement);
         let version = record.as_ref().and_then(Option::as_ref).map_or(0, SpecRecord::version);
         self.change(now, id, |state| {
             state.spec = spec;
             state.live = live;
             state.enabled = enabled;
+            state.placement = placement;
             state.versions.0 = version;
         });
+        let record = record.flatten();
+        self.set_shard_terms(id, placement, record.as_ref());
         if let Some(held) = self.held.get_mut(&id) {
-            held.terms = terms(record.flatten().as_ref());
+            held.terms = terms(record.as_ref());
         }
         touched.jobs.insert(id);
     }
@@ -204,6 +216,7 @@ impl View {
         let dead = place.owner.as_ref().is_some_and(|o| !self.members.contains_key(o));
         // A job that was never held before has no lane, so its first holder need not read one.
         let first = place.epoch <= 2;
+        self.set_sharding(id, place.sharding);
         let owner = place.owner.map(|owner| self.share(owner));
         self.change(now, id, |state| {
             state.owner = owner;
@@ -262,13 +275,13 @@ impl View {
     }
 }
 
-enum News<'a> {
+pub(super) enum News<'a> {
     Old,
     Gone(Revision),
     Put(&'a Entry),
 }
 
-fn newer(known: Option<Revision>, change: &Change) -> News<'_> {
+pub(super) fn newer(known: Option<Revision>, change: &Change) -> News<'_> {
     let known = known.unwrap_or_default();
     match &change.entry {
         Some(entry) if entry.revision > known => News::Put(entry),
@@ -277,7 +290,7 @@ fn newer(known: Option<Revision>, change: &Change) -> News<'_> {
     }
 }
 
-fn terms(record: Option<&SpecRecord>) -> Option<Box<Terms>> {
+pub(super) fn terms(record: Option<&SpecRecord>) -> Option<Box<Terms>> {
     match record? {
         SpecRecord::Live(spec) => Terms::of(spec).map(Box::new),
         SpecRecord::Deleted { .. } => None,

@@ -3,10 +3,18 @@
 use alloc::sync::Arc;
 
 use super::{Held, JobId, JobState, Known, View};
+use crate::job::Placement;
 use crate::record::Lane;
 use crate::registry::Revision;
 use crate::time::Mono;
 use crate::words::{JobName, Member};
+
+impl JobState {
+    /// Whether nodes may claim it.
+    fn is_claimable(&self) -> bool {
+        self.enabled && self.placement == Placement::Claimed
+    }
+}
 
 impl View {
     /// The number of a job, which is new if the name is.
@@ -25,6 +33,7 @@ impl View {
             spec: super::Known::default(),
             enabled: false,
             live: false,
+            placement: Placement::default(),
             owner: None,
             epoch: 0,
             place: Revision(0),
@@ -44,9 +53,9 @@ impl View {
     /// Changes a job through `change` and brings the indexes up to date.
     pub(super) fn change(&mut self, now: Mono, id: JobId, change: impl FnOnce(&mut JobState)) {
         let state = &mut self.jobs[id.0 as usize];
-        let before = (state.enabled, state.owner.clone());
+        let before = (state.is_claimable(), state.owner.clone());
         change(state);
-        let after = (state.enabled, state.owner.clone());
+        let after = (state.is_claimable(), state.owner.clone());
         if before == after {
             return;
         }
@@ -60,7 +69,7 @@ impl View {
     fn index_free(&mut self, now: Mono, id: JobId) {
         let state = &mut self.jobs[id.0 as usize];
         let entry = (state.order, id);
-        if !(state.enabled && state.owner.is_none()) {
+        if !(state.is_claimable() && state.owner.is_none()) {
             self.free.remove(&entry);
         } else if self.free.insert(entry) {
             state.free_since = now;

@@ -10,6 +10,7 @@ use super::*;
 use crate::job::{Job, Work};
 use crate::record::{MemberInfo, encode};
 use crate::registry::{Batch, Change, Txn, Write};
+use crate::shards::ShardSet;
 use crate::store::Store;
 use crate::time::Millis;
 
@@ -33,7 +34,13 @@ fn info() -> Value {
 fn spec(n: u8, enabled: bool, version: u64) -> Value {
     let mut declared = Job::new(job(n), "@every 60s", Work::Function("f".to_string()));
     declared.enabled = enabled;
-    encode(&SpecRecord::Live(Box::new(Spec { job: declared, version, since: Wall(0), paused: false })))
+    encode(&SpecRecord::Live(Box::new(Spec {
+        job: declared,
+        version,
+        since: Wall(0),
+        paused: false,
+        off: ShardSet::empty(),
+    })))
 }
 
 /// One thing that happens to the registry.
@@ -66,7 +73,7 @@ fn perform(store: &mut Store, version: u64, act: &Act) {
         Act::Declare(j, on) => put(keys::spec(&job(j)), spec(j, on, version)),
         Act::Delete(j) => put(keys::spec(&job(j)), encode(&SpecRecord::Deleted { version })),
         Act::Hold(j, m) => {
-            let place = Place { owner: m.map(member), epoch: version + 3, version: 0 };
+            let place = Place { owner: m.map(member), epoch: version + 3, version: 0, sharding: None };
             put(keys::place(&job(j)), encode(&place))
         }
         Act::Drain(n, wanted) => put(intent(n), encode(&Intent { since: Wall(0), wanted, seq: version })),
@@ -174,7 +181,7 @@ fn the_jobs_of_a_holder_that_is_gone_are_known_at_once() {
 fn half_of_a_change_is_known_for_what_it_is() {
     let mut view = View::new("n0".parse().unwrap());
     let mut store = Store::default();
-    let place = |version| encode(&Place { owner: None, epoch: version, version });
+    let place = |version| encode(&Place { owner: None, epoch: version, version, sharding: None });
     let mut declare = |version| {
         let writes =
             vec![put(keys::spec(&job(0)), spec(0, true, version)), put(keys::place(&job(0)), place(version))];

@@ -41,6 +41,7 @@ fn verdict(run: &str, state: VerdictState) -> Verdict {
         reason: "node b is gone".into(),
         node: "b@2".into(),
         from: Wall(1000),
+        shards: evenkeel_core::shards::ShardSet::empty(),
     }
 }
 

@@ -7,6 +7,7 @@ use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::{Node, Settings, Spread};
 use evenkeel_core::record::{Lane, Place, SpecRecord, decode, encode};
 use evenkeel_core::registry::{LeaseId, Revision, Txn, Write};
+use evenkeel_core::shards::ShardSet;
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_core::words::{JobName, Member, NodeName};
@@ -148,11 +149,12 @@ impl State {
         let mut declared =
             Job::new(job(), &format!("{} 0 0 1 1 ? 2026", seconds.join(",")), Work::Function("f".into()));
         declared.delivery = scope.delivery;
-        let spec = Spec { job: declared, version: 1, since: Wall(EPOCH), paused: false };
+        let spec =
+            Spec { job: declared, version: 1, since: Wall(EPOCH), paused: false, off: ShardSet::empty() };
         let put = |key, value| Write::Put { key, value, owner: None };
         let writes = [
             put(keys::spec(&job()), encode(&SpecRecord::Live(Box::new(spec)))),
-            put(keys::place(&job()), encode(&Place { owner: None, epoch: 1, version: 1 })),
+            put(keys::place(&job()), encode(&Place { owner: None, epoch: 1, version: 1, sharding: None })),
         ];
         let mut store = Store::default();
         store.commit(Mono(0), &Txn { guards: [].into(), writes: writes.into() });

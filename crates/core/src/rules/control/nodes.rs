@@ -1,0 +1,76 @@
+//! What is switched for one node or for some shards of a sharded job.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::{Turn, answer, no_job, refuse};
+use crate::input::{Answer, NodeSwitch, Refusal};
+use crate::job::{Job, Placement};
+use crate::keys;
+use crate::record::{Switches, encode};
+use crate::registry::{Txn, Write};
+use crate::scene::Scene;
+use crate::shards::ShardSet;
+use crate::view::JobView;
+use crate::words::{JobName, NodeName};
+
+/// Switches something of a job on one node.
+pub(super) fn switch(scene: &Scene<'_>, name: &JobName, node: &NodeName, switch: NodeSwitch) -> Turn {
+    let Some(job) = scene.view.find(name) else { return no_job(name) };
+    if !job.is_sharded() {
+        return refuse(Refusal::Invalid, not_sharded(name));
+    }
+    let life = scene.view.members().map(|(member, _)| member).filter(|member| member.node == *node).last();
+    let known = scene.view.switches(name, node).cloned().unwrap_or_default();
+    let old = known.value.clone().unwrap_or_default();
+    let new = match (switch, life) {
+        (NodeSwitch::Shutdown, None) => return refuse(Refusal::NotFound, no_node(node)),
+        (NodeSwitch::Shutdown, Some(life)) => Switches { shutdown: Some(life.incarnation), ..old.clone() },
+        // A node may be switched before it comes: that is how a deployment is held back (S2-34).
+        (NodeSwitch::Paused(on), _) => Switches { paused: on, ..old.clone() },
+        (NodeSwitch::Disabled(on), _) => Switches { disabled: on, ..old.clone() },
+    };
+    if new == old {
+        return answer(Answer::Done);
+    }
+    let key = keys::switches(node, name);
+    let value = encode(&Switches { seq: old.seq + 1, ..new });
+    let guards = [known.guard(key.clone()), job.spec_guard()].into();
+    let writes = [Write::Put { key, value, owner: None }].into();
+    Turn::Commit("switch on a node", Txn { guards, writes })
+}
+
+/// Why a job cannot be run by hand on this node alone.
+pub(super) fn cannot_run(job: &JobView<'_>, node: &NodeName) -> Option<(Refusal, String)> {
+    if !job.is_sharded() {
+        return Some((Refusal::Invalid, not_sharded(job.name())));
+    }
+    if job.available().iter().any(|member| member.node == *node) {
+        return None;
+    }
+    let text = format!(
+        "node {node} takes no part in job {}: `shard list {}` shows who does",
+        job.name(),
+        job.name()
+    );
+    Some((Refusal::Conflict, text))
+}
+
+/// What is wrong with switching these shards.
+pub(super) fn wrong_shards(job: &Job, shards: &ShardSet) -> Option<String> {
+    if job.placement != Placement::Sharded {
+        return Some(not_sharded(&job.name));
+    }
+    let surplus = shards.minus(&ShardSet::all(job.shards));
+    let last = job.shards.saturating_sub(1);
+    (!surplus.is_empty())
+        .then(|| format!("job {} has no shards {surplus}: they go from 0 to {last}", job.name))
+}
+
+fn not_sharded(name: &JobName) -> String {
+    format!("job {name} is not sharded: leave the node or the shards out, or set placement = \"sharded\"")
+}
+
+fn no_node(node: &NodeName) -> String {
+    format!("there is no node {node}: `node list` shows those there are")
+}

@@ -1,0 +1,56 @@
+//! Election: each sharded job has a leader, who cuts its shares (S3-02 … S3-04).
+//!
+//! The leadership is an entry in the job's place that names a member. Who finds none, or one that is gone, and takes part
+//! in the job itself, stands for it; the registry lets one of them through. A leader that takes part no more, because it
+//! leaves, is drained or switched off, or because the job is disabled or deleted, gives the leadership back; one that is
+//! gone is replaced in a commit guarded by its absence. Nobody waits for an election: without a leader nothing is cut, and
+//! whoever could be one looks again with all news.
+
+use crate::effect::Event;
+use crate::keys;
+use crate::record::{Cause, Mark, Sharding};
+use crate::registry::Guard;
+use crate::scene::{Decisions, News, Scene};
+use crate::table::Table;
+use crate::view::JobId;
+
+/// Stands for the leadership, or gives it back.
+pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+    let Some(table) = Table::of(scene, id) else { return };
+    let leader = table.sharding.leader.as_ref();
+    let mine = leader == Some(scene.member);
+    if leader.is_some_and(|leader| !mine && !table.is_dead(leader)) {
+        return;
+    }
+    let eligible =
+        table.is_enabled() && table.may_take_part() && table.job.available().contains(&scene.member);
+    match (eligible, leader) {
+        (true, _) if mine => {}
+        (true, gone) => {
+            let guard = gone.map(|gone| Guard::Absent(keys::node(gone)));
+            let mark = Mark { since: scene.now.wall, why: Cause::Elected };
+            let sharding = Sharding {
+                leader: Some(scene.member.clone()),
+                mark: Some(table.sharding.mark.unwrap_or(mark)),
+                ..table.sharding.clone()
+            };
+            let (subject, name) = (table.subject(), table.job.name().clone());
+            out.news.extend([
+                News { subject: subject.clone(), sent: true, event: Event::Electing(name.clone()) },
+                News { subject: subject.clone(), sent: false, event: Event::Elected(name) },
+            ]);
+            out.commit(subject, "elect", table.txn(guard, [table.put(sharding)].into()));
+        }
+        (false, Some(_)) if mine => resign(&table, None, "resign", out),
+        // A job that is switched off ends without a leader, also if its leader ended first (S3-15).
+        (false, Some(gone)) if !table.is_enabled() && table.is_steward() => {
+            resign(&table, Some(Guard::Absent(keys::node(gone))), "depose", out);
+        }
+        (false, _) => {}
+    }
+}
+
+fn resign(table: &Table<'_>, guard: Option<Guard>, why: &'static str, out: &mut Decisions) {
+    let sharding = Sharding { leader: None, ..table.sharding.clone() };
+    out.commit(table.subject(), why, table.txn(guard, [table.put(sharding)].into()));
+}

@@ -1,0 +1,151 @@
+//! Failover: what a dead member left running is taken over shard by shard, at once, by those who can.
+//!
+//! Where doubt means another attempt, each survivor moves as many of the dead member's unfinished shards into its own lane
+//! as it has slots for, but no more than its part. Where it means that nobody repeats them, one of the survivors closes
+//! them as lost. Either way a shard's state is in one lane before and in one lane after, in one commit that is guarded by
+//! the member's absence; so whoever else tries, or dies halfway, changes nothing (I21).
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use crate::effect::{Verdict, VerdictState};
+use crate::job::Delivery;
+use crate::keys;
+use crate::record::{OpenShards, ShardLane, Sharding};
+use crate::registry::Guard;
+use crate::rules::{firing, sharding};
+use crate::scene::{Decision, Decisions, Scene};
+use crate::shards::ShardSet;
+use crate::table::Table;
+use crate::view::JobId;
+use crate::words::{Member, RunId, Shard};
+
+/// Looks for lanes whose member is gone, and settles what is open in them.
+pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+    let Some(table) = Table::of(scene, id) else { return };
+    let dead: Vec<&Member> = table.sharding.lanes.iter().filter(|member| table.is_dead(member)).collect();
+    let unread = dead.iter().filter(|member| table.known(member).is_none());
+    let unread: Vec<_> = unread.map(|member| keys::shard_lane(table.job.name(), member)).collect();
+    if !unread.is_empty() {
+        out.add(Decision::Read(id, unread));
+    }
+    for member in dead {
+        let Some(lane) = table.lane(member).filter(|lane| !lane.is_empty()) else { continue };
+        let legacy = Legacy { table: &table, member, lane };
+        if legacy.settle(out) {
+            return;
+        }
+    }
+}
+
+/// What a dead member left.
+struct Legacy<'a> {
+    table: &'a Table<'a>,
+    member: &'a Member,
+    lane: ShardLane,
+}
+
+impl Legacy<'_> {
+    /// Moves what this node should take into its own lane. Returns whether there was anything.
+    fn settle(&self, out: &mut Decisions) -> bool {
+        let table = self.table;
+        let steward = table.is_steward();
+        let repeats = table.terms.is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
+        let take = match repeats {
+            true => self.part(out),
+            false if steward => self.lane.unfinished(),
+            false => ShardSet::empty(),
+        };
+        if take.is_empty() && !(steward && !self.lane.verdicts.is_empty()) {
+            return false;
+        }
+        let Some(mut own) = table.lane(table.scene.member) else { return false };
+        let mut left = self.lane.clone();
+        own.seq = own.seq.max(left.seq) + 1;
+        left.seq += 1;
+        if steward {
+            own.verdicts.append(&mut left.verdicts);
+        }
+        for open in self.lane.open.iter().filter(|open| open.shards.meets(&take)) {
+            self.inherit(&mut own, open, open.shards.and(&take), repeats);
+        }
+        if repeats {
+            for group in &self.lane.groups {
+                own.set_watermark(&group.shards.and(&take), group.watermark);
+            }
+            left.remove(&take);
+            out.claimed += take.len();
+        } else {
+            left.close(&take);
+        }
+        self.commit(&own, &left, if repeats { "fail over" } else { "settle" }, out);
+        true
+    }
+
+    /// As many unfinished shards as this node has slots for, but no more than its part; the leader takes what nobody had a
+    /// slot for in all the time that a cut waits.
+    fn part(&self, out: &mut Decisions) -> ShardSet {
+        let (table, scene) = (self.table, self.table.scene);
+        let unfinished = self.lane.unfinished();
+        let available = table.job.available();
+        if unfinished.is_empty() || !available.contains(&scene.member) || !table.may_take_part() {
+            return ShardSet::empty();
+        }
+        if sharding::is_overdue(table) {
+            return unfinished;
+        }
+        let free = firing::free_slots(scene.view, scene.local).saturating_sub(out.claimed);
+        if free == 0 {
+            let due = self.lane.open.iter().map(|open| open.due).min().unwrap_or(scene.now.wall);
+            out.add(Decision::JobWaits(table.job.id, due));
+        }
+        unfinished.lowest(free.min(unfinished.len().div_ceil(available.len())))
+    }
+
+    fn inherit(&self, own: &mut ShardLane, open: &OpenShards, shards: ShardSet, repeats: bool) {
+        let Some(first) = shards.first() else { return };
+        let now = self.table.scene.now.wall;
+        own.verdicts.push(lost(self.table, self.member, open, &shards, first, repeats));
+        if repeats {
+            let (from, attempt, seq) = (now.max(open.due), open.attempt + 1, own.seq);
+            own.add_open(OpenShards { from, attempt, seq, shards, ..open.clone() });
+            own.began = Some(from);
+        }
+    }
+
+    fn commit(&self, own: &ShardLane, left: &ShardLane, why: &'static str, out: &mut Decisions) {
+        let (table, me) = (self.table, self.table.scene.member);
+        let gone = Guard::Absent(keys::node(self.member));
+        let guards = table.lane_guard(self.member).into_iter().chain(table.lane_guard(me)).chain([gone]);
+        let mut writes = Vec::from([table.put_lane(self.member, left), table.put_lane(me, own)]);
+        // Whoever has a lane is listed, so that it is looked for should that member die in turn.
+        if !table.sharding.lanes.contains(me) {
+            let mut sharding: Sharding = table.sharding.clone();
+            sharding.lanes.push(me.clone());
+            writes.push(table.put(sharding));
+        }
+        out.commit(table.subject(), why, table.txn(guards, writes));
+    }
+}
+
+fn lost(
+    table: &Table<'_>,
+    member: &Member,
+    open: &OpenShards,
+    shards: &ShardSet,
+    first: Shard,
+    repeats: bool,
+) -> Verdict {
+    let then =
+        if repeats { "another attempt follows" } else { "it is not repeated: delivery is at_most_once" };
+    Verdict {
+        run: RunId { job: table.job.name().clone(), fire: open.fire.clone(), shard: first },
+        attempt: open.attempt,
+        due: open.due,
+        state: VerdictState::Lost,
+        reason: format!("its node is gone; {then}"),
+        node: member.node.as_str().into(),
+        from: open.due,
+        shards: shards.clone(),
+    }
+}

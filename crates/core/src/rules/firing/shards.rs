@@ -1,0 +1,463 @@
+//! Firing of a sharded job: each member fires its own shards, out of its own lane.
+//!
+//! A fire is claimed for all shards of one watermark at once, and started shard by shard as there are slots. A shard that
+//! still runs is left out, and its neighbours are not: what it missed is settled when it ends, by the job's catch-up, for
+//! that shard alone (S2-27, I23). While the shares are marked nothing is claimed.
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use super::{START_WINDOW, VERDICTS_MAX, free_slots, pace};
+use crate::due;
+use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
+use crate::input::Ended;
+use crate::job::{Delivery, Job};
+use crate::keys;
+use crate::local::{Given, Local};
+use crate::record::{AskedRecord, OpenShards, ShardLane, encode};
+use crate::registry::Write;
+use crate::scene::{Decision, Decisions, News, Scene};
+use crate::shards::ShardSet;
+use crate::table::Table;
+use crate::time::{Millis, Wall};
+use crate::view::{JobView, ShardTerms, Terms};
+use crate::words::{Fire, Member, RunId, Shard, Token};
+
+/// How long ends of runs are gathered into one commit while others of the job go on.
+const GATHER: Millis = Millis(50);
+/// How many shards of a job one step starts.
+const STARTS: usize = 1_000;
+
+/// Looks at one job.
+pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
+    stop_strays(scene, job, out);
+    let Some(table) = Table::of(scene, job.id) else { return };
+    let Some(lane) = table.lane(scene.member) else { return };
+    for verdict in &lane.verdicts {
+        if !scene.local.recording.contains_key(&(verdict.run.clone(), verdict.attempt)) {
+            out.add(Decision::Record(verdict.clone()));
+        }
+    }
+    let takes_part = table.may_take_part() && table.job.available().contains(&scene.member);
+    let mut desk = Desk { draft: lane.clone(), lane, table, takes_part, why: None, asked: None };
+    desk.draft.seq += 1;
+    desk.clear_verdicts();
+    desk.close(out);
+    desk.withdraw();
+    desk.claim(out);
+    match desk.why {
+        Some(why) => desk.commit(why, out),
+        None => desk.start(out),
+    }
+}
+
+/// Runs that have ended and whose lane shows them closed.
+#[must_use]
+pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<Shard> {
+    let lane = me.and_then(|me| job.lane_of(me)).and_then(|known| known.lane.value.as_ref());
+    let ended = local.given_of(job.id).filter(|(_, given)| given.ended.is_some());
+    ended.filter(|(_, given)| !is_open(lane, given)).map(|(shard, _)| shard).collect()
+}
+
+/// Whether a run is in the lane as claimed and not finished.
+fn is_open(lane: Option<&ShardLane>, given: &Given) -> bool {
+    let open = lane.and_then(|lane| lane.open_of(given.run.shard));
+    open.is_some_and(|open| open.fire == given.run.fire && open.attempt == given.attempt)
+}
+
+/// A run whose place in the registry is gone must end. One that nobody monitors had none once it started.
+fn stop_strays(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
+    let lane = job.lane_of(scene.member).and_then(|known| known.lane.value.as_ref());
+    let terms = job.sharded().and_then(|sharded| sharded.terms.as_ref()?.shards.as_ref());
+    if scene.born.is_some() && terms.is_some_and(|terms| !terms.monitor) {
+        return;
+    }
+    for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
+        if !is_open(lane, given) {
+            out.add(Decision::Stop(job.id, given.run.clone(), Reason::Fenced));
+        }
+    }
+}
+
+/// This node's lane of a job, and what it becomes.
+struct Desk<'a> {
+    table: Table<'a>,
+    lane: ShardLane,
+    draft: ShardLane,
+    takes_part: bool,
+    /// The act, once the draft is worth a commit.
+    why: Option<&'static str>,
+    asked: Option<AskedRecord>,
+}
+
+impl<'a> Desk<'a> {
+    fn scene(&self) -> &'a Scene<'a> {
+        self.table.scene
+    }
+
+    fn terms(&self) -> Option<(&'a Terms, &'a ShardTerms)> {
+        self.table.terms
+    }
+
+    /// An act names the commit unless a weightier one did already.
+    fn act(&mut self, why: &'static str) {
+        self.why.get_or_insert(why);
+    }
+
+    fn clear_verdicts(&mut self) {
+        let recording = &self.table.scene.local.recording;
+        self.draft.verdicts.retain(|v| recording.get(&(v.run.clone(), v.attempt)) != Some(&true));
+    }
+
+    /// Closes what has ended, all of it in one commit, and settles what was missed meanwhile.
+    fn close(&mut self, out: &mut Decisions) {
+        let scene = self.scene();
+        let monitor = self.terms().is_none_or(|(_, shards)| shards.monitor);
+        let ours =
+            || scene.local.given_of(self.table.job.id).filter(|(_, given)| is_open(Some(&self.lane), given));
+        let ended: Vec<(Shard, &Given)> =
+            ours().filter(|(_, given)| given.ended.is_some() || !monitor).collect();
+        let Some(since) = ended
+            .iter()
+            .filter_map(|(_, g)| g.ended.map(|(_, at)| at))
+            .min()
+            .or_else(|| (!ended.is_empty()).then_some(scene.now.mono))
+        else {
+            return;
+        };
+        if monitor && ours().count() > ended.len() && scene.now.mono < since + GATHER {
+            return out.add(Decision::Wake(since + GATHER, "runs have ended"));
+        }
+        let fenced = |given: &Given| matches!(given.ended, Some((Ended::Stopped(Reason::Fenced), _)));
+        let (lost, over): (Vec<_>, Vec<_>) = ended.into_iter().partition(|(_, given)| fenced(given));
+        let [lost, over] =
+            [lost, over].map(|runs| runs.into_iter().map(|(shard, _)| shard).collect::<ShardSet>());
+        self.lose(&lost);
+        self.draft.close(&over);
+        self.draft.ended = Some(scene.now.wall);
+        self.settle_missed(&over.or(&lost));
+        self.act("finish");
+    }
+
+    /// Runs that were ended when trust ran out: in doubt, as if the node had gone.
+    fn lose(&mut self, lost: &ShardSet) {
+        let repeats = self.terms().is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
+        let then =
+            if repeats { "another attempt follows" } else { "it is not repeated: delivery is at_most_once" };
+        for open in self.lane.open.iter().filter(|open| open.shards.meets(lost)) {
+            let shards = open.shards.and(lost);
+            let reason = format!("ended when trust ran out; {then}");
+            let told = (&open.fire, open.due, open.due);
+            self.draft.verdicts.extend(self.verdict(told, &shards, open.attempt, VerdictState::Lost, reason));
+            self.draft.close(&shards);
+            if repeats {
+                let (from, seq) = (self.scene().now.wall, self.draft.seq);
+                self.draft.add_open(OpenShards {
+                    from,
+                    attempt: open.attempt + 1,
+                    seq,
+                    shards,
+                    ..open.clone()
+                });
+            }
+        }
+    }
+
+    /// Of the fires that shards missed because they were running, those are given up that the catch-up does not keep.
+    fn settle_missed(&mut self, closed: &ShardSet) {
+        let Some((terms, shards)) = self.terms().filter(|(t, _)| t.enabled && !t.paused) else { return };
+        let Some(schedule) = &terms.schedule else { return };
+        let now = self.scene().now.wall;
+        let closed = closed.minus(&self.draft.unfinished());
+        for group in self.draft.groups.clone() {
+            let free = group.shards.and(&closed);
+            let floor = group.watermark.max(terms.since);
+            if free.is_empty() {
+                continue;
+            }
+            let next = due::next(schedule, floor, now, Millis(0), terms.catch_up);
+            if let Some((from, last)) = next.skipped {
+                self.skip(&free, (from, last), "came due while the run before was going on", shards);
+            }
+        }
+    }
+
+    fn skip(&mut self, free: &ShardSet, (from, last): (Wall, Wall), why: &str, shards: &ShardTerms) {
+        self.draft.set_watermark(free, last);
+        let told = free.minus(&shards.off);
+        let reason = if from == last { why.to_string() } else { format!("all fires from {from} on: {why}") };
+        let verdict = self.verdict((&Fire::Due(last), last, from), &told, 0, VerdictState::Skipped, reason);
+        self.draft.verdicts.extend(verdict);
+    }
+
+    /// What became of a fire of these shards; `None` when there are none.
+    fn verdict(
+        &self,
+        (fire, due, from): (&Fire, Wall, Wall),
+        shards: &ShardSet,
+        attempt: u32,
+        state: VerdictState,
+        reason: alloc::string::String,
+    ) -> Option<Verdict> {
+        let run = RunId { job: self.table.job.name().clone(), fire: fire.clone(), shard: shards.first()? };
+        let node = self.scene().member.node.to_string();
+        Some(Verdict { run, attempt, due, state, reason, node, from, shards: shards.clone() })
+    }
+
+    /// Takes back what was claimed ahead and not started, where it should not start any more.
+    fn withdraw(&mut self) {
+        let given: ShardSet =
+            self.scene().local.given_of(self.table.job.id).map(|(shard, _)| shard).collect();
+        for open in self.draft.open.clone() {
+            let idle = open.shards.minus(&given);
+            let off = self.terms().map_or(ShardSet::empty(), |(_, shards)| shards.off.and(&idle));
+            let first = open.attempt == 1 && matches!(open.fire, Fire::Due(_));
+            if self.terms().is_none() {
+                // The declaration went between claim and start; nothing is left to run.
+                self.take_back(&idle, None);
+            } else if first && (self.is_stale(&open) || !self.takes_part) {
+                self.take_back(&idle, Some(open.back));
+            } else if first {
+                self.take_back(&off, None);
+            }
+        }
+    }
+
+    fn take_back(&mut self, shards: &ShardSet, back: Option<Wall>) {
+        if !shards.is_empty() {
+            self.draft.close(shards);
+            back.into_iter().for_each(|back| self.draft.set_watermark(shards, back));
+            self.act("withdraw");
+        }
+    }
+
+    /// Whether a fire claimed ahead is none any more.
+    fn is_stale(&self, open: &OpenShards) -> bool {
+        let Some((terms, _)) = self.terms() else { return true };
+        let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(open.due - Millis(1)));
+        terms.paused || !terms.enabled || open.due <= terms.since || scheduled() != Some(open.due)
+    }
+
+    /// Claims what is asked for and what is due.
+    fn claim(&mut self, out: &mut Decisions) {
+        let sharding = self.table.sharding;
+        let Some((terms, shards)) = self.terms().filter(|(terms, _)| terms.enabled) else { return };
+        if !self.takes_part || sharding.mark.is_some() || sharding.cut.number == 0 {
+            return;
+        }
+        let portion = sharding.portion(self.scene().member);
+        let mine = portion.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+        if mine.is_empty() || self.draft.verdicts.len() >= VERDICTS_MAX {
+            return;
+        }
+        self.claim_asked(&mine, shards, out);
+        if !terms.paused {
+            self.claim_due(&mine, terms, shards, out);
+        }
+    }
+
+    /// Shards that run, be it that nobody monitors them.
+    fn busy(&self) -> ShardSet {
+        let running =
+            self.scene().local.given_of(self.table.job.id).filter(|(_, given)| given.ended.is_none());
+        running.map(|(shard, _)| shard).collect::<ShardSet>().or(&self.draft.unfinished())
+    }
+
+    /// The oldest request by hand that this node's shards have not answered. Those that run are left out, and that is told
+    /// (I2-08).
+    fn claim_asked(&mut self, mine: &ShardSet, shards: &ShardTerms, out: &mut Decisions) {
+        let Some(record) = self.table.job.asked().and_then(|known| known.value.as_ref()) else { return };
+        let me = self.scene().member;
+        let wanted = |r: &crate::record::Request| {
+            !r.taken && r.node.as_ref().is_none_or(|n| *n == me.node) && !mine.minus(&r.shards).is_empty()
+        };
+        let Some(index) = record.requests.iter().position(wanted) else { return };
+        if !self.has_slot(self.scene().now.wall, out) {
+            return;
+        }
+        let mut record = record.clone();
+        let request = &mut record.requests[index];
+        let asked = mine.minus(&request.shards);
+        request.shards = request.shards.or(mine);
+        request.taken =
+            request.node.is_some() || ShardSet::all(shards.total).minus(&request.shards).is_empty();
+        let (busy, fire) = (self.busy(), Fire::Asked(request.id.clone()));
+        let at = request.at;
+        let refused = asked.and(&busy).minus(&shards.off);
+        if !refused.is_empty() {
+            let event = Event::Rejected(self.table.job.name().clone(), request.id.clone(), refused.clone());
+            out.news.push(News { subject: self.table.subject(), sent: false, event });
+            let why = "asked for while the run before was going on".to_string();
+            let verdict = self.verdict((&fire, at, at), &refused, 0, VerdictState::Skipped, why);
+            self.draft.verdicts.extend(verdict);
+        }
+        self.open(fire, at, Wall::MIN, asked.minus(&busy).minus(&shards.off));
+        self.asked = Some(record);
+        self.act("claim shards");
+    }
+
+    /// Every group of shards whose next fire is near, without the shards that run.
+    fn claim_due(&mut self, mine: &ShardSet, terms: &Terms, shards: &ShardTerms, out: &mut Decisions) {
+        let Some(schedule) = &terms.schedule else { return };
+        let (now, settings) = (self.scene().now, &self.scene().local.settings);
+        let grace = terms.grace(settings.ttl);
+        // A node that is paused for the job lets its fires pass; so nothing is made up when it goes on (S2-38).
+        let paused = self.table.job.switches(&self.scene().member.node).paused;
+        let free = mine.minus(&self.busy());
+        for group in self.draft.groups.clone() {
+            let ready = group.shards.and(&free);
+            if ready.is_empty() {
+                continue;
+            }
+            let floor = group.watermark.max(terms.since);
+            let next = due::next(schedule, floor, now.wall, grace, terms.catch_up);
+            let near = next.due.filter(|due| *due <= now.wall + settings.lead);
+            if next.skipped.is_none() && near.is_none() {
+                out.list.extend(next.due.map(|due| Decision::JobAt(self.table.job.id, due - settings.lead)));
+                continue;
+            }
+            if !self.clock_agrees(shards, out) {
+                return;
+            }
+            if let Some(span) = next.skipped {
+                let why = format!("older than the grace of {grace}");
+                self.skip(&ready, span, &why, shards);
+                self.act("skip");
+            }
+            let Some(due) = near else { continue };
+            if now.mono + (due - now.wall) >= self.scene().lease.until() {
+                // The lease is renewed long before; until then nobody could be sure to start it.
+                out.add(Decision::JobUncertain(self.table.job.id));
+                continue;
+            }
+            let back = next.skipped.map_or(group.watermark, |(_, last)| last);
+            let run = if paused { ShardSet::empty() } else { ready.minus(&shards.off) };
+            if !run.is_empty() && !self.has_slot(due, out) {
+                continue;
+            }
+            self.draft.set_watermark(&ready, due);
+            self.open(Fire::Due(due), due, back, run);
+            self.act("claim shards");
+        }
+    }
+
+    fn open(&mut self, fire: Fire, due: Wall, back: Wall, shards: ShardSet) {
+        if shards.is_empty() {
+            return;
+        }
+        let (from, seq) = (due.max(self.scene().now.wall), self.draft.seq);
+        self.draft.add_open(OpenShards { fire, due, from, back, attempt: 1, seq, shards });
+        self.draft.began = Some(from);
+    }
+
+    /// Whether the clocks agree as well as the job demands (S2-25, law 6); if not, the job is called when they do.
+    fn clock_agrees(&self, shards: &ShardTerms, out: &mut Decisions) -> bool {
+        let scene = self.scene();
+        let most = shards.max_difference.unwrap_or(Millis(i64::MAX)).min(scene.local.settings.max_difference);
+        let agrees = scene.local.lease.difference(scene.now).is_none_or(|by| by <= most);
+        if !agrees {
+            out.add(Decision::Announce(Event::ClockDiffers(most)));
+            out.add(Decision::JobUncertain(self.table.job.id));
+        }
+        agrees
+    }
+
+    /// Whether one more run fits; if not, the job is called when one ends.
+    fn has_slot(&self, due: Wall, out: &mut Decisions) -> bool {
+        let local = self.scene().local;
+        let free = free_slots(self.scene().view, local) > out.claimed && pace(local) > 0;
+        if !free {
+            out.add(Decision::JobWaits(self.table.job.id, due));
+        }
+        free
+    }
+
+    fn commit(&mut self, why: &'static str, out: &mut Decisions) {
+        let table = &self.table;
+        let mut guards = Vec::from_iter(table.lane_guard(self.scene().member));
+        let mut writes = Vec::from([table.put_lane(self.scene().member, &self.draft)]);
+        // Whoever has a lane is listed; portions are, so only what a former holder still has to say could be missing.
+        if let (Some(record), Some(known)) = (self.asked.take(), table.job.asked()) {
+            let key = keys::asked(table.job.name());
+            guards.push(known.guard(key.clone()));
+            writes.push(Write::Put { key, value: encode(&record), owner: None });
+        }
+        out.commit(table.subject(), why, table.txn(guards, writes));
+    }
+
+    /// Starts what is open and whose moment has come; clears verdicts that history has.
+    fn start(&mut self, out: &mut Decisions) {
+        let scene = self.scene();
+        let id = self.table.job.id;
+        if scene.local.put_off.contains_key(&id) {
+            return;
+        }
+        let given: ShardSet = scene.local.given_of(id).map(|(shard, _)| shard).collect();
+        let mut open: Vec<&OpenShards> = self.lane.open.iter().collect();
+        open.sort_by_key(|open| open.due);
+        let mut late = Vec::new();
+        let mut spec = None;
+        for open in open {
+            let idle = open.shards.minus(&given);
+            if idle.is_empty() {
+                continue;
+            }
+            if scene.now.wall < open.from {
+                out.add(Decision::JobAt(id, open.from));
+                continue;
+            }
+            if self.terms().is_some_and(|(_, shards)| !self.clock_agrees(shards, out)) {
+                return;
+            }
+            let free = free_slots(scene.view, scene.local).saturating_sub(out.claimed).min(STARTS);
+            if free < idle.len() {
+                out.add(Decision::JobWaits(id, open.due));
+            }
+            if free > 0 && scene.now.wall > open.from + START_WINDOW {
+                late.push(open.clone());
+                continue;
+            }
+            let Some(job) = spec.get_or_insert_with(|| self.table.job.spec().map(|spec| spec.job)) else {
+                return;
+            };
+            for shard in idle.iter().take(free) {
+                out.claimed += 1;
+                out.add(Decision::Start(id, self.run(open, shard, job)));
+            }
+        }
+        if !late.is_empty() {
+            self.confirm(&late, out);
+        } else if self.draft.verdicts.len() != self.lane.verdicts.len() {
+            self.commit("clear verdicts", out);
+        }
+    }
+
+    /// A claim that is too old to start from is made anew (law 2).
+    fn confirm(&mut self, late: &[OpenShards], out: &mut Decisions) {
+        if pace(self.scene().local) == 0 {
+            let again = self.scene().now.wall + super::PACE_AGAIN;
+            return out.add(Decision::JobAt(self.table.job.id, again));
+        }
+        let now = self.scene().now.wall;
+        self.draft.open.iter_mut().filter(|open| late.contains(open)).for_each(|open| open.from = now);
+        self.commit("confirm", out);
+    }
+
+    fn run(&self, open: &OpenShards, shard: Shard, job: &Job) -> Run {
+        let scene = self.scene();
+        let now = scene.now;
+        let latest = open.from + START_WINDOW;
+        Run {
+            id: RunId { job: job.name.clone(), fire: open.fire.clone(), shard },
+            due: open.due,
+            shards: job.shards,
+            parameter: job.parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
+            attempt: open.attempt,
+            token: Token::new(scene.local.settings.generation, open.seq),
+            work: job.work(),
+            timeout: job.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
+            not_after: scene.lease.until().min(now.mono + (latest - now.wall)),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Sharding: the leader of a job cuts its shards for those who take part, before a fire and never during one (S2-05, S2-07).
+//!
+//! The shares name what they were cut for. When that differs from what is, the leader marks them, and from then on nobody
+//! claims a fire of the job; so what runs comes to an end. When the next fire is near and every lane is at rest, one commit
+//! gives each its new portion. A run that outlasts the wait keeps its shard where it is, and the others are cut without it.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::effect::Event;
+use crate::keys;
+use crate::record::{Cause, Cut, Group, Mark, Portion, ShardLane, Sharding, regroup};
+use crate::registry::Write;
+use crate::scene::{Decision, Decisions, News, Scene};
+use crate::shards::ShardSet;
+use crate::share;
+use crate::table::Table;
+use crate::time::{Millis, Wall};
+use crate::view::{JobId, ShardTerms};
+use crate::words::{Member, NodeName};
+
+/// How long before fires may be claimed the shares are cut for them.
+const AHEAD: Millis = Millis::secs(1);
+/// How often a lane that is waited for is read again (S3-21).
+const POLL: Millis = Millis(100);
+/// Among how many nodes a job's shards are cut at most: one transaction guards on all their lanes, and engines allow about
+/// this many.
+const AMONG_MAX: usize = 100;
+
+/// Marks the shares, cuts them, or takes leave of a deleted job.
+pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+    let Some(table) = Table::of(scene, id) else { return };
+    let Some((_, terms)) = table.terms else { return retire(&table, out) };
+    if !table.is_enabled() || table.sharding.leader.as_ref() != Some(scene.member) {
+        return unpin(&table, out);
+    }
+    let among = among(&table, terms);
+    match (&table.sharding.mark, cause(&table, terms, &among)) {
+        (Some(mark), _) => prepare(&table, *mark, terms, &among, out),
+        (None, Some(why)) => mark(&table, why, out),
+        (None, None) => unpin(&table, out),
+    }
+}
+
+/// Whether runs have kept a new cut waiting for longer than the job allows.
+pub(super) fn is_overdue(table: &Table<'_>) -> bool {
+    let Some(((_, terms), mark)) = table.terms.zip(table.sharding.mark) else { return false };
+    let leads = table.sharding.leader.as_ref() == Some(table.scene.member);
+    leads && table.scene.now.wall >= mark.since + terms.recut_wait
+}
+
+/// Among whom the shards belong. Static shares stay with the names that got them first.
+fn among(table: &Table<'_>, terms: &ShardTerms) -> Vec<Member> {
+    let available = table.job.available();
+    let cut = &table.sharding.cut;
+    if !terms.static_shards || cut.number == 0 || cut.total != terms.total {
+        return available.into_iter().take(AMONG_MAX).cloned().collect();
+    }
+    let now = |old: &Member| available.iter().copied().find(|member| member.node == old.node).cloned();
+    cut.among.iter().map(|old| now(old).unwrap_or_else(|| old.clone())).collect()
+}
+
+/// Why the shares are not what they should be.
+fn cause(table: &Table<'_>, terms: &ShardTerms, among: &[Member]) -> Option<Cause> {
+    let cut = &table.sharding.cut;
+    let shares = || cut.portions.iter().flat_map(|portion| &portion.groups);
+    let dealt = shares().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+    let stray = |portion: &Portion| {
+        !cut.among.contains(&portion.holder)
+            && !portion.groups.iter().all(|group| group.shards.minus(&cut.pinned).is_empty())
+    };
+    let whole = dealt == ShardSet::all(cut.total)
+        && shares().map(|group| group.shards.len()).sum::<usize>() == cut.total as usize
+        && !cut.portions.iter().any(stray);
+    match cut {
+        _ if cut.among != among => Some(Cause::Nodes),
+        _ if cut.total != terms.total => Some(Cause::Shards),
+        _ if (cut.strategy, cut.order) != (terms.strategy, terms.order) => Some(Cause::Strategy),
+        _ if !whole => Some(Cause::Repair),
+        _ => None,
+    }
+}
+
+fn mark(table: &Table<'_>, why: Cause, out: &mut Decisions) {
+    let mark = Mark { since: table.scene.now.wall, why };
+    let sharding = Sharding { mark: Some(mark), ..table.sharding.clone() };
+    out.commit(table.subject(), "mark", table.txn(None, [table.put(sharding)].into()));
+}
+
+/// A shard that was left where it ran goes where it belongs at the next cut, which its holder asks for when it has ended.
+fn unpin(table: &Table<'_>, out: &mut Decisions) {
+    let Some(lane) = table.lane(table.scene.member) else { return };
+    let held = table.sharding.portion(table.scene.member);
+    let held = held.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+    let pinned = table.sharding.cut.pinned.and(&held);
+    if !pinned.is_empty() && table.sharding.mark.is_none() && !lane.unfinished().meets(&pinned) {
+        mark(table, Cause::Pinned, out);
+    }
+}
+
+/// Waits until a fire is near and the lanes are at rest, then cuts.
+fn prepare(table: &Table<'_>, mark: Mark, terms: &ShardTerms, among: &[Member], out: &mut Decisions) {
+    let (scene, id) = (table.scene, table.job.id);
+    let unread = table.sharding.lanes.iter().filter(|member| table.known(member).is_none());
+    let unread: Vec<_> = unread.map(|member| keys::shard_lane(table.job.name(), member)).collect();
+    if !unread.is_empty() {
+        return out.add(Decision::Read(id, unread));
+    }
+    let lanes: BTreeMap<&Member, ShardLane> =
+        table.sharding.lanes.iter().filter_map(|member| Some((member, table.lane(member)?))).collect();
+    let state = collect(&lanes, terms.total);
+    let due = table.next_due(state.iter());
+    let Some(near) = due.into_iter().chain(table.asked_at()).min() else { return };
+    let start = near - scene.local.settings.lead - AHEAD;
+    if scene.now.wall < start {
+        return out.add(Decision::JobAt(id, start));
+    }
+    let running = lanes.values().any(|lane| !lane.open.is_empty());
+    let until = mark.since.max(start) + terms.recut_wait;
+    if running && scene.now.wall < until {
+        out.add(Decision::JobAt(id, until));
+        return watch(table, &lanes, out);
+    }
+    // What the dead left running is settled first, by the rule for it; it looks again at the same lanes.
+    if lanes.iter().any(|(member, lane)| table.is_dead(member) && !lane.open.is_empty()) {
+        return watch(table, &lanes, out);
+    }
+    cut(table, terms, among, &lanes, &state, out);
+}
+
+/// Reads the lanes that are waited for again, if it is time.
+fn watch(table: &Table<'_>, lanes: &BTreeMap<&Member, ShardLane>, out: &mut Decisions) {
+    let now = table.scene.now;
+    let open = lanes.iter().filter(|(member, lane)| !lane.open.is_empty() && **member != table.scene.member);
+    let heard = open.filter_map(|(member, _)| Some((member, table.job.lane_of(member)?.heard)));
+    let (stale, fresh): (Vec<_>, Vec<_>) = heard.partition(|(_, heard)| *heard + POLL <= now.mono);
+    if !stale.is_empty() {
+        let keys = stale.iter().map(|(member, _)| keys::shard_lane(table.job.name(), member)).collect();
+        out.add(Decision::Read(table.job.id, keys));
+    } else if let Some(heard) = fresh.iter().map(|(_, heard)| *heard).min() {
+        out.add(Decision::JobAt(table.job.id, now.wall + (heard + POLL - now.mono)));
+    }
+}
+
+/// Every shard's watermark. One that is new begins where the furthest is.
+fn collect(lanes: &BTreeMap<&Member, ShardLane>, total: u32) -> Vec<Group> {
+    let mut found: Vec<&Group> = lanes.values().flat_map(|lane| &lane.groups).collect();
+    found.sort_by_key(|group| group.watermark);
+    let (mut state, all) = (Vec::new(), ShardSet::all(total));
+    let furthest = found.last().map_or(Wall::MIN, |group| group.watermark);
+    regroup(&mut state, &all, furthest);
+    for group in found {
+        regroup(&mut state, &group.shards.and(&all), group.watermark);
+    }
+    state
+}
+
+fn cut(
+    table: &Table<'_>,
+    terms: &ShardTerms,
+    among: &[Member],
+    lanes: &BTreeMap<&Member, ShardLane>,
+    state: &[Group],
+    out: &mut Decisions,
+) {
+    let all = ShardSet::all(terms.total);
+    let still: BTreeMap<&Member, ShardSet> =
+        lanes.iter().map(|(member, lane)| (*member, lane.unfinished().and(&all))).collect();
+    let pinned = still.values().fold(ShardSet::empty(), |all, shards| all.or(shards));
+    let mut dealt: BTreeMap<Member, ShardSet> = deal(table, terms, among);
+    dealt.values_mut().for_each(|shards| *shards = shards.minus(&pinned));
+    for (member, shards) in still.into_iter().filter(|(_, shards)| !shards.is_empty()) {
+        let portion = dealt.entry(member.clone()).or_default();
+        *portion = portion.or(&shards);
+    }
+    let groups = |shards: &ShardSet| {
+        let group = |g: &Group| Group { watermark: g.watermark, shards: g.shards.and(shards) };
+        state.iter().map(group).filter(|group| !group.shards.is_empty()).collect()
+    };
+    let dealt = dealt.into_iter().filter(|(_, shards)| !shards.is_empty());
+    let portions: Vec<Portion> =
+        dealt.map(|(holder, shards)| Portion { groups: groups(&shards), holder }).collect();
+    let old = &table.sharding.cut;
+    // The first cut begins above whatever the job counted when it was claimed, as an earlier life of it may have been.
+    let first = u64::try_from(table.terms.map_or(0, |(t, _)| t.since.0)).unwrap_or(0);
+    let seq = lanes.values().map(|lane| lane.seq).chain([old.seq, first]).max().unwrap_or(0);
+    let (leaves, mut listed): (Vec<&Member>, Vec<&Member>) =
+        lanes.keys().partition(|member| table.is_dead(member) && lanes[**member].is_empty());
+    listed.extend(portions.iter().map(|portion| &portion.holder));
+    listed.sort();
+    listed.dedup();
+    let sharding = Sharding {
+        leader: table.sharding.leader.clone(),
+        mark: None,
+        lanes: listed.into_iter().cloned().collect(),
+        cut: Cut {
+            number: table.job.place().epoch + 1,
+            seq,
+            total: terms.total,
+            strategy: terms.strategy,
+            order: terms.order,
+            among: among.to_vec(),
+            portions,
+            pinned: pinned.clone(),
+        },
+    };
+    let mut writes = Vec::from([table.put(sharding)]);
+    let present = |member: &&&Member| table.known(member).is_some_and(|known| known.value.is_some());
+    let leaves = leaves.iter().filter(present);
+    writes.extend(leaves.map(|member| Write::Delete { key: keys::shard_lane(table.job.name(), member) }));
+    let guards: Vec<_> = lanes.keys().filter_map(|member| table.lane_guard(member)).collect();
+    if !pinned.is_empty() {
+        let event = Event::Pinned(table.job.name().clone(), pinned);
+        out.news.push(News { subject: table.subject(), sent: false, event });
+    }
+    out.commit(table.subject(), "cut", table.txn(guards, writes));
+}
+
+/// Who should have what.
+fn deal(table: &Table<'_>, terms: &ShardTerms, among: &[Member]) -> BTreeMap<Member, ShardSet> {
+    let old = &table.sharding.cut;
+    if terms.static_shards && old.number > 0 && old.total == terms.total {
+        let had = |node: &NodeName| {
+            let portions = old.portions.iter().filter(|portion| portion.holder.node == *node);
+            let groups = portions.flat_map(|portion| &portion.groups);
+            groups.fold(ShardSet::empty(), |all, group| all.or(&group.shards))
+        };
+        return among.iter().map(|member| (member.clone(), had(&member.node))).collect();
+    }
+    let names: Vec<&str> = among.iter().map(|member| member.node.as_str()).collect();
+    let portions = share::cut(terms.strategy, terms.order, table.job.name(), terms.total, &names);
+    among.iter().cloned().zip(portions).collect()
+}
+
+/// A deleted job's lanes go, each when nothing is left in it; the count of its tokens stays.
+fn retire(table: &Table<'_>, out: &mut Decisions) {
+    let me = table.scene.member;
+    let done = |member: &&Member| {
+        let settles = *member == me || (table.is_dead(member) && table.is_steward());
+        settles && table.lane(member).is_some_and(|lane| lane.is_empty())
+    };
+    let busy = table.scene.local.given_of(table.job.id).next().is_some();
+    let Some(member) = table.sharding.lanes.iter().filter(|m| *m != me || !busy).find(done) else { return };
+    let (Some(lane), Some(guard)) = (table.lane(member), table.lane_guard(member)) else { return };
+    let mut sharding = table.sharding.clone();
+    sharding.lanes.retain(|other| other != member);
+    sharding.cut =
+        Cut { number: table.job.place().epoch + 1, seq: sharding.cut.seq.max(lane.seq), ..Cut::default() };
+    let mut writes = Vec::from([table.put(sharding)]);
+    if table.known(member).is_some_and(|known| known.value.is_some()) {
+        writes.push(Write::Delete { key: keys::shard_lane(table.job.name(), member) });
+    }
+    out.commit(table.subject(), "retire", table.txn([guard], writes));
+}

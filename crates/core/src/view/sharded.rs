@@ -1,0 +1,253 @@
+//! What the view knows of sharded jobs: who leads, who has which shards, and the lanes that were read.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::absorb::{News, newer, terms};
+use super::{Absorbed, JobId, JobView, Known, Terms, View};
+use crate::job::{Placement, Spec};
+use crate::record::{ShardLane, Sharding, SpecRecord, Switches, decode};
+use crate::registry::Change;
+use crate::shards::ShardSet;
+use crate::share::{Order, Strategy};
+use crate::time::{Millis, Mono};
+use crate::words::{JobName, Member, NodeName};
+
+/// What only sharded jobs declare, decoded.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ShardTerms {
+    /// Into how many shards a fire is cut.
+    pub total: u32,
+    /// Shards that an operator has switched off.
+    pub off: ShardSet,
+    /// How shares are cut.
+    pub strategy: Strategy,
+    /// In which order of nodes.
+    pub order: Order,
+    /// Shards stay with the names that got them first.
+    pub static_shards: bool,
+    /// One node a host.
+    pub exclusive_per_host: bool,
+    /// Whether lanes say what runs.
+    pub monitor: bool,
+    /// How much a node's clock may differ.
+    pub max_difference: Option<Millis>,
+    /// How long running shards are waited for before a cut.
+    pub recut_wait: Millis,
+}
+
+/// What is known of a sharded job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Sharded {
+    /// Who leads and who has what, as the place has it.
+    pub sharding: Sharding,
+    /// The job's terms; `None` when the job is deleted, not sharded any more, or unreadable.
+    pub terms: Option<Box<Terms>>,
+}
+
+/// A lane of a sharded job, and when it was heard of. Lanes are in nobody's feed, so what is known of another's grows old.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KnownLane {
+    /// As it was then.
+    pub lane: Known<ShardLane>,
+    /// When, by our clock.
+    pub heard: Mono,
+}
+
+impl ShardTerms {
+    /// What a declaration says; `None` for one that is not sharded.
+    pub(super) fn of(spec: &Spec) -> Option<Self> {
+        let job = &spec.job;
+        let millis = |secs: u64| Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000));
+        (job.placement == Placement::Sharded).then(|| Self {
+            total: job.shards,
+            off: spec.off.clone(),
+            strategy: job.strategy,
+            order: job.order,
+            static_shards: job.static_shards,
+            exclusive_per_host: job.exclusive_per_host,
+            monitor: job.monitor,
+            max_difference: job.max_difference.map(millis),
+            recut_wait: millis(job.recut_wait),
+        })
+    }
+}
+
+impl View {
+    /// All sharded jobs, and what is left of them.
+    pub fn sharded(&self) -> impl Iterator<Item = JobId> {
+        self.sharded.keys().copied()
+    }
+
+    /// Whether a member runs, or has claimed, any shard that this view knows of.
+    pub(super) fn shards_opened_by(&self, member: &Member) -> bool {
+        let opens = |known: &KnownLane| known.lane.value.as_ref().is_some_and(|lane| !lane.open.is_empty());
+        self.lanes.iter().any(|((_, holder), known)| holder == member && opens(known))
+    }
+
+    /// Whether a member leads any job.
+    #[must_use]
+    pub fn leads(&self, member: &Member) -> bool {
+        self.sharded.values().any(|sharded| sharded.sharding.leader.as_ref() == Some(member))
+    }
+
+    /// What an operator has switched for a job on a node.
+    #[must_use]
+    pub fn switches(&self, job: &JobName, node: &NodeName) -> Option<&Known<Switches>> {
+        self.switches.get(&(job.clone(), node.clone()))
+    }
+
+    pub(super) fn absorb_switches(
+        &mut self,
+        node: NodeName,
+        job: &JobName,
+        change: &Change,
+        touched: &mut Absorbed,
+    ) {
+        let id = self.intern(job);
+        let key = (job.clone(), node);
+        match newer(self.switches.get(&key).map(|known| known.revision), change) {
+            News::Old => return,
+            News::Gone(revision) => {
+                self.gone.insert(change.key.clone(), revision);
+                self.switches.remove(&key);
+            }
+            News::Put(entry) => {
+                self.switches.insert(key, Known::present(decode(&entry.value), entry.revision));
+            }
+        }
+        touched.jobs.insert(id);
+    }
+
+    pub(super) fn absorb_shard_lane(
+        &mut self,
+        now: Mono,
+        job: &JobName,
+        member: Member,
+        change: &Change,
+        touched: &mut Absorbed,
+    ) {
+        let id = self.intern(job);
+        let key = (id, member);
+        let known = self.lanes.get(&key);
+        let lane = match newer(known.map(|known| known.lane.revision), change) {
+            // The same once more, read anew: known to stand as of now.
+            News::Old
+                if known.is_some_and(|k| {
+                    change.entry.as_ref().is_some_and(|e| e.revision == k.lane.revision)
+                }) =>
+            {
+                if let Some(known) = self.lanes.get_mut(&key) {
+                    known.heard = now;
+                }
+                touched.jobs.insert(id);
+                return;
+            }
+            News::Old => return,
+            News::Gone(revision) => Known::absent(revision),
+            News::Put(entry) => match decode(&entry.value) {
+                Some(lane) => Known::present(Some(lane), entry.revision),
+                None => {
+                    touched.unreadable.push(change.key.clone());
+                    return;
+                }
+            },
+        };
+        self.lanes.insert(key, KnownLane { lane, heard: now });
+        touched.jobs.insert(id);
+    }
+
+    pub(super) fn set_shard_terms(&mut self, id: JobId, placement: Placement, record: Option<&SpecRecord>) {
+        if placement == Placement::Sharded {
+            self.sharded.entry(id).or_default().terms = terms(record);
+        } else if let Some(sharded) = self.sharded.get_mut(&id) {
+            sharded.terms = None;
+        }
+    }
+
+    pub(super) fn set_sharding(&mut self, id: JobId, sharding: Option<Box<Sharding>>) {
+        let Some(sharding) = sharding else {
+            if let Some(sharded) = self.sharded.get_mut(&id) {
+                sharded.sharding = Sharding::default();
+            }
+            return;
+        };
+        // Without a mark the others claim fires, and what was known of their lanes is worth nothing.
+        let (life, members) = (&self.life, &self.members);
+        let (first, last) = ((id, Member::least()), (JobId(id.0 + 1), Member::least()));
+        let stale = |holder: &Member| {
+            !sharding.lanes.contains(holder) || (sharding.mark.is_none() && members.contains_key(holder))
+        };
+        let gone: Vec<(JobId, Member)> = (self.lanes.range(first..last).map(|(key, _)| key))
+            .filter(|(_, holder)| Some(holder) != life.as_ref() && stale(holder))
+            .cloned()
+            .collect();
+        for key in gone {
+            self.lanes.remove(&key);
+        }
+        self.sharded.entry(id).or_default().sharding = *sharding;
+    }
+}
+
+impl<'a> JobView<'a> {
+    /// Whether it is sharded, or was and is not settled yet.
+    #[must_use]
+    pub fn is_sharded(&self) -> bool {
+        let left = || self.sharding().is_some_and(|sharding| !sharding.lanes.is_empty());
+        self.state.placement == Placement::Sharded || left()
+    }
+
+    /// What is known of it, if it is sharded, or was.
+    #[must_use]
+    pub fn sharded(&self) -> Option<&'a Sharded> {
+        self.view.sharded.get(&self.id)
+    }
+
+    /// Who leads it and who has what, if it is sharded, or was.
+    #[must_use]
+    pub fn sharding(&self) -> Option<&'a Sharding> {
+        self.sharded().map(|sharded| &sharded.sharding)
+    }
+
+    /// What is known of a member's lane.
+    #[must_use]
+    pub fn lane_of(&self, member: &Member) -> Option<&'a KnownLane> {
+        self.view.lanes.get(&(self.id, member.clone()))
+    }
+
+    /// What an operator has switched for it on a node.
+    #[must_use]
+    pub fn switches(&self, node: &NodeName) -> Switches {
+        let known = self.view.switches(self.name(), node);
+        known.and_then(|known| known.value.clone()).unwrap_or_default()
+    }
+
+    /// The members that take part in it, by name: living, not drained, not switched off for it, and one a host where the
+    /// job says so. Of two lives of one node the later.
+    #[must_use]
+    pub fn available(&self) -> Vec<&'a Member> {
+        let mut members: Vec<(&Member, &str)> = Vec::new();
+        for (member, state) in self.view.members() {
+            let switches = self.switches(&member.node);
+            let off = switches.disabled
+                || switches.shutdown == Some(member.incarnation)
+                || self.view.intent(&member.node).is_some();
+            let host = state.info.address.rsplit_once(':').map_or("", |(host, _)| host);
+            if members.last().is_some_and(|(last, _)| last.node == member.node) {
+                members.pop();
+            }
+            if !off {
+                members.push((member, host));
+            }
+        }
+        let exclusive = self
+            .sharded()
+            .and_then(|s| s.terms.as_ref()?.shards.as_ref())
+            .is_some_and(|s| s.exclusive_per_host);
+        if exclusive {
+            let mut hosts = alloc::collections::BTreeSet::new();
+            members.retain(|(_, host)| hosts.insert(*host));
+        }
+        members.into_iter().map(|(member, _)| member).collect()
+    }
+}
