@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::input::Ended;
-use evenkeel_core::job::{Delivery, Spec};
+use evenkeel_core::job::{Delivery, Placement, Spec};
 use evenkeel_core::record::{Lane, Place};
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
@@ -64,6 +64,11 @@ pub(crate) enum Closed {
 }
 
 impl JobBook {
+    /// Whether the job is sharded.
+    pub(crate) fn is_sharded(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.job.placement == Placement::Sharded)
+    }
+
     pub(crate) fn attempt(&mut self, fire: &Fire, attempt: u32) -> Option<&mut AttemptBook> {
         self.fires.get_mut(fire)?.attempts.get_mut(&attempt)
     }

@@ -45,7 +45,7 @@ pub(crate) fn look(world: &mut World, swarm: &Swarm) {
     };
     rest.nodes(world, &mut findings);
     rest.locks(world, &mut findings);
-    for (name, book) in world.watch().jobs() {
+    for (name, book) in world.watch().jobs().iter().filter(|(_, book)| !book.is_sharded()) {
         rest.holder(name, book, &mut findings);
         rest.lane(name, book, &mut findings);
         rest.fires(name, book, &mut findings);

@@ -38,6 +38,9 @@ impl Watch {
         findings.test(at, Invariant::I3, trust.is_some_and(|until| now.mono < until), || {
             format!("{} started without trust", id())
         });
+        if book.is_sharded() {
+            return;
+        }
         let lane: Option<Lane> =
             store.read(&[evenkeel_core::keys::lane(&run.id.job)]).pop().and_then(|c| decode(&c.entry?.value));
         let open = lane.and_then(|lane| lane.open);

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use evenkeel_core::input;
-use evenkeel_core::job::{Delivery, Job, Work};
+use evenkeel_core::input::NodeSwitch;
+use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Work};
 use evenkeel_core::node::{Settings, Spread};
+use evenkeel_core::share::{Order, Strategy};
 use evenkeel_core::time::Millis;
 use evenkeel_core::words::{JobName, NodeName};
 
@@ -58,7 +60,9 @@ impl Command {
             "run" => self.run_held(scenario)?,
             // pause|resume|enable|disable|delete JOB by=A, acquire A, drain|undrain NODE by=A, lock|unlock NAME by=A
             "pause" | "resume" | "enable" | "disable" | "delete" | "acquire" | "drain" | "undrain"
-            | "lock" | "unlock" | "ask" | "leave" => self.command(scenario)?,
+            | "lock" | "unlock" | "ask" | "leave" | "switch" | "shards" | "shutdown" => {
+                self.command(scenario)?
+            }
             "crash" => scenario.world.crash(&self.node(0)?),
             "restart" => scenario.world.start(&self.node(0)?),
             "stop" => scenario.world.pause(&self.node(0)?),
@@ -70,6 +74,8 @@ impl Command {
             "wait" => scenario.world.run_for(self.number(0)?),
             "show" => return Ok(scenario.state()),
             "log" => return Ok(scenario.log()),
+            // shares JOB: who leads, who has what, and what is in whose lane
+            "shares" => return self.shares(scenario),
             "answers" => return Ok(scenario.answers()),
             verb => return Err(format!("no command is called {verb}")),
         }
@@ -99,6 +105,10 @@ impl Command {
         self.setting(key, &default.to_string()).parse().map_err(|e| format!("{key}: {e}"))
     }
 
+    fn shares(&self, scenario: &Scenario) -> Result<String, String> {
+        Ok(scenario.world.shares(&self.word(0)?.parse().map_err(|e| format!("{e}"))?))
+    }
+
     /// The node that is asked: `by=A`, or the first one that lives.
     fn asked(&self, scenario: &Scenario, key: &str) -> Result<NodeName, String> {
         match self.settings.get(key) {
@@ -114,7 +124,7 @@ impl Command {
         let settings = Settings {
             name: self.node(0)?,
             predecessor: None,
-            address: String::new(),
+            address: format!("{}:7700", self.setting("host", self.word(0)?)),
             home: String::new(),
             version: String::new(),
             ttl: Millis(TTL),
@@ -159,9 +169,54 @@ impl Command {
         if let Some(grace) = self.settings.get("grace") {
             job.grace = Some(grace.parse().map_err(|e| format!("grace: {e}"))?);
         }
+        if self.settings.contains_key("shards") {
+            self.sharded(&mut job)?;
+        }
         let ask = scenario.world.ask(&asked, input::Command::Apply(vec![job]));
         scenario.awaited.push((format!("job {name}"), ask));
         Ok(())
+    }
+
+    /// What only sharded jobs say: `shards=4 strategy=rotate order=descending static host wait=5 unmonitored`.
+    fn sharded(&self, job: &mut Job) -> Result<(), String> {
+        let says = |word: &str| self.words.iter().any(|said| said == word);
+        job.placement = Placement::Sharded;
+        job.shards = self.count("shards", 1)?;
+        job.strategy = match self.setting("strategy", "average").as_str() {
+            "rotate" => Strategy::Rotate,
+            "odd even" => Strategy::OddEven,
+            _ => Strategy::Average,
+        };
+        job.order = if says("descending") { Order::Descending } else { Order::Ascending };
+        (job.static_shards, job.exclusive_per_host, job.monitor) =
+            (says("static"), says("host"), !says("unmonitored"));
+        job.recut_wait = self.count("wait", 10)?.into();
+        job.catch_up = if says("skip") { CatchUp::Skip } else { CatchUp::Latest };
+        job.parameters = self
+            .settings
+            .get("parameters")
+            .into_iter()
+            .flat_map(|all| all.split(','))
+            .map(str::to_owned)
+            .collect();
+        Ok(())
+    }
+
+    /// `switch JOB NODE pause|resume|disable|enable|shutdown`, `shards JOB 0-3 on|off`.
+    fn switch(&self) -> Result<input::Command, String> {
+        let job: JobName = self.word(0)?.parse().map_err(|e| format!("{e}"))?;
+        if self.verb == "shards" {
+            let shards = self.word(1)?.parse().map_err(|e| format!("{e}"))?;
+            return Ok(input::Command::Shards(job, shards, self.word(2)? == "on"));
+        }
+        let switch = match self.word(2)? {
+            "pause" => NodeSwitch::Paused(true),
+            "resume" => NodeSwitch::Paused(false),
+            "disable" => NodeSwitch::Disabled(true),
+            "enable" => NodeSwitch::Disabled(false),
+            _ => NodeSwitch::Shutdown,
+        };
+        Ok(input::Command::Switch(job, self.node(1)?, switch))
     }
 
     fn work(&self, takes: &str) -> Work {
@@ -196,6 +251,13 @@ impl Command {
             "enable" => input::Command::Enable(job()?),
             "disable" => input::Command::Disable(job()?),
             "delete" => input::Command::Delete(job()?),
+            "shutdown" => input::Command::Shutdown(job()?),
+            "switch" | "shards" => self.switch()?,
+            "ask" if self.words.len() > 2 => input::Command::RunOn(
+                job()?,
+                self.word(1)?.parse().map_err(|e| format!("{e}"))?,
+                self.node(2)?,
+            ),
             "ask" => input::Command::RunNow(job()?, self.word(1)?.parse().map_err(|e| format!("{e}"))?),
             "drain" => input::Command::Drain(self.node(0)?),
             "undrain" => input::Command::Undrain(self.node(0)?),

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::effect::Event;
 use evenkeel_core::input::{Answer, AskId};
+use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{Intent, decode};
-use evenkeel_core::registry::Change;
+use evenkeel_core::record::{Intent, Place, ShardLane, decode};
+use evenkeel_core::registry::{Change, Value};
 use evenkeel_core::rules::claims;
+use evenkeel_core::shards::ShardSet;
 use evenkeel_core::store::Store;
-use evenkeel_core::words::{JobName, NodeName};
+use evenkeel_core::words::{Fire, JobName, Member, NodeName};
 
-use super::World;
+use super::{World, clock};
 use crate::invariants::Watch;
 use crate::trace::Trace;
 
@@ -52,6 +54,46 @@ impl World {
         let quota =
             |n: &Node| claims::quota(n.view().enabled(), n.view().nodes(), n.local().settings.tolerance);
         self.node(name).map_or(0, quota)
+    }
+
+    /// A sharded job as the registry has it: who leads, whether it is marked, who has what, and what is in whose lane.
+    #[must_use]
+    pub fn shares(&self, job: &JobName) -> String {
+        let place: Option<Place> = self.entry(&keys::place(job)).and_then(|value| decode(&value));
+        let sharding = place.and_then(|place| place.sharding).unwrap_or_default();
+        let short = |member: &Member| member.node.to_string();
+        let leader = sharding.leader.as_ref().map_or("-".to_owned(), short);
+        let mark = sharding.mark.map_or("-".to_owned(), |mark| format!("{:?}", mark.why).to_lowercase());
+        let mut text = format!("{job}: leader={leader} mark={mark}");
+        for portion in &sharding.cut.portions {
+            let all = portion.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+            text += &format!(" {}=[{all}]", short(&portion.holder));
+        }
+        let pinned = &sharding.cut.pinned;
+        text += &if pinned.is_empty() { "\n".to_owned() } else { format!(" pinned=[{pinned}]\n") };
+        for member in &sharding.lanes {
+            let lane =
+                self.entry(&keys::shard_lane(job, member)).and_then(|value| decode::<ShardLane>(&value));
+            let Some(lane) = lane else { continue };
+            for open in &lane.open {
+                let due = (open.due - clock::START).0 / 1000;
+                let fire = match &open.fire {
+                    Fire::Due(_) => format!("{due}s"),
+                    Fire::Asked(request) => request.to_string(),
+                };
+                text += &format!(
+                    "  {} runs [{}] of {fire}, attempt {}\n",
+                    short(member),
+                    open.shards,
+                    open.attempt
+                );
+            }
+        }
+        text
+    }
+
+    fn entry(&self, key: &Key) -> Option<Value> {
+        Some(self.store.read(core::slice::from_ref(key)).pop()?.entry?.value)
     }
 
     /// The jobs a node believes to hold.

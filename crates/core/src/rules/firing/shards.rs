@@ -127,7 +127,8 @@ impl<'a> Desk<'a> {
             return;
         };
         if monitor && ours().count() > ended.len() && scene.now.mono < since + GATHER {
-            return out.add(Decision::Wake(since + GATHER, "runs have ended"));
+            let again = scene.now.wall + (since + GATHER - scene.now.mono);
+            return out.add(Decision::JobAt(self.table.job.id, again));
         }
         let fenced = |given: &Given| matches!(given.ended, Some((Ended::Stopped(Reason::Fenced), _)));
         let (lost, over): (Vec<_>, Vec<_>) = ended.into_iter().partition(|(_, given)| fenced(given));
