@@ -164,6 +164,10 @@ impl Driver {
                 self.step_able();
             }
             Happening::Order(Order::Ask(command, answer)) => self.ask(command, answer),
+            Happening::Order(Order::Read(keys, answer)) => {
+                let registry = self.registry.clone();
+                tokio::spawn(async move { answer.send(registry.read(keys).await) });
+            }
             Happening::Order(Order::Halt) | Happening::Fatal(_) => {}
         }
     }

@@ -1,13 +1,17 @@
 //! The door to a living node: ask it, look at it, read what its runs left behind.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use evenkeel_core::input::{Answer, Applied, Command, Refusal};
 use evenkeel_core::job::Job;
+use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
-use evenkeel_core::registry::Facts;
-use evenkeel_core::words::{JobName, LockName, NodeName, RunId};
+use evenkeel_core::record::{ShardLane, decode};
+use evenkeel_core::registry::{Change, Facts};
+use evenkeel_core::words::{JobName, LockName, Member, NodeName, RunId};
+use evenkeel_registry::RegistryError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::history::{EventRecord, HistoryError, HistoryReader, RunFilter, RunRecord};
@@ -39,6 +43,8 @@ pub(crate) struct Shared {
 /// What a handle sends to its node.
 pub(crate) enum Order {
     Ask(Command, oneshot::Sender<Answer>),
+    /// Read these entries, which are in nobody's feed.
+    Read(Vec<Key>, oneshot::Sender<Result<Vec<Change>, RegistryError>>),
     Halt,
 }
 
@@ -55,6 +61,11 @@ pub enum Left {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ApplyError(String);
+
+/// Lanes were not read. The text says why and the fix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LanesError(String);
 
 impl Handle {
     /// The node's name.
@@ -94,6 +105,27 @@ impl Handle {
     /// Looks at the node's mind. It thinks nothing meanwhile, so keep it short and copy what is needed.
     pub fn look<R>(&self, f: impl FnOnce(&Node) -> R) -> R {
         f(&self.shared.node.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What is in whose lane of a sharded job at this moment, by member; as the registry has it, which is asked.
+    ///
+    /// # Errors
+    /// The registry is out of reach, or the node has stopped.
+    pub async fn lanes(&self, job: &JobName) -> Result<BTreeMap<Member, ShardLane>, LanesError> {
+        let sharding = self.look(|node| node.view().find(job).and_then(|job| job.sharding().cloned()));
+        let sharding = sharding.unwrap_or_default();
+        let keys = sharding.lanes.iter().map(|member| keys::shard_lane(job, member)).collect();
+        let (answer, answered) = oneshot::channel();
+        let gone = || LanesError("this node has stopped: ask another one".into());
+        self.shared.orders.send(Order::Read(keys, answer)).await.map_err(|_| gone())?;
+        let found = answered.await.map_err(|_| gone())?.map_err(|e| LanesError(e.to_string()))?;
+        let lane = |member: &Member| {
+            let key = keys::shard_lane(job, member);
+            let entry = found.iter().find(|change| change.key == key)?.entry.as_ref()?;
+            decode::<ShardLane>(&entry.value)
+        };
+        let adopted = |member: &Member| (member.clone(), sharding.lane_of(member, lane(member).as_ref()));
+        Ok(sharding.lanes.iter().map(adopted).collect())
     }
 
     /// Attempts in the history, the latest heard of first.

@@ -44,7 +44,7 @@ pub use error::OpenError;
 pub use evenkeel_core::input::{Answer, Command};
 pub use evenkeel_core::job::{Job, Work};
 pub use executors::{FunctionOutput, Functions, RunContext};
-pub use handle::{ApplyError, Handle, Left};
+pub use handle::{ApplyError, Handle, LanesError, Left};
 pub use history::{EventRecord, HistoryError, RunFilter, RunRecord, State};
 pub use lock::LockGuard;
 pub use logs::LogChunk;

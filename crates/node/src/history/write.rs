@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{JobName, RunId};
+use evenkeel_core::words::{JobName, RunId, Shard};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::record::{RunRecord, State};
@@ -67,7 +67,9 @@ pub(super) fn write(
                     .execute(params![run.to_string(), attempt])?;
             }
             Entry::Verdict(verdict) => {
-                put(&all, &of_verdict(verdict, now), now)?;
+                for shard in shards_of(verdict) {
+                    put(&all, &of_verdict(verdict, shard, now), now)?;
+                }
                 *jobs.entry(verdict.run.job.clone()).or_default() += 1;
             }
             Entry::Event { at, node, kind, text } => {
@@ -80,13 +82,19 @@ pub(super) fn write(
     Ok(jobs)
 }
 
-fn of_verdict(verdict: &Verdict, now: Wall) -> RunRecord {
+/// A verdict may be on many shards of one fire; each of them is a run.
+fn shards_of(verdict: &Verdict) -> impl Iterator<Item = Shard> {
+    let own = verdict.shards.is_empty().then_some(verdict.run.shard);
+    verdict.shards.iter().chain(own)
+}
+
+fn of_verdict(verdict: &Verdict, shard: Shard, now: Wall) -> RunRecord {
     RunRecord {
         seq: 0,
-        run: verdict.run.clone(),
+        run: RunId { shard, ..verdict.run.clone() },
         attempt: verdict.attempt,
         job: verdict.run.job.clone(),
-        shard: verdict.run.shard,
+        shard,
         due: verdict.due,
         node: verdict.node.clone(),
         state: match verdict.state {
