@@ -174,7 +174,11 @@ impl<'a> Desk<'a> {
         for group in self.draft.groups.clone() {
             let free = group.shards.and(&closed);
             let floor = group.watermark.max(terms.since);
-            if free.is_empty() {
+            // What was due before the run began was late already, and still runs within its grace.
+            let began =
+                self.lane.open.iter().filter(|open| open.shards.meets(&free)).map(|open| open.from).max();
+            let late = schedule.next(floor).is_some_and(|due| Some(due) <= began);
+            if free.is_empty() || late {
                 continue;
             }
             let next = due::next(schedule, floor, now, Millis(0), terms.catch_up);
@@ -249,6 +253,8 @@ impl<'a> Desk<'a> {
         }
         let portion = sharding.portion(self.scene().member);
         let mine = portion.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+        // A shard that only stays because it ran goes where it belongs first.
+        let mine = mine.minus(&sharding.cut.pinned);
         if mine.is_empty() || self.draft.verdicts.len() >= VERDICTS_MAX {
             return;
         }
