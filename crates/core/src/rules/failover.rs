@@ -60,7 +60,8 @@ impl Legacy<'_> {
             false if steward => self.lane.unfinished(),
             false => ShardSet::empty(),
         };
-        if take.is_empty() && !(steward && !self.lane.verdicts.is_empty()) {
+        let tells = steward && !self.lane.verdicts.is_empty();
+        if take.is_empty() && !tells {
             return false;
         }
         let Some(mut own) = table.lane(table.scene.member) else { return false };
