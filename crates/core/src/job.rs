@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use serde::de::Error as _;
+use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::schedule::Schedule;
@@ -44,6 +44,9 @@ pub struct Job {
     /// text.
     #[serde(default, deserialize_with = "parameters", skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<String>,
+    /// A text that every run is given, whatever its shard (S2-19).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub parameter: String,
     /// How the shards of a sharded job are cut.
     #[serde(default, skip_serializing_if = "is_default")]
     pub strategy: Strategy,
@@ -185,16 +188,20 @@ fn is_recut_wait(secs: &u64) -> bool {
 
 /// Parameters as a list, or as `0=a,1=b`.
 fn parameters<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        List(Vec<String>),
-        Text(String),
+    struct Written;
+    impl<'de> Visitor<'de> for Written {
+        type Value = Vec<String>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of texts, or a text as 0=north,1=south")
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            parse_parameters(text).map_err(E::custom)
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            core::iter::from_fn(|| list.next_element().transpose()).take(SHARDS_MAX as usize + 1).collect()
+        }
     }
-    match Written::deserialize(input)? {
-        Written::List(list) => Ok(list),
-        Written::Text(text) => parse_parameters(&text).map_err(D::Error::custom),
-    }
+    input.deserialize_any(Written)
 }
 
 /// Reads `0=a,1=b` (S2-18).
@@ -242,6 +249,7 @@ impl Job {
             placement: Placement::default(),
             shards: 1,
             parameters: Vec::new(),
+            parameter: String::new(),
             strategy: Strategy::default(),
             order: Order::default(),
             static_shards: false,
@@ -291,9 +299,9 @@ impl Job {
         }
         if self.parameters.len() > self.shards as usize {
             return fail(format!(
-                "{} parameters for {} shards: give at most one a shard",
-                self.parameters.len(),
-                self.shards
+                "parameters has one for shard {}, but the last shard is {}: raise shards or leave it out",
+                self.parameters.len() - 1,
+                self.shards - 1
             ));
         }
         if let CatchUp::All(n) = self.catch_up
@@ -314,7 +322,8 @@ impl Job {
             (Some(program), _) if program.is_empty() => return fail("command names no program".to_string()),
             _ => {}
         }
-        if self.command.iter().chain(&self.parameters).any(|text| text.contains('\0')) {
+        let texts = self.command.iter().chain(&self.parameters).chain([&self.parameter]);
+        if texts.into_iter().any(|text| text.contains('\0')) {
             return fail(
                 "command or parameters hold a NUL character, which no program can be given".to_string(),
             );

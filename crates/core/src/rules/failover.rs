@@ -56,7 +56,7 @@ impl Legacy<'_> {
             false if steward => self.lane.unfinished(),
             false => ShardSet::empty(),
         };
-        if take.is_empty() && !(steward && !self.lane.verdicts.is_empty()) {
+        if take.is_empty() && (!steward || self.lane.verdicts.is_empty()) {
             return false;
         }
         let Some(mut own) = table.lane(table.scene.member) else { return false };

@@ -454,6 +454,7 @@ impl<'a> Desk<'a> {
             due: open.due,
             shards: job.shards,
             parameter: job.parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
+            job_parameter: job.parameter.clone(),
             attempt: open.attempt,
             token: Token::new(scene.local.settings.generation, open.seq),
             work: job.work(),
