@@ -29,7 +29,7 @@ pub struct Run {
     pub shards: u32,
     /// This shard's parameter.
     pub parameter: String,
-    /// The parameter of the job, the same for all its shards.
+    /// The job's own parameter, the same for every shard.
     pub job_parameter: String,
     /// Counted from 1.
     pub attempt: u32,
