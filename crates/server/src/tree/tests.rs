@@ -753,7 +753,7 @@ fn a_tree_is_a_tree() {
     many.spec.job.shards = 11;
     let many = many.deal(T, &[("a@6684", "0-10")]);
     let last =
-        below(ONE, &many, "execution/").into_iter().filter(|(path, ..)| !path.contains('/')).next_back();
+        below(ONE, &many, "execution/").into_iter().rfind(|(path, ..)| !path.contains('/'));
     assert_eq!(last.unwrap().0, Shard(10).to_string(), "shards are counted, not spelt");
 }
 
