@@ -377,3 +377,42 @@ impl Job {
 pub fn default_grace(ttl: Millis) -> Millis {
     Millis::secs(60).max(ttl + Millis::secs(5))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(fields: &str) -> Result<Job, String> {
+        let text = format!(r#"{{"name":"j","function":"f",{fields}}}"#);
+        let job: Job = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        job.validate().map(|()| job).map_err(|e| e.to_string())
+    }
+
+    /// proves: S2-18
+    #[test]
+    fn parameters_are_a_list_or_the_sources_own_text() {
+        let sharded = |parameters: &str| {
+            read(&format!(r#""placement":"sharded","shards":3,"parameters":{parameters}"#))
+        };
+        let list = sharded(r#"["a","b"]"#).unwrap();
+        assert_eq!(sharded(r#""0=a,1=b""#).unwrap(), list);
+        assert_eq!(sharded(r#"" 1 = b , 0=a""#).unwrap(), list);
+        assert_eq!(sharded(r#""2=c""#).unwrap().parameters, ["", "", "c"]);
+        for wrong in [r#""a""#, r#""0=a=b""#, r#""x=a""#, r#""0=a,0=b""#, r#""-1=a""#, r#""999999999=a""#] {
+            assert!(sharded(wrong).unwrap_err().contains("parameters"), "{wrong}");
+        }
+        let beyond = sharded(r#""3=d""#).unwrap_err();
+        assert_eq!(beyond, "job j: 4 parameters for 3 shards: give at most one a shard");
+    }
+
+    /// proves: S2-26
+    #[test]
+    fn what_is_for_sharded_jobs_is_refused_elsewhere_and_failover_needs_monitoring() {
+        for field in [r#""shards":2"#, r#""strategy":"rotate""#, r#""monitor":false"#, r#""recut_wait":5"#] {
+            assert!(read(field).unwrap_err().contains("is for sharded jobs"), "{field}");
+        }
+        let both = read(r#""placement":"sharded","monitor":false,"delivery":"at_least_once""#);
+        assert!(both.unwrap_err().contains("takes monitor = true"));
+        assert!(read(r#""placement":"sharded","monitor":false"#).is_ok());
+    }
+}
