@@ -44,6 +44,9 @@ pub struct Job {
     /// text.
     #[serde(default, deserialize_with = "parameters", skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<String>,
+    /// A text that every run gets, whatever its shard (S2-19).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub parameter: String,
     /// How the shards of a sharded job are cut.
     #[serde(default, skip_serializing_if = "is_default")]
     pub strategy: Strategy,
@@ -242,6 +245,7 @@ impl Job {
             placement: Placement::default(),
             shards: 1,
             parameters: Vec::new(),
+            parameter: String::new(),
             strategy: Strategy::default(),
             order: Order::default(),
             static_shards: false,
@@ -314,7 +318,8 @@ impl Job {
             (Some(program), _) if program.is_empty() => return fail("command names no program".to_string()),
             _ => {}
         }
-        if self.command.iter().chain(&self.parameters).any(|text| text.contains('\0')) {
+        let texts = self.command.iter().chain(&self.parameters).chain([&self.parameter]);
+        if texts.into_iter().any(|text| text.contains('\0')) {
             return fail(
                 "command or parameters hold a NUL character, which no program can be given".to_string(),
             );

@@ -1,5 +1,6 @@
 //! What a node knows of itself and of nobody else: its lease, what it has under way, what it gave to executors.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -68,7 +69,7 @@ impl Given {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Wish {
     /// This declaration.
-    Job(Job),
+    Job(Box<Job>),
     /// This switch of this job.
     Switch(JobName, Switch),
     /// A run by hand; on one node only, if one is named.

@@ -210,6 +210,7 @@ impl Desk<'_> {
                 due: open.due,
                 shards: declared.shards,
                 parameter: declared.parameters.first().cloned().unwrap_or_default(),
+                job_parameter: declared.parameter.clone(),
                 attempt: open.attempt,
                 token: Token::new(self.scene.local.settings.generation, open.seq),
                 work: declared.work(),

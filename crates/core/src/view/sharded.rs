@@ -209,6 +209,13 @@ impl<'a> JobView<'a> {
         self.sharded().map(|sharded| &sharded.sharding)
     }
 
+    /// The terms of a job that is declared as sharded.
+    #[must_use]
+    pub fn terms(&self) -> Option<(&'a Terms, &'a ShardTerms)> {
+        let terms = self.sharded()?.terms.as_deref()?;
+        Some((terms, terms.shards.as_deref()?))
+    }
+
     /// What is known of a member's lane.
     #[must_use]
     pub fn lane_of(&self, member: &Member) -> Option<&'a KnownLane> {
@@ -240,11 +247,7 @@ impl<'a> JobView<'a> {
                 members.push((member, host));
             }
         }
-        let exclusive = self
-            .sharded()
-            .and_then(|s| s.terms.as_ref()?.shards.as_ref())
-            .is_some_and(|s| s.exclusive_per_host);
-        if exclusive {
+        if self.terms().is_some_and(|(_, shards)| shards.exclusive_per_host) {
             let mut hosts = alloc::collections::BTreeSet::new();
             members.retain(|(_, host)| hosts.insert(*host));
         }

@@ -15,6 +15,7 @@ pub(crate) struct JobBook {
     /// The living declaration, as the registry has it; `None` while there is none.
     pub spec: Option<Spec>,
     pub schedule: Option<Schedule>,
+    pub placement: Placement,
     /// What doubt about a run means, also of a job that was deleted; the workload never changes it.
     pub delivery: Delivery,
     pub place: Place,
@@ -64,9 +65,9 @@ pub(crate) enum Closed {
 }
 
 impl JobBook {
-    /// Whether the job is sharded.
+    /// Whether the job is sharded, or was until it was deleted; the workload never places one in another way.
     pub(crate) fn is_sharded(&self) -> bool {
-        self.spec.as_ref().is_some_and(|spec| spec.job.placement == Placement::Sharded)
+        self.placement == Placement::Sharded
     }
 
     pub(crate) fn attempt(&mut self, fire: &Fire, attempt: u32) -> Option<&mut AttemptBook> {

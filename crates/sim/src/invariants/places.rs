@@ -50,7 +50,7 @@ impl Watch {
         match record {
             Some(SpecRecord::Live(spec)) => {
                 book.schedule = spec.job.schedule().ok().flatten();
-                book.delivery = spec.job.delivery;
+                (book.delivery, book.placement) = (spec.job.delivery, spec.job.placement);
                 book.spec = Some(*spec);
                 book.deleted = None;
             }

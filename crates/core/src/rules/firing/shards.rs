@@ -8,11 +8,11 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use super::{START_WINDOW, VERDICTS_MAX, free_slots, pace};
+use super::{VERDICTS_MAX, free_slots, pace};
 use crate::due;
-use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
+use crate::effect::{Event, Reason, Verdict, VerdictState};
 use crate::input::Ended;
-use crate::job::{Delivery, Job};
+use crate::job::Delivery;
 use crate::keys;
 use crate::local::{Given, Local};
 use crate::record::{AskedRecord, OpenShards, ShardLane, encode};
@@ -22,12 +22,12 @@ use crate::shards::ShardSet;
 use crate::table::Table;
 use crate::time::{Millis, Wall};
 use crate::view::{JobView, ShardTerms, Terms};
-use crate::words::{Fire, Member, RunId, Shard, Token};
+use crate::words::{Fire, Member, RunId, Shard};
+
+mod start;
 
 /// How long ends of runs are gathered into one commit while others of the job go on.
 const GATHER: Millis = Millis(50);
-/// How many shards of a job one step starts.
-const STARTS: usize = 1_000;
 
 /// Looks at one job.
 pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
@@ -69,8 +69,7 @@ fn is_open(lane: Option<&ShardLane>, given: &Given) -> bool {
 /// A run whose place in the registry is gone must end. One that nobody monitors had none once it started.
 fn stop_strays(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
     let lane = job.lane_of(scene.member).and_then(|known| known.lane.value.as_ref());
-    let terms = job.sharded().and_then(|sharded| sharded.terms.as_ref()?.shards.as_ref());
-    if scene.born.is_some() && terms.is_some_and(|terms| !terms.monitor) {
+    if scene.born.is_some() && job.terms().is_some_and(|(_, shards)| !shards.monitor) {
         return;
     }
     for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
@@ -174,7 +173,11 @@ impl<'a> Desk<'a> {
         for group in self.draft.groups.clone() {
             let free = group.shards.and(&closed);
             let floor = group.watermark.max(terms.since);
-            if free.is_empty() {
+            // What was due before the run began was late already, and still runs within its grace.
+            let began =
+                self.lane.open.iter().filter(|open| open.shards.meets(&free)).map(|open| open.from).max();
+            let late = schedule.next(floor).is_some_and(|due| Some(due) <= began);
+            if free.is_empty() || late {
                 continue;
             }
             let next = due::next(schedule, floor, now, Millis(0), terms.catch_up);
@@ -249,6 +252,8 @@ impl<'a> Desk<'a> {
         }
         let portion = sharding.portion(self.scene().member);
         let mine = portion.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+        // A shard that only stays because it ran goes where it belongs first.
+        let mine = mine.minus(&sharding.cut.pinned);
         if mine.is_empty() || self.draft.verdicts.len() >= VERDICTS_MAX {
             return;
         }
@@ -385,80 +390,5 @@ impl<'a> Desk<'a> {
             writes.push(Write::Put { key, value: encode(&record), owner: None });
         }
         out.commit(table.subject(), why, table.txn(guards, writes));
-    }
-
-    /// Starts what is open and whose moment has come; clears verdicts that history has.
-    fn start(&mut self, out: &mut Decisions) {
-        let scene = self.scene();
-        let id = self.table.job.id;
-        if scene.local.put_off.contains_key(&id) {
-            return;
-        }
-        let given: ShardSet = scene.local.given_of(id).map(|(shard, _)| shard).collect();
-        let mut open: Vec<&OpenShards> = self.lane.open.iter().collect();
-        open.sort_by_key(|open| open.due);
-        let mut late = Vec::new();
-        let mut spec = None;
-        for open in open {
-            let idle = open.shards.minus(&given);
-            if idle.is_empty() {
-                continue;
-            }
-            if scene.now.wall < open.from {
-                out.add(Decision::JobAt(id, open.from));
-                continue;
-            }
-            if self.terms().is_some_and(|(_, shards)| !self.clock_agrees(shards, out)) {
-                return;
-            }
-            let free = free_slots(scene.view, scene.local).saturating_sub(out.claimed).min(STARTS);
-            if free < idle.len() {
-                out.add(Decision::JobWaits(id, open.due));
-            }
-            if free > 0 && scene.now.wall > open.from + START_WINDOW {
-                late.push(open.clone());
-                continue;
-            }
-            let Some(job) = spec.get_or_insert_with(|| self.table.job.spec().map(|spec| spec.job)) else {
-                return;
-            };
-            for shard in idle.iter().take(free) {
-                out.claimed += 1;
-                out.add(Decision::Start(id, self.run(open, shard, job)));
-            }
-        }
-        if !late.is_empty() {
-            self.confirm(&late, out);
-        } else if self.draft.verdicts.len() != self.lane.verdicts.len() {
-            self.commit("clear verdicts", out);
-        }
-    }
-
-    /// A claim that is too old to start from is made anew (law 2).
-    fn confirm(&mut self, late: &[OpenShards], out: &mut Decisions) {
-        if pace(self.scene().local) == 0 {
-            let again = self.scene().now.wall + super::PACE_AGAIN;
-            return out.add(Decision::JobAt(self.table.job.id, again));
-        }
-        let now = self.scene().now.wall;
-        self.draft.open.iter_mut().filter(|open| late.contains(open)).for_each(|open| open.from = now);
-        self.commit("confirm", out);
-    }
-
-    fn run(&self, open: &OpenShards, shard: Shard, job: &Job) -> Run {
-        let scene = self.scene();
-        let now = scene.now;
-        let latest = open.from + START_WINDOW;
-        Run {
-            id: RunId { job: job.name.clone(), fire: open.fire.clone(), shard },
-            due: open.due,
-            shards: job.shards,
-            parameter: job.parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
-            attempt: open.attempt,
-            token: Token::new(scene.local.settings.generation, open.seq),
-            work: job.work(),
-            timeout: job.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
-            not_after: scene.lease.until().min(now.mono + (latest - now.wall)),
-        }
     }
 }
