@@ -25,7 +25,7 @@ use crate::words::{Fire, RunId, Shard, Token};
 
 mod shards;
 
-pub use shards::closed as closed_shards;
+pub use shards::{closed as closed_shards, gathers};
 
 /// How long after its moment a claimed fire may start without another commit.
 const START_WINDOW: Millis = Millis::secs(1);

@@ -60,6 +60,14 @@ pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<Shar
     ended.filter(|(_, given)| !is_open(lane, given)).map(|(shard, _)| shard).collect()
 }
 
+/// How long the end of this run may wait, because others of the job go on and their ends are gathered with it; `None` when
+/// it is to be looked at now.
+#[must_use]
+pub fn gathers(local: &Local, job: &JobView<'_>, me: Option<&Member>, given: &Given) -> Option<Millis> {
+    let lane = job.lane_of(me?).and_then(|known| known.lane.value.as_ref());
+    (local.tally(job.id).running > 0 && is_open(lane, given)).then_some(GATHER)
+}
+
 /// Whether a run is in the lane as claimed and not finished.
 fn is_open(lane: Option<&ShardLane>, given: &Given) -> bool {
     let open = lane.and_then(|lane| lane.open_of(given.run.shard));
