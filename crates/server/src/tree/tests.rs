@@ -157,7 +157,16 @@ impl Seen {
 
 fn open(due: i64, back: Wall, its: &str) -> OpenShards {
     let due = Wall(due);
-    OpenShards { fire: Fire::Due(due), due, from: due, back, attempt: 1, seq: 1, shards: shards(its) }
+    OpenShards {
+        fire: Fire::Due(due),
+        due,
+        from: due,
+        back,
+        attempt: 1,
+        seq: 1,
+        total: 4,
+        shards: shards(its),
+    }
 }
 
 /// The tree without the settings, which do not change with what runs.
@@ -752,8 +761,7 @@ fn a_tree_is_a_tree() {
     let mut many = declared();
     many.spec.job.shards = 11;
     let many = many.deal(T, &[("a@6684", "0-10")]);
-    let last =
-        below(ONE, &many, "execution/").into_iter().rfind(|(path, ..)| !path.contains('/'));
+    let last = below(ONE, &many, "execution/").into_iter().rfind(|(path, ..)| !path.contains('/'));
     assert_eq!(last.unwrap().0, Shard(10).to_string(), "shards are counted, not spelt");
 }
 
