@@ -247,7 +247,9 @@ impl<'a> Desk<'a> {
     fn claim(&mut self, out: &mut Decisions) {
         let sharding = self.table.sharding;
         let Some((terms, shards)) = self.terms().filter(|(terms, _)| terms.enabled) else { return };
-        if !self.takes_part || sharding.mark.is_some() || sharding.cut.number == 0 {
+        // Shares of another number of shards are as good as marked: the next fire uses the new one (S2-16).
+        let cut = sharding.cut.number > 0 && sharding.cut.total == shards.total;
+        if !self.takes_part || sharding.mark.is_some() || !cut {
             return;
         }
         let portion = sharding.portion(self.scene().member);

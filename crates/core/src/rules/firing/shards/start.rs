@@ -81,7 +81,7 @@ impl Desk<'_> {
         Run {
             id: RunId { job: job.name.clone(), fire: open.fire.clone(), shard },
             due: open.due,
-            shards: job.shards,
+            shards: self.table.sharding.cut.total,
             parameter: job.parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
             job_parameter: job.parameter.clone(),
             attempt: open.attempt,
