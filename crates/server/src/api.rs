@@ -1,5 +1,6 @@
 //! The HTTP interface: one router for people, programs and, later, peers (S0-20).
 
+mod cluster;
 mod error;
 mod gate;
 mod jobs;
@@ -62,6 +63,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/runs/{run}/kill", post(runs::kill))
         .route("/nodes", get(nodes::list))
         .route("/nodes/{name}/{verb}", post(nodes::switch))
+        .route("/cluster/tree", get(cluster::tree))
         .route("/events", get(live::events))
         .layer(axum::middleware::from_fn_with_state(app.clone(), gate::key));
     Router::new()

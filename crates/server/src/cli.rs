@@ -1,5 +1,6 @@
 //! The command line: noun, verb, and what each means.
 
+mod cluster;
 mod docs;
 mod import;
 mod jobs;
@@ -40,6 +41,9 @@ enum Verb {
     /// Look at nodes, drain them
     #[command(subcommand)]
     Node(nodes::Verb),
+    /// Look at the whole as others would write it down
+    #[command(subcommand)]
+    Cluster(cluster::Verb),
     /// Take jobs over from elsewhere
     #[command(subcommand)]
     Import(import::Verb),
@@ -58,6 +62,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Shard(verb) => shards::run(verb),
         Verb::Run(verb) => runs::run(verb),
         Verb::Node(verb) => nodes::run(verb),
+        Verb::Cluster(verb) => cluster::run(verb),
         Verb::Import(verb) => import::run(verb),
         Verb::Docs(verb) => docs::run(&verb, Cli::command()),
     };

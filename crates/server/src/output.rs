@@ -174,7 +174,8 @@ fn written(result: std::io::Result<()>) -> Result<(), Failure> {
 }
 
 /// A name or reason may come from anywhere: no control character of it reaches a terminal.
-fn plain(text: &str) -> String {
+#[must_use]
+pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

@@ -236,6 +236,13 @@ impl<'a> JobView<'a> {
         known.and_then(|known| known.value.clone()).unwrap_or_default()
     }
 
+    /// Everything that operators have switched for it, by node.
+    pub fn switched(&self) -> impl Iterator<Item = (&'a NodeName, &'a Switches)> + use<'a> {
+        let (name, first) = (self.name(), (self.name().clone(), Member::least().node));
+        let of_job = self.view.switches.range(first..).take_while(move |((job, _), _)| job == name);
+        of_job.filter_map(|((_, node), known)| Some((node, known.value.as_ref()?)))
+    }
+
     /// The members that take part in it, by name: living, not drained, not switched off for it, and one a host where the
     /// job says so. Of two lives of one node the later.
     #[must_use]
