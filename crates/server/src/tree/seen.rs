@@ -180,7 +180,7 @@ impl Seen {
     /// Whether a fire came due during the run of a shard, and will be made up.
     pub(super) fn has_missed(&self, shard: Shard, schedule: Option<&Schedule>) -> bool {
         let Some(run) = self.run(shard).filter(|_| self.makes_up()) else { return false };
-        let floor = self.watermark(shard).max(self.spec.since);
+        let floor = self.watermark(shard).max(self.spec.since).max(run.open.from);
         let missed = schedule.and_then(|schedule| schedule.next(floor)).is_some_and(|due| due <= self.now);
         missed && self.fires(shard, &run.by.node)
     }

@@ -547,9 +547,12 @@ fn a_fire_that_comes_during_a_run_marks_its_shards_and_no_others() {
     assert_eq!(marked(&skip), [0; 0], "it will not be made up");
     let paused = late.clone().switched("a", |switches| switches.paused = true);
     assert_eq!(marked(&paused), [0; 0]);
-    let mut off = late;
+    let mut off = late.clone();
     off.spec.off = shards("1");
     assert_eq!(marked(&off), [0]);
+    let mut tardy = late;
+    tardy.lane("a@6684").open[0].from = Wall(T + 10_000);
+    assert_eq!(marked(&tardy), [0; 0], "that fire came before the run began");
 }
 
 /// proves: S2-42
@@ -752,8 +755,7 @@ fn a_tree_is_a_tree() {
     let mut many = declared();
     many.spec.job.shards = 11;
     let many = many.deal(T, &[("a@6684", "0-10")]);
-    let last =
-        below(ONE, &many, "execution/").into_iter().rfind(|(path, ..)| !path.contains('/'));
+    let last = below(ONE, &many, "execution/").into_iter().rfind(|(path, ..)| !path.contains('/'));
     assert_eq!(last.unwrap().0, Shard(10).to_string(), "shards are counted, not spelt");
 }
 

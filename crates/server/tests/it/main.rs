@@ -8,3 +8,4 @@ mod crontab;
 mod dev;
 mod process;
 mod security;
+mod tree;
