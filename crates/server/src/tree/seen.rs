@@ -167,7 +167,7 @@ impl Seen {
     /// Who took a shard over from the one that should run it, until that run has ended.
     pub(super) fn taker(&self, shard: Shard) -> Option<&Member> {
         let by = self.claimed(shard)?.by;
-        (self.fails_over() && self.sharding.cut.holder(shard) != Some(by)).then_some(by)
+        (self.sharding.cut.holder(shard) != Some(by)).then_some(by)
     }
 
     /// What the dead left unfinished and somebody will take over.
