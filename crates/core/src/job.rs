@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use serde::de::Error as _;
+use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::schedule::Schedule;
@@ -188,16 +188,20 @@ fn is_recut_wait(secs: &u64) -> bool {
 
 /// Parameters as a list, or as `0=a,1=b`.
 fn parameters<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        List(Vec<String>),
-        Text(String),
+    struct Written;
+    impl<'de> Visitor<'de> for Written {
+        type Value = Vec<String>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of texts, or a text as 0=north,1=south")
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            parse_parameters(text).map_err(E::custom)
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            core::iter::from_fn(|| list.next_element().transpose()).take(SHARDS_MAX as usize + 1).collect()
+        }
     }
-    match Written::deserialize(input)? {
-        Written::List(list) => Ok(list),
-        Written::Text(text) => parse_parameters(&text).map_err(D::Error::custom),
-    }
+    input.deserialize_any(Written)
 }
 
 /// Reads `0=a,1=b` (S2-18).
@@ -295,9 +299,9 @@ impl Job {
         }
         if self.parameters.len() > self.shards as usize {
             return fail(format!(
-                "{} parameters for {} shards: give at most one a shard",
-                self.parameters.len(),
-                self.shards
+                "parameters has one for shard {}, but the last shard is {}: raise shards or leave it out",
+                self.parameters.len() - 1,
+                self.shards - 1
             ));
         }
         if let CatchUp::All(n) = self.catch_up

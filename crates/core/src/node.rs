@@ -283,7 +283,7 @@ impl Node {
             effects.push(Effect::Announce(Event::LeaseLost));
         }
         // A run that has ended only waited for its place in the registry to close, which is not ours any more.
-        local.given.retain(|_, given| given.ended.is_none());
+        local.forget_ended();
         local.locks.clear();
         local.spent.clear();
         local.recording.clear();

@@ -8,6 +8,7 @@ mod live;
 mod nodes;
 mod relay;
 mod runs;
+mod shards;
 
 use std::sync::Arc;
 
@@ -52,6 +53,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/jobs/acquire", post(jobs::acquire))
         .route("/jobs/{name}", get(jobs::show).delete(jobs::delete))
         .route("/jobs/{name}/next", get(jobs::next))
+        .route("/jobs/{name}/shards", get(shards::list))
+        .route("/jobs/{name}/shards/{set}/{verb}", post(shards::switch))
         .route("/jobs/{name}/{verb}", post(jobs::switch))
         .route("/runs", get(runs::list))
         .route("/runs/{run}", get(runs::show))
@@ -75,6 +78,9 @@ pub(crate) fn router(app: App) -> Router {
 /// Whether this node is a member that may act and means to stay; needs no key, so it says nothing else.
 async fn health(State(app): State<App>) -> Response {
     let (status, word) = match (board::is_leaving(&app.handle), board::is_member(&app.handle)) {
+        _ if board::is_closed(&app.handle) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "closed from outside: start it again")
+        }
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "leaving"),
         (false, true) => (StatusCode::OK, "member"),
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "not a member"),

@@ -7,6 +7,7 @@ mod jobs;
 mod nodes;
 mod runs;
 mod serve;
+mod shards;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,9 @@ enum Verb {
     /// Declare jobs, look at them, switch them, run them by hand
     #[command(subcommand)]
     Job(jobs::Verb),
+    /// Look at the shards of a sharded job, switch some off
+    #[command(subcommand)]
+    Shard(shards::Verb),
     /// Look at runs, read their output, wait for them, end them
     #[command(subcommand)]
     Run(runs::Verb),
@@ -55,6 +59,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Dev(args) => serve::dev(&args),
         Verb::Serve(args) => serve::serve(args),
         Verb::Job(verb) => jobs::run(verb),
+        Verb::Shard(verb) => shards::run(verb),
         Verb::Run(verb) => runs::run(verb),
         Verb::Node(verb) => nodes::run(verb),
         Verb::Cluster(verb) => cluster::run(verb),

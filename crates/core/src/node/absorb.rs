@@ -275,9 +275,22 @@ impl Node {
             }
             RunEvent::Ended(ended) => {
                 self.local.end_given(id, run.shard, (*ended, now.mono));
-                self.touch_job(id);
+                match self.gathers(id, run.shard) {
+                    // Looking at the job with each end would cost the square of its shards.
+                    Some(wait) if self.local.tally(id).ended == 1 => {
+                        self.local.wheel.insert((now.wall + wait, id));
+                    }
+                    Some(_) => {}
+                    None => self.touch_job(id),
+                }
             }
         }
+    }
+
+    /// How long the end of a shard's run may wait for others of its job, whose ends are then told with it.
+    fn gathers(&self, id: JobId, shard: Shard) -> Option<Millis> {
+        let given = self.local.given.get(&(id, shard)).filter(|given| given.sharded)?;
+        crate::rules::firing::gathers(&self.local, &self.view.job(id), self.member().as_ref(), given)
     }
 
     fn absorb_recorded(&mut self, run: RunId, attempt: u32) {

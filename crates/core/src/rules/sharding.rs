@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use crate::effect::Event;
 use crate::keys;
 use crate::record::{Cause, Cut, Group, Mark, Portion, ShardLane, Sharding, regroup};
-use crate::registry::Write;
+use crate::registry::{Guard, Write};
 use crate::scene::{Decision, Decisions, News, Scene};
 use crate::shards::ShardSet;
 use crate::share;
@@ -206,9 +206,10 @@ fn cut(
     };
     let mut writes = Vec::from([table.put(sharding)]);
     let present = |member: &&&Member| table.known(member).is_some_and(|known| known.value.is_some());
-    let leaves = leaves.iter().filter(present);
-    writes.extend(leaves.map(|member| Write::Delete { key: keys::shard_lane(table.job.name(), member) }));
-    let guards: Vec<_> = lanes.keys().filter_map(|member| table.lane_guard(member)).collect();
+    let left = leaves.iter().filter(present);
+    writes.extend(left.map(|member| Write::Delete { key: keys::shard_lane(table.job.name(), member) }));
+    let gone = leaves.iter().map(|member| Guard::Absent(keys::node(member)));
+    let guards: Vec<_> = lanes.keys().filter_map(|member| table.lane_guard(member)).chain(gone).collect();
     if !pinned.is_empty() {
         let event = Event::Pinned(table.job.name().clone(), pinned);
         out.news.push(News { subject: table.subject(), sent: false, event });
@@ -250,5 +251,6 @@ fn retire(table: &Table<'_>, out: &mut Decisions) {
     if table.known(member).is_some_and(|known| known.value.is_some()) {
         writes.push(Write::Delete { key: keys::shard_lane(table.job.name(), member) });
     }
-    out.commit(table.subject(), "retire", table.txn([guard], writes));
+    let gone = table.is_dead(member).then(|| Guard::Absent(keys::node(member)));
+    out.commit(table.subject(), "retire", table.txn([guard].into_iter().chain(gone), writes));
 }

@@ -97,6 +97,13 @@ impl View {
         self.switches.get(&(job.clone(), node.clone()))
     }
 
+    /// All nodes for which something of a job was ever switched.
+    pub fn switched(&self, job: &JobName) -> impl Iterator<Item = (&NodeName, Switches)> {
+        let first = (job.clone(), Member::least().node);
+        let all = self.switches.range(first..).take_while(move |((name, _), _)| name == job);
+        all.filter_map(|((_, node), known)| Some((node, known.value.clone()?)))
+    }
+
     pub(super) fn absorb_switches(
         &mut self,
         node: NodeName,

@@ -161,7 +161,16 @@ impl Seen {
 
 fn open(due: i64, back: Wall, its: &str) -> OpenShards {
     let due = Wall(due);
-    OpenShards { fire: Fire::Due(due), due, from: due, back, attempt: 1, seq: 1, shards: shards(its) }
+    OpenShards {
+        fire: Fire::Due(due),
+        due,
+        from: due,
+        back,
+        attempt: 1,
+        seq: 1,
+        total: 4,
+        shards: shards(its),
+    }
 }
 
 /// The tree without the settings, which do not change with what runs.

@@ -9,6 +9,8 @@ use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, Member, NodeName, RequestId, Token};
 
+use super::shares::ShareBook;
+
 /// Everything the watch knows of a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobBook {
@@ -31,6 +33,8 @@ pub(crate) struct JobBook {
     pub token: Option<Token>,
     /// Lost members whose claim on this job was taken over.
     pub rescued: BTreeSet<Member>,
+    /// Of a sharded job, its shards.
+    pub shares: ShareBook,
     /// Requests that stood in the registry, and since when.
     pub asked: BTreeMap<RequestId, i64>,
 }

@@ -60,6 +60,14 @@ pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<Shar
     ended.filter(|(_, given)| !is_open(lane, given)).map(|(shard, _)| shard).collect()
 }
 
+/// How long the end of this run may wait, because others of the job go on and their ends are gathered with it; `None` when
+/// it is to be looked at now.
+#[must_use]
+pub fn gathers(local: &Local, job: &JobView<'_>, me: Option<&Member>, given: &Given) -> Option<Millis> {
+    let lane = job.lane_of(me?).and_then(|known| known.lane.value.as_ref());
+    (local.tally(job.id).running > 0 && is_open(lane, given)).then_some(GATHER)
+}
+
 /// Whether a run is in the lane as claimed and not finished.
 fn is_open(lane: Option<&ShardLane>, given: &Given) -> bool {
     let open = lane.and_then(|lane| lane.open_of(given.run.shard));
@@ -170,13 +178,12 @@ impl<'a> Desk<'a> {
         let Some(schedule) = &terms.schedule else { return };
         let now = self.scene().now.wall;
         let closed = closed.minus(&self.draft.unfinished());
-        for group in self.draft.groups.clone() {
-            let free = group.shards.and(&closed);
+        let (groups, runs) = (self.draft.groups.clone(), self.lane.open.clone());
+        for (group, open) in groups.iter().flat_map(|group| runs.iter().map(move |open| (group, open))) {
+            let free = group.shards.and(&closed).and(&open.shards);
             let floor = group.watermark.max(terms.since);
             // What was due before the run began was late already, and still runs within its grace.
-            let began =
-                self.lane.open.iter().filter(|open| open.shards.meets(&free)).map(|open| open.from).max();
-            let late = schedule.next(floor).is_some_and(|due| Some(due) <= began);
+            let late = schedule.next(floor).is_some_and(|due| due <= open.from);
             if free.is_empty() || late {
                 continue;
             }
@@ -247,7 +254,9 @@ impl<'a> Desk<'a> {
     fn claim(&mut self, out: &mut Decisions) {
         let sharding = self.table.sharding;
         let Some((terms, shards)) = self.terms().filter(|(terms, _)| terms.enabled) else { return };
-        if !self.takes_part || sharding.mark.is_some() || sharding.cut.number == 0 {
+        // Shares of another number of shards are about to be marked, and no fire is cut into both.
+        let cut = &sharding.cut;
+        if !self.takes_part || sharding.mark.is_some() || cut.number == 0 || cut.total != shards.total {
             return;
         }
         let portion = sharding.portion(self.scene().member);
@@ -279,7 +288,7 @@ impl<'a> Desk<'a> {
             !r.taken && r.node.as_ref().is_none_or(|n| *n == me.node) && !mine.minus(&r.shards).is_empty()
         };
         let Some(index) = record.requests.iter().position(wanted) else { return };
-        if !self.has_slot(self.scene().now.wall, out) {
+        if !self.has_slot(record.requests[index].at, out) {
             return;
         }
         let mut record = record.clone();
@@ -353,7 +362,8 @@ impl<'a> Desk<'a> {
             return;
         }
         let (from, seq) = (due.max(self.scene().now.wall), self.draft.seq);
-        self.draft.add_open(OpenShards { fire, due, from, back, attempt: 1, seq, shards });
+        let total = self.table.sharding.cut.total;
+        self.draft.add_open(OpenShards { fire, due, from, back, attempt: 1, seq, total, shards });
         self.draft.began = Some(from);
     }
 

@@ -6,7 +6,7 @@ use super::Desk;
 use crate::effect::Run;
 use crate::job::Job;
 use crate::record::OpenShards;
-use crate::rules::firing::{PACE_AGAIN, START_WINDOW, free_slots, pace};
+use crate::rules::firing::{CONFIRM_SHARDS, PACE_AGAIN, START_WINDOW, free_slots, pace};
 use crate::scene::{Decision, Decisions};
 use crate::shards::ShardSet;
 use crate::time::Millis;
@@ -71,7 +71,10 @@ impl Desk<'_> {
         }
         let now = self.scene().now.wall;
         self.draft.open.iter_mut().filter(|open| late.contains(open)).for_each(|open| open.from = now);
-        self.commit("confirm", out);
+        // The slot that there is stays theirs until they are confirmed, and they are first in line for it then.
+        out.claimed += 1;
+        out.list.extend(late.first().map(|open| Decision::JobWaits(self.table.job.id, open.due)));
+        self.commit(CONFIRM_SHARDS, out);
     }
 
     fn run(&self, open: &OpenShards, shard: Shard, job: &Job) -> Run {
@@ -81,7 +84,7 @@ impl Desk<'_> {
         Run {
             id: RunId { job: job.name.clone(), fire: open.fire.clone(), shard },
             due: open.due,
-            shards: job.shards,
+            shards: open.total,
             parameter: job.parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
             job_parameter: job.parameter.clone(),
             attempt: open.attempt,
