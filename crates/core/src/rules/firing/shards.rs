@@ -169,16 +169,14 @@ impl<'a> Desk<'a> {
     fn settle_missed(&mut self, closed: &ShardSet) {
         let Some((terms, shards)) = self.terms().filter(|(t, _)| t.enabled && !t.paused) else { return };
         let Some(schedule) = &terms.schedule else { return };
-        let now = self.scene().now.wall;
-        let closed = closed.minus(&self.draft.unfinished());
+        let (now, closed) = (self.scene().now.wall, closed.minus(&self.draft.unfinished()));
         for group in self.draft.groups.clone() {
             let free = group.shards.and(&closed);
-            let floor = group.watermark.max(terms.since);
             if free.is_empty() {
                 continue;
             }
-            let next = due::next(schedule, floor, now, Millis(0), terms.catch_up);
-            if let Some((from, last)) = next.skipped {
+            let floor = group.watermark.max(terms.since);
+            if let Some((from, last)) = due::next(schedule, floor, now, Millis(0), terms.catch_up).skipped {
                 self.skip(&free, (from, last), "came due while the run before was going on", shards);
             }
         }
@@ -378,6 +376,9 @@ impl<'a> Desk<'a> {
         let table = &self.table;
         let mut guards = Vec::from_iter(table.lane_guard(self.scene().member));
         let mut writes = Vec::from([table.put_lane(self.scene().member, &self.draft)]);
+        // The leader cuts before the next fire and hears of no lane: that one is to come after all, the place tells it.
+        let told = table.sharding.mark.is_some() && self.draft.takes_back(&self.lane);
+        writes.extend(told.then(|| table.put(table.sharding.clone())));
         // Whoever has a lane is listed; portions are, so only what a former holder still has to say could be missing.
         if let (Some(record), Some(known)) = (self.asked.take(), table.job.asked()) {
             let key = keys::asked(table.job.name());
