@@ -29,6 +29,8 @@ pub struct Run {
     pub shards: u32,
     /// This shard's parameter.
     pub parameter: String,
+    /// The job's own parameter, the same for every shard.
+    pub job_parameter: String,
     /// Counted from 1.
     pub attempt: u32,
     /// The fencing token.
@@ -52,6 +54,7 @@ impl Run {
             ("EVENKEEL_SHARD", self.id.shard.to_string()),
             ("EVENKEEL_SHARDS", self.shards.to_string()),
             ("EVENKEEL_PARAMETER", self.parameter.clone()),
+            ("EVENKEEL_JOB_PARAMETER", self.job_parameter.clone()),
             ("EVENKEEL_ATTEMPT", self.attempt.to_string()),
             ("EVENKEEL_FENCE", self.token.to_string()),
             ("EVENKEEL_IDEMPOTENCY_KEY", self.id.to_string()),

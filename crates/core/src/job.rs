@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use serde::de::Error as _;
+use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::schedule::Schedule;
@@ -44,6 +44,9 @@ pub struct Job {
     /// text.
     #[serde(default, deserialize_with = "parameters", skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<String>,
+    /// A text that every run gets, whatever its shard (S2-19).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub parameter: String,
     /// How the shards of a sharded job are cut.
     #[serde(default, skip_serializing_if = "is_default")]
     pub strategy: Strategy,
@@ -185,16 +188,20 @@ fn is_recut_wait(secs: &u64) -> bool {
 
 /// Parameters as a list, or as `0=a,1=b`.
 fn parameters<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        List(Vec<String>),
-        Text(String),
+    struct Written;
+    impl<'de> Visitor<'de> for Written {
+        type Value = Vec<String>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of texts, or a text as 0=north,1=south")
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            parse_parameters(text).map_err(E::custom)
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            core::iter::from_fn(|| list.next_element().transpose()).take(SHARDS_MAX as usize + 1).collect()
+        }
     }
-    match Written::deserialize(input)? {
-        Written::List(list) => Ok(list),
-        Written::Text(text) => parse_parameters(&text).map_err(D::Error::custom),
-    }
+    input.deserialize_any(Written)
 }
 
 /// Reads `0=a,1=b` (S2-18).
@@ -242,6 +249,7 @@ impl Job {
             placement: Placement::default(),
             shards: 1,
             parameters: Vec::new(),
+            parameter: String::new(),
             strategy: Strategy::default(),
             order: Order::default(),
             static_shards: false,
@@ -291,9 +299,9 @@ impl Job {
         }
         if self.parameters.len() > self.shards as usize {
             return fail(format!(
-                "{} parameters for {} shards: give at most one a shard",
-                self.parameters.len(),
-                self.shards
+                "parameters has one for shard {}, but the last shard is {}: raise shards or leave it out",
+                self.parameters.len() - 1,
+                self.shards - 1
             ));
         }
         if let CatchUp::All(n) = self.catch_up
@@ -314,7 +322,8 @@ impl Job {
             (Some(program), _) if program.is_empty() => return fail("command names no program".to_string()),
             _ => {}
         }
-        if self.command.iter().chain(&self.parameters).any(|text| text.contains('\0')) {
+        let texts = self.command.iter().chain(&self.parameters).chain([&self.parameter]);
+        if texts.into_iter().any(|text| text.contains('\0')) {
             return fail(
                 "command or parameters hold a NUL character, which no program can be given".to_string(),
             );
@@ -371,4 +380,44 @@ impl Job {
 #[must_use]
 pub fn default_grace(ttl: Millis) -> Millis {
     Millis::secs(60).max(ttl + Millis::secs(5))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(fields: &str) -> Result<Job, String> {
+        let text = format!(r#"{{"name":"j","function":"f",{fields}}}"#);
+        let job: Job = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        job.validate().map(|()| job).map_err(|e| e.to_string())
+    }
+
+    /// proves: S2-18
+    #[test]
+    fn parameters_are_a_list_or_the_sources_own_text() {
+        let sharded = |parameters: &str| {
+            read(&format!(r#""placement":"sharded","shards":3,"parameters":{parameters}"#))
+        };
+        let list = sharded(r#"["a","b"]"#).unwrap();
+        assert_eq!(sharded(r#""0=a,1=b""#).unwrap(), list);
+        assert_eq!(sharded(r#"" 1 = b , 0=a""#).unwrap(), list);
+        assert_eq!(sharded(r#""2=c""#).unwrap().parameters, ["", "", "c"]);
+        for wrong in [r#""a""#, r#""0=a=b""#, r#""x=a""#, r#""0=a,0=b""#, r#""-1=a""#, r#""999999999=a""#] {
+            assert!(sharded(wrong).unwrap_err().contains("parameters"), "{wrong}");
+        }
+        let beyond = sharded(r#""3=d""#).unwrap_err();
+        assert!(beyond.contains("has one for shard 3, but the last shard is 2"), "{beyond}");
+        assert!(sharded("7").unwrap_err().contains("expected a list of texts"), "a number is neither");
+    }
+
+    /// proves: S2-26
+    #[test]
+    fn what_is_for_sharded_jobs_is_refused_elsewhere_and_failover_needs_monitoring() {
+        for field in [r#""shards":2"#, r#""strategy":"rotate""#, r#""monitor":false"#, r#""recut_wait":5"#] {
+            assert!(read(field).unwrap_err().contains("is for sharded jobs"), "{field}");
+        }
+        let both = read(r#""placement":"sharded","monitor":false,"delivery":"at_least_once""#);
+        assert!(both.unwrap_err().contains("takes monitor = true"));
+        assert!(read(r#""placement":"sharded","monitor":false"#).is_ok());
+    }
 }

@@ -1,5 +1,6 @@
 //! What a node knows of itself and of nobody else: its lease, what it has under way, what it gave to executors.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -64,11 +65,20 @@ impl Given {
     }
 }
 
+/// How many runs of a sharded job were given to executors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tally {
+    /// Those that go on.
+    pub running: usize,
+    /// Those that have ended and wait to be closed.
+    pub ended: usize,
+}
+
 /// One thing somebody wants, cut out of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Wish {
     /// This declaration.
-    Job(Job),
+    Job(Box<Job>),
     /// This switch of this job.
     Switch(JobName, Switch),
     /// A run by hand; on one node only, if one is named.
@@ -155,6 +165,8 @@ pub struct Local {
     pub spent: BTreeMap<Subject, Txn>,
     /// Runs given to executors.
     pub given: BTreeMap<(JobId, Shard), Given>,
+    /// How many of them each sharded job has; none where it has none.
+    pub tallies: BTreeMap<JobId, Tally>,
     /// How many of them are of sharded jobs and still run.
     pub shards_running: usize,
     /// Lanes being read.
@@ -230,6 +242,7 @@ impl Local {
             acts: BTreeMap::new(),
             spent: BTreeMap::new(),
             given: BTreeMap::new(),
+            tallies: BTreeMap::new(),
             shards_running: 0,
             evicted: None,
             closed: false,
@@ -269,22 +282,52 @@ impl Local {
     /// Remembers a run.
     pub fn give(&mut self, job: JobId, given: Given) {
         self.forget_given(job, given.run.shard);
-        self.shards_running += usize::from(given.takes_slot());
+        self.count(job, &given, true);
         self.given.insert((job, given.run.shard), given);
     }
 
     /// Forgets a run.
     pub fn forget_given(&mut self, job: JobId, shard: Shard) {
         if let Some(old) = self.given.remove(&(job, shard)) {
-            self.shards_running -= usize::from(old.takes_slot());
+            self.count(job, &old, false);
+        }
+    }
+
+    /// Forgets the runs that have ended.
+    pub fn forget_ended(&mut self) {
+        let ended = self.given.iter().filter(|(_, given)| given.ended.is_some());
+        for (job, shard) in ended.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.forget_given(job, shard);
         }
     }
 
     /// A run has ended.
     pub fn end_given(&mut self, job: JobId, shard: Shard, ended: (Ended, Mono)) {
-        if let Some(given) = self.given.get_mut(&(job, shard)) {
-            self.shards_running -= usize::from(given.takes_slot());
-            given.ended = Some(ended);
+        if let Some(given) = self.given.get(&(job, shard)).filter(|given| given.ended.is_none()) {
+            let given = Given { ended: Some(ended), ..given.clone() };
+            self.give(job, given);
+        }
+    }
+
+    /// What of a sharded job was given to executors.
+    #[must_use]
+    pub fn tally(&self, job: JobId) -> Tally {
+        self.tallies.get(&job).copied().unwrap_or_default()
+    }
+
+    /// Keeps the counts of sharded jobs.
+    fn count(&mut self, job: JobId, given: &Given, more: bool) {
+        if !given.sharded {
+            return;
+        }
+        let by = |n: &mut usize| *n = if more { *n + 1 } else { *n - 1 };
+        let tally = self.tallies.entry(job).or_default();
+        by(if given.ended.is_none() { &mut tally.running } else { &mut tally.ended });
+        if given.takes_slot() {
+            by(&mut self.shards_running);
+        }
+        if *tally == Tally::default() {
+            self.tallies.remove(&job);
         }
     }
 

@@ -22,6 +22,8 @@ mod emit;
 const FOCUS_MAX: usize = 1_000;
 /// From how much on a wall clock that moved against our own has stepped.
 const CLOCK_STEP: Millis = Millis(250);
+/// Waits that were counted on our own clock are over so much before their moment of the time of day, as the two differ.
+const ROUNDING: Millis = Millis(1);
 /// How long a listing may be under way before it is asked for again.
 const LISTING_PATIENCE: Millis = Millis::secs(60);
 
@@ -169,7 +171,7 @@ impl Node {
     /// The jobs to decide about: touched ones, those whose moment has come, and those that waited for a slot.
     fn take_focus(&mut self, now: Now) -> Vec<JobId> {
         let local = &mut self.local;
-        while let Some(first) = local.wheel.first().copied().filter(|(at, _)| *at <= now.wall) {
+        while let Some(first) = local.wheel.first().copied().filter(|(at, _)| *at <= now.wall + ROUNDING) {
             if local.agenda.len() >= FOCUS_MAX {
                 break;
             }
@@ -281,7 +283,7 @@ impl Node {
             effects.push(Effect::Announce(Event::LeaseLost));
         }
         // A run that has ended only waited for its place in the registry to close, which is not ours any more.
-        local.given.retain(|_, given| given.ended.is_none());
+        local.forget_ended();
         local.locks.clear();
         local.spent.clear();
         local.recording.clear();

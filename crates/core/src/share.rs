@@ -86,7 +86,7 @@ mod tests {
         cut(strategy, order, &job, total, nodes).iter().map(ToString::to_string).collect()
     }
 
-    /// proves: S2-08, I2-06
+    /// proves: S2-08
     #[test]
     fn the_worked_examples_of_version_1() {
         let abc = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];

@@ -30,8 +30,7 @@ impl<'a> Table<'a> {
         if scene.born.is_none() || !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
             return None;
         }
-        let terms = sharded.terms.as_deref().and_then(|terms| Some((terms, terms.shards.as_deref()?)));
-        Some(Self { scene, job, sharding: &sharded.sharding, terms })
+        Some(Self { scene, job, sharding: &sharded.sharding, terms: job.terms() })
     }
 
     /// Whether the job may fire.

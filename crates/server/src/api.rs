@@ -1,5 +1,6 @@
 //! The HTTP interface: one router for people, programs and, later, peers (S0-20).
 
+mod cluster;
 mod error;
 mod gate;
 mod jobs;
@@ -7,6 +8,7 @@ mod live;
 mod nodes;
 mod relay;
 mod runs;
+mod shards;
 
 use std::sync::Arc;
 
@@ -51,6 +53,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/jobs/acquire", post(jobs::acquire))
         .route("/jobs/{name}", get(jobs::show).delete(jobs::delete))
         .route("/jobs/{name}/next", get(jobs::next))
+        .route("/jobs/{name}/shards", get(shards::list))
+        .route("/jobs/{name}/shards/{set}/{verb}", post(shards::switch))
         .route("/jobs/{name}/{verb}", post(jobs::switch))
         .route("/runs", get(runs::list))
         .route("/runs/{run}", get(runs::show))
@@ -59,6 +63,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/runs/{run}/kill", post(runs::kill))
         .route("/nodes", get(nodes::list))
         .route("/nodes/{name}/{verb}", post(nodes::switch))
+        .route("/cluster/tree", get(cluster::tree))
         .route("/events", get(live::events))
         .layer(axum::middleware::from_fn_with_state(app.clone(), gate::key));
     Router::new()
@@ -73,6 +78,9 @@ pub(crate) fn router(app: App) -> Router {
 /// Whether this node is a member that may act and means to stay; needs no key, so it says nothing else.
 async fn health(State(app): State<App>) -> Response {
     let (status, word) = match (board::is_leaving(&app.handle), board::is_member(&app.handle)) {
+        _ if board::is_closed(&app.handle) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "closed from outside: start it again")
+        }
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "leaving"),
         (false, true) => (StatusCode::OK, "member"),
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "not a member"),

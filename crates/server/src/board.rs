@@ -1,14 +1,18 @@
 //! What the API and the console show of a node: rows made of its view and its history.
 
+mod shards;
+
 use evenkeel::{Handle, RunRecord};
 use evenkeel_core::job::{Job, Spec};
+use evenkeel_core::record::Request;
 use evenkeel_core::rules::claims::quota;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::JobView;
 use evenkeel_core::words::{Fire, JobName, NodeName, RunId};
 
-use crate::rows::{JobDetail, JobPage, JobRow, NodeRow, RunRow, moment, zone};
+use crate::rows::{JobDetail, JobPage, JobRow, NodeRow, RunRow, Sharing, moment, zone};
 use crate::zones;
+pub(crate) use shards::{folded, shards, wanted};
 
 /// So many jobs are copied at one look, which the node waits for.
 const LOOK: usize = 200;
@@ -16,11 +20,20 @@ const LOOK: usize = 200;
 /// What is copied of a job under the look; everything dear is done after it.
 struct Copied {
     spec: Spec,
+    /// Who holds it, or leads it.
     owner: Option<String>,
+    /// How many hold it, or shards of it.
+    nodes: usize,
 }
 
 fn copied(job: JobView<'_>) -> Option<Copied> {
-    Some(Copied { spec: job.spec()?, owner: job.owner().map(|member| member.node.to_string()) })
+    let sharding = job.sharding().filter(|_| job.is_sharded());
+    let owner = sharding.map_or(job.owner(), |sharding| sharding.leader.as_ref());
+    Some(Copied {
+        spec: job.spec()?,
+        owner: owner.map(|member| member.node.to_string()),
+        nodes: sharding.map_or(usize::from(owner.is_some()), shards::holders),
+    })
 }
 
 /// A page of jobs after this name.
@@ -53,6 +66,7 @@ fn row(copied: Copied, now: Wall) -> JobRow {
         zone: zone(&job.zone),
         placement: job.placement,
         owner: copied.owner,
+        nodes: copied.nodes,
         next,
         paused: copied.spec.paused,
         schedule: job.schedule,
@@ -73,7 +87,12 @@ pub(crate) fn ahead(job: &Job, after: Wall, n: usize) -> Vec<Wall> {
 
 /// Everything about a job.
 pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
-    let Copied { spec, owner } = handle.look(|node| copied(node.view().find(name)?))?;
+    let (Copied { spec, owner, .. }, sharing): (Copied, Option<Sharing>) = handle.look(|node| {
+        let job = node.view().find(name)?;
+        let copied = copied(job)?;
+        let sharing = shards::sharing(node.view(), &job, &copied.spec);
+        Some((copied, sharing))
+    })?;
     Some(JobDetail {
         name: name.to_string(),
         next: next(&spec, zones::now()),
@@ -81,13 +100,17 @@ pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
         owner,
         paused: spec.paused,
         since: moment(spec.since),
+        sharing,
         job: spec.job,
     })
 }
 
-/// How many jobs may be held (K).
+/// How many jobs may fire: those that may be held (K), and the sharded ones.
 pub(crate) fn enabled(handle: &Handle) -> usize {
-    handle.look(|node| node.view().enabled())
+    handle.look(|node| {
+        let view = node.view();
+        view.enabled() + view.sharded().filter(|id| view.job(*id).is_enabled()).count()
+    })
 }
 
 /// Whether there is any job at all.
@@ -99,6 +122,7 @@ pub(crate) fn has_jobs(handle: &Handle) -> bool {
 pub(crate) fn nodes(handle: &Handle) -> Vec<NodeRow> {
     handle.look(|node| {
         let view = node.view();
+        let shares = shards::held(view);
         let mut rows: Vec<NodeRow> = Vec::new();
         for (member, state) in view.members() {
             let held = view.count(member);
@@ -107,6 +131,7 @@ pub(crate) fn nodes(handle: &Handle) -> Vec<NodeRow> {
                 None => rows.push(NodeRow {
                     name: member.node.to_string(),
                     held,
+                    shards: shares.get(&member.node).copied().unwrap_or(0),
                     quota: quota(view.enabled(), view.nodes(), state.info.tolerance),
                     alarm: state.info.alarm,
                     draining: view.intent(&member.node).is_some(),
@@ -127,6 +152,11 @@ pub(crate) fn is_member(handle: &Handle) -> bool {
 /// Whether this node hands over in order to end.
 pub(crate) fn is_leaving(handle: &Handle) -> bool {
     handle.look(|node| node.local().leaving)
+}
+
+/// Whether somebody deleted this node's entry, which it takes for the wish that it stays away (S3-30).
+pub(crate) fn is_closed(handle: &Handle) -> bool {
+    handle.look(|node| node.local().closed)
 }
 
 /// Whether a node of this name lives or is wanted drained.
@@ -161,8 +191,16 @@ pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
         Some((job.spec()?, asked))
     });
     let Some((spec, asked)) = known else { return false };
+    if run.shard.0 >= spec.job.shards || spec.off.contains(run.shard) {
+        return false;
+    }
     match &run.fire {
-        Fire::Asked(id) => asked.is_some_and(|asked| asked.requests.iter().any(|request| request.id == *id)),
+        Fire::Asked(id) => asked.is_some_and(|asked| {
+            let request = asked.requests.iter().find(|request| request.id == *id);
+            // One that is used up is no more for shards that it never named.
+            let passed = |r: &Request| r.taken && !r.shards.is_empty() && !r.shards.contains(run.shard);
+            request.is_some_and(|request| !passed(request))
+        }),
         Fire::Due(due) => *due > spec.since && ahead(&spec.job, Wall(due.0 - 1), 1) == [*due],
     }
 }

@@ -1,11 +1,13 @@
 //! The command line: noun, verb, and what each means.
 
+mod cluster;
 mod docs;
 mod import;
 mod jobs;
 mod nodes;
 mod runs;
 mod serve;
+mod shards;
 
 use std::process::ExitCode;
 
@@ -30,12 +32,18 @@ enum Verb {
     /// Declare jobs, look at them, switch them, run them by hand
     #[command(subcommand)]
     Job(jobs::Verb),
+    /// Look at the shards of a sharded job, switch some off
+    #[command(subcommand)]
+    Shard(shards::Verb),
     /// Look at runs, read their output, wait for them, end them
     #[command(subcommand)]
     Run(runs::Verb),
     /// Look at nodes, drain them
     #[command(subcommand)]
     Node(nodes::Verb),
+    /// Look at the whole as others would write it down
+    #[command(subcommand)]
+    Cluster(cluster::Verb),
     /// Take jobs over from elsewhere
     #[command(subcommand)]
     Import(import::Verb),
@@ -51,8 +59,10 @@ pub(crate) fn run() -> ExitCode {
         Verb::Dev(args) => serve::dev(&args),
         Verb::Serve(args) => serve::serve(args),
         Verb::Job(verb) => jobs::run(verb),
+        Verb::Shard(verb) => shards::run(verb),
         Verb::Run(verb) => runs::run(verb),
         Verb::Node(verb) => nodes::run(verb),
+        Verb::Cluster(verb) => cluster::run(verb),
         Verb::Import(verb) => import::run(verb),
         Verb::Docs(verb) => docs::run(&verb, Cli::command()),
     };

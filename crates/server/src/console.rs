@@ -1,13 +1,21 @@
 //! The console at `/`: readable as it comes from the node, kept live by one small script of our own.
 
-use axum::extract::State;
+mod shards;
+
+use std::collections::BTreeSet;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
+use evenkeel_core::job::Placement;
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde::Deserialize;
 
 use crate::api::{App, Picture};
-use crate::rows::{JobRow, NodeRow, RunRow};
+use crate::board;
+use crate::rows::{FoldedRow, JobRow, NodeRow, RunRow, ShardPage};
 
 /// `/console.css`.
 pub(crate) async fn style() -> Response {
@@ -25,14 +33,33 @@ pub(crate) async fn icon() -> Response {
     ([(header::CONTENT_TYPE, "image/svg+xml")], include_str!("console/favicon.svg")).into_response()
 }
 
-/// `/`. Where a cluster key is asked for, the page comes empty and the script asks for the key.
-pub(crate) async fn page(State(app): State<App>) -> Html<String> {
-    let locked = app.door.key().is_some();
-    let picture = if locked { Picture::default() } else { Picture::take(&app.handle).await };
-    Html(whole(&picture, locked).into_string())
+/// What the page is asked for.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Asked {
+    /// The job whose shards are shown too.
+    #[serde(default)]
+    job: String,
 }
 
-fn whole(picture: &Picture, locked: bool) -> Markup {
+/// `/`, and `/?job=NAME`. Where a cluster key is asked for, the page comes empty and the script asks for the key.
+pub(crate) async fn page(
+    State(app): State<App>,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Html<String> {
+    let locked = app.door.key().is_some();
+    if locked {
+        return Html(whole(&Picture::default(), None, true).into_string());
+    }
+    let picture = Picture::take(&app.handle).await;
+    let job = asked.ok().and_then(|Query(asked)| asked.job.parse().ok());
+    let shards = match job {
+        Some(job) => board::shards(&app.handle, &job).await.ok().flatten().map(board::folded),
+        None => None,
+    };
+    Html(whole(&picture, shards.as_ref(), false).into_string())
+}
+
+fn whole(picture: &Picture, shared: Option<&ShardPage<FoldedRow>>, locked: bool) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -53,10 +80,14 @@ fn whole(picture: &Picture, locked: bool) -> Markup {
                 }
                 @if locked { (unlock()) }
                 p #notice role="status" hidden {}
+                p #closed role="status" hidden[!picture.closed] {
+                    "This node was closed from outside and is no member: start it again."
+                }
                 main hidden[locked] {
                     (summary(picture))
+                    (shards::section(shared))
                     (jobs(picture))
-                    (runs(&picture.runs))
+                    (runs(picture))
                     (nodes(&picture.nodes))
                 }
                 footer { "version " (env!("CARGO_PKG_VERSION")) " · times are in your own zone" }
@@ -109,16 +140,25 @@ fn jobs(picture: &Picture) -> Markup {
 fn job_row(job: &JobRow) -> Markup {
     html! {
         tr {
-            td.name { (job.name) }
+            td.name {
+                @if job.placement == Placement::Sharded { a href={ "/?job=" (job.name) "#job" } { (job.name) } }
+                @else { (job.name) }
+            }
             td { code { (if job.schedule.is_empty() { "by hand" } else { &job.schedule }) } " " small { (job.zone) } }
             td { (if job.paused { chip("paused") } else { time(job.next.as_deref()) }) }
-            td { (job.owner.as_deref().unwrap_or("–")) }
+            td {
+                (job.owner.as_deref().unwrap_or("–"))
+                @if job.placement == Placement::Sharded { " " small { "leads " (job.nodes) } }
+            }
             td.actions {}
         }
     }
 }
 
-fn runs(runs: &[RunRow]) -> Markup {
+fn runs(picture: &Picture) -> Markup {
+    let runs = &picture.runs;
+    let sharded = picture.jobs.iter().filter(|job| job.placement == Placement::Sharded);
+    let sharded: BTreeSet<&str> = sharded.map(|job| job.name.as_str()).collect();
     html! {
         section #runs {
             h2 { "Latest runs" }
@@ -130,16 +170,16 @@ fn runs(runs: &[RunRow]) -> Markup {
                     th { "Job" } th { "State" } th { "Due" } th.number { "Took" } th { "Node" } th.number { "Attempt" }
                     th.actions { span.quiet { "Actions" } }
                 } }
-                tbody #run-rows { @for run in runs { (run_row(run)) } }
+                tbody #run-rows { @for run in runs { (run_row(run, sharded.contains(run.job.as_str()))) } }
             } }
         }
     }
 }
 
-fn run_row(run: &RunRow) -> Markup {
+fn run_row(run: &RunRow, sharded: bool) -> Markup {
     html! {
         tr {
-            td.name { (run.job) }
+            td.name { (run.job) @if sharded { " " small { "shard " (run.shard) } } }
             td { (chip(&run.state)) " " small { (run.reason.as_deref().unwrap_or_default()) } }
             td { (time(Some(&run.due))) }
             td.number { (took(run)) }
@@ -157,7 +197,7 @@ fn nodes(nodes: &[NodeRow]) -> Markup {
             p #no-nodes.empty hidden[!nodes.is_empty()] { "No node has joined yet." }
             div.scroll { table hidden[nodes.is_empty()] {
                 thead { tr {
-                    th { "Node" } th { "State" } th.number { "Holds" } th.number { "May hold" } th.number { "Alarm above" }
+                    th { "Node" } th { "State" } th.number { "Holds" } th.number { "May hold" } th.number { "Shards" } th.number { "Alarm above" }
                 } }
                 tbody #node-rows { @for node in nodes { (node_row(node)) } }
             } }
@@ -172,6 +212,7 @@ fn node_row(node: &NodeRow) -> Markup {
             td { (chip(if node.draining { "draining" } else { "serving" })) }
             td.number { (node.held) }
             td.number { (node.quota) }
+            td.number { (node.shards) }
             td.number { (node.alarm) }
         }
     }

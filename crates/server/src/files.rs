@@ -196,6 +196,24 @@ mod tests {
         assert_eq!(parse(Language::Toml, toml).map(|jobs| jobs.len()), Ok(1));
     }
 
+    /// proves: S2-18, S2-19
+    #[test]
+    fn both_languages_know_every_key_of_a_sharded_job() {
+        let toml = "[[job]]\nname = \"a\"\nplacement = \"sharded\"\nshards = 3\nparameters = \"0=x, 2=z\"\n\
+                    parameter = \"p\"\nstrategy = \"odd_even\"\norder = \"descending\"\nstatic_shards = true\n\
+                    exclusive_per_host = true\nmonitor = false\nmax_difference = 2\nrecut_wait = 3\n\
+                    catch_up = \"skip\"\ncommand = [\"/bin/true\"]\n";
+        let yaml = "job:\n- {name: a, placement: sharded, shards: 3, parameters: [x, '', z], parameter: p, strategy: odd_even,\n   \
+                    order: descending, static_shards: true, exclusive_per_host: true, monitor: false, max_difference: 2,\n   \
+                    recut_wait: 3, catch_up: skip, command: [/bin/true]}\n";
+        let jobs = parse(Language::Toml, toml).expect("it is right");
+        assert_eq!(Ok(&jobs), parse(Language::Yaml, yaml).as_ref());
+        assert_eq!(jobs[0].parameters, ["x", "", "z"]);
+        let json = serde_json::to_string(&jobs).expect("plain data");
+        assert_eq!(serde_json::from_str::<Vec<Job>>(&json).expect("it is read back"), jobs);
+        assert_eq!(jobs[0].validate(), Ok(()));
+    }
+
     #[test]
     fn an_unknown_key_is_named_with_its_line_and_what_is_allowed() {
         let text = mistake(Language::Toml, "[[job]]\nname = \"a\"\nshedule = \"@daily\"\n");

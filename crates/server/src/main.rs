@@ -15,6 +15,7 @@ mod request;
 mod rows;
 mod serve;
 mod settings;
+mod tree;
 mod zones;
 
 use std::process::ExitCode;

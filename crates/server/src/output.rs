@@ -5,12 +5,13 @@ use std::io::Write;
 use clap::ValueEnum;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
+use evenkeel_core::job::Placement;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::rows::{JobRow, NodeRow, RunRow};
+use crate::rows::{FoldedRow, JobRow, NodeRow, RunRow, ShareRow, word};
 
 /// How a verb prints its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -39,7 +40,7 @@ impl Row for JobRow {
             or_dash(Some(&self.schedule)),
             self.zone.clone(),
             word(&self.placement),
-            or_dash(self.owner.as_deref()),
+            owner(self),
             local(self.next.as_deref()),
             yes(self.paused),
         ]
@@ -64,16 +65,51 @@ impl Row for RunRow {
 }
 
 impl Row for NodeRow {
-    const HEADS: &'static [&'static str] = &["name", "held", "quota", "alarm", "draining", "score"];
+    const HEADS: &'static [&'static str] = &["name", "held", "quota", "shards", "alarm", "draining", "score"];
     fn cells(&self) -> Vec<String> {
         vec![
             self.name.clone(),
             self.held.to_string(),
             self.quota.to_string(),
+            self.shards.to_string(),
             self.alarm.to_string(),
             yes(self.draining),
             self.score.map_or_else(|| "-".to_owned(), |score| format!("{score:.1}")),
         ]
+    }
+}
+
+impl Row for ShareRow {
+    const HEADS: &'static [&'static str] = &["node", "shards", "state"];
+    fn cells(&self) -> Vec<String> {
+        vec![self.node.clone(), or_dash(Some(&self.shards)), self.state.replace('_', " ")]
+    }
+}
+
+impl Row for FoldedRow {
+    const HEADS: &'static [&'static str] =
+        &["shards", "node", "state", "fire", "attempt", "failed over", "parameter", "began"];
+    fn cells(&self) -> Vec<String> {
+        let doing = &self.doing;
+        let by_hand = doing.fire.as_deref().filter(|fire| fire.starts_with("ask-"));
+        vec![
+            self.shards.clone(),
+            or_dash(doing.node.as_deref()),
+            doing.state.clone(),
+            by_hand.map_or_else(|| local(doing.due.as_deref()), ToOwned::to_owned),
+            doing.attempt.map_or_else(|| "-".to_owned(), |attempt| attempt.to_string()),
+            yes(doing.failed_over),
+            or_dash(Some(&doing.parameter)),
+            local(doing.began.as_deref()),
+        ]
+    }
+}
+
+/// Who holds a job; of a sharded one who leads, and how many nodes.
+fn owner(job: &JobRow) -> String {
+    match (&job.owner, job.placement) {
+        (Some(leader), Placement::Sharded) => format!("{leader} leads {}", job.nodes),
+        (owner, _) => or_dash(owner.as_deref()),
     }
 }
 
@@ -85,21 +121,25 @@ pub(crate) fn list<R: Row>(output: Output, rows: &[R], empty: &str) -> Result<()
     match output {
         Output::Json => json(&rows),
         Output::Table if rows.is_empty() => line(empty),
-        Output::Table => {
-            let mut table = Table::new();
-            table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-            table.set_header(R::HEADS.iter().map(|head| head.to_uppercase()));
-            for row in rows {
-                table.add_row(row.cells().iter().map(|cell| plain(cell)));
-            }
-            for column in table.column_iter_mut() {
-                column.set_padding((0, 2));
-            }
-            let text = table.to_string();
-            let lines: Vec<_> = text.lines().map(str::trim_end).collect();
-            line(&lines.join("\n"))
-        }
+        Output::Table => line(&table(rows)),
     }
+}
+
+/// A list for people.
+#[must_use]
+pub(crate) fn table<R: Row>(rows: &[R]) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(R::HEADS.iter().map(|head| head.to_uppercase()));
+    for row in rows {
+        table.add_row(row.cells().iter().map(|cell| plain(cell)));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let text = table.to_string();
+    let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+    lines.join("\n")
 }
 
 /// Prints a value as JSON.
@@ -134,7 +174,8 @@ fn written(result: std::io::Result<()>) -> Result<(), Failure> {
 }
 
 /// A name or reason may come from anywhere: no control character of it reaches a terminal.
-fn plain(text: &str) -> String {
+#[must_use]
+pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
@@ -158,15 +199,6 @@ fn or_dash(text: Option<&str>) -> String {
 
 fn yes(is: bool) -> String {
     if is { "yes" } else { "-" }.to_owned()
-}
-
-/// A word of the API as it is written in JSON, without the quotes.
-fn word<T: Serialize>(value: &T) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(text)) => text,
-        Ok(other) => other.to_string(),
-        Err(_) => String::new(),
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
 //! What the API says and the client reads: rows with stable fields, times as RFC 3339 in UTC with milliseconds.
 
+mod shards;
+
 use evenkeel_core::job::{Job, Placement};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use shards::{Doing, FoldedRow, MarkRow, ShardPage, ShardRow, ShareRow, Sharing};
 
 /// A job in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,8 +19,10 @@ pub(crate) struct JobRow {
     pub(crate) zone: String,
     /// How nodes are chosen for it.
     pub(crate) placement: Placement,
-    /// The node that holds it.
+    /// The node that holds it; the one that leads it when it is sharded.
     pub(crate) owner: Option<String>,
+    /// How many nodes hold it, or shards of it.
+    pub(crate) nodes: usize,
     /// Its next fire; none while it is paused, disabled or has no further fire.
     pub(crate) next: Option<String>,
     /// Whether it fires only by hand for now.
@@ -32,7 +38,7 @@ pub(crate) struct JobDetail {
     pub(crate) job: Job,
     /// Rises with every change.
     pub(crate) version: u64,
-    /// The node that holds it.
+    /// The node that holds it; the one that leads it when it is sharded.
     pub(crate) owner: Option<String>,
     /// Its next fire.
     pub(crate) next: Option<String>,
@@ -40,6 +46,8 @@ pub(crate) struct JobDetail {
     pub(crate) paused: bool,
     /// Fires up to here are nobody's.
     pub(crate) since: String,
+    /// Who has which of its shards; none when it is not sharded.
+    pub(crate) sharing: Option<Sharing>,
 }
 
 /// A run, or its latest attempt.
@@ -74,6 +82,8 @@ pub(crate) struct NodeRow {
     pub(crate) name: String,
     /// How many jobs it holds (X).
     pub(crate) held: usize,
+    /// How many shards of sharded jobs it has.
+    pub(crate) shards: usize,
     /// How many it may hold at most just now (N).
     pub(crate) quota: usize,
     /// Above how many it raises the alarm (M).
@@ -112,4 +122,13 @@ pub(crate) fn moment(at: Wall) -> String {
 #[must_use]
 pub(crate) fn zone(declared: &str) -> String {
     if declared.is_empty() { "UTC".to_owned() } else { declared.to_owned() }
+}
+
+/// A word as it is written in JSON, without the quotes.
+pub(crate) fn word<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(text)) => text,
+        Ok(other) => other.to_string(),
+        Err(_) => String::new(),
+    }
 }

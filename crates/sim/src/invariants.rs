@@ -19,6 +19,7 @@ mod lanes;
 mod minds;
 mod places;
 mod runs;
+mod shares;
 mod tickets;
 
 pub(crate) use book::JobBook;
@@ -39,6 +40,10 @@ kinds! {
     I4 = "I4",
     /// Who does not hold can neither renew nor release.
     I10 = "I10",
+    /// A job has a leader once somebody can stand, and it changes only when the one before is gone.
+    I12 = "I12",
+    /// No wait is for ever.
+    I13 = "I13",
     /// Each fire is claimed at most once.
     I14 = "I14",
     /// A job never runs beside itself.
@@ -61,6 +66,22 @@ kinds! {
     I23 = "I23",
     /// A request by hand runs once.
     I24 = "I24",
+    /// At rest every shard is one node's that takes part.
+    I27 = "I27",
+    /// Shares never change under a run.
+    I28 = "I28",
+    /// Only the leader cuts, and a cut is whole.
+    I29 = "I29",
+    /// While the shares are marked nothing is claimed.
+    I30 = "I30",
+    /// A change leaves its mark, or a later cut saw it.
+    I31 = "I31",
+    /// The same nodes get the same shares.
+    I32 = "I32",
+    /// A new number of shards concerns the next run.
+    I33 = "I33",
+    /// Shares differ by one shard at most.
+    I34 = "I34",
     /// Quotas of the nodes at work suffice while no more than n are missing.
     I35 = "I35",
     /// A claim never goes beyond the quota.

@@ -28,6 +28,7 @@ pub struct Scenario {
 #[derive(Default)]
 struct Shown {
     events: usize,
+    announced: usize,
     trace: usize,
     verdicts: BTreeSet<(RunId, u32)>,
 }
@@ -95,10 +96,26 @@ impl Scenario {
         for (key, verdict) in self.world.verdicts() {
             if self.shown.verdicts.insert(key.clone()) {
                 let (run, state, node) = (&verdict.run, verdict.state, &verdict.node);
-                writeln!(text, "{run} attempt {} {state:?} on {node}: {}", verdict.attempt, verdict.reason)
+                let all = match verdict.shards.len() {
+                    0 | 1 => String::new(),
+                    _ => format!(" (shards {})", verdict.shards),
+                };
+                let (attempt, reason) = (verdict.attempt, &verdict.reason);
+                writeln!(text, "{run}{all} attempt {attempt} {state:?} on {node}: {reason}")
                     .expect("a text grows");
             }
         }
+        text
+    }
+
+    /// What nodes announced since this was shown last.
+    fn events(&mut self) -> String {
+        let events = &self.world.announced()[self.shown.announced..];
+        let mut text = String::new();
+        for (_, name, event) in events {
+            writeln!(text, "{name}: {event}").expect("a text grows");
+        }
+        self.shown.announced = self.world.announced().len();
         text
     }
 

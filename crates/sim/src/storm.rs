@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::input::Command;
+use evenkeel_core::input::{Command, NodeSwitch};
 use evenkeel_core::job::Job;
+use evenkeel_core::shards::ShardSet;
 use evenkeel_core::words::{JobName, LockName, NodeName, RequestId};
 
 use crate::faults::Fault;
 use crate::random::Random;
-use crate::swarm::{Swarm, Wish, job};
+use crate::swarm::{SHARDS, Swarm, Wish, job};
 use crate::world::{Link, World};
 
 /// What will be undone, and when.
@@ -82,7 +83,8 @@ impl<'a> Storm<'a> {
         for undo in asks.filter(|u| {
             matches!(
                 u,
-                Undo::Ask(Command::Enable(_) | Command::Resume(_) | Command::Unlock(_)) | Undo::AskOf(..)
+                Undo::Ask(Command::Enable(_) | Command::Resume(_) | Command::Unlock(_) | Command::Switch(..))
+                    | Undo::AskOf(..)
             )
         }) {
             self.undo(world, undo);
@@ -228,6 +230,9 @@ impl<'a> Storm<'a> {
                 (Command::Delete(name), Some(Undo::Ask(Command::Apply(vec![again]))))
             }
             Wish::RunNow => return self.run_now(world, &node),
+            Wish::Rescale | Wish::Switch | Wish::Shutdown | Wish::Shards | Wish::RunOn => {
+                return self.wish_of_shards(world, wish, node);
+            }
             Wish::Acquire => (Command::Acquire, None),
             Wish::Drain => (Command::Drain(node.clone()), Some(Undo::Ask(Command::Undrain(node.clone())))),
             Wish::Kill => {
@@ -245,6 +250,54 @@ impl<'a> Storm<'a> {
         // Often one asks another node than the one it is about.
         let asked =
             if matches!(command, Command::Drain(_)) { self.some_node(world).unwrap_or(node) } else { node };
+        world.ask(&asked, command);
+        if let Some(undo) = undo {
+            self.later(world, lasts, undo);
+        }
+    }
+
+    /// Somebody wants something of a sharded job.
+    fn wish_of_shards(&mut self, world: &mut World, wish: Wish, node: NodeName) {
+        let touchable = |j: &&JobName| j.as_str().starts_with('s') && !self.swarm.calm_jobs.contains(*j);
+        let names: Vec<JobName> = self.jobs.keys().filter(touchable).cloned().collect();
+        let Some(name) = self.work.pick(&names).cloned() else { return };
+        let lasts = self.work.between(500, 15_000);
+        let asked = self.some_node(world).unwrap_or_else(|| node.clone());
+        let (command, undo) = match wish {
+            Wish::Rescale => {
+                let Some(job) = self.jobs.get_mut(&name) else { return };
+                job.shards = u32::try_from(self.work.between(1, SHARDS)).unwrap_or(1);
+                (Command::Apply(vec![job.clone()]), None)
+            }
+            Wish::Switch => {
+                let kinds = [NodeSwitch::Paused(true), NodeSwitch::Disabled(true), NodeSwitch::Shutdown];
+                let switch = *self.work.pick(&kinds).unwrap_or(&NodeSwitch::Shutdown);
+                let back = match switch {
+                    NodeSwitch::Paused(_) => Some(NodeSwitch::Paused(false)),
+                    NodeSwitch::Disabled(_) => Some(NodeSwitch::Disabled(false)),
+                    NodeSwitch::Shutdown => None,
+                };
+                let undo = back.map(|back| Undo::Ask(Command::Switch(name.clone(), node.clone(), back)));
+                (Command::Switch(name, node, switch), undo)
+            }
+            Wish::Shards => {
+                let shard = u32::try_from(self.work.between(0, SHARDS - 1)).unwrap_or(0);
+                let shards = ShardSet::range(0, shard + 1);
+                (
+                    Command::Shards(name.clone(), shards.clone(), false),
+                    Some(Undo::Ask(Command::Shards(name, shards, true))),
+                )
+            }
+            Wish::RunOn => {
+                self.number += 1;
+                let id: RequestId =
+                    format!("o{}", self.number).parse().expect("a letter and a number are a name");
+                let command = Command::RunOn(name, id, node);
+                let twice = self.work.chance(500).then(|| Undo::Ask(command.clone()));
+                (command, twice)
+            }
+            _ => (Command::Shutdown(name), None),
+        };
         world.ask(&asked, command);
         if let Some(undo) = undo {
             self.later(world, lasts, undo);

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_core::job::{CatchUp, Delivery, Job, Work};
+use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Work};
 use evenkeel_core::node::{Settings, Spread};
+use evenkeel_core::share::{Order, Strategy};
 use evenkeel_core::time::Millis;
 use evenkeel_core::words::{JobName, NodeName};
 
@@ -35,6 +36,16 @@ kinds! {
     Lock = "lock",
     /// Let a node hand over and end, start it again later.
     Leave = "leave",
+    /// Give a sharded job another number of shards.
+    Rescale = "rescale",
+    /// Switch something of a sharded job on one node, and back later.
+    Switch = "switch",
+    /// Let nobody of this moment take part in a sharded job, often for as long as they live.
+    Shutdown = "shutdown",
+    /// Switch shards off, and on later.
+    Shards = "shards",
+    /// Run one node's shards of a sharded job now, often twice under one id.
+    RunOn = "run on",
 }
 
 /// The world that a seed makes, before anything happens in it.
@@ -71,6 +82,10 @@ const LEAD: Millis = Millis(1_000);
 pub(crate) const LONG_RUN: i64 = 3;
 /// The longest grace that jobs state, in seconds.
 const GRACE_MAX: i64 = 12;
+/// The most shards that a job has.
+pub(crate) const SHARDS: i64 = 12;
+/// How long jobs wait at most for shards that run before the others are cut, in seconds.
+pub(crate) const RECUT_WAIT: i64 = 4;
 
 impl Swarm {
     /// The world of this seed.
@@ -92,7 +107,10 @@ impl Swarm {
             weather: weather(random, &faults),
             faults,
             faults_last: random.between(50_000, 80_000),
-            healing_lasts: 6 * ttl + rescan + 2 * (LONG_RUN * ttl * 5 / 4) + (GRACE_MAX + 12) * 1000,
+            healing_lasts: 6 * ttl
+                + rescan
+                + 2 * (LONG_RUN * ttl * 5 / 4)
+                + (GRACE_MAX + RECUT_WAIT + 12) * 1000,
             pace: random.between(1_000, 8_000),
             sweeps: random.chance(500),
             early,
@@ -162,9 +180,19 @@ fn nodes(
 
 fn jobs(random: &mut Random, ttl: i64) -> Vec<Job> {
     let count = usize::try_from(random.between(2, 20)).unwrap_or(8);
+    let first = random.below(8);
+    let last = first + random.below(4);
+    let sharded = (first..=last).map(|n| name("s", n % 8));
     (0..count)
-        .map(|n| job(&name("j", n).parse().expect("a letter and a number are a name"), ttl, random))
+        .map(|n| name("j", n))
+        .chain(sharded)
+        .map(|name| job(&name.parse().expect("a letter and a number are a name"), ttl, random))
         .collect()
+}
+
+/// Whether a job is sharded: its name says so.
+fn is_sharded(name: &JobName) -> bool {
+    name.as_str().starts_with('s')
 }
 
 /// A job as operators declare it.
@@ -194,7 +222,23 @@ pub(crate) fn job(name: &JobName, ttl: i64, random: &mut Random) -> Job {
         .unwrap_or(&CatchUp::Latest);
     job.grace = u64::try_from(random.between(2, GRACE_MAX)).ok();
     job.timeout = random.chance(200).then_some(2);
+    if is_sharded(name) {
+        shard(&mut job, last, random);
+    }
     job
+}
+
+/// What makes a job a sharded one.
+fn shard(job: &mut Job, last: u8, random: &mut Random) {
+    job.placement = Placement::Sharded;
+    job.shards = u32::try_from(random.between(1, SHARDS)).unwrap_or(1);
+    job.strategy =
+        *random.pick(&[Strategy::Average, Strategy::OddEven, Strategy::Rotate]).unwrap_or(&Strategy::Average);
+    job.order = if random.chance(500) { Order::Ascending } else { Order::Descending };
+    job.static_shards = random.chance(100);
+    // As with what doubt means: whether runs are monitored never changes in a job's life.
+    job.monitor = last % 8 != 4;
+    job.recut_wait = u64::try_from(random.between(1, RECUT_WAIT)).unwrap_or(1);
 }
 
 fn weather(random: &mut Random, faults: &BTreeSet<Fault>) -> Weather {

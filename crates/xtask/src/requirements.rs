@@ -14,7 +14,9 @@ pub const PAGES: [&str; 2] = ["docs/requirements.md", "docs/invariants.md"];
 pub struct Requirement {
     /// Such as `S1-18` or `I14`.
     pub id: String,
-    /// `planned` or `tested`.
+    /// `req`, `case`, `why`, `adv` or `scope`; of invariants, what must hold.
+    pub kind: String,
+    /// `planned`, `tested`, or `said in <page>: <words>`.
     pub state: String,
     /// The page it is on.
     pub page: &'static str,
@@ -48,13 +50,23 @@ pub fn listed(tree: &Tree) -> Vec<Requirement> {
     for page in PAGES {
         for (line, text) in tree.text(page).unwrap_or_default().lines().enumerate() {
             let cells: Vec<_> = text.trim().trim_matches('|').split('|').map(str::trim).collect();
-            let (Some(id), Some(state)) = (cells.first(), cells.last()) else { continue };
+            let [id, kind, .., state] = cells[..] else { continue };
             if text.starts_with("| ") && is_id(id) {
-                found.push(Requirement { id: (*id).to_owned(), state: (*state).to_owned(), page, line });
+                let [id, kind, state] = [id, kind, state].map(str::to_owned);
+                found.push(Requirement { id, kind, state, page, line });
             }
         }
     }
     found
+}
+
+impl Requirement {
+    /// The page and the words that say it, of advice and limits that no test can show.
+    #[must_use]
+    pub fn said_in(&self) -> Option<(&str, &str)> {
+        let (page, words) = self.state.strip_prefix("said in ")?.split_once(": ")?;
+        matches!(self.kind.as_str(), "adv" | "scope").then_some((page, words))
+    }
 }
 
 fn is_id(text: &str) -> bool {
@@ -147,7 +159,7 @@ pub fn report(tree: &Tree) -> String {
     let listed = listed(tree);
     for Requirement { id, state, .. } in &listed {
         let tests = by_id.get(id).map(Vec::as_slice).unwrap_or_default();
-        tested += usize::from(state == "tested");
+        tested += usize::from(state != "planned");
         cited += usize::from(!tests.is_empty());
         let names: Vec<_> = tests
             .iter()
@@ -155,7 +167,7 @@ pub fn report(tree: &Tree) -> String {
             .collect();
         let _ = writeln!(out, "{id:<6} {state:<8} {}", names.join(", "));
     }
-    let _ = writeln!(out, "{} listed, {tested} tested, {cited} cited", listed.len());
+    let _ = writeln!(out, "{} listed, {tested} shown, {cited} cited by tests", listed.len());
     out
 }
 
@@ -177,9 +189,9 @@ pub fn with_counts(tree: &Tree) -> Result<String> {
         let group = if requirement.id.starts_with('I') { "invariants" } else { &requirement.id[..2] };
         let (all, tested) = counts.entry(group).or_default();
         *all += 1;
-        *tested += usize::from(requirement.state == "tested");
+        *tested += usize::from(requirement.state != "planned");
     }
-    let mut table = "| | listed | tested |\n|---|---|---|\n".to_owned();
+    let mut table = "| | listed | shown |\n|---|---|---|\n".to_owned();
     for (group, (all, tested)) in counts {
         let _ = writeln!(table, "| {group} | {all} | {tested} |");
     }

@@ -43,7 +43,7 @@ impl Node {
     }
 
     fn absorb_lease(&mut self, now: Now, event: &LeaseEvent, effects: &mut Vec<Effect>) {
-        if self.absorb_eviction(event, effects) {
+        if self.absorb_eviction(now, event, effects) {
             return;
         }
         let before = self.local.lease.id();
@@ -58,7 +58,7 @@ impl Node {
     }
 
     /// Whether the answer tells why this node's entry went.
-    fn absorb_eviction(&mut self, event: &LeaseEvent, effects: &mut Vec<Effect>) -> bool {
+    fn absorb_eviction(&mut self, now: Now, event: &LeaseEvent, effects: &mut Vec<Effect>) -> bool {
         let Some((lease, since)) = self.local.evicted else { return false };
         match event {
             LeaseEvent::Renewed { asked, granted } if granted.lease == lease && *asked >= since => {
@@ -71,6 +71,9 @@ impl Node {
         }
         self.local.evicted = None;
         effects.push(Effect::Close(lease));
+        if self.local.closed && self.local.leaving {
+            self.depart(now, effects);
+        }
         true
     }
 
@@ -275,9 +278,22 @@ impl Node {
             }
             RunEvent::Ended(ended) => {
                 self.local.end_given(id, run.shard, (*ended, now.mono));
-                self.touch_job(id);
+                match self.gathers(id, run.shard) {
+                    // Looking at the job with each end would cost the square of its shards.
+                    Some(wait) if self.local.tally(id).ended == 1 => {
+                        self.local.wheel.insert((now.wall + wait, id));
+                    }
+                    Some(_) => {}
+                    None => self.touch_job(id),
+                }
             }
         }
+    }
+
+    /// How long the end of a shard's run may wait for others of its job, whose ends are then told with it.
+    fn gathers(&self, id: JobId, shard: Shard) -> Option<Millis> {
+        let given = self.local.given.get(&(id, shard)).filter(|given| given.sharded)?;
+        crate::rules::firing::gathers(&self.local, &self.view.job(id), self.member().as_ref(), given)
     }
 
     fn absorb_recorded(&mut self, run: RunId, attempt: u32) {

@@ -1,5 +1,6 @@
 //! Ask: commands become wishes, which the rules turn into transactions.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
@@ -23,7 +24,7 @@ impl Node {
                 if let Some(wrong) = jobs.iter().find_map(|job| job.validate().err()) {
                     return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
                 }
-                jobs.into_iter().map(Wish::Job).collect()
+                jobs.into_iter().map(|job| Wish::Job(Box::new(job))).collect()
             }
             Command::Pause(job) => [Wish::Switch(job, Switch::Paused(true))].into(),
             Command::Resume(job) => [Wish::Switch(job, Switch::Paused(false))].into(),
@@ -48,7 +49,8 @@ impl Node {
             Command::Leave => {
                 self.local.leaving = true;
                 self.local.departing.insert(ask);
-                return self.revisit_held();
+                // A node that was closed holds nothing, and has no lease to hand anything over with.
+                return if self.local.closed { self.depart(now, effects) } else { self.revisit_held() };
             }
         };
         if wishes.is_empty() {

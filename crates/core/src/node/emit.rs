@@ -31,7 +31,12 @@ impl Node {
             match decision {
                 Decision::Commit(subject, why, txn) => self.send(subject, why, txn, &mut out.news, effects),
                 Decision::Start(id, run) => {
-                    let sharded = self.view.job(id).is_sharded();
+                    let job = self.view.job(id);
+                    let sharded = job.is_sharded();
+                    // A run that nobody monitors is closed as soon as it was given.
+                    if job.terms().is_some_and(|(_, shards)| !shards.monitor) {
+                        self.local.agenda.insert(id);
+                    }
                     let (attempt, ended) = (run.attempt, None);
                     self.local
                         .give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded });

@@ -13,6 +13,8 @@ use crate::store::Store;
 use crate::time::Wall;
 use crate::words::NodeName;
 
+mod sharded;
+
 struct Actor {
     node: Node,
     wake: Option<Mono>,
@@ -32,6 +34,10 @@ struct World {
     /// How long runs take.
     takes: i64,
     ends: Vec<(i64, NodeName, Run)>,
+    /// By how much every node's time of day is ahead of the registry's.
+    skew: i64,
+    /// When lanes and other entries were read.
+    reads: Vec<i64>,
 }
 
 fn settings(name: &str) -> Settings {
@@ -73,7 +79,7 @@ impl World {
     }
 
     fn clock(&self) -> Now {
-        Now { mono: Mono(self.now), wall: Wall(self.now) }
+        Now { mono: Mono(self.now), wall: Wall(self.now + self.skew) }
     }
 
     fn ask(&mut self, name: &str, command: Command) -> Answer {
@@ -124,7 +130,10 @@ impl World {
                 (actor.heard, actor.watching) = (self.store.revision(), true);
                 Input::Listed(Some(self.store.list()))
             }
-            Effect::Read(keys) => Input::Read(Some(self.store.read(&keys))),
+            Effect::Read(keys) => {
+                self.reads.push(self.now);
+                Input::Read(Some(self.store.read(&keys)))
+            }
             Effect::Commit { ticket, txn, .. } => {
                 Input::Committed { ticket, outcome: self.store.commit(mono, &txn) }
             }

@@ -65,6 +65,9 @@ pub struct Cut {
     /// Lanes that begin under this cut count their claims from here, so that tokens rise for each shard.
     #[serde(default)]
     pub seq: u64,
+    /// The furthest watermark that any shard ever had, also those that there are no more: where new ones begin.
+    #[serde(default)]
+    pub furthest: Option<Wall>,
     /// Into how many shards.
     #[serde(default)]
     pub total: u32,
@@ -142,6 +145,9 @@ pub struct OpenShards {
     pub attempt: u32,
     /// The lane's `seq` at the claim: the lower part of the tokens.
     pub seq: u64,
+    /// Into how many shards the fire was cut; a new number concerns the next one only.
+    #[serde(default)]
+    pub total: u32,
     /// Those that have not ended.
     pub shards: ShardSet,
 }
@@ -239,7 +245,8 @@ impl ShardLane {
 
     /// Adds an open fire; to one that differs from it in its shards only, and then starts as late as this one.
     pub fn add_open(&mut self, new: OpenShards) {
-        let same = |o: &&mut OpenShards| o.fire == new.fire && o.attempt == new.attempt && o.back == new.back;
+        let kind = |o: &OpenShards| (o.fire.clone(), o.attempt, o.back, o.total);
+        let same = |o: &&mut OpenShards| kind(o) == kind(&new);
         match self.open.iter_mut().find(same) {
             Some(open) => *open = OpenShards { shards: open.shards.or(&new.shards), ..new },
             None => self.open.push(new),

@@ -17,8 +17,12 @@ use crate::rules::{firing, sharding};
 use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
 use crate::table::Table;
+use crate::time::Millis;
 use crate::view::JobId;
 use crate::words::{Member, RunId, Shard};
+
+/// How long a node that took its part leaves the rest to the others.
+const PATIENCE: Millis = Millis(100);
 
 /// Looks for lanes whose member is gone, and settles what is open in them.
 pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
@@ -56,7 +60,8 @@ impl Legacy<'_> {
             false if steward => self.lane.unfinished(),
             false => ShardSet::empty(),
         };
-        if take.is_empty() && !(steward && !self.lane.verdicts.is_empty()) {
+        let tells = steward && !self.lane.verdicts.is_empty();
+        if take.is_empty() && !tells {
             return false;
         }
         let Some(mut own) = table.lane(table.scene.member) else { return false };
@@ -99,7 +104,30 @@ impl Legacy<'_> {
             let due = self.lane.open.iter().map(|open| open.due).min().unwrap_or(scene.now.wall);
             out.add(Decision::JobWaits(table.job.id, due));
         }
-        unfinished.lowest(free.min(unfinished.len().div_ceil(available.len())))
+        let most =
+            if self.is_left_over(out) { free } else { free.min(self.fair(&unfinished, available.len())) };
+        unfinished.lowest(most)
+    }
+
+    /// What this node's part is of what the dead member left, with what it has of it already.
+    fn fair(&self, unfinished: &ShardSet, nodes: usize) -> usize {
+        let Some(own) = self.table.lane(self.table.scene.member) else { return 0 };
+        let left = |open: &OpenShards| {
+            self.lane.open.iter().any(|o| o.fire == open.fire && o.attempt < open.attempt)
+        };
+        let mine: usize = own.open.iter().filter(|open| left(open)).map(|open| open.shards.len()).sum();
+        (unfinished.len() + mine).div_ceil(nodes).saturating_sub(mine)
+    }
+
+    /// Whether the others have had time to take theirs.
+    fn is_left_over(&self, out: &mut Decisions) -> bool {
+        let now = self.table.scene.now;
+        let Some(known) = self.table.job.lane_of(self.member) else { return false };
+        let ripe = known.heard + PATIENCE;
+        if now.mono < ripe {
+            out.add(Decision::JobAt(self.table.job.id, now.wall + (ripe - now.mono)));
+        }
+        now.mono >= ripe
     }
 
     fn inherit(&self, own: &mut ShardLane, open: &OpenShards, shards: ShardSet, repeats: bool) {

@@ -25,13 +25,15 @@ use crate::words::{Fire, RunId, Shard, Token};
 
 mod shards;
 
-pub use shards::closed as closed_shards;
+pub use shards::{closed as closed_shards, gathers};
 
 /// How long after its moment a claimed fire may start without another commit.
 const START_WINDOW: Millis = Millis::secs(1);
 /// How many claims and confirmations of fires may be under way at once: what a registry of 8,000 transactions a second
 /// answers in half of that.
 const PACE: usize = 4_000;
+/// The act that makes claims of shards anew which are too old to start from.
+const CONFIRM_SHARDS: &str = "confirm shards";
 /// When to look again at a fire whose confirmation had to wait.
 const PACE_AGAIN: Millis = Millis(100);
 /// How many verdicts may wait for history before the job claims no more: what cannot be recorded is not run.
@@ -82,14 +84,16 @@ fn stop_stray(scene: &Scene<'_>, job: &JobView<'_>, given: &Given, out: &mut Dec
 /// within [`START_WINDOW`] each would come back too late to start, be confirmed, and be too late again.
 #[must_use]
 pub fn pace(local: &Local) -> usize {
-    let claims = local.under_way("claim fire") + local.under_way("claim shards") + local.under_way("confirm");
-    PACE.saturating_sub(claims)
+    let acts = ["claim fire", "claim shards", "confirm", CONFIRM_SHARDS];
+    PACE.saturating_sub(acts.iter().map(|act| local.under_way(act)).sum())
 }
 
-/// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it starts.
+/// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it starts;
+/// but shards that have to be confirmed first would lose theirs to others each time, so one is kept for them.
 #[must_use]
 pub fn free_slots(view: &View, local: &Local) -> usize {
-    let taken = view.open_count() + local.under_way("claim fire") + local.shards_running;
+    let claims = local.under_way("claim fire") + local.under_way(CONFIRM_SHARDS);
+    let taken = view.open_count() + claims + local.shards_running;
     (local.settings.slots as usize).saturating_sub(taken)
 }
 
@@ -210,6 +214,7 @@ impl Desk<'_> {
                 due: open.due,
                 shards: declared.shards,
                 parameter: declared.parameters.first().cloned().unwrap_or_default(),
+                job_parameter: declared.parameter.clone(),
                 attempt: open.attempt,
                 token: Token::new(self.scene.local.settings.generation, open.seq),
                 work: declared.work(),
@@ -264,7 +269,7 @@ impl Desk<'_> {
     fn claim_asked(&self, lane: &Lane, out: &mut Decisions) -> bool {
         let Some(record) = self.job.asked().and_then(|known| known.value.as_ref()) else { return false };
         let Some(index) = record.requests.iter().position(|r| !r.taken) else { return false };
-        if !self.has_slot(self.scene.now.wall, out) {
+        if !self.has_slot(record.requests[index].at, out) {
             return false;
         }
         let mut record = record.clone();

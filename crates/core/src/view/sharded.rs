@@ -97,6 +97,13 @@ impl View {
         self.switches.get(&(job.clone(), node.clone()))
     }
 
+    /// All nodes for which something of a job was ever switched.
+    pub fn switched(&self, job: &JobName) -> impl Iterator<Item = (&NodeName, Switches)> {
+        let first = (job.clone(), Member::least().node);
+        let all = self.switches.range(first..).take_while(move |((name, _), _)| name == job);
+        all.filter_map(|((_, node), known)| Some((node, known.value.clone()?)))
+    }
+
     pub(super) fn absorb_switches(
         &mut self,
         node: NodeName,
@@ -215,6 +222,13 @@ impl<'a> JobView<'a> {
         self.sharded().map(|sharded| &sharded.sharding)
     }
 
+    /// The terms of a job that is declared as sharded.
+    #[must_use]
+    pub fn terms(&self) -> Option<(&'a Terms, &'a ShardTerms)> {
+        let terms = self.sharded()?.terms.as_deref()?;
+        Some((terms, terms.shards.as_deref()?))
+    }
+
     /// What is known of a member's lane.
     #[must_use]
     pub fn lane_of(&self, member: &Member) -> Option<&'a KnownLane> {
@@ -226,6 +240,13 @@ impl<'a> JobView<'a> {
     pub fn switches(&self, node: &NodeName) -> Switches {
         let known = self.view.switches(self.name(), node);
         known.and_then(|known| known.value.clone()).unwrap_or_default()
+    }
+
+    /// Everything that operators have switched for it, by node.
+    pub fn switched(&self) -> impl Iterator<Item = (&'a NodeName, &'a Switches)> + use<'a> {
+        let (name, first) = (self.name(), (self.name().clone(), Member::least().node));
+        let of_job = self.view.switches.range(first..).take_while(move |((job, _), _)| job == name);
+        of_job.filter_map(|((_, node), known)| Some((node, known.value.as_ref()?)))
     }
 
     /// The members that take part in it, by name: living, not drained, not switched off for it, and one a host where the
@@ -246,11 +267,7 @@ impl<'a> JobView<'a> {
                 members.push((member, host));
             }
         }
-        let exclusive = self
-            .sharded()
-            .and_then(|s| s.terms.as_ref()?.shards.as_ref())
-            .is_some_and(|s| s.exclusive_per_host);
-        if exclusive {
+        if self.terms().is_some_and(|(_, shards)| shards.exclusive_per_host) {
             let mut hosts = alloc::collections::BTreeSet::new();
             members.retain(|(_, host)| hosts.insert(*host));
         }

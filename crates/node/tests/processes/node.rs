@@ -230,20 +230,22 @@ fn leaving_lets_the_run_finish() {
     assert!(node.process.wait().unwrap().success());
 }
 
+/// proves: S2-18, S2-19, S2-29
 fn output_is_read_through_the_handle() {
     let (folder, _) = cluster();
     runtime().block_on(async {
         let node = evenkeel::open(config(folder.path(), "a", 4_000)).await.unwrap();
         let script = "echo $EVENKEEL_JOB $EVENKEEL_RUN $EVENKEEL_DUE $EVENKEEL_SHARD/$EVENKEEL_SHARDS \
-                      $EVENKEEL_PARAMETER $EVENKEEL_ATTEMPT $EVENKEEL_FENCE $EVENKEEL_IDEMPOTENCY_KEY $EVENKEEL_NODE";
+                      $EVENKEEL_PARAMETER $EVENKEEL_JOB_PARAMETER $EVENKEEL_ATTEMPT $EVENKEEL_FENCE $EVENKEEL_IDEMPOTENCY_KEY $EVENKEEL_NODE";
         let command = Work::Command(["sh", "-c", script].map(String::from).to_vec());
         let mut job = Job::new("j".parse().unwrap(), "* * * * * *", command);
         job.parameters = vec!["p".into()];
+        job.parameter = "all".into();
         node.apply(vec![job]).await.unwrap();
         let record = wait_for(&node, State::Succeeded).await;
         let run = &record.run;
         let (due, token) = (record.due, record.token.unwrap());
-        let said = format!("j {run} {due} 0/1 p 1 {token} {run} a\n");
+        let said = format!("j {run} {due} 0/1 p all 1 {token} {run} a\n");
         assert_eq!((record.code, record.output), (Some(0), said.len() as u64));
         let whole = node.log(run, 1, 0, 1000).await.unwrap();
         assert_eq!(String::from_utf8(whole.data).unwrap(), said);

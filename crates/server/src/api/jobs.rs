@@ -4,9 +4,9 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use evenkeel_core::input::{Answer, Command};
+use evenkeel_core::input::{Answer, Command, NodeSwitch};
 use evenkeel_core::job::Job;
-use evenkeel_core::words::{JobName, RequestId};
+use evenkeel_core::words::{JobName, NodeName, RequestId, RunId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -45,6 +45,14 @@ struct Apply {
 #[serde(deny_unknown_fields)]
 struct RunNow {
     request: Option<RequestId>,
+    node: Option<NodeName>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Where {
+    /// For which node alone; for all when nobody says.
+    node: Option<NodeName>,
 }
 
 type Answered = Result<Json<Value>, ApiError>;
@@ -111,36 +119,59 @@ pub(super) async fn acquire(State(app): State<App>) -> Answered {
 pub(super) async fn switch(
     State(app): State<App>,
     path: Result<Path<(JobName, String)>, PathRejection>,
+    place: Result<Query<Where>, QueryRejection>,
     body: Bytes,
 ) -> Answered {
-    let Path((name, verb)) = path?;
-    let command = match verb.as_str() {
-        "run" => return run_now(&app, name, &body).await,
-        "pause" => Command::Pause(name),
-        "resume" => Command::Resume(name),
-        "enable" => Command::Enable(name),
-        "disable" => Command::Disable(name),
+    let (Path((name, verb)), Query(Where { node })) = (path?, place?);
+    let command = match (verb.as_str(), node) {
+        ("run", node) => return run_now(&app, name, node, &body).await,
+        ("shutdown", None) => {
+            if board::job(&app.handle, &name).is_none() {
+                return Err(unknown(&name));
+            }
+            Command::Shutdown(name)
+        }
+        ("pause", None) => Command::Pause(name),
+        ("resume", None) => Command::Resume(name),
+        ("enable", None) => Command::Enable(name),
+        ("disable", None) => Command::Disable(name),
+        ("shutdown", Some(node)) => Command::Switch(name, node, NodeSwitch::Shutdown),
+        ("pause", Some(node)) => Command::Switch(name, node, NodeSwitch::Paused(true)),
+        ("resume", Some(node)) => Command::Switch(name, node, NodeSwitch::Paused(false)),
+        ("enable", Some(node)) => Command::Switch(name, node, NodeSwitch::Disabled(false)),
+        ("disable", Some(node)) => Command::Switch(name, node, NodeSwitch::Disabled(true)),
         _ => {
             return Err(ApiError::not_found(format!(
-                "a job knows no {verb:?}: use run, pause, resume, enable or disable"
+                "a job knows no {verb:?}: use run, pause, resume, enable, disable or shutdown"
             )));
         }
     };
     done(app.handle.ask(command).await)
 }
 
-async fn run_now(app: &App, name: JobName, body: &Bytes) -> Answered {
-    let RunNow { request } = if body.is_empty() { RunNow::default() } else { serde_json::from_slice(body)? };
+async fn run_now(app: &App, name: JobName, place: Option<NodeName>, body: &Bytes) -> Answered {
+    let RunNow { request, node } =
+        if body.is_empty() { RunNow::default() } else { serde_json::from_slice(body)? };
     let request = match request {
         Some(request) => request,
         None => request::fresh()?.parse()?,
     };
-    match app.handle.ask(Command::RunNow(name, request)).await {
-        Answer::Accepted(run, at) => Ok(Json(json!({ "run": run, "asked": moment(at) }))),
+    let node = node.or(place);
+    let shards = board::wanted(&app.handle, &name, node.as_ref());
+    let command = match node {
+        Some(node) => Command::RunOn(name, request, node),
+        None => Command::RunNow(name, request),
+    };
+    match app.handle.ask(command).await {
+        Answer::Accepted(run, at) => {
+            let Some(shards) = shards else { return Ok(Json(json!({ "run": run, "asked": moment(at) }))) };
+            let first = RunId { shard: shards.first().unwrap_or(run.shard), ..run };
+            Ok(Json(json!({ "run": first, "asked": moment(at), "shards": shards })))
+        }
         other => done(other),
     }
 }
 
-fn unknown(name: &JobName) -> ApiError {
+pub(super) fn unknown(name: &JobName) -> ApiError {
     ApiError::not_found(format!("no job is called {name}: see `evenkeel job list`"))
 }

@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Picture {
     /// The node that shows it.
     pub(crate) node: String,
+    /// Whether that node was closed from outside.
+    pub(crate) closed: bool,
     /// The first jobs by name.
     pub(crate) jobs: Vec<JobRow>,
     /// How many jobs there are that may be held.
@@ -54,6 +56,7 @@ impl Picture {
         let runs = handle.runs(filter).await.unwrap_or_default();
         Self {
             node: handle.name().to_string(),
+            closed: board::is_closed(handle),
             jobs: page.jobs,
             enabled: board::enabled(handle),
             more: page.after.is_some(),

@@ -12,7 +12,7 @@ use super::{ApiError, App};
 use crate::board;
 
 pub(super) async fn list(State(app): State<App>) -> Json<Value> {
-    Json(json!({ "nodes": board::nodes(&app.handle) }))
+    Json(json!({ "nodes": board::nodes(&app.handle), "closed": board::is_closed(&app.handle) }))
 }
 
 pub(super) async fn switch(

@@ -50,26 +50,43 @@ pub(crate) enum Verb {
         /// Name the request, so that sending it twice asks once
         #[arg(long, value_name = "ID")]
         request: Option<String>,
+        #[command(flatten)]
+        place: OneNode,
     },
     /// Let a job fire only by hand; its node keeps it
     Pause {
         #[command(flatten)]
         job: OneJob,
+        #[command(flatten)]
+        place: OneNode,
     },
     /// Let a paused job fire again, from now on
     Resume {
         #[command(flatten)]
         job: OneJob,
+        #[command(flatten)]
+        place: OneNode,
     },
     /// Let a disabled job be held and fire again, from now on
     Enable {
         #[command(flatten)]
         job: OneJob,
+        #[command(flatten)]
+        place: OneNode,
     },
     /// Let no node hold a job
     Disable {
         #[command(flatten)]
         job: OneJob,
+        #[command(flatten)]
+        place: OneNode,
+    },
+    /// Let nodes take no part in a sharded job, each until it is started again; all of them unless one is named
+    Shutdown {
+        #[command(flatten)]
+        job: OneJob,
+        #[command(flatten)]
+        place: OneNode,
     },
     /// Delete a job; its history stays
     Delete {
@@ -90,6 +107,14 @@ pub(crate) struct OneJob {
     name: String,
     #[command(flatten)]
     reach: Reach,
+}
+
+/// One node of a sharded job.
+#[derive(Debug, Args)]
+pub(crate) struct OneNode {
+    /// Of a sharded job only this node's part; all of the job when absent
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
 }
 
 /// `job next`.
@@ -127,11 +152,30 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         }
         Verb::Show { job } => show(&job),
         Verb::Next(next) => fires(&next),
-        Verb::Run { job, request } => run_now(&job, request),
-        Verb::Pause { job } => switch(&job, "pause", "paused: it fires only by hand"),
-        Verb::Resume { job } => switch(&job, "resume", "resumed: it fires from now on"),
-        Verb::Enable { job } => switch(&job, "enable", "enabled: it fires from now on"),
-        Verb::Disable { job } => switch(&job, "disable", "disabled: no node holds it"),
+        Verb::Run { job, request, place } => run_now(&job, request, &place),
+        Verb::Pause { job, place } => {
+            let done = ["paused: it fires only by hand", "paused: it fires there only by hand"];
+            switch(&job, &place, "pause", done)
+        }
+        Verb::Resume { job, place } => {
+            let done = ["resumed: it fires from now on", "resumed: it fires there from now on"];
+            switch(&job, &place, "resume", done)
+        }
+        Verb::Enable { job, place } => {
+            let done = ["enabled: it fires from now on", "enabled: it takes part from the next fire on"];
+            switch(&job, &place, "enable", done)
+        }
+        Verb::Disable { job, place } => {
+            let done = ["disabled: no node holds it", "disabled: its shards move before the next fire"];
+            switch(&job, &place, "disable", done)
+        }
+        Verb::Shutdown { job, place } => {
+            let done = [
+                "shut down on every node of this moment: each takes part again when it is started again",
+                "shut down: it takes part again when it is started again",
+            ];
+            switch(&job, &place, "shutdown", done)
+        }
         Verb::Delete { job } => {
             let answer: Value = job.reach.client()?.delete(&format!("/jobs/{}", escape(&job.name)))?;
             said(&job.reach, &answer, &format!("job {} is deleted", job.name))
@@ -199,16 +243,23 @@ fn show(job: &OneJob) -> Result<(), Failure> {
     let declared = toml::to_string(&json!({ "job": [&found.job] }))
         .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     let held = found.owner.as_deref().unwrap_or("nobody");
+    let verb = if found.sharing.is_some() { "led" } else { "held" };
     let state = match (found.job.enabled, found.paused) {
         (false, _) => "disabled",
         (true, true) => "paused",
         (true, false) => "enabled",
     };
     output::line(&format!(
-        "{declared}\n# {state}, held by {held}, next fire {}, version {}",
+        "{declared}\n# {state}, {verb} by {held}, next fire {}, version {}",
         output::local(found.next.as_deref()),
         found.version
-    ))
+    ))?;
+    let Some(sharing) = &found.sharing else { return Ok(()) };
+    for line in super::shards::notes(sharing) {
+        output::line(&format!("# {line}"))?;
+    }
+    let table = output::table(&sharing.nodes);
+    output::line(&table.lines().map(|line| format!("# {line}")).collect::<Vec<_>>().join("\n"))
 }
 
 fn fires(next: &Next) -> Result<(), Failure> {
@@ -244,18 +295,35 @@ fn fires(next: &Next) -> Result<(), Failure> {
     }
 }
 
-fn run_now(job: &OneJob, request: Option<String>) -> Result<(), Failure> {
+fn run_now(job: &OneJob, request: Option<String>, place: &OneNode) -> Result<(), Failure> {
     let request = request.map_or_else(request::fresh, Ok)?;
     let path = format!("/jobs/{}/run", escape(&job.name));
-    let answer: Value = job.reach.client()?.post(&path, &json!({ "request": request }))?;
+    let body = json!({ "request": request, "node": place.node });
+    let answer: Value = job.reach.client()?.post(&path, &body)?;
     let run = answer["run"].as_str().unwrap_or_default();
-    said(&job.reach, &answer, &format!("{run}\nwait for it with `evenkeel run wait {run}`"))
+    let more = match answer["shards"].as_str() {
+        Some("") => {
+            "no shard is to run: `evenkeel shard list` shows who has which, and which are off".to_owned()
+        }
+        Some(shards) => {
+            let list = format!("evenkeel run list --job {}", job.name);
+            format!("wait for it with `evenkeel run wait {run}`; shards {shards} run, see all with `{list}`")
+        }
+        None => format!("wait for it with `evenkeel run wait {run}`"),
+    };
+    said(&job.reach, &answer, &format!("{run}\n{more}"))
 }
 
-fn switch(job: &OneJob, verb: &str, done: &str) -> Result<(), Failure> {
-    let path = format!("/jobs/{}/{verb}", escape(&job.name));
+/// Switches a job, or its part on one node; says one of the two ends of the sentence.
+fn switch(job: &OneJob, place: &OneNode, verb: &str, done: [&str; 2]) -> Result<(), Failure> {
+    let mut path = format!("/jobs/{}/{verb}", escape(&job.name));
+    let mut what = format!("job {} is {}", job.name, done[0]);
+    if let Some(node) = &place.node {
+        path.push_str(&format!("?node={}", escape(node)));
+        what = format!("job {} on node {node} is {}", job.name, done[1]);
+    }
     let answer: Value = job.reach.client()?.post(&path, &json!({}))?;
-    said(&job.reach, &answer, &format!("job {} is {done}", job.name))
+    said(&job.reach, &answer, &what)
 }
 
 fn acquire(reach: &Reach) -> Result<(), Failure> {

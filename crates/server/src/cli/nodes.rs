@@ -43,6 +43,9 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             let answer: Value = reach.client()?.get("/nodes")?;
             let nodes: Vec<NodeRow> = serde_json::from_value(answer["nodes"].clone())
                 .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+            if answer["closed"] == Value::Bool(true) {
+                eprintln!("evenkeel: this node was closed from outside and is no member: start it again");
+            }
             output::list(reach.output, &nodes, "no node has joined yet")
         }
         Verb::Drain { name, reach } => switch(

@@ -1,10 +1,13 @@
 // Keeps the console live: reads the stream of pictures and writes them as text nodes only.
 // @ts-check
 
-/** @typedef {{name: string, schedule: string, zone: string, owner: string | null, next: string | null, paused: boolean}} Job */
-/** @typedef {{run: string, job: string, due: string, node: string, attempt: number, state: string, reason: string | null, started: string | null, ended: string | null}} Run */
-/** @typedef {{name: string, held: number, quota: number, alarm: number, draining: boolean}} Member */
-/** @typedef {{node: string, jobs: Job[], enabled: number, more: boolean, nodes: Member[], runs: Run[]}} Picture */
+/** @typedef {{name: string, schedule: string, zone: string, placement: string, owner: string | null, nodes: number, next: string | null, paused: boolean}} Job */
+/** @typedef {{run: string, job: string, shard: number, due: string, node: string, attempt: number, state: string, reason: string | null, started: string | null, ended: string | null}} Run */
+/** @typedef {{name: string, held: number, quota: number, shards: number, alarm: number, draining: boolean}} Member */
+/** @typedef {{node: string, shards: string, state: string, paused: boolean, disabled: boolean, shutdown: boolean}} Share */
+/** @typedef {{shards: string, node: string | null, state: string, fire: string | null, due: string | null, attempt: number | null, failed_over: boolean, parameter: string, began: string | null}} Shard */
+/** @typedef {{job: string, total: number, leader: string | null, mark: {why: string, since: string} | null, off: string, nodes: Share[], shards: Shard[]}} Sharing */
+/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, nodes: Member[], runs: Run[]}} Picture */
 
 const KEY = "evenkeel-cluster-key";
 
@@ -103,22 +106,35 @@ const button = (label, path) => {
   return made;
 };
 
+/** @param {string} name */
+const link = (name) => {
+  const made = el("a", { href: `/?job=${encodeURIComponent(name)}#job` }, name);
+  made.addEventListener("click", (event) => {
+    event.preventDefault();
+    choose(name);
+  });
+  return made;
+};
+
 /** @param {Job} job */
 const jobRow = (job) => {
   const path = `/jobs/${encodeURIComponent(job.name)}`;
   const toggle = job.paused ? button("Resume", `${path}/resume`) : button("Pause", `${path}/pause`);
   return [
-    el("td", { class: "name" }, job.name),
+    el("td", { class: "name" }, job.placement === "sharded" ? link(job.name) : job.name),
     el("td", {}, el("code", {}, job.schedule || "by hand"), " ", el("small", {}, job.zone)),
     el("td", {}, job.paused ? chip("paused") : time(job.next)),
-    el("td", {}, job.owner ?? "–"),
+    el("td", {}, job.owner ?? "–", ...(job.placement === "sharded" ? [" ", el("small", {}, `leads ${job.nodes}`)] : [])),
     el("td", { class: "actions" }, button("Run now", `${path}/run`), toggle),
   ];
 };
 
+/** The names of sharded jobs, as the last picture had them. @type {Set<string>} */
+let sharded = new Set();
+
 /** @param {Run} run */
 const runRow = (run) => [
-  el("td", { class: "name", title: run.run }, run.job),
+  el("td", { class: "name", title: run.run }, run.job, ...(sharded.has(run.job) ? [" ", el("small", {}, `shard ${run.shard}`)] : [])),
   el("td", {}, chip(run.state), " ", el("small", {}, run.reason ?? "")),
   el("td", {}, time(run.due)),
   el("td", { class: "number" }, took(run)),
@@ -133,8 +149,92 @@ const nodeRow = (node) => [
   el("td", {}, chip(node.draining ? "draining" : "serving")),
   el("td", { class: "number" }, node.held),
   el("td", { class: "number" }, node.quota),
+  el("td", { class: "number" }, node.shards),
   el("td", { class: "number" }, node.alarm),
 ];
+
+/** @type {Record<string, string>} */
+const causes = {
+  elected: "a leader was elected",
+  nodes: "nodes came, went or were switched",
+  shards: "the number of shards changed",
+  strategy: "the way of cutting changed",
+  pinned: "shards that were left where they ran have ended",
+  repair: "the shares were not whole",
+};
+
+/** @param {Share} share */
+const shareRow = (share) => {
+  const path = `/jobs/${encodeURIComponent(chosen())}`;
+  const node = `?node=${encodeURIComponent(share.node)}`;
+  const verbs = [];
+  if (share.shards !== "" && share.state !== "gone") verbs.push(button("Run now", `${path}/run${node}`));
+  verbs.push(share.paused ? button("Resume", `${path}/resume${node}`) : button("Pause", `${path}/pause${node}`));
+  verbs.push(share.disabled ? button("Enable", `${path}/enable${node}`) : button("Disable", `${path}/disable${node}`));
+  if (share.state !== "gone" && !share.shutdown) verbs.push(button("Shut down", `${path}/shutdown${node}`));
+  return [
+    el("td", { class: "name" }, share.node),
+    el("td", {}, chip(share.state), ...(share.paused && share.state !== "paused" ? [" ", chip("paused")] : [])),
+    el("td", {}, share.shards || "–"),
+    el("td", { class: "actions" }, ...verbs),
+  ];
+};
+
+/** @param {Shard} row */
+const shardRow = (row) => {
+  const path = `/jobs/${encodeURIComponent(chosen())}/shards/${encodeURIComponent(row.shards)}`;
+  return [
+    el("td", { class: "name" }, row.shards),
+    el("td", {}, row.node ?? "–"),
+    el("td", {}, chip(row.state), ...(row.failed_over ? [" ", el("small", {}, "failed over")] : [])),
+    el("td", {}, row.fire?.startsWith("ask-") ? row.fire : time(row.due)),
+    el("td", { class: "number" }, row.attempt ?? "–"),
+    el("td", {}, row.parameter || "–"),
+    el("td", {}, time(row.began)),
+    el("td", { class: "actions" }, row.state === "off" ? button("Enable", `${path}/enable`) : button("Disable", `${path}/disable`)),
+  ];
+};
+
+/** The sharded job that is looked at; empty when none is. */
+const chosen = () => at("job").getAttribute("data-job") ?? "";
+
+/** @param {string} name */
+const choose = (name) => {
+  at("job").setAttribute("data-job", name);
+  at("job").hidden = name === "";
+  history.replaceState(null, "", name === "" ? "/" : `/?job=${encodeURIComponent(name)}`);
+  for (const id of ["share-rows", "shard-rows"]) at(id).replaceChildren();
+  say("job-name", name);
+  say("job-line", "");
+  look().catch(() => undefined);
+};
+
+/** @param {number} n @param {string} what */
+const counted = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+
+/** Shows the chosen job anew: its lanes are asked of the registry, and only while somebody looks. */
+const look = async () => {
+  const name = chosen();
+  if (name === "") return;
+  const answer = await fetch(`/api/v1/jobs/${encodeURIComponent(name)}/shards?fold=true`, { headers: shown() });
+  if (name !== chosen()) return;
+  if (answer.status === 400 || answer.status === 404) return choose("");
+  if (!answer.ok) return;
+  /** @type {Sharing} */
+  const found = await answer.json();
+  const holders = found.nodes.filter((node) => node.shards !== "").length;
+  say("job-name", name);
+  say("job-line", `${counted(found.total, "shard")} on ${counted(holders, "node")}, led by ${found.leader ?? "nobody"}`);
+  const mark = found.mark;
+  const said = mark ? `To be cut again before the next fire: ${causes[mark.why] ?? mark.why}, since ` : "";
+  if (at("job-mark").getAttribute("data-text") !== JSON.stringify(mark)) {
+    at("job-mark").replaceChildren(said, ...(mark ? [time(mark.since)] : []));
+    at("job-mark").setAttribute("data-text", JSON.stringify(mark));
+  }
+  at("job-mark").hidden = !mark;
+  fill("share-rows", "", found.nodes, (node) => node.node, shareRow);
+  fill("shard-rows", "", found.shards, (row) => row.shards, shardRow);
+};
 
 /**
  * Writes rows, keeping those that did not change, so that a button is not replaced under the hand that presses it.
@@ -153,7 +253,7 @@ const fill = (id, none, rows, key, cells) => {
   body.replaceChildren(...fresh);
   const table = body.closest("table");
   if (table) table.hidden = rows.length === 0;
-  at(none).hidden = rows.length > 0;
+  if (none) at(none).hidden = rows.length > 0;
 };
 
 /** @param {Picture} picture */
@@ -163,10 +263,13 @@ const paint = (picture) => {
   say("count-nodes", picture.nodes.length);
   say("count-running", picture.runs.filter((run) => run.state === "running").length);
   say("shown-by", picture.node);
+  sharded = new Set(picture.jobs.filter((job) => job.placement === "sharded").map((job) => job.name));
   fill("job-rows", "no-jobs", picture.jobs, (job) => job.name, jobRow);
   fill("run-rows", "no-runs", picture.runs, (run) => `${run.run}#${run.attempt}`, runRow);
   fill("node-rows", "no-nodes", picture.nodes, (node) => node.name, nodeRow);
   at("more-jobs").hidden = !picture.more;
+  at("closed").hidden = !picture.closed;
+  look().catch(() => undefined);
 };
 
 /** Moves what is said relative to now. */
@@ -237,6 +340,12 @@ const follow = async () => {
 
 const run = async () => {
   setInterval(tick, 1000);
+  setInterval(() => look().catch(() => undefined), 2000);
+  document.querySelector("#job .close")?.addEventListener("click", (event) => {
+    event.preventDefault();
+    choose("");
+  });
+  choose(new URLSearchParams(location.search).get("job") ?? "");
   for (let patience = 500; ; patience = Math.min(patience * 2, 10_000)) {
     try {
       if (await follow()) continue;

@@ -20,8 +20,10 @@ pub(crate) struct Fault {
     pub(crate) how: &'static str,
     /// When, by the calendar, in milliseconds.
     pub(crate) at: i64,
-    /// How long until its jobs were others', in milliseconds.
+    /// How long until its claimed jobs were others', in milliseconds.
     pub(crate) takeover: i64,
+    /// How long until its shards were others', in milliseconds.
+    pub(crate) recut: i64,
 }
 
 /// All that is known of one fire.
@@ -44,7 +46,13 @@ pub(crate) struct Case<'a> {
 
 impl<'a> Case<'a> {
     /// Reads the witness and the history.
-    pub(crate) fn gather(log: &Path, history: &Value, begun: i64, ended: i64, faults: &'a [Fault]) -> Self {
+    pub(crate) fn gather<'v>(
+        log: &Path,
+        verdicts: impl Iterator<Item = &'v Value>,
+        begun: i64,
+        ended: i64,
+        faults: &'a [Fault],
+    ) -> Self {
         let lines = witness::read(log);
         let disorder = disorder(&lines);
         let mut case = Self { fires: BTreeMap::new(), disorder, begun, ended, faults };
@@ -56,7 +64,8 @@ impl<'a> Case<'a> {
                 Word::Alive => {}
             }
         }
-        for row in history.as_array().expect("a list").iter().filter(|row| row["state"] == "lost") {
+        let ours = |row: &&Value| row["job"].as_str().is_some_and(|job| job.starts_with(witness::PREFIX));
+        for row in verdicts.filter(|row| row["state"] == "lost").filter(ours) {
             let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
             let due = witness::moment(&text("due")).expect("a due time");
             case.fires.entry((text("job"), due)).or_default().lost.push(text("node"));
@@ -150,7 +159,7 @@ fn the_judge_sees_each_wrong() {
         attempt,
         token,
     };
-    let faults = [Fault { node: "n1", how: "killed", at: 4_500, takeover: 0 }];
+    let faults = [Fault { node: "n1", how: "killed", at: 4_500, takeover: 0, recut: 0 }];
     let fire = |starts: &[Line], ends: &[Line], lost: &[&str]| Fire {
         starts: starts.to_vec(),
         ends: ends.to_vec(),

@@ -23,9 +23,12 @@ pub(crate) fn repeats(job: usize) -> bool {
     job % 2 == 1
 }
 
+/// How all their names begin.
+pub(crate) const PREFIX: &str = "witness-";
+
 /// A job's name.
 pub(crate) fn name(job: usize) -> String {
-    format!("witness-{job:02}")
+    format!("{PREFIX}{job:02}")
 }
 
 /// The job file.
@@ -50,6 +53,18 @@ pub(crate) enum Word {
     End,
 }
 
+impl Word {
+    /// As the jobs write it.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        match text {
+            "start" => Some(Self::Start),
+            "alive" => Some(Self::Alive),
+            "end" => Some(Self::End),
+            _ => None,
+        }
+    }
+}
+
 /// One line of the witness.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
@@ -70,14 +85,8 @@ pub(crate) fn read(log: &Path) -> Vec<Line> {
 
 fn parse(line: &str) -> Option<Line> {
     let mut words = line.split(' ');
-    let word = match words.next()? {
-        "start" => Word::Start,
-        "alive" => Word::Alive,
-        "end" => Word::End,
-        _ => return None,
-    };
     Some(Line {
-        word,
+        word: Word::of(words.next()?)?,
         job: words.next()?.to_owned(),
         due: moment(words.next()?)?,
         node: words.next()?.to_owned(),

@@ -34,10 +34,35 @@ const JOBS: &[(&str, &str)] = &[
         "already declared at",
     ),
     ("[[job]]\nname = \"ok\"\ncommand = [\"x\"]\n[[job]]\nname = \"b\"\n", ":5: job b: it does nothing"),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshards = 2\n",
+        "shards is for sharded jobs: set placement = \"sharded\"",
+    ),
+    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nmonitor = false\n", "monitor is for sharded jobs"),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"spread\"\n",
+        ":4:13: unknown variant `spread`, expected `claimed` or `sharded`",
+    ),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nstrategy = \"even\"\n",
+        ":5:12: unknown variant `even`, expected one of `average`, `odd_even`, `rotate`",
+    ),
+    ("[[job]]\nname = \"a\"\nparameters = \"0:x\"\n", ":3:14: parameters: \"0:x\" is not shard=parameter"),
+    ("[[job]]\nname = \"a\"\nparameters = \"1=x,1=y\"\n", ":3:14: parameters: shard 1 is named twice"),
+    ("[[job]]\nname = \"a\"\nparameters = 7\n", "expected a list of texts, or a text as 0=north,1=south"),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nshards = 3\nparameters = \"3=x\"\n",
+        "parameters has one for shard 3, but the last shard is 2",
+    ),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nmonitor = false\ndelivery = \"at_least_once\"\n",
+        "which takes monitor = true",
+    ),
     ("[[job]\n", ":1:"),
     ("", "holds no job"),
 ];
 
+/// proves: S2-18
 #[test]
 fn a_wrong_job_file_is_refused_with_its_line_and_nothing_of_it_is_applied() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -89,6 +114,8 @@ fn the_api_checks_for_itself() {
         ("runs/nope:1:0", 404),
         ("runs/nope:1:0/logs", 404),
         ("runs/nope:1:0/wait", 404),
+        ("jobs/nope/shards", 404),
+        ("jobs/nope/shards?fold=perhaps", 400),
         ("nothing", 404),
     ] {
         assert_eq!(get(path), status, "{path}");

@@ -65,9 +65,9 @@ fn fields_are_stable_for_programs() {
     let node = node(folder.path());
     let run = node.json(&["job", "run", "fails"])["run"].as_str().expect("a run").to_owned();
     node.cli(&["run", "wait", &run]);
-    let mut job = ["name", "schedule", "zone", "placement", "owner", "next", "paused"];
+    let mut job = ["name", "schedule", "zone", "placement", "owner", "nodes", "next", "paused"];
     let mut one = ["run", "job", "shard", "due", "node", "attempt", "state", "reason", "started", "ended"];
-    let mut living = ["name", "held", "quota", "alarm", "draining", "score"];
+    let mut living = ["name", "held", "shards", "quota", "alarm", "draining", "score"];
     for (list, wanted) in
         [(["job", "list"], &mut job[..]), (["run", "list"], &mut one), (["node", "list"], &mut living)]
     {
@@ -171,7 +171,7 @@ fn the_examples_are_job_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
     let said = node.ok(&["job", "apply", "-f", &repository("examples/jobs").display().to_string()]);
-    assert!(said.ends_with("7 created\n"), "{said}");
+    assert!(said.ends_with("9 created\n"), "{said}");
 }
 
 #[test]

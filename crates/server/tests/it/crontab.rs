@@ -96,6 +96,7 @@ fn a_job_runs_when_it_is_due_and_knows_what_for() {
         ("EVENKEEL_SHARD", "0"),
         ("EVENKEEL_SHARDS", "1"),
         ("EVENKEEL_PARAMETER", ""),
+        ("EVENKEEL_JOB_PARAMETER", ""),
         ("EVENKEEL_ATTEMPT", "1"),
         ("EVENKEEL_IDEMPOTENCY_KEY", id),
         ("EVENKEEL_NODE", "a"),

@@ -8,3 +8,5 @@ mod crontab;
 mod dev;
 mod process;
 mod security;
+mod shards;
+mod tree;

@@ -9,12 +9,15 @@ use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, Member, NodeName, RequestId, Token};
 
+use super::shares::ShareBook;
+
 /// Everything the watch knows of a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobBook {
     /// The living declaration, as the registry has it; `None` while there is none.
     pub spec: Option<Spec>,
     pub schedule: Option<Schedule>,
+    pub placement: Placement,
     /// What doubt about a run means, also of a job that was deleted; the workload never changes it.
     pub delivery: Delivery,
     pub place: Place,
@@ -30,6 +33,8 @@ pub(crate) struct JobBook {
     pub token: Option<Token>,
     /// Lost members whose claim on this job was taken over.
     pub rescued: BTreeSet<Member>,
+    /// Of a sharded job, its shards.
+    pub shares: ShareBook,
     /// Requests that stood in the registry, and since when.
     pub asked: BTreeMap<RequestId, i64>,
 }
@@ -64,9 +69,9 @@ pub(crate) enum Closed {
 }
 
 impl JobBook {
-    /// Whether the job is sharded.
+    /// Whether the job is sharded, or was until it was deleted; the workload never places one in another way.
     pub(crate) fn is_sharded(&self) -> bool {
-        self.spec.as_ref().is_some_and(|spec| spec.job.placement == Placement::Sharded)
+        self.placement == Placement::Sharded
     }
 
     pub(crate) fn attempt(&mut self, fire: &Fire, attempt: u32) -> Option<&mut AttemptBook> {

@@ -11,24 +11,24 @@ use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId, Shard};
 
 use super::book::Closed;
-use super::{Findings, Invariant, JobBook, Verdicts};
+use super::{Findings, Invariant, JobBook, Verdicts, shares};
 use crate::swarm::Swarm;
 use crate::world::World;
 use crate::world::clock::START;
 
 /// How long after its moment a fire of a job at rest may be unclaimed, in milliseconds.
-const PROMPT: i64 = 3_000;
+pub(super) const PROMPT: i64 = 3_000;
 /// How long a run takes at most beyond the time its job names, and how long closing it takes, in milliseconds.
-const CLOSING: i64 = 4_000;
+pub(super) const CLOSING: i64 = 4_000;
 
 /// Everything the last look needs to know, taken together.
-struct Rest<'a> {
-    at: i64,
-    ttl: Millis,
-    swarm: &'a Swarm,
-    members: BTreeSet<Member>,
-    drained: BTreeSet<NodeName>,
-    verdicts: &'a Verdicts,
+pub(super) struct Rest<'a> {
+    pub(super) at: i64,
+    pub(super) ttl: Millis,
+    pub(super) swarm: &'a Swarm,
+    pub(super) members: BTreeSet<Member>,
+    pub(super) drained: BTreeSet<NodeName>,
+    pub(super) verdicts: &'a Verdicts,
 }
 
 /// Looks at a world that had time to heal.
@@ -45,7 +45,11 @@ pub(crate) fn look(world: &mut World, swarm: &Swarm) {
     };
     rest.nodes(world, &mut findings);
     rest.locks(world, &mut findings);
-    for (name, book) in world.watch().jobs().iter().filter(|(_, book)| !book.is_sharded()) {
+    for (name, book) in world.watch().jobs() {
+        if book.is_sharded() {
+            shares::look(&rest, world, name, book, &mut findings);
+            continue;
+        }
         rest.holder(name, book, &mut findings);
         rest.lane(name, book, &mut findings);
         rest.fires(name, book, &mut findings);
@@ -110,7 +114,7 @@ impl Rest<'_> {
         }
     }
 
-    fn takes(book: &JobBook) -> i64 {
+    pub(super) fn takes(book: &JobBook) -> i64 {
         let argv = book.spec.as_ref().map(|s| s.job.command.as_slice()).unwrap_or_default();
         argv.get(1).and_then(|ms| ms.parse().ok()).unwrap_or(0)
     }
@@ -149,7 +153,7 @@ impl Rest<'_> {
         }
     }
 
-    fn longest(&self) -> i64 {
+    pub(super) fn longest(&self) -> i64 {
         self.ttl.0 * crate::swarm::LONG_RUN * 5 / 4
     }
 

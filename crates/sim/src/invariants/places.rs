@@ -1,12 +1,14 @@
 //! Accepted transactions, entry by entry: who may hold what after whom, and what becomes of declarations and locks.
 
+use std::collections::BTreeMap;
+
 use evenkeel_core::keys::{self, Parsed, parse};
-use evenkeel_core::record::{AskedRecord, Lane, LockRecord, Place, SpecRecord, decode};
+use evenkeel_core::record::{AskedRecord, Lane, LockRecord, Place, SpecRecord, Switches, decode};
 use evenkeel_core::registry::{Change, Guard, Write};
 use evenkeel_core::store::Store;
 use evenkeel_core::words::{JobName, LockName, Member, NodeName, Token};
 
-use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch};
+use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch, shares};
 
 impl Watch {
     /// The registry answered a transaction.
@@ -20,7 +22,12 @@ impl Watch {
         let lives = |m: &Member| store.read(&[keys::node(m)]).iter().any(|c| c.entry.is_some());
         let mut lanes = Vec::new();
         let mut places = Vec::new();
+        let mut shares: BTreeMap<JobName, shares::Written> = BTreeMap::new();
         for write in &act.txn.writes {
+            if let Some(Parsed::ShardLane(job, member)) = parse(write.key()) {
+                let lane = if let Write::Put { value, .. } = write { decode(value) } else { None };
+                shares.entry(job).or_default().push((member, lane));
+            }
             let Write::Put { key, value, .. } = write else { continue };
             match parse(key) {
                 Some(Parsed::Lane(job)) => lanes.extend(decode::<Lane>(value).map(|lane| (job, lane))),
@@ -28,13 +35,22 @@ impl Watch {
                 Some(Parsed::Spec(job)) => self.declared(act, &job, decode(value)),
                 Some(Parsed::Asked(job)) => self.requested(act, &job, decode(value)),
                 Some(Parsed::Lock(lock)) => self.lock_written(act, &lock, decode(value), lives),
+                Some(Parsed::Switches(node, job)) => self.switched(node, job, decode(value)),
                 _ => {}
             }
         }
-        let mut before = std::collections::BTreeMap::new();
+        let mut before = BTreeMap::new();
         for (job, place) in places {
+            if place.sharding.is_some() {
+                shares.entry(job.clone()).or_default();
+            }
             let old = self.place_written(act, &job, place, lives);
             before.insert(job, old);
+        }
+        for (job, written) in shares {
+            let now = || self.jobs.get(&job).map(|b| b.place.clone()).unwrap_or_default();
+            let place = before.get(&job).cloned().unwrap_or_else(now);
+            self.shares_written(act, &job, &place, written, &lives, history);
         }
         for (job, lane) in lanes {
             let now = || self.jobs.get(&job).map(|b| b.place.clone()).unwrap_or_default();
@@ -50,7 +66,7 @@ impl Watch {
         match record {
             Some(SpecRecord::Live(spec)) => {
                 book.schedule = spec.job.schedule().ok().flatten();
-                book.delivery = spec.job.delivery;
+                (book.delivery, book.placement) = (spec.job.delivery, spec.job.placement);
                 book.spec = Some(*spec);
                 book.deleted = None;
             }
@@ -58,6 +74,12 @@ impl Watch {
                 (book.spec, book.schedule) = (None, None);
                 book.deleted = Some(act.at);
             }
+        }
+    }
+
+    fn switched(&mut self, node: NodeName, job: JobName, switches: Option<Switches>) {
+        if switches.is_some_and(|switches| switches.paused) {
+            self.jobs.entry(job).or_default().shares.paused.insert(node);
         }
     }
 

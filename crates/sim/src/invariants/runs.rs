@@ -13,7 +13,7 @@ use crate::world::clock::START;
 
 /// How long after its deletion a job's fire may start that was claimed before: the lead, the start window, and as much
 /// as a node's clock may be off without being noticed.
-const AFTER_DELETE: i64 = 1_000 + 1_000 + UNNOTICED;
+pub(super) const AFTER_DELETE: i64 = 1_000 + 1_000 + UNNOTICED;
 /// By how much a node's time of day may be off before it notices: the difference allowed, and the time an answer took.
 pub(super) const UNNOTICED: i64 = 500 + crate::world::TIMEOUT;
 
@@ -39,6 +39,9 @@ impl Watch {
             format!("{} started without trust", id())
         });
         if book.is_sharded() {
+            if let Some(member) = &member {
+                book.shard_started(at, name, member, run, store, findings);
+            }
             return;
         }
         let lane: Option<Lane> =
@@ -89,6 +92,9 @@ impl Watch {
 
     pub(crate) fn ended(&mut self, _at: i64, name: &NodeName, run: &RunId, attempt: u32, ended: Ended) {
         let Some(book) = self.jobs.get_mut(&run.job) else { return };
+        if book.is_sharded() {
+            return book.shares.ended(name, run, attempt, ended);
+        }
         if book.running.as_ref().is_some_and(|(f, a, n)| *f == run.fire && *a == attempt && n == name) {
             book.running = None;
         }

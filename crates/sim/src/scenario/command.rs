@@ -76,6 +76,8 @@ impl Command {
             "log" => return Ok(scenario.log()),
             // shares JOB: who leads, who has what, and what is in whose lane
             "shares" => return self.shares(scenario),
+            // events: what nodes announced since that was shown last
+            "events" => return Ok(scenario.events()),
             "answers" => return Ok(scenario.answers()),
             verb => return Err(format!("no command is called {verb}")),
         }
@@ -190,6 +192,7 @@ impl Command {
         job.order = if says("descending") { Order::Descending } else { Order::Ascending };
         (job.static_shards, job.exclusive_per_host, job.monitor) =
             (says("static"), says("host"), !says("unmonitored"));
+        job.enabled = !says("disabled");
         job.recut_wait = self.count("wait", 10)?.into();
         job.catch_up = if says("skip") { CatchUp::Skip } else { CatchUp::Latest };
         job.parameters = self

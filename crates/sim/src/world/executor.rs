@@ -53,10 +53,14 @@ impl World {
         }
     }
 
-    /// How long a run takes, in milliseconds, and how it ends if nobody interferes: `run 1500` takes about that long.
+    /// How long a run takes, in milliseconds, and how it ends if nobody interferes: `run 1500` takes about that long, and a
+    /// shard whose parameter is a number takes as long as that says.
     fn fate(&mut self, run: &Run) -> (i64, Ended) {
         let nominal = match &run.work {
-            Work::Command(argv) => argv.get(1).and_then(|ms| ms.parse().ok()).unwrap_or(2_i64),
+            Work::Command(argv) => {
+                let own = run.parameter.parse().ok();
+                own.or_else(|| argv.get(1)?.parse().ok()).unwrap_or(2_i64)
+            }
             Work::Function(_) => 2,
         };
         let takes = nominal + self.hosts.between(0, nominal / 4);

@@ -19,7 +19,15 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
             "tested" => {
                 format!("{id} is marked tested and no test cites it: write `/// proves: {id}` above its test")
             }
-            _ => format!("{id} has the state `{state}`: write planned or tested"),
+            _ => match requirement.said_in() {
+                Some((page, words)) if says(tree, page, words) => continue,
+                Some((page, words)) => {
+                    format!("{page} does not say `{words}`: quote the line that says {id}")
+                }
+                None => format!(
+                    "{id} has the state `{state}`: write planned or tested, or for adv and scope `said in <page>: <words>`"
+                ),
+            },
         };
         misplaced.push(Complaint::at(requirement.page, requirement.line, message));
     }
@@ -33,6 +41,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
         }
     }
     misplaced
+}
+
+/// Whether a page has these words in this order, wherever its lines break.
+fn says(tree: &Tree, page: &str, words: &str) -> bool {
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    tree.text(page).is_some_and(|text| flat(text).contains(&flat(words)))
 }
 
 /// Complains about ids such as `S1-18` that stand in code, comments or pages and are not listed.

@@ -8,11 +8,11 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use super::{START_WINDOW, VERDICTS_MAX, free_slots, pace};
+use super::{VERDICTS_MAX, free_slots, pace};
 use crate::due;
-use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
+use crate::effect::{Event, Reason, Verdict, VerdictState};
 use crate::input::Ended;
-use crate::job::{Delivery, Job};
+use crate::job::Delivery;
 use crate::keys;
 use crate::local::{Given, Local};
 use crate::record::{AskedRecord, OpenShards, ShardLane, encode};
@@ -22,12 +22,12 @@ use crate::shards::ShardSet;
 use crate::table::Table;
 use crate::time::{Millis, Wall};
 use crate::view::{JobView, ShardTerms, Terms};
-use crate::words::{Fire, Member, RunId, Shard, Token};
+use crate::words::{Fire, Member, RunId, Shard};
+
+mod start;
 
 /// How long ends of runs are gathered into one commit while others of the job go on.
 const GATHER: Millis = Millis(50);
-/// How many shards of a job one step starts.
-const STARTS: usize = 1_000;
 
 /// Looks at one job.
 pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
@@ -60,6 +60,14 @@ pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<Shar
     ended.filter(|(_, given)| !is_open(lane, given)).map(|(shard, _)| shard).collect()
 }
 
+/// How long the end of this run may wait, because others of the job go on and their ends are gathered with it; `None` when
+/// it is to be looked at now.
+#[must_use]
+pub fn gathers(local: &Local, job: &JobView<'_>, me: Option<&Member>, given: &Given) -> Option<Millis> {
+    let lane = job.lane_of(me?).and_then(|known| known.lane.value.as_ref());
+    (local.tally(job.id).running > 0 && is_open(lane, given)).then_some(GATHER)
+}
+
 /// Whether a run is in the lane as claimed and not finished.
 fn is_open(lane: Option<&ShardLane>, given: &Given) -> bool {
     let open = lane.and_then(|lane| lane.open_of(given.run.shard));
@@ -69,8 +77,7 @@ fn is_open(lane: Option<&ShardLane>, given: &Given) -> bool {
 /// A run whose place in the registry is gone must end. One that nobody monitors had none once it started.
 fn stop_strays(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
     let lane = job.lane_of(scene.member).and_then(|known| known.lane.value.as_ref());
-    let terms = job.sharded().and_then(|sharded| sharded.terms.as_ref()?.shards.as_ref());
-    if scene.born.is_some() && terms.is_some_and(|terms| !terms.monitor) {
+    if scene.born.is_some() && job.terms().is_some_and(|(_, shards)| !shards.monitor) {
         return;
     }
     for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
@@ -169,13 +176,17 @@ impl<'a> Desk<'a> {
     fn settle_missed(&mut self, closed: &ShardSet) {
         let Some((terms, shards)) = self.terms().filter(|(t, _)| t.enabled && !t.paused) else { return };
         let Some(schedule) = &terms.schedule else { return };
-        let (now, closed) = (self.scene().now.wall, closed.minus(&self.draft.unfinished()));
-        for group in self.draft.groups.clone() {
-            let free = group.shards.and(&closed);
-            if free.is_empty() {
+        let now = self.scene().now.wall;
+        let closed = closed.minus(&self.draft.unfinished());
+        let (groups, runs) = (self.draft.groups.clone(), self.lane.open.clone());
+        for (group, open) in groups.iter().flat_map(|group| runs.iter().map(move |open| (group, open))) {
+            let free = group.shards.and(&closed).and(&open.shards);
+            let floor = group.watermark.max(terms.since);
+            // What was due before the run began was late already, and still runs within its grace.
+            let late = schedule.next(floor).is_some_and(|due| due <= open.from);
+            if free.is_empty() || late {
                 continue;
             }
-            let floor = group.watermark.max(terms.since);
             if let Some((from, last)) = due::next(schedule, floor, now, Millis(0), terms.catch_up).skipped {
                 self.skip(&free, (from, last), "came due while the run before was going on", shards);
             }
@@ -242,11 +253,15 @@ impl<'a> Desk<'a> {
     fn claim(&mut self, out: &mut Decisions) {
         let sharding = self.table.sharding;
         let Some((terms, shards)) = self.terms().filter(|(terms, _)| terms.enabled) else { return };
-        if !self.takes_part || sharding.mark.is_some() || sharding.cut.number == 0 {
+        // Shares of another number of shards are about to be marked, and no fire is cut into both.
+        let cut = &sharding.cut;
+        if !self.takes_part || sharding.mark.is_some() || cut.number == 0 || cut.total != shards.total {
             return;
         }
         let portion = sharding.portion(self.scene().member);
         let mine = portion.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+        // A shard that only stays because it ran goes where it belongs first.
+        let mine = mine.minus(&sharding.cut.pinned);
         if mine.is_empty() || self.draft.verdicts.len() >= VERDICTS_MAX {
             return;
         }
@@ -272,7 +287,7 @@ impl<'a> Desk<'a> {
             !r.taken && r.node.as_ref().is_none_or(|n| *n == me.node) && !mine.minus(&r.shards).is_empty()
         };
         let Some(index) = record.requests.iter().position(wanted) else { return };
-        if !self.has_slot(self.scene().now.wall, out) {
+        if !self.has_slot(record.requests[index].at, out) {
             return;
         }
         let mut record = record.clone();
@@ -346,7 +361,8 @@ impl<'a> Desk<'a> {
             return;
         }
         let (from, seq) = (due.max(self.scene().now.wall), self.draft.seq);
-        self.draft.add_open(OpenShards { fire, due, from, back, attempt: 1, seq, shards });
+        let total = self.table.sharding.cut.total;
+        self.draft.add_open(OpenShards { fire, due, from, back, attempt: 1, seq, total, shards });
         self.draft.began = Some(from);
     }
 
@@ -386,80 +402,5 @@ impl<'a> Desk<'a> {
             writes.push(Write::Put { key, value: encode(&record), owner: None });
         }
         out.commit(table.subject(), why, table.txn(guards, writes));
-    }
-
-    /// Starts what is open and whose moment has come; clears verdicts that history has.
-    fn start(&mut self, out: &mut Decisions) {
-        let scene = self.scene();
-        let id = self.table.job.id;
-        if scene.local.put_off.contains_key(&id) {
-            return;
-        }
-        let given: ShardSet = scene.local.given_of(id).map(|(shard, _)| shard).collect();
-        let mut open: Vec<&OpenShards> = self.lane.open.iter().collect();
-        open.sort_by_key(|open| open.due);
-        let mut late = Vec::new();
-        let mut spec = None;
-        for open in open {
-            let idle = open.shards.minus(&given);
-            if idle.is_empty() {
-                continue;
-            }
-            if scene.now.wall < open.from {
-                out.add(Decision::JobAt(id, open.from));
-                continue;
-            }
-            if self.terms().is_some_and(|(_, shards)| !self.clock_agrees(shards, out)) {
-                return;
-            }
-            let free = free_slots(scene.view, scene.local).saturating_sub(out.claimed).min(STARTS);
-            if free < idle.len() {
-                out.add(Decision::JobWaits(id, open.due));
-            }
-            if free > 0 && scene.now.wall > open.from + START_WINDOW {
-                late.push(open.clone());
-                continue;
-            }
-            let Some(job) = spec.get_or_insert_with(|| self.table.job.spec().map(|spec| spec.job)) else {
-                return;
-            };
-            for shard in idle.iter().take(free) {
-                out.claimed += 1;
-                out.add(Decision::Start(id, self.run(open, shard, job)));
-            }
-        }
-        if !late.is_empty() {
-            self.confirm(&late, out);
-        } else if self.draft.verdicts.len() != self.lane.verdicts.len() {
-            self.commit("clear verdicts", out);
-        }
-    }
-
-    /// A claim that is too old to start from is made anew (law 2).
-    fn confirm(&mut self, late: &[OpenShards], out: &mut Decisions) {
-        if pace(self.scene().local) == 0 {
-            let again = self.scene().now.wall + super::PACE_AGAIN;
-            return out.add(Decision::JobAt(self.table.job.id, again));
-        }
-        let now = self.scene().now.wall;
-        self.draft.open.iter_mut().filter(|open| late.contains(open)).for_each(|open| open.from = now);
-        self.commit("confirm", out);
-    }
-
-    fn run(&self, open: &OpenShards, shard: Shard, job: &Job) -> Run {
-        let scene = self.scene();
-        let now = scene.now;
-        let latest = open.from + START_WINDOW;
-        Run {
-            id: RunId { job: job.name.clone(), fire: open.fire.clone(), shard },
-            due: open.due,
-            shards: job.shards,
-            parameter: job.parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
-            attempt: open.attempt,
-            token: Token::new(scene.local.settings.generation, open.seq),
-            work: job.work(),
-            timeout: job.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
-            not_after: scene.lease.until().min(now.mono + (latest - now.wall)),
-        }
     }
 }

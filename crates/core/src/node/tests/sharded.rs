@@ -1,0 +1,323 @@
+//! Sharded jobs: who leads, when lanes are read, and what a node does that finds its own entry gone.
+
+use alloc::boxed::Box;
+use alloc::format;
+
+use super::*;
+use crate::input::Refusal;
+use crate::job::{Placement, Spec};
+use crate::keys::{self, Key};
+use crate::record::{MemberInfo, Place, Sharding, SpecRecord, Switches, decode, encode};
+use crate::registry::{LeaseId, Txn, Value, Write};
+use crate::shards::ShardSet;
+use crate::words::{JobName, Member};
+
+fn sharded(name: &str, schedule: &str, shards: u32) -> Job {
+    let mut job = job(name, schedule);
+    (job.placement, job.shards) = (Placement::Sharded, shards);
+    job
+}
+
+fn name(job: &str) -> JobName {
+    job.parse().unwrap()
+}
+
+impl World {
+    /// Somebody from outside writes an entry, or deletes it.
+    fn write(&mut self, key: Key, value: Option<Value>) {
+        let write = match value {
+            Some(value) => Write::Put { key, value, owner: None },
+            None => Write::Delete { key },
+        };
+        self.store.commit(Mono(self.now), &Txn { guards: Vec::new(), writes: [write].into() });
+    }
+
+    fn entry(&self, key: &Key) -> Option<Value> {
+        Some(self.store.read(core::slice::from_ref(key)).pop()?.entry?.value)
+    }
+
+    fn sharding(&self, job: &str) -> Sharding {
+        let place: Option<Place> = self.entry(&keys::place(&name(job))).and_then(|value| decode(&value));
+        place.and_then(|place| place.sharding).map(|sharding| *sharding).unwrap_or_default()
+    }
+
+    fn leader(&self, job: &str) -> String {
+        self.sharding(job).leader.map_or("none".to_string(), |leader| leader.node.to_string())
+    }
+
+    fn member(&self, node: &str) -> Member {
+        self.actors[&node.parse::<NodeName>().unwrap()].node.member().unwrap()
+    }
+
+    fn crash(&mut self, node: &str) {
+        let node: NodeName = node.parse().unwrap();
+        self.actors.remove(&node);
+        self.ends.retain(|(_, on, _)| *on != node);
+    }
+}
+
+/// Who leads in the end, as one node sees to it that finds this leader, in a job that is enabled or not, in which the node
+/// is switched like this.
+fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> Switches) -> String {
+    let mut world = World::with(&["a"]);
+    world.run(10);
+    let (me, job) = (world.member("a"), name("j"));
+    let other = Member { node: "b".parse().unwrap(), incarnation: 77 };
+    if leader == "b" {
+        let text = String::new;
+        let info =
+            MemberInfo { address: text(), home: text(), slots: 1, tolerance: 1, alarm: 1, version: text() };
+        world.write(keys::node(&other), Some(encode(&info)));
+    }
+    let leader = match leader {
+        "none" => None,
+        "a" => Some(me.clone()),
+        _ => Some(other),
+    };
+    let mut declared = sharded("j", "", 2);
+    declared.enabled = enabled;
+    let spec = Spec { job: declared, version: 1, since: Wall(0), paused: false, off: ShardSet::empty() };
+    let sharding = Sharding { leader, ..Sharding::default() };
+    let place = Place { owner: None, epoch: 1, version: 1, sharding: Some(Box::new(sharding)) };
+    world.write(keys::switches(&me.node, &job), Some(encode(&switches(me.incarnation))));
+    world.write(keys::place(&job), Some(encode(&place)));
+    world.write(keys::spec(&job), Some(encode(&SpecRecord::Live(Box::new(spec)))));
+    world.run(500);
+    world.leader("j")
+}
+
+/// proves: S3-07, S3-11, S3-12, S3-13, S3-14, S3-15, S3-17, S3-26, I12
+#[test]
+fn a_node_stands_where_there_is_no_leader_and_it_takes_part() {
+    let on = |_| Switches::default();
+    let disabled = |_| Switches { disabled: true, ..Switches::default() };
+    let shut = |life| Switches { shutdown: Some(life), ..Switches::default() };
+    let shut_before = |life: u64| Switches { shutdown: Some(life + 1), ..Switches::default() };
+    let paused = |_| Switches { paused: true, ..Switches::default() };
+    // By the leader it finds: nobody, itself, one that lives, one that is gone.
+    let row = |enabled, switches: &dyn Fn(u64) -> Switches| {
+        ["none", "a", "b", "gone"].map(|leader| leads_after(leader, enabled, switches))
+    };
+    let leads = ["a", "a", "b", "a"];
+    assert_eq!(row(true, &on), leads);
+    assert_eq!(row(true, &shut_before), leads, "another life was shut down");
+    assert_eq!(row(true, &paused), leads, "a paused node still takes part");
+    assert_eq!(row(true, &disabled), ["none", "none", "b", "b"], "the last one is gone, and nobody stands");
+    assert_eq!(row(true, &shut), ["none", "none", "b", "b"]);
+    assert_eq!(row(false, &on), ["none", "none", "b", "none"], "one that lives gives it back itself");
+}
+
+/// proves: S3-18, S3-23, S3-25
+#[test]
+fn only_its_own_end_ends_a_leadership_and_not_before_its_lease() {
+    let mut world = World::with(&["a", "b", "c"]);
+    world.ask("a", Command::Apply([sharded("j", "@every 60s", 3)].into()));
+    world.run(500);
+    let leader = world.leader("j");
+    let followers: Vec<&str> = ["a", "b", "c"].into_iter().filter(|n| *n != leader).collect();
+    world.crash(followers[0]);
+    world.run(6_000);
+    assert_eq!(world.leader("j"), leader, "a follower's death changes nothing");
+    let (member, crashed) = (world.member(&leader), world.now);
+    world.crash(&leader);
+    while world.entry(&keys::node(&member)).is_some() {
+        world.run(0);
+        assert!(world.now < crashed + 4_500, "the lease ends");
+        assert_eq!(world.leader("j"), leader, "nobody is elected while the leader is a member");
+    }
+    assert!(world.now > crashed + 2_000, "the membership lives as long as the lease");
+    world.run(200);
+    assert_eq!(world.leader("j"), followers[1]);
+}
+
+/// proves: S3-24, S3-29
+#[test]
+fn a_leader_that_leaves_gives_up_the_lead_before_its_membership() {
+    let mut world = World::with(&["a", "b"]);
+    world.ask("a", Command::Apply([sharded("j", "@every 1s", 4)].into()));
+    world.run(3_000);
+    let leader = world.leader("j");
+    let member = world.member(&leader);
+    world.answers.clear();
+    world.give(&leader.parse().unwrap(), Input::Asked(AskId(7), Command::Leave));
+    while world.entry(&keys::node(&member)).is_some() {
+        assert!(world.now < 10_000, "it leaves");
+        world.run(0);
+        let gone = world.entry(&keys::node(&member)).is_none();
+        assert!(!gone || world.sharding("j").leader.as_ref() != Some(&member), "the lead went first");
+    }
+    assert_eq!(world.answers, [Answer::Done]);
+    world.starts.clear();
+    world.run(3_000);
+    assert!(world.starts.len() >= 12 && world.starts.iter().all(|(node, _)| *node != leader));
+}
+
+/// proves: S3-20, S3-21, S3-22, I13
+#[test]
+fn a_cut_that_waits_reads_lanes_at_most_ten_times_a_second_and_not_for_ever() {
+    let mut world = World::with(&["a", "b"]);
+    let mut long = sharded("j", "@every 5s", 2);
+    long.recut_wait = 3;
+    world.takes = 60_000;
+    world.ask("a", Command::Apply([long].into()));
+    world.run(6_000);
+    assert_eq!(world.starts.len(), 2);
+    world.add(settings("c"));
+    world.reads.clear();
+    let from = world.now;
+    world.run(6_000);
+    let sharding = world.sharding("j");
+    assert_eq!((sharding.mark, sharding.cut.pinned.len()), (None, 2), "both still run and stay");
+    let reads = world.reads.len();
+    assert!((2..=60).contains(&reads), "{reads} reads in {} ms", world.now - from);
+}
+
+/// proves: S3-28, S3-30, I4
+#[test]
+fn an_entry_that_is_deleted_closes_its_node_and_a_lease_that_ends_does_not() {
+    let mut world = World::with(&["a", "b"]);
+    world.ask("a", Command::Apply([sharded("j", "@every 1s", 2)].into()));
+    world.run(3_000);
+    let lost = world.member("a");
+    world.store.close(LeaseId(lost.incarnation));
+    world.run(2_000);
+    let back = world.member("a");
+    assert!(back.incarnation > lost.incarnation && world.entry(&keys::node(&back)).is_some());
+    assert!(world.sharding("j").cut.among.contains(&back), "it takes part again");
+
+    world.write(keys::node(&back), None);
+    world.run(10_000);
+    assert!(world.actors[&back.node].node.member().is_none(), "it asks for no other lease");
+    assert!(!world.store.is_open(LeaseId(back.incarnation)), "and has given its own back");
+    assert_eq!(world.events.iter().filter(|event| event.starts_with("closed")).count(), 1);
+    let among = world.sharding("j").cut.among;
+    assert_eq!(among.len(), 1, "the others go on without it: {among:?}");
+    assert_eq!(world.ask("a", Command::Leave), Answer::Done, "it has nothing to hand over");
+}
+
+/// proves: S2-25
+#[test]
+fn a_job_may_demand_clocks_that_differ_less_than_the_node_allows() {
+    let mut world = World::with(&["a"]);
+    world.skew = 300;
+    let mut strict = sharded("strict", "@every 1s", 1);
+    strict.max_difference = Some(0);
+    world.ask("a", Command::Apply([sharded("plain", "@every 1s", 1), strict].into()));
+    world.run(4_000);
+    assert!(world.dues("plain").len() >= 3 && world.dues("strict").is_empty());
+    assert!(world.events.iter().any(|event| event.starts_with("clock differs")), "{:?}", world.events);
+    world.skew = 0;
+    world.run(5_000);
+    assert!(world.dues("strict").len() >= 3, "it fires once the clocks agree");
+}
+
+/// proves: S2-02
+#[test]
+fn nothing_is_claimed_between_the_end_of_a_leader_and_the_cut_of_its_successor() {
+    let mut world = World::with(&["a", "b", "c"]);
+    world.ask("a", Command::Apply([sharded("j", "@every 1s", 6)].into()));
+    world.run(3_000);
+    let leader = world.leader("j");
+    let member = world.member(&leader);
+    world.crash(&leader);
+    let (mut blocked, mut starts) = (false, 0);
+    for _ in 0..8_000 {
+        let before = world.starts.len();
+        world.run(0);
+        let sharding = world.sharding("j");
+        let headless =
+            world.entry(&keys::node(&member)).is_none() && sharding.leader.as_ref() == Some(&member);
+        if (headless || sharding.mark.is_some()) && !blocked {
+            (blocked, starts) = (true, world.starts.len());
+        }
+        if blocked && sharding.mark.is_none() && !headless {
+            let claimed_before = 4;
+            assert!(before <= starts + claimed_before, "only what was claimed ahead starts");
+            assert_ne!(world.leader("j"), leader);
+            return;
+        }
+    }
+    panic!("no successor has cut the shares");
+}
+
+#[test]
+fn a_placement_is_for_life() {
+    let mut world = World::with(&["a"]);
+    world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
+    let changed = world.ask("a", Command::Apply([sharded("j", "@every 1s", 1)].into()));
+    assert!(matches!(changed, Answer::Refused(Refusal::Conflict, _)), "{changed:?}");
+    world.run(3_000);
+    let token = world.starts.last().unwrap().1.token;
+    assert_eq!(world.ask("a", Command::Delete(name("j"))), Answer::Done);
+    world.run(1_000);
+    let again = world.ask("a", Command::Apply([sharded("j", "@every 1s", 1)].into()));
+    assert_eq!(again, Answer::Applied([(name("j"), Applied::Created)].into()));
+    world.starts.clear();
+    world.run(3_000);
+    assert!(world.starts.iter().all(|(_, run)| run.token > token) && world.starts.len() >= 2);
+}
+
+/// proves: I33
+#[test]
+fn lanes_go_with_a_deleted_job() {
+    let mut world = World::with(&["a", "b"]);
+    world.takes = 2_500;
+    world.ask("a", Command::Apply([sharded("j", "@every 10s", 4)].into()));
+    world.run(11_000);
+    assert_eq!(world.ask("a", Command::Delete(name("j"))), Answer::Done);
+    assert!(!world.sharding("j").lanes.is_empty(), "runs still go on");
+    world.run(4_000);
+    let left: Vec<String> = world.store.entries().map(|(key, _)| key.to_string()).collect();
+    assert!(!left.iter().any(|key| key.starts_with("lane/")), "{left:?}");
+    assert_eq!(world.sharding("j").lanes, []);
+}
+
+/// proves: S2-16, S2-56, I33
+#[test]
+fn another_number_of_shards_counts_from_the_next_fire() {
+    let mut world = World::with(&["a", "b"]);
+    world.ask("a", Command::Apply([sharded("j", "@every 10s", 3)].into()));
+    world.run(11_000);
+    for (shards, due) in [(5, 20_000), (2, 30_000)] {
+        world.starts.clear();
+        world.ask("a", Command::Apply([sharded("j", "@every 10s", shards)].into()));
+        world.run(10_000);
+        let mut ran: Vec<(i64, u32)> = world.starts.iter().map(|(_, r)| (r.due.0, r.id.shard.0)).collect();
+        ran.sort_unstable();
+        assert_eq!(ran, (0..shards).map(|shard| (due, shard)).collect::<Vec<_>>());
+    }
+}
+
+/// proves: S2-18, S2-19
+#[test]
+fn each_run_gets_its_shards_parameter_and_the_jobs() {
+    let mut world = World::with(&["a"]);
+    let mut job = sharded("j", "@every 1s", 3);
+    job.parameters = ["north", "south"].map(ToString::to_string).into();
+    job.parameter = "all".to_string();
+    world.ask("a", Command::Apply([job].into()));
+    world.run(1_500);
+    let mut got: Vec<String> = world
+        .starts
+        .iter()
+        .map(|(_, r)| format!("{} {} {}", r.id.shard, r.parameter, r.job_parameter))
+        .collect();
+    got.sort_unstable();
+    assert_eq!(got, ["0 north all", "1 south all", "2  all"]);
+}
+
+/// proves: S2-16
+#[test]
+fn nobody_fires_shares_of_another_number_of_shards() {
+    let mut world = World::with(&["a", "b"]);
+    world.ask("a", Command::Apply([sharded("j", "@every 10s", 5)].into()));
+    world.run(12_000);
+    world.starts.clear();
+    // The one who hears of it first is not the leader, and its next fire is near.
+    let other = if world.leader("j") == "a" { "b" } else { "a" };
+    world.ask(other, Command::Apply([sharded("j", "@every 1s", 2)].into()));
+    world.run(4_000);
+    let wrong = |r: &Run| r.id.shard.0 >= 2 || r.shards != 2;
+    assert!(world.starts.len() >= 4, "it fires by its new schedule");
+    assert_eq!(world.starts.iter().filter(|(_, run)| wrong(run)).count(), 0, "{:?}", world.starts);
+}

@@ -1,0 +1,97 @@
+//! Starting shards: of what is open, as much as there are slots for, within a second of its moment.
+
+use alloc::vec::Vec;
+
+use super::Desk;
+use crate::effect::Run;
+use crate::job::Job;
+use crate::record::OpenShards;
+use crate::rules::firing::{CONFIRM_SHARDS, PACE_AGAIN, START_WINDOW, free_slots, pace};
+use crate::scene::{Decision, Decisions};
+use crate::shards::ShardSet;
+use crate::time::Millis;
+use crate::words::{RunId, Shard, Token};
+
+/// How many shards of a job one step starts.
+const STARTS: usize = 1_000;
+
+impl Desk<'_> {
+    /// Starts what is open and whose moment has come; clears verdicts that history has.
+    pub(super) fn start(&mut self, out: &mut Decisions) {
+        let scene = self.scene();
+        let id = self.table.job.id;
+        if scene.local.put_off.contains_key(&id) {
+            return;
+        }
+        let given: ShardSet = scene.local.given_of(id).map(|(shard, _)| shard).collect();
+        let mut open: Vec<&OpenShards> = self.lane.open.iter().collect();
+        open.sort_by_key(|open| open.due);
+        let mut late = Vec::new();
+        let mut spec = None;
+        for open in open {
+            let idle = open.shards.minus(&given);
+            if idle.is_empty() {
+                continue;
+            }
+            if scene.now.wall < open.from {
+                out.add(Decision::JobAt(id, open.from));
+                continue;
+            }
+            if self.terms().is_some_and(|(_, shards)| !self.clock_agrees(shards, out)) {
+                return;
+            }
+            let free = free_slots(scene.view, scene.local).saturating_sub(out.claimed).min(STARTS);
+            if free < idle.len() {
+                out.add(Decision::JobWaits(id, open.due));
+            }
+            if free > 0 && scene.now.wall > open.from + START_WINDOW {
+                late.push(open.clone());
+                continue;
+            }
+            let Some(job) = spec.get_or_insert_with(|| self.table.job.spec().map(|spec| spec.job)) else {
+                return;
+            };
+            for shard in idle.iter().take(free) {
+                out.claimed += 1;
+                out.add(Decision::Start(id, self.run(open, shard, job)));
+            }
+        }
+        if !late.is_empty() {
+            self.confirm(&late, out);
+        } else if self.draft.verdicts.len() != self.lane.verdicts.len() {
+            self.commit("clear verdicts", out);
+        }
+    }
+
+    /// A claim that is too old to start from is made anew (law 2).
+    fn confirm(&mut self, late: &[OpenShards], out: &mut Decisions) {
+        if pace(self.scene().local) == 0 {
+            let again = self.scene().now.wall + PACE_AGAIN;
+            return out.add(Decision::JobAt(self.table.job.id, again));
+        }
+        let now = self.scene().now.wall;
+        self.draft.open.iter_mut().filter(|open| late.contains(open)).for_each(|open| open.from = now);
+        // The slot that there is stays theirs until they are confirmed, and they are first in line for it then.
+        out.claimed += 1;
+        out.list.extend(late.first().map(|open| Decision::JobWaits(self.table.job.id, open.due)));
+        self.commit(CONFIRM_SHARDS, out);
+    }
+
+    fn run(&self, open: &OpenShards, shard: Shard, job: &Job) -> Run {
+        let scene = self.scene();
+        let now = scene.now;
+        let latest = open.from + START_WINDOW;
+        Run {
+            id: RunId { job: job.name.clone(), fire: open.fire.clone(), shard },
+            due: open.due,
+            shards: open.total,
+            parameter: job.parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
+            job_parameter: job.parameter.clone(),
+            attempt: open.attempt,
+            token: Token::new(scene.local.settings.generation, open.seq),
+            work: job.work(),
+            timeout: job.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
+            not_after: scene.lease.until().min(now.mono + (latest - now.wall)),
+        }
+    }
+}

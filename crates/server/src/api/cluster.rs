@@ -1,0 +1,110 @@
+//! The whole as others would write it down: `/api/v1/cluster` and below.
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use evenkeel::Handle;
+use evenkeel_core::job::Placement;
+use evenkeel_core::view::View;
+use evenkeel_core::words::JobName;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{ApiError, App};
+use crate::tree::{self, Form, Seen};
+use crate::zones;
+
+/// So many jobs' trees go out in one answer.
+const PAGE: usize = 20;
+/// How often records that do not go together are read again.
+const LOOKS: usize = 5;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    #[serde(rename = "as")]
+    form: Option<String>,
+    job: Option<JobName>,
+    after: Option<JobName>,
+}
+
+pub(super) async fn tree(
+    State(app): State<App>,
+    which: Result<Query<Which>, QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Query(Which { form, job, after }) = which?;
+    let form: Form = form.unwrap_or_default().parse().map_err(ApiError::invalid)?;
+    let (jobs, after) = match job {
+        Some(job) => (vec![checked(&app.handle, job)?], None),
+        None => page(&app.handle, after.as_ref()),
+    };
+    let mut entries = Vec::new();
+    for job in jobs {
+        // One that was deleted just now is left out.
+        let Some(seen) = seen(&app.handle, &job).await? else { continue };
+        let shown = tokio::task::spawn_blocking(move || tree::render(form, &seen)).await;
+        entries.extend(shown.map_err(|e| ApiError::internal(e.to_string()))?);
+    }
+    Ok(Json(json!({ "tree": entries, "after": after })))
+}
+
+/// Makes sure that a job is there and sharded.
+fn checked(handle: &Handle, job: JobName) -> Result<JobName, ApiError> {
+    let placement = handle.look(|node| Some(node.view().find(&job)?.spec()?.job.placement));
+    match placement {
+        Some(Placement::Sharded) => Ok(job),
+        Some(Placement::Claimed) => Err(ApiError::new(
+            StatusCode::CONFLICT,
+            "conflict",
+            format!("job {job} is not sharded, so it has no such tree: see `evenkeel job show {job}`"),
+        )),
+        None => Err(ApiError::not_found(format!("no job is called {job}: see `evenkeel job list`"))),
+    }
+}
+
+/// The sharded jobs after this name, and after which the next page begins.
+fn page(handle: &Handle, after: Option<&JobName>) -> (Vec<JobName>, Option<JobName>) {
+    let mut names: Vec<JobName> = handle.look(|node| {
+        let view = node.view();
+        let jobs = view.sharded().map(|id| view.job(id)).filter(|job| job.is_live() && job.is_sharded());
+        jobs.map(|job| job.name().clone()).filter(|name| after.is_none_or(|after| name > after)).collect()
+    });
+    names.sort_unstable();
+    let more = names.len() > PAGE;
+    names.truncate(PAGE);
+    let next = names.last().cloned().filter(|_| more);
+    (names, next)
+}
+
+/// The records of a job, with lanes that belong to the shares it has.
+async fn seen(handle: &Handle, job: &JobName) -> Result<Option<Seen>, ApiError> {
+    for _ in 0..LOOKS {
+        let lanes = handle.lanes(job).await.map_err(|e| ApiError::unavailable(e.to_string()))?;
+        let Some(mut seen) = handle.look(|node| copied(node.view(), job)) else { return Ok(None) };
+        let number = seen.sharding.cut.number;
+        let fits = |member| lanes.get(member).is_some_and(|lane| lane.cut == number);
+        if seen.sharding.lanes.iter().all(fits) {
+            seen.lanes = lanes;
+            return Ok(Some(seen));
+        }
+    }
+    Err(ApiError::unavailable(format!("the shards of job {job} change hands all the time: try again")))
+}
+
+/// What the view has of a job, without lanes.
+fn copied(view: &View, job: &JobName) -> Option<Seen> {
+    let job = view.find(job)?;
+    let spec = job.spec().filter(|spec| spec.job.placement == Placement::Sharded)?;
+    let drained = view.members().map(|(member, _)| &member.node).filter(|node| view.intent(node).is_some());
+    Some(Seen {
+        spec,
+        sharding: job.sharding().cloned().unwrap_or_default(),
+        lanes: std::collections::BTreeMap::new(),
+        members: view.members().map(|(member, state)| (member.clone(), state.info.clone())).collect(),
+        switches: job.switched().map(|(node, switches)| (node.clone(), switches.clone())).collect(),
+        drained: drained.cloned().collect(),
+        asked: job.asked().and_then(|known| known.value.clone()).unwrap_or_default(),
+        now: zones::now(),
+    })
+}

@@ -1,0 +1,58 @@
+//! Shards over HTTP: `/api/v1/jobs/{name}/shards` and below.
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use evenkeel_core::input::Command;
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::words::JobName;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::error::done;
+use super::jobs::unknown;
+use super::{ApiError, App};
+use crate::board;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    /// Whether shards of which everything else is the same are one row.
+    #[serde(default)]
+    fold: bool,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    name: Result<Path<JobName>, PathRejection>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let (Path(name), Query(wanted)) = (name?, wanted?);
+    let page = board::shards(&app.handle, &name).await.map_err(ApiError::unavailable)?;
+    match (page, wanted.fold) {
+        (Some(page), false) => Ok(Json(page).into_response()),
+        (Some(page), true) => Ok(Json(board::folded(page)).into_response()),
+        (None, _) if board::job(&app.handle, &name).is_none() => Err(unknown(&name)),
+        (None, _) => {
+            Err(ApiError::invalid(format!("job {name} is not sharded: it has one holder and no shards")))
+        }
+    }
+}
+
+pub(super) async fn switch(
+    State(app): State<App>,
+    path: Result<Path<(JobName, String, String)>, PathRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Path((name, set, verb)) = path?;
+    let set: ShardSet = set.parse()?;
+    if set.is_empty() {
+        return Err(ApiError::invalid("no shard is named: write them as 0,2 or 0-3,7"));
+    }
+    let on = match verb.as_str() {
+        "enable" => true,
+        "disable" => false,
+        _ => return Err(ApiError::not_found(format!("a shard knows no {verb:?}: use enable or disable"))),
+    };
+    done(app.handle.ask(Command::Shards(name, set, on)).await)
+}

@@ -1,0 +1,92 @@
+//! What `evenkeel shard …` does.
+
+use clap::{Args, Subcommand};
+use evenkeel_core::shards::ShardSet;
+use serde_json::{Value, json};
+
+use super::jobs::said;
+use crate::client::{Reach, escape};
+use crate::exit::Failure;
+use crate::output::{self, Output};
+use crate::rows::{FoldedRow, ShardPage, ShardRow, Sharing};
+
+/// What can be done with shards.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// List a sharded job's shards: who has them and what they do; with -o json one by one
+    List {
+        /// The job's name
+        job: String,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Let shards that were switched off be fired again
+    Enable(OfJob),
+    /// Let shards not be fired; what runs of them ends as it would
+    Disable(OfJob),
+}
+
+/// Some shards of a job and the way to it.
+#[derive(Debug, Args)]
+pub(crate) struct OfJob {
+    /// The job's name
+    job: String,
+    /// Which shards, as 0,2-5
+    shards: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Does it.
+///
+/// # Errors
+/// It could not be done.
+pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::List { job, reach } => list(&job, &reach),
+        Verb::Enable(some) => switch(&some, "enable", "on: they run from the next fire on"),
+        Verb::Disable(some) => switch(&some, "disable", "off: they do not run until they are enabled"),
+    }
+}
+
+fn list(job: &str, reach: &Reach) -> Result<(), Failure> {
+    let path = format!("/jobs/{}/shards", escape(job));
+    if reach.output == Output::Json {
+        let page: ShardPage<ShardRow> = reach.client()?.get(&path)?;
+        return output::json(&page.shards);
+    }
+    let page: ShardPage<FoldedRow> = reach.client()?.get(&format!("{path}?fold=true"))?;
+    output::line(&format!("job {}: {}", page.job, page.sharing.line(page.total)))?;
+    notes(&page.sharing).into_iter().try_for_each(|note| output::line(&note))?;
+    output::line(&format!("\n{}", output::table(&page.shards)))
+}
+
+fn switch(some: &OfJob, verb: &str, done: &str) -> Result<(), Failure> {
+    let shards: ShardSet = some.shards.parse().map_err(|e| Failure::invalid(format!("{e}")))?;
+    if shards.is_empty() {
+        return Err(Failure::invalid("no shard is named: write them as 0,2 or 0-3,7"));
+    }
+    let path = format!("/jobs/{}/shards/{}/{verb}", escape(&some.job), escape(&shards.to_string()));
+    let answer: Value = some.reach.client()?.post(&path, &json!({}))?;
+    said(&some.reach, &answer, &format!("shards {shards} of job {} are {done}", some.job))
+}
+
+/// What a person should know of the shares beyond who has what.
+#[must_use]
+pub(super) fn notes(sharing: &Sharing) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(mark) = &sharing.mark {
+        let since = output::local(Some(&mark.since));
+        let why = mark.reason();
+        notes.push(format!("marked since {since}: {why}; the shards are cut again before the next fire"));
+    }
+    for (shards, what) in [
+        (&sharing.pinned, "stayed where they ran when the others were cut"),
+        (&sharing.off, "are switched off"),
+    ] {
+        if !shards.is_empty() {
+            notes.push(format!("shards {shards} {what}"));
+        }
+    }
+    notes
+}

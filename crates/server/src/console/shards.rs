@@ -1,0 +1,72 @@
+//! One sharded job on the console: who leads it, who takes part, and what each shard does.
+
+use maud::{Markup, html};
+
+use super::{chip, time};
+use crate::rows::{Doing, FoldedRow, ShardPage, ShareRow, Sharing};
+
+/// The job's section; hidden while none is chosen.
+pub(super) fn section(page: Option<&ShardPage<FoldedRow>>) -> Markup {
+    let name = page.map(|page| page.job.as_str()).unwrap_or_default();
+    html! {
+        section #job data-job=(name) hidden[page.is_none()] {
+            h2 {
+                span #job-name { (name) }
+                " " small #job-line { @if let Some(page) = page { (page.sharing.line(page.total)) } }
+                a.close href="/" { "Close" }
+            }
+            p #job-mark.empty hidden[page.is_none_or(|page| page.sharing.mark.is_none())] {
+                @if let Some(page) = page { (mark(&page.sharing)) }
+            }
+            div.scroll { table {
+                thead { tr {
+                    th { "Node" } th { "State" } th { "Shards" } th.actions { span.quiet { "Actions" } }
+                } }
+                tbody #share-rows { @for node in page.iter().flat_map(|page| &page.sharing.nodes) { (share_row(node)) } }
+            } }
+            div.scroll { table {
+                thead { tr {
+                    th { "Shards" } th { "Node" } th { "State" } th { "Fire" } th.number { "Attempt" } th { "Parameter" }
+                    th { "Began" } th.actions { span.quiet { "Actions" } }
+                } }
+                tbody #shard-rows { @for row in page.iter().flat_map(|page| &page.shards) { (shard_row(row)) } }
+            } }
+        }
+    }
+}
+
+fn mark(sharing: &Sharing) -> Markup {
+    html! {
+        @if let Some(mark) = &sharing.mark {
+            "To be cut again before the next fire: " (mark.reason()) ", since " (time(Some(&mark.since)))
+        }
+    }
+}
+
+fn share_row(node: &ShareRow) -> Markup {
+    html! {
+        tr {
+            td.name { (node.node) }
+            td { (chip(&node.state)) }
+            td { (if node.shards.is_empty() { "–" } else { &node.shards }) }
+            td.actions {}
+        }
+    }
+}
+
+fn shard_row(row: &FoldedRow) -> Markup {
+    let Doing { node, state, fire, due, attempt, failed_over, parameter, began } = &row.doing;
+    let by_hand = fire.as_deref().filter(|fire| fire.starts_with("ask-"));
+    html! {
+        tr {
+            td.name { (row.shards) }
+            td { (node.as_deref().unwrap_or("–")) }
+            td { (chip(state)) @if *failed_over { " " small { "failed over" } } }
+            td { @if let Some(fire) = by_hand { (fire) } @else { (time(due.as_deref())) } }
+            td.number { @if let Some(attempt) = attempt { (attempt) } @else { "–" } }
+            td { (if parameter.is_empty() { "–" } else { parameter }) }
+            td { (time(began.as_deref())) }
+            td.actions {}
+        }
+    }
+}

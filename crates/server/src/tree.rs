@@ -1,0 +1,144 @@
+//! A sharded job's tree as Elastic-Job-Lite keeps one in its registry, worked out from our records at each look.
+//!
+//! Nothing of it is stored: `seen` and `shard` answer what is so, and each form says under which path its source writes that down.
+
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use evenkeel_core::words::JobName;
+use serde::{Deserialize, Serialize};
+
+use crate::output::plain;
+
+mod elasticjob1;
+mod elasticjob3;
+mod seen;
+mod shard;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use seen::Seen;
+
+/// What stands above all jobs, as the source's namespace does.
+const NAMESPACE: &str = "evenkeel";
+
+/// In whose shape a tree is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// Elastic-Job-Lite 1.x: an entry a setting, servers by address, `execution`.
+    #[value(name = "elasticjob-1")]
+    ElasticJob1,
+    /// ElasticJob 3.x: settings as YAML, `instances`, `sharding`.
+    #[value(name = "elasticjob-3")]
+    ElasticJob3,
+}
+
+/// How long an entry of the source would stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    /// Until somebody removes it.
+    Persistent,
+    /// As long as the node lives that it speaks of.
+    Ephemeral,
+}
+
+/// One entry of a tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    /// Where it stands.
+    pub(crate) path: String,
+    /// How long it would stay.
+    pub(crate) kind: Kind,
+    /// What it says; empty where being there is all it says.
+    pub(crate) value: String,
+}
+
+impl Form {
+    /// What it is called on the command line and in requests.
+    #[must_use]
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ElasticJob1 => "elasticjob-1",
+            Self::ElasticJob3 => "elasticjob-3",
+        }
+    }
+}
+
+impl FromStr for Form {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::ElasticJob1, Self::ElasticJob3];
+        all.into_iter()
+            .find(|form| form.name() == text)
+            .ok_or_else(|| format!("no tree has the form {text:?}: use {}", all.map(Self::name).join(" or ")))
+    }
+}
+
+/// The tree of one job, in the order in which a walk through it meets its entries.
+#[must_use]
+pub(crate) fn render(form: Form, seen: &Seen) -> Vec<Entry> {
+    match form {
+        Form::ElasticJob1 => elasticjob1::render(seen),
+        Form::ElasticJob3 => elasticjob3::render(seen),
+    }
+}
+
+/// A tree for people: an entry a line, a value of several lines below its path.
+#[must_use]
+pub(crate) fn text(entries: &[Entry]) -> String {
+    let mut lines = Vec::new();
+    for Entry { path, kind, value } in entries {
+        let letter = if *kind == Kind::Persistent { 'P' } else { 'E' };
+        let head = format!("{}  [{letter}] =", plain(path));
+        if value.contains('\n') {
+            lines.push(format!("{head} |"));
+            lines.extend(value.lines().map(|line| format!("        {}", plain(line))));
+        } else {
+            lines.push(format!("{head} '{}'", plain(value)));
+        }
+    }
+    lines.join("\n")
+}
+
+/// A tree that grows along a walk; parents up to the job's own entry come by themselves.
+struct Tree {
+    root: String,
+    entries: Vec<Entry>,
+}
+
+impl Tree {
+    /// The tree of a job, with the value that its own entry has.
+    fn of(job: &JobName, value: &str) -> Self {
+        let mut tree = Self { root: format!("/{NAMESPACE}/{job}"), entries: Vec::new() };
+        tree.add("", Kind::Persistent, value.to_owned());
+        tree
+    }
+
+    fn persistent(&mut self, path: &str, value: impl Into<String>) {
+        self.add(path, Kind::Persistent, value.into());
+    }
+
+    fn ephemeral(&mut self, path: &str, value: impl Into<String>) {
+        self.add(path, Kind::Ephemeral, value.into());
+    }
+
+    /// An entry that only says that something is so.
+    fn mark(&mut self, is_so: bool, path: &str) {
+        if is_so {
+            self.persistent(path, "");
+        }
+    }
+
+    fn add(&mut self, path: &str, kind: Kind, value: String) {
+        let path = if path.is_empty() { self.root.clone() } else { format!("{}/{path}", self.root) };
+        // The walk met a parent already if it has just met the parent or something below it.
+        let met = self.entries.last().map_or(String::new(), |last| format!("{}/", last.path));
+        let ends = path.match_indices('/').map(|(at, _)| at).skip(2);
+        let parents = ends.map(|at| &path[..at]).filter(|parent| !met.starts_with(&format!("{parent}/")));
+        let bare = |path: &str| Entry { path: path.to_owned(), kind: Kind::Persistent, value: String::new() };
+        let parents: Vec<Entry> = parents.map(bare).collect();
+        self.entries.extend(parents);
+        self.entries.push(Entry { path, kind, value });
+    }
+}

@@ -1,0 +1,138 @@
+//! The tree of Elastic-Job-Lite 1.x: an entry a setting, servers by address, what runs under `execution`.
+
+use evenkeel_core::job::Work;
+use evenkeel_core::share::Strategy;
+
+use super::seen::Seen;
+use super::shard::shards;
+use super::{Entry, Tree};
+
+/// Where its strategies live.
+const STRATEGIES: &str = "com.dangdang.ddframe.job.plugin.sharding.strategy";
+
+pub(super) fn render(seen: &Seen) -> Vec<Entry> {
+    let mut tree = Tree::of(&seen.job().name, "");
+    config(seen, &mut tree);
+    execution(seen, &mut tree);
+    leader(seen, &mut tree);
+    servers(seen, &mut tree);
+    tree.entries
+}
+
+fn config(seen: &Seen, tree: &mut Tree) {
+    let job = seen.job();
+    let strategy = match job.strategy {
+        Strategy::Average => "AverageAllocationJobShardingStrategy",
+        Strategy::OddEven => "OdevitySortByNameJobShardingStrategy",
+        Strategy::Rotate => "RotateServerByNameJobShardingStrategy",
+    };
+    let difference = job.max_difference.map_or("-1".to_owned(), |secs| secs.to_string());
+    tree.persistent("config/cron", &*job.schedule);
+    tree.persistent("config/description", &*job.description);
+    tree.persistent("config/failover", seen.fails_over().to_string());
+    tree.persistent("config/jobClass", class(&job.work()));
+    tree.persistent("config/jobParameter", &*job.parameter);
+    tree.persistent("config/jobShardingStrategyClass", format!("{STRATEGIES}.{strategy}"));
+    tree.persistent("config/maxTimeDiffSeconds", difference);
+    tree.persistent("config/misfire", seen.makes_up().to_string());
+    tree.persistent("config/monitorExecution", job.monitor.to_string());
+    if let Work::Command(argv) = job.work() {
+        tree.persistent("config/scriptCommandLine", command_line(&argv));
+    }
+    tree.persistent("config/shardingItemParameters", parameters(&job.parameters));
+    tree.persistent("config/shardingTotalCount", job.shards.to_string());
+}
+
+/// What executes a run: the function's name, or the source's word for any program.
+pub(super) fn class(work: &Work) -> String {
+    match work {
+        Work::Command(_) => "SCRIPT".to_owned(),
+        Work::Function(name) => name.clone(),
+    }
+}
+
+/// The parameters of single shards as the source writes them.
+pub(super) fn parameters(list: &[String]) -> String {
+    let given = list.iter().enumerate().filter(|(_, parameter)| !parameter.is_empty());
+    given.map(|(shard, parameter)| format!("{shard}={parameter}")).collect::<Vec<_>>().join(",")
+}
+
+/// A program and its arguments as a shell would read them.
+pub(super) fn command_line(argv: &[String]) -> String {
+    let word = |arg: &String| {
+        let bare = |b: u8| b.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&b);
+        match !arg.is_empty() && arg.bytes().all(bare) {
+            true => arg.clone(),
+            false => format!("'{}'", arg.replace('\'', r"'\''")),
+        }
+    };
+    argv.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn execution(seen: &Seen, tree: &mut Tree) {
+    if !seen.job().monitor {
+        return;
+    }
+    // A declaration was checked before it was written; one that cannot be read any more fires nothing.
+    let schedule = seen.job().schedule().ok().flatten();
+    for shard in shards(seen) {
+        let at = format!("execution/{}", shard.shard);
+        tree.persistent(&at, "");
+        tree.mark(shard.is_completed(), &format!("{at}/completed"));
+        if let Some(taker) = shard.taker() {
+            tree.ephemeral(&format!("{at}/failover"), seen.host(&taker.node));
+        }
+        if let Some(began) = shard.began() {
+            tree.persistent(&format!("{at}/lastBeginTime"), began.0.to_string());
+        }
+        if let Some(ended) = shard.ended() {
+            tree.persistent(&format!("{at}/lastCompleteTime"), ended.0.to_string());
+        }
+        tree.mark(shard.has_missed(schedule.as_ref()), &format!("{at}/misfire"));
+        if let Some(next) = shard.next(schedule.as_ref()) {
+            tree.persistent(&format!("{at}/nextFireTime"), next.0.to_string());
+        }
+        if shard.run().is_some() {
+            tree.ephemeral(&format!("{at}/running"), "");
+        }
+    }
+}
+
+fn leader(seen: &Seen, tree: &mut Tree) {
+    tree.persistent("leader/election", "");
+    if let Some(leader) = seen.leader() {
+        tree.ephemeral("leader/election/host", seen.host(&leader.node));
+    }
+    tree.persistent("leader/execution", "");
+    tree.mark(seen.is_resized(), "leader/execution/necessary");
+    tree.persistent("leader/failover", "");
+    for shard in seen.left_behind().iter() {
+        tree.persistent(&format!("leader/failover/items/{shard}"), "");
+    }
+    tree.persistent("leader/sharding", "");
+    tree.mark(seen.sharding.mark.is_some(), "leader/sharding/necessary");
+}
+
+fn servers(seen: &Seen, tree: &mut Tree) {
+    for (host, nodes) in seen.hosts() {
+        let at = |name: &str| format!("servers/{host}/{name}");
+        let names: Vec<&str> = nodes.iter().map(|node| node.as_str()).collect();
+        tree.mark(nodes.iter().all(|node| seen.is_disabled(node)), &at("disabled"));
+        tree.persistent(&at("hostName"), names.join(","));
+        tree.mark(nodes.iter().all(|node| seen.is_paused(node)), &at("paused"));
+        let portions = nodes.iter().filter_map(|node| seen.portion(node)).reduce(|all, more| all.or(&more));
+        if let Some(portion) = portions {
+            let shards: Vec<String> = portion.iter().map(|shard| shard.to_string()).collect();
+            tree.persistent(&at("sharding"), shards.join(","));
+        }
+        tree.mark(nodes.iter().all(|node| seen.is_shut(node)), &at("shutdown"));
+        let runs = nodes.iter().any(|node| seen.is_running(node));
+        let waits = |node: &&_| seen.lives_of(node).next().is_some() && !seen.is_shut(node);
+        if runs {
+            tree.ephemeral(&at("status"), "RUNNING");
+        } else if nodes.iter().any(waits) {
+            tree.ephemeral(&at("status"), "READY");
+        }
+        tree.mark(nodes.iter().any(|node| seen.is_asked(node)), &at("trigger"));
+    }
+}

@@ -1,0 +1,191 @@
+//! Three nodes on one registry, what is done to them, and what their books say meanwhile.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use evenkeel_core::record::{Place, ShardLane, Sharding, decode};
+use rusqlite::{Connection, OptionalExtension};
+use serde_json::Value;
+
+use crate::process::{self, Node, millis, until};
+use crate::verdict::Fault;
+use crate::{FREEZE_MS, NAMES, shards::witness as sharded};
+
+/// How far behind the present the watermarks of a prompt job may be: a period and what a busy machine needs.
+const PROMPT_MS: i64 = 2_500;
+
+/// Three nodes on one registry.
+pub(crate) struct Fleet<'a> {
+    folder: &'a Path,
+    nodes: Vec<Node>,
+    /// What history says of fires that did not run to their end, by run and attempt. It forgets, and this does not.
+    pub(crate) verdicts: BTreeMap<(String, u64), Value>,
+}
+
+impl<'a> Fleet<'a> {
+    pub(crate) fn start(folder: &'a Path) -> Self {
+        let nodes = NAMES.iter().map(|name| serve(folder, name)).collect();
+        let fleet = Self { folder, nodes, verdicts: BTreeMap::new() };
+        fleet.wait_for_all();
+        fleet
+    }
+
+    pub(crate) fn apply(&self, file: &str) {
+        let applied = self.nodes[0].fed(&["job", "apply", "-f", "-"], file);
+        assert!(applied.status.success(), "{}", process::text(&applied.stderr));
+    }
+
+    fn wait_for_all(&self) {
+        until("every node is a member and says so", || {
+            let members = |node: &Node| node.json(&["node", "list"]).as_array().map(Vec::len);
+            self.nodes.iter().all(|node| members(node) == Some(NAMES.len())).then_some(())
+        });
+    }
+
+    pub(crate) fn kill(&mut self, victim: usize) -> Fault {
+        self.nodes[victim].signal("KILL");
+        let fault = self.watch_takeover(victim, "killed");
+        self.nodes[victim] = serve(self.folder, NAMES[victim]);
+        self.wait_for_all();
+        fault
+    }
+
+    pub(crate) fn freeze(&mut self, victim: usize) -> Fault {
+        self.stop_at_rest(victim);
+        let begun = millis();
+        let fault = self.watch_takeover(victim, "frozen");
+        settle(FREEZE_MS - (millis() - begun));
+        self.nodes[victim].signal("CONT");
+        self.wait_for_all();
+        fault
+    }
+
+    /// Stops a node between two of its transactions. SQLite's lock is the process's: one that is stopped inside a write
+    /// transaction keeps everybody waiting until it goes on, which is another story (docs/concepts/registry.md).
+    fn stop_at_rest(&self, victim: usize) {
+        let files = ["registry.db", "registry.db-history"].map(|name| {
+            let file = Connection::open(self.folder.join(name)).expect("the file opens");
+            // Others write too, but none of them for so long.
+            file.busy_timeout(Duration::from_millis(500)).expect("a timeout");
+            file
+        });
+        until("the node is stopped while it writes nothing", || {
+            self.nodes[victim].signal("STOP");
+            if files.iter().any(|file| file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_err()) {
+                self.nodes[victim].signal("CONT");
+                return None;
+            }
+            Some(())
+        });
+    }
+
+    /// Waits until nobody believes that the victim holds a job, and until its shards are others'.
+    fn watch_takeover(&self, victim: usize, how: &'static str) -> Fault {
+        let (at, begun) = (wall(), millis());
+        let other = &self.nodes[(victim + 1) % NAMES.len()];
+        until("its jobs are taken over", || {
+            let jobs = other.json(&["job", "list"]);
+            let held = jobs.as_array().expect("a list").iter().any(|job| job["owner"] == NAMES[victim]);
+            (!held).then_some(())
+        });
+        let takeover = millis() - begun;
+        until("its shards are cut anew", || self.has_no_share(victim).then_some(()));
+        Fault { node: NAMES[victim], how, at, takeover, recut: millis() - begun }
+    }
+
+    /// Drains a node until it has nothing left, and lets it come back.
+    pub(crate) fn drain_for_a_while(&self, node: usize) {
+        self.wait_for_shares();
+        let begun = millis();
+        self.nodes[0].ok(&["node", "drain", NAMES[node]]);
+        until("a drained node has no shares", || self.has_no_share(node).then_some(()));
+        let drained = millis() - begun;
+        settle(1_000);
+        self.nodes[0].ok(&["node", "undrain", NAMES[node]]);
+        self.wait_for_shares();
+        println!("        {} drained after {drained} ms, back after {}", NAMES[node], millis() - begun);
+    }
+
+    /// Waits until the shares of every sharded job are cut for all nodes.
+    pub(crate) fn wait_for_shares(&self) {
+        until("shares are cut for all nodes", || {
+            let books = self.books();
+            let cut = |job| {
+                let names = sharding(&books, &sharded::name(job)).filter(|table| table.mark.is_none());
+                names.is_some_and(|table| table.cut.among.iter().map(|m| m.node.as_str()).eq(NAMES))
+            };
+            (0..sharded::JOBS.len()).all(cut).then_some(())
+        });
+    }
+
+    /// Waits until a job is cut into so many shards.
+    pub(crate) fn wait_for_total(&self, job: &str, total: u32) {
+        until("the job is cut into its new number of shards", || {
+            let table = sharding(&self.books(), job)?;
+            (table.cut.total == total && table.mark.is_none()).then_some(())
+        });
+    }
+
+    /// Waits until no fire of a job waits for an earlier one.
+    pub(crate) fn wait_until_prompt(&self, job: &str) {
+        until("the job keeps up with its schedule", || {
+            let books = self.books();
+            let table = sharding(&books, job)?;
+            let groups = table.lanes.iter().flat_map(|member| {
+                let lane: Option<ShardLane> = entry(&books, &format!("lane/{job}/{member}"));
+                table.lane_of(member, lane.as_ref()).groups
+            });
+            let oldest = groups.map(|group| group.watermark.0).min()?;
+            (oldest >= wall() - PROMPT_MS).then_some(())
+        });
+    }
+
+    fn has_no_share(&self, node: usize) -> bool {
+        let books = self.books();
+        (0..sharded::JOBS.len()).all(|job| {
+            let table = sharding(&books, &sharded::name(job));
+            table.is_some_and(|t| t.cut.portions.iter().all(|p| p.holder.node.as_str() != NAMES[node]))
+        })
+    }
+
+    fn books(&self) -> Connection {
+        let books = Connection::open(self.folder.join("registry.db")).expect("the file opens");
+        books.busy_timeout(Duration::from_secs(5)).expect("a timeout");
+        books
+    }
+
+    /// Remembers what history says at this moment.
+    pub(crate) fn hear_history(&mut self) {
+        for state in ["lost", "skipped"] {
+            let rows = self.nodes[0].json(&["run", "list", "--state", state, "--limit", "1000000"]);
+            for row in rows.as_array().expect("a list") {
+                let key = (row["run"].to_string(), row["attempt"].as_u64().unwrap_or(0));
+                self.verdicts.insert(key, row.clone());
+            }
+        }
+    }
+}
+
+fn entry<T: serde::de::DeserializeOwned>(books: &Connection, key: &str) -> Option<T> {
+    let read = books.query_row("SELECT value FROM entry WHERE key = ?1", [key], |row| row.get(0));
+    let value: Option<Vec<u8>> = read.optional().expect("the file is read");
+    decode(&value?)
+}
+
+fn sharding(books: &Connection, job: &str) -> Option<Sharding> {
+    entry::<Place>(books, &format!("job/{job}/place"))?.sharding.map(|table| *table)
+}
+
+fn serve(folder: &Path, name: &str) -> Node {
+    Node::serve(folder, name, &["--ttl", "4s", "--slots", "400"])
+}
+
+pub(crate) fn wall() -> i64 {
+    evenkeel::clock::now().wall.0
+}
+
+/// Lets real time pass: the faults of this test are about time.
+pub(crate) fn settle(ms: i64) {
+    std::thread::sleep(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+}

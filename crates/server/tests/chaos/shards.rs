@@ -1,0 +1,4 @@
+//! The sharded jobs of the trial: what they write down, and who judges it.
+
+pub(crate) mod verdict;
+pub(crate) mod witness;

@@ -1,0 +1,317 @@
+//! The judge of sharded jobs: every shard of every second that was due, against what the witness saw and what history says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::witness::{self, JOBS, Line, Word, moment};
+use crate::verdict::Fault;
+
+const PERIOD_MS: i64 = 1_000;
+/// How long before its moment a fire may be claimed; what a dead node had claimed may be lost.
+const LEAD_MS: i64 = 1_000;
+/// How late a fire may be claimed because it queued behind long runs, a takeover and a new cut.
+const BACKLOG_MS: i64 = 30_000;
+/// Around a change of the number of shards, for how long nobody can say whether a shard is one.
+const CHANGING_MS: i64 = 3_000;
+/// How much later than the moment from which it counts as begun a run may say so itself: the window of a start, and what
+/// a busy machine needs for it.
+const START_MS: i64 = 2_000;
+/// Why a fire may be skipped; nothing here lasts as long as the grace.
+const MISFIRE: &str = "came due while the run before was going on";
+
+/// What history says of a fire that did not run to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    job: String,
+    shard: u32,
+    /// First and last of the fires that it is about.
+    span: (i64, i64),
+    lost: bool,
+    node: String,
+    reason: String,
+}
+
+impl Verdict {
+    /// Reads a row of the history; `None` when it is not about a sharded job.
+    pub(crate) fn of(row: &Value) -> Option<Self> {
+        let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        let (job, reason) = (text("job"), text("reason"));
+        let ours = (0..JOBS.len()).any(|at| witness::name(at) == job);
+        let last = moment(&text("due")).expect("a due time");
+        let first = reason.strip_prefix("all fires from ").and_then(|rest| rest.split_once(" on: "));
+        let first = first.map_or(last, |(first, _)| moment(first).expect("a moment"));
+        let shard = u32::try_from(row["shard"].as_u64().expect("a shard")).expect("a small number");
+        let lost = row["state"] == "lost";
+        ours.then(|| Self { job, shard, span: (first, last), lost, node: text("node"), reason })
+    }
+
+    fn fires(&self) -> impl Iterator<Item = i64> {
+        (self.span.0..=self.span.1).step_by(PERIOD_MS as usize)
+    }
+}
+
+/// A job got another number of shards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rescale {
+    pub(crate) job: usize,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    /// When it was asked for, and when it was so, in milliseconds of the calendar.
+    pub(crate) asked: i64,
+    pub(crate) done: i64,
+}
+
+/// What was done, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Course<'a> {
+    pub(crate) begun: i64,
+    pub(crate) ended: i64,
+    pub(crate) faults: &'a [Fault],
+    pub(crate) rescales: &'a [Rescale],
+}
+
+/// All that is known of one shard of one fire.
+#[derive(Default)]
+struct Fire {
+    starts: Vec<Line>,
+    ends: Vec<Line>,
+    lost: Vec<String>,
+    skipped: Vec<Verdict>,
+}
+
+/// Whether a shard had to run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Yes,
+    /// Its job got another number of shards at that time.
+    Perhaps,
+    No,
+}
+
+/// The evidence: what is known of each shard's fires, by job, shard and due time.
+pub(crate) struct Case<'a> {
+    shards: BTreeMap<(String, u32), BTreeMap<i64, Fire>>,
+    complaints: Vec<String>,
+    course: Course<'a>,
+}
+
+impl<'a> Case<'a> {
+    /// Puts the witness's lines and the history's verdicts together.
+    pub(crate) fn gather(
+        lines: Vec<Line>,
+        verdicts: impl Iterator<Item = Verdict>,
+        course: Course<'a>,
+    ) -> Self {
+        let complaints = disorder(&lines);
+        let mut case = Self { shards: BTreeMap::new(), complaints, course };
+        for line in lines {
+            let fire = case.fire(&line.job, line.shard, line.due);
+            match line.word {
+                Word::Start => fire.starts.push(line),
+                Word::End => fire.ends.push(line),
+                Word::Alive => {}
+            }
+        }
+        for verdict in verdicts {
+            for due in verdict.fires().collect::<Vec<_>>() {
+                let fire = case.fire(&verdict.job, verdict.shard, due);
+                match verdict.lost {
+                    true => fire.lost.push(verdict.node.clone()),
+                    false => fire.skipped.push(verdict.clone()),
+                }
+            }
+        }
+        case
+    }
+
+    fn fire(&mut self, job: &str, shard: u32, due: i64) -> &mut Fire {
+        self.shards.entry((job.to_owned(), shard)).or_default().entry(due).or_default()
+    }
+
+    /// What is wrong; empty when nothing is.
+    pub(crate) fn judge(mut self) -> Vec<String> {
+        let mut complaints = std::mem::take(&mut self.complaints);
+        let none = (Fire::default(), BTreeMap::new());
+        for (at, job) in JOBS.iter().enumerate() {
+            let name = witness::name(at);
+            for shard in 0..job.shards.max(job.other.unwrap_or(0)) {
+                let fires = self.shards.get(&(name.clone(), shard)).unwrap_or(&none.1);
+                for due in self.dues() {
+                    let found = self.one(at, shard, due, fires.get(&due).unwrap_or(&none.0), fires);
+                    complaints.extend(found.map(|what| format!("{name} shard {shard} due {due}: {what}")));
+                }
+            }
+        }
+        for ((job, shard), fires) in &self.shards {
+            let strange = fires.iter().filter(|(due, _)| *due % PERIOD_MS != 0);
+            complaints.extend(strange.map(|(due, _)| format!("{job} shard {shard} due {due}: no such fire")));
+        }
+        complaints.extend(self.shards.values().flat_map(BTreeMap::values).flat_map(|f| self.wrong_total(f)));
+        complaints
+    }
+
+    /// Every second that is surely the jobs'.
+    fn dues(&self) -> impl Iterator<Item = i64> + use<> {
+        let first = (self.course.begun / PERIOD_MS + 2) * PERIOD_MS;
+        (first..self.course.ended - PERIOD_MS).step_by(PERIOD_MS as usize)
+    }
+
+    fn one(
+        &self,
+        job: usize,
+        shard: u32,
+        due: i64,
+        fire: &Fire,
+        fires: &BTreeMap<i64, Fire>,
+    ) -> Option<String> {
+        let repeats = JOBS[job].repeats;
+        match self.wanted(job, shard, due) {
+            Wanted::No if fire.starts.is_empty() => return None,
+            Wanted::No => return Some(format!("there is no such shard: {:?}", fire.starts)),
+            Wanted::Perhaps if fire.starts.is_empty() => return None,
+            Wanted::Perhaps | Wanted::Yes => {}
+        }
+        if let Some(verdict) = fire.skipped.first() {
+            return self
+                .skipped(verdict, due, fire, fires)
+                .map(|what| format!("{what}: {verdict:?}"))
+                .or_else(|| {
+                    (self.wanted(job, shard, verdict.span.1 + PERIOD_MS) == Wanted::Yes)
+                        .then_some(())
+                        .and_then(|()| self.made_up(verdict, fires))
+                });
+        }
+        if repeats { self.at_least_once(fire) } else { self.at_most_once(fire, due) }
+    }
+
+    /// Whether a shard belonged to its job's fire of this moment.
+    fn wanted(&self, job: usize, shard: u32, due: i64) -> Wanted {
+        let mut total = JOBS[job].shards;
+        for change in self.course.rescales.iter().filter(|change| change.job == job) {
+            if due < change.asked - CHANGING_MS {
+                break;
+            }
+            if due <= change.done + CHANGING_MS {
+                return match shard {
+                    s if s < change.from.min(change.to) => Wanted::Yes,
+                    s if s < change.from.max(change.to) => Wanted::Perhaps,
+                    _ => Wanted::No,
+                };
+            }
+            total = change.to;
+        }
+        if shard < total { Wanted::Yes } else { Wanted::No }
+    }
+
+    /// It ran, and ran again only as a higher attempt after its first node was gone.
+    fn at_least_once(&self, fire: &Fire) -> Option<String> {
+        let Some(last) = fire.starts.last() else { return Some("never ran".into()) };
+        if !fire.ends.iter().any(|end| end.attempt == last.attempt) {
+            return Some(format!("attempt {} did not end", last.attempt));
+        }
+        fire.starts.windows(2).find_map(|pair| {
+            let (before, after) = (&pair[0], &pair[1]);
+            let rising = before.attempt < after.attempt && before.token < after.token;
+            let reason = self.faults_of(&before.node).any(|fault| fault.at <= after.at);
+            (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
+        })
+    }
+
+    /// It ran once, or its node died or froze with it claimed and history says that it is lost.
+    fn at_most_once(&self, fire: &Fire, due: i64) -> Option<String> {
+        if fire.starts.len() > 1 {
+            return Some(format!("doubled: {:?}", fire.starts));
+        }
+        if !fire.ends.is_empty() {
+            return None;
+        }
+        let Some(node) = fire.lost.first() else {
+            return Some(if fire.starts.is_empty() { "never ran" } else { "ended by nobody's word" }.into());
+        };
+        if let Some(start) = fire.starts.first().filter(|start| start.node != *node) {
+            return Some(format!("lost on {node}, but it ran elsewhere: {start:?}"));
+        }
+        let claimed = |fault: &Fault| due <= fault.at + LEAD_MS && due >= fault.at - BACKLOG_MS;
+        let excused = self.faults_of(node).any(claimed);
+        (!excused).then(|| format!("lost on {node} without a fault that explains it"))
+    }
+
+    /// It was due after the run before had begun and before that was over.
+    fn skipped(
+        &self,
+        verdict: &Verdict,
+        due: i64,
+        fire: &Fire,
+        fires: &BTreeMap<i64, Fire>,
+    ) -> Option<String> {
+        if !fire.starts.is_empty() {
+            return Some("skipped, and ran".into());
+        }
+        if !verdict.reason.ends_with(MISFIRE) {
+            return Some("skipped for no good reason".into());
+        }
+        let during = |(_, before): (&i64, &Fire)| {
+            let begun = before.starts.last().is_some_and(|start| start.at <= due + START_MS);
+            let over = before.ends.last().is_some_and(|end| end.at < due - LEAD_MS);
+            begun && !over
+        };
+        // The earlier fire that it waited for was due before the first of those that are given up together.
+        let waited = fires.range(..verdict.span.0).rev().find(|(_, before)| !before.starts.is_empty());
+        (!waited.is_some_and(during)).then(|| "skipped, but no run was going on".into())
+    }
+
+    /// The latest of the fires that a run was in the way of is made up when it has ended.
+    fn made_up(&self, verdict: &Verdict, fires: &BTreeMap<i64, Fire>) -> Option<String> {
+        let kept = verdict.span.1 + PERIOD_MS;
+        let ran = fires.get(&kept).is_some_and(|fire| !fire.starts.is_empty() || !fire.lost.is_empty());
+        (kept < self.course.ended - PERIOD_MS && !ran).then(|| format!("nothing made up for it: {verdict:?}"))
+    }
+
+    /// Each shard was told of how many it is one: as many as there were.
+    fn wrong_total(&self, fire: &Fire) -> Vec<String> {
+        let right = |line: &Line| {
+            let job = (0..JOBS.len()).find(|at| witness::name(*at) == line.job)?;
+            let near: BTreeSet<u32> = self
+                .course
+                .rescales
+                .iter()
+                .filter(|r| r.job == job)
+                .filter(|r| (r.asked - CHANGING_MS..=r.done + CHANGING_MS).contains(&line.due))
+                .flat_map(|r| [r.from, r.to])
+                .collect();
+            let exact = || {
+                self.wanted(job, line.of.wrapping_sub(1), line.due) == Wanted::Yes
+                    && self.wanted(job, line.of, line.due) == Wanted::No
+            };
+            let known = if near.is_empty() { exact() } else { near.contains(&line.of) };
+            (known && line.shard < line.of).then_some(())
+        };
+        let wrong = fire.starts.iter().filter(|line| right(line).is_none());
+        wrong.map(|line| format!("told a wrong number of shards: {line:?}")).collect()
+    }
+
+    fn faults_of(&self, node: &str) -> impl Iterator<Item = &Fault> {
+        self.course.faults.iter().filter(move |fault| fault.node == node)
+    }
+}
+
+/// A shard beside itself, and tokens that do not grow.
+fn disorder(lines: &[Line]) -> Vec<String> {
+    let mut running: BTreeMap<(&str, u32), &Line> = BTreeMap::new();
+    let mut complaints = Vec::new();
+    for line in lines {
+        let Some(current) = running.insert((&line.job, line.shard), line) else { continue };
+        if line.word == Word::Start {
+            if line.token <= current.token {
+                complaints.push(format!("a token did not grow: {current:?} then {line:?}"));
+            }
+        } else if line.token != current.token {
+            complaints.push(format!("a shard beside itself: {line:?} beside {current:?}"));
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests;

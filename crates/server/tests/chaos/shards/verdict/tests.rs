@@ -1,0 +1,192 @@
+//! A judge that sees nothing wrong in a wrong case would prove nothing: each wrong that he must see is planted once.
+
+use super::*;
+
+const ONCE: usize = 0;
+const AGAIN: usize = 3;
+
+/// Everything that was right, and what one test changes of it.
+struct Story {
+    lines: Vec<Line>,
+    verdicts: Vec<Verdict>,
+    faults: Vec<Fault>,
+    rescales: Vec<Rescale>,
+}
+
+fn line(word: Word, job: usize, shard: u32, due: i64, at: i64) -> Line {
+    let token = u64::try_from(due).expect("not before 1970");
+    let (job, of) = (witness::name(job), JOBS[job].shards);
+    Line { word, job, due, shard, of, node: "n1".into(), attempt: 1, token, at }
+}
+
+fn verdict(job: usize, span: (i64, i64), lost: bool) -> Verdict {
+    let reason = if lost { "its node is gone" } else { MISFIRE }.to_string();
+    Verdict { job: witness::name(job), shard: 0, span, lost, node: "n1".into(), reason }
+}
+
+impl Story {
+    /// Every job ran on each second from 2 to 19, and everything went well.
+    fn fair() -> Self {
+        let mut lines = Vec::new();
+        for due in (2_000..19_000).step_by(1_000) {
+            for (job, is) in JOBS.iter().enumerate() {
+                for shard in 0..is.shards {
+                    lines.extend([Word::Start, Word::End].map(|word| line(word, job, shard, due, due)));
+                }
+            }
+        }
+        Self { lines, verdicts: Vec::new(), faults: Vec::new(), rescales: Vec::new() }
+    }
+
+    /// Without what shard 0 of this job wrote of this fire.
+    fn without(mut self, job: usize, due: i64) -> Self {
+        self.lines.retain(|line| (&line.job, line.shard, line.due) != (&witness::name(job), 0, due));
+        self
+    }
+
+    /// The same with these lines where their time has come.
+    fn with(mut self, lines: &[Line]) -> Self {
+        for line in lines {
+            let at = self.lines.iter().position(|other| other.at > line.at).unwrap_or(self.lines.len());
+            self.lines.insert(at, line.clone());
+        }
+        self
+    }
+
+    fn says(mut self, verdict: Verdict) -> Self {
+        self.verdicts.push(verdict);
+        self
+    }
+
+    fn fault(mut self, at: i64) -> Self {
+        self.faults.push(Fault { node: "n1", how: "killed", at, takeover: 0, recut: 0 });
+        self
+    }
+
+    #[track_caller]
+    fn is_found(self, expected: &[&str]) {
+        let course = Course { begun: 1_000, ended: 20_000, faults: &self.faults, rescales: &self.rescales };
+        let found = Case::gather(self.lines, self.verdicts.into_iter(), course).judge();
+        let seen = expected.iter().zip(&found).all(|(expected, found)| found.contains(expected));
+        assert!(seen && found.len() == expected.len(), "expected {expected:?}, found {found:#?}");
+    }
+}
+
+#[test]
+fn nothing_is_found_where_all_is_well() {
+    Story::fair().is_found(&[]);
+}
+
+#[test]
+fn a_shard_that_did_not_run_is_found() {
+    Story::fair().without(ONCE, 5_000).is_found(&["never ran"]);
+    Story::fair().without(AGAIN, 5_000).is_found(&["never ran"]);
+    let start = |job| line(Word::Start, job, 0, 5_000, 5_000);
+    Story::fair().without(ONCE, 5_000).with(&[start(ONCE)]).is_found(&["ended by nobody's word"]);
+    Story::fair().without(AGAIN, 5_000).with(&[start(AGAIN)]).is_found(&["attempt 1 did not end"]);
+}
+
+#[test]
+fn a_loss_needs_a_fault_that_explains_it() {
+    let lost = || Story::fair().without(ONCE, 5_000).says(verdict(ONCE, (5_000, 5_000), true));
+    lost().fault(4_500).is_found(&[]);
+    lost().is_found(&["without a fault"]);
+    lost().fault(3_900).is_found(&["without a fault"]);
+    let elsewhere = Line { node: "n2".into(), ..line(Word::Start, ONCE, 0, 5_000, 5_000) };
+    lost().fault(4_500).with(&[elsewhere]).is_found(&["ran elsewhere"]);
+    // Where doubt means another attempt, a word of loss is not enough.
+    let again = Story::fair().without(AGAIN, 5_000).says(verdict(AGAIN, (5_000, 5_000), true));
+    again.fault(4_500).is_found(&["never ran"]);
+}
+
+#[test]
+fn a_second_start_needs_a_dead_node_and_a_higher_attempt() {
+    let second = |job, attempt: u32| {
+        let more =
+            |word| Line { attempt, token: 5_500, node: "n2".into(), ..line(word, job, 0, 5_000, 5_800) };
+        Story::fair().with(&[more(Word::Start), more(Word::End)])
+    };
+    second(AGAIN, 2).fault(5_100).is_found(&[]);
+    second(AGAIN, 2).is_found(&["doubled"]);
+    second(AGAIN, 2).fault(5_900).is_found(&["doubled"]);
+    second(AGAIN, 1).fault(5_100).is_found(&["doubled"]);
+    second(ONCE, 2).fault(5_100).is_found(&["doubled"]);
+}
+
+#[test]
+fn a_shard_beside_itself_and_a_token_that_does_not_grow_are_found() {
+    let mut story = Story::fair();
+    let late = line(Word::Alive, AGAIN, 0, 5_000, 6_100);
+    story = story.with(&[late]);
+    story.is_found(&["a shard beside itself"]);
+    let mut story = Story::fair();
+    let same = |line: &&mut Line| line.job == witness::name(ONCE) && line.due == 7_000;
+    story.lines.iter_mut().filter(same).for_each(|line| line.token = 6_000);
+    story.is_found(&["a token did not grow"]);
+}
+
+#[test]
+fn a_skipped_fire_needs_a_run_that_was_in_its_way_and_one_that_makes_up_for_it() {
+    // The run of second 5 went on until 8.4: 6 and 7 are given up, 8 is made up.
+    let long = |end: i64| {
+        let story =
+            Story::fair().without(ONCE, 5_000).without(ONCE, 6_000).without(ONCE, 7_000).without(ONCE, 8_000);
+        let run = [line(Word::Start, ONCE, 0, 5_000, 5_000), line(Word::End, ONCE, 0, 5_000, end)];
+        let next = [Word::Start, Word::End].map(|word| line(word, ONCE, 0, 8_000, 8_500));
+        story.with(&run).with(&next)
+    };
+    let given_up = || verdict(ONCE, (6_000, 7_000), false);
+    long(8_400).says(given_up()).is_found(&[]);
+    long(8_400).is_found(&["never ran", "never ran"]);
+    long(5_900).says(given_up()).is_found(&["no run was going on"]);
+    long(8_400).without(ONCE, 8_000).says(given_up()).is_found(&["made up", "made up", "never ran"]);
+    let old = Verdict { reason: "older than the grace of 60s".into(), ..given_up() };
+    long(8_400).says(old).is_found(&["no good reason", "no good reason"]);
+    let ran = [Word::Start, Word::End].map(|word| line(word, ONCE, 0, 7_000, 8_450));
+    long(8_400).says(given_up()).with(&ran).is_found(&["skipped, and ran"]);
+}
+
+#[test]
+fn shards_that_there_are_not_and_wrong_numbers_of_them_are_found() {
+    let extra = [Word::Start, Word::End].map(|word| Line { of: 2, ..line(word, ONCE, 1, 5_000, 5_000) });
+    // Shard 1 of a job of one is looked for only where the job may have two.
+    Story::fair().with(&extra).is_found(&["wrong number"]);
+    let rescaled = |of: u32, due: i64| {
+        let job = 4;
+        let mut story = Story::fair();
+        story.lines.retain(|line| line.job != witness::name(job) || line.due < 10_000);
+        for due in (10_000..19_000).step_by(1_000) {
+            for shard in 0..9 {
+                let both =
+                    [Word::Start, Word::End].map(|word| Line { of: 9, ..line(word, job, shard, due, due) });
+                story = story.with(&both);
+            }
+        }
+        let odd = |line: &&mut Line| line.job == witness::name(job) && line.due == due && line.shard == 0;
+        story.lines.iter_mut().filter(odd).for_each(|line| line.of = of);
+        story.rescales.push(Rescale { job, from: 6, to: 9, asked: 9_000, done: 9_500 });
+        story
+    };
+    rescaled(9, 15_000).is_found(&[]);
+    rescaled(6, 15_000).is_found(&["wrong number"]);
+    rescaled(6, 10_000).is_found(&[]);
+    rescaled(7, 10_000).is_found(&["wrong number"]);
+    let mut early = rescaled(9, 15_000);
+    early.lines.retain(|line| (&line.job, line.shard, line.due) != (&witness::name(4), 8, 16_000));
+    early.is_found(&["never ran"]);
+}
+
+#[test]
+fn rows_of_history_are_read() {
+    let row = serde_json::json!({
+        "job": "sharded-0", "shard": 3, "due": "1970-01-01T00:00:07.000Z", "state": "skipped", "node": "n1",
+        "reason": format!("all fires from 1970-01-01T00:00:05.000Z on: {MISFIRE}"),
+    });
+    let read = Verdict::of(&row).expect("a verdict");
+    assert_eq!((read.shard, read.span, read.lost), (3, (5_000, 7_000), false));
+    assert_eq!(read.fires().collect::<Vec<_>>(), [5_000, 6_000, 7_000]);
+    assert_eq!(
+        Verdict::of(&serde_json::json!({"job": "witness-00", "shard": 0, "due": "1970-01-01T00:00:07Z"})),
+        None
+    );
+}

@@ -1,0 +1,513 @@
+//! Sharded jobs as people have them in hand: two nodes, the command line, and switches that hold or go.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::process::{Node, text, until};
+
+const METERS: &str = r#"
+[[job]]
+name = "meters"
+placement = "sharded"
+shards = 5
+parameters = "0=north,4=west"
+parameter = "all"
+description = "read by everyone"
+command = ["/bin/sh", "-c", "echo $EVENKEEL_SHARD/$EVENKEEL_SHARDS $EVENKEEL_PARAMETER,$EVENKEEL_JOB_PARAMETER"]
+"#;
+
+const BEAT: &str = r#"
+[[job]]
+name = "beat"
+schedule = "@every 1s"
+placement = "sharded"
+shards = 4
+command = ["/bin/true"]
+"#;
+
+/// Two nodes, the first of which leads the jobs of this file.
+fn two(folder: &Path, jobs: &str) -> (Node, Node) {
+    let first = Node::serve(folder, "a", &[]);
+    let applied = first.fed(&["job", "apply", "-f", "-"], jobs);
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    until("a leads", || {
+        let jobs = first.json(&["job", "list"]);
+        jobs.as_array()?.iter().all(|job| job["owner"] == "a").then_some(())
+    });
+    let second = Node::serve(folder, "b", &[]);
+    both(&first, &second);
+    (first, second)
+}
+
+fn both(first: &Node, second: &Node) {
+    until("both see both", || {
+        let two = |node: &Node| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(2);
+        (two(first) && two(second)).then_some(())
+    });
+}
+
+/// A node's part in a job.
+fn part(node: &Node, job: &str, name: &str) -> Value {
+    let found = node.json(&["job", "show", job]);
+    let nodes = found["sharing"]["nodes"].as_array().expect("it is sharded");
+    nodes.iter().find(|row| row["node"] == name).cloned().unwrap_or_default()
+}
+
+/// What this node and its shards are for a job, once it is so.
+fn is(node: &Node, job: &str, name: &str, state: &str, shards: &str) {
+    until(&format!("{name} is {state} with {shards:?}"), || {
+        let row = part(node, job, name);
+        (row["state"] == state && row["shards"] == shards).then_some(())
+    });
+}
+
+/// Runs of a job that ended well.
+fn runs(node: &Node, job: &str) -> Vec<Value> {
+    let runs = node.json(&["run", "list", "--job", job, "--state", "succeeded", "--limit", "1000"]);
+    runs.as_array().cloned().unwrap_or_default()
+}
+
+/// The shards that ran for a request, by the node that ran them.
+fn ran(node: &Node, job: &str, request: &str) -> Vec<(String, u64)> {
+    let of = |run: &Value| run["run"].as_str().is_some_and(|id| id.contains(&format!(":ask-{request}:")));
+    let all = runs(node, job);
+    let one = |run: &Value| Some((run["node"].as_str()?.to_owned(), run["shard"].as_u64()?));
+    let mut ran: Vec<_> = all.iter().filter(|run| of(run)).filter_map(one).collect();
+    ran.sort();
+    ran
+}
+
+/// Runs of later fires than any there is: two whole fires of whoever fires.
+fn later(node: &Node, job: &str) -> Vec<Value> {
+    let newest =
+        |runs: &[Value]| runs.iter().filter_map(|run| run["due"].as_str().map(ToOwned::to_owned)).max();
+    let begun = newest(&runs(node, job)).unwrap_or_default();
+    until("it has fired three times", || {
+        let mut after = runs(node, job);
+        after.retain(|run| run["due"].as_str() > Some(&begun));
+        let mut fires: Vec<_> =
+            after.iter().filter_map(|run| run["due"].as_str().map(ToOwned::to_owned)).collect();
+        fires.sort();
+        fires.dedup();
+        // The first of them may have been claimed before, and the last one may still be going on.
+        let (first, last) = (fires.first()?.clone(), fires.last()?.clone());
+        after.retain(|run| run["due"] != *first && run["due"] != *last);
+        (fires.len() >= 4).then_some(after)
+    })
+}
+
+fn of_shard(runs: &[Value], shard: u64) -> usize {
+    runs.iter().filter(|run| run["shard"] == shard).count()
+}
+
+fn by(runs: &[Value], node: &str) -> usize {
+    runs.iter().filter(|run| run["node"] == node).count()
+}
+
+/// Moments as a mask of the same width.
+fn masked(text: &str) -> String {
+    let moment = |at: usize| {
+        let piece = text.get(at..at + 19).unwrap_or_default();
+        let digits = |c: char| c.is_ascii_digit();
+        piece.len() == 19 && piece.replace(digits, "0") == "0000-00-00 00:00:00"
+    };
+    let mut out = String::new();
+    let mut at = 0;
+    while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
+        if moment(at) {
+            out.push_str("YYYY-MM-DD hh:mm:ss");
+            at += 19;
+        } else {
+            out.push(c);
+            at += c.len_utf8();
+        }
+    }
+    out
+}
+
+/// proves: S2-11, S2-19, S2-28, S2-29
+#[test]
+fn a_sharded_job_is_run_by_everyone_and_shown_as_documented() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = two(folder.path(), METERS);
+    let books = rusqlite::Connection::open(folder.path().join("registry.db")).expect("the registry");
+    let places =
+        books.query_row("SELECT count(*) FROM entry WHERE key = 'job/meters/place'", [], |row| row.get(0));
+    assert_eq!(places, Ok(1), "it has a place under its name");
+
+    let asked = second.json(&["job", "run", "meters", "--request", "r1"]);
+    assert_eq!(asked["run"], "meters:ask-r1:0");
+    let everyone =
+        [("a", 0), ("a", 1), ("a", 4), ("b", 2), ("b", 3)].map(|(node, shard)| (node.to_owned(), shard));
+    until("all shards have run, each where it belongs", || {
+        (ran(&first, "meters", "r1") == everyone).then_some(())
+    });
+    for (shard, said) in [(0, "0/5 north,all\n"), (3, "3/5 ,all\n"), (4, "4/5 west,all\n")] {
+        assert_eq!(first.ok(&["run", "logs", &format!("meters:ask-r1:{shard}")]), said);
+    }
+    assert_eq!(first.ok(&["run", "wait", "meters:ask-r1:3"]), "succeeded\n");
+    let gone = first.cli(&["run", "wait", "meters:ask-r1:5", "--timeout", "1"]);
+    assert_eq!(gone.status.code(), Some(4), "there is no such shard: {}", text(&gone.stderr));
+
+    until("nothing of it is open", || {
+        let shards = second.json(&["shard", "list", "meters"]);
+        shards.as_array()?.iter().all(|shard| shard["state"] == "idle").then_some(())
+    });
+    insta::assert_snapshot!("shard list", masked(&second.ok(&["shard", "list", "meters"])));
+    insta::assert_snapshot!("job show of a sharded job", second.ok(&["job", "show", "meters"]));
+    insta::assert_snapshot!("job list with a sharded job", second.ok(&["job", "list"]));
+    let back = first.fed(&["job", "apply", "-f", "-"], &second.ok(&["job", "show", "meters"]));
+    assert_eq!(text(&back.stdout), "unchanged  meters\n1 unchanged\n", "what is shown can be applied");
+    let found = first.json(&["job", "show", "meters"]);
+    assert_eq!(found["job"]["description"], "read by everyone");
+    assert_eq!((&found["sharing"]["leader"], &found["sharing"]["mark"]), (&json!("a"), &Value::Null));
+    let nodes = first.json(&["node", "list"]);
+    assert_eq!((&nodes[0]["shards"], &nodes[1]["shards"]), (&json!(3), &json!(2)));
+    let mut wanted =
+        ["shard", "run", "node", "state", "fire", "due", "attempt", "failed_over", "parameter", "began"];
+    wanted.sort_unstable();
+    let shards = first.json(&["shard", "list", "meters"]);
+    assert_eq!(shards.as_array().map(Vec::len), Some(5));
+    let fields: Vec<_> = shards[4].as_object().expect("an object").keys().collect();
+    assert_eq!(fields, wanted, "fields are stable");
+    assert_eq!((&shards[4]["node"], &shards[4]["parameter"]), (&json!("a"), &json!("west")));
+
+    let (status, page) = first.raw(&format!("GET /?job=meters HTTP/1.1\nHost: {}", first.address), b"");
+    assert_eq!(status, 200);
+    assert!(page.contains("5 shards on 2 nodes, led by a") && page.contains(">0-1,4<"), "{page}");
+}
+
+/// proves: S2-40
+#[test]
+fn a_run_by_hand_is_for_all_or_for_one_node_and_never_beside_another_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let slow = "[[job]]\nname = \"slow\"\nplacement = \"sharded\"\nshards = 2\n\
+                command = [\"/bin/sh\", \"-c\", \"while [ ! -e go ]; do sleep 0.05; done\"]\n";
+    let (first, _second) = two(folder.path(), &[METERS, slow].concat());
+    first.ok(&["job", "run", "meters", "--request", "r1"]);
+    until("all shards have run", || (ran(&first, "meters", "r1").len() == 5).then_some(()));
+    let asked = first.json(&["job", "run", "meters", "--request", "r2", "--node", "b"]);
+    assert_eq!((&asked["run"], &asked["shards"]), (&json!("meters:ask-r2:2"), &json!("2-3")));
+    let theirs = [("b".to_owned(), 2), ("b".to_owned(), 3)];
+    until("b's shards have run", || (ran(&first, "meters", "r2") == theirs).then_some(()));
+    // Each node answers requests in their order, so what a would run for the second one it would have run by then.
+    first.ok(&["job", "run", "meters", "--request", "r3"]);
+    until("all shards have run", || (ran(&first, "meters", "r3").len() == 5).then_some(()));
+    assert_eq!(ran(&first, "meters", "r2"), theirs, "the others had no part in it");
+
+    first.ok(&["job", "run", "slow", "--request", "s1"]);
+    until("both shards run", || {
+        let shards = first.json(&["shard", "list", "slow"]);
+        let runs = |shard: &Value| shard["state"] == "running" && shard["fire"] == "ask-s1";
+        (runs(&shards[0]) && runs(&shards[1]) && shards[1]["run"] == "slow:ask-s1:1").then_some(())
+    });
+    first.ok(&["job", "run", "slow", "--request", "s2"]);
+    let refused = until("it is rejected", || {
+        let runs = first.json(&["run", "list", "--job", "slow", "--state", "skipped"]);
+        (runs.as_array().map(Vec::len) == Some(2)).then_some(runs)
+    });
+    assert_eq!(refused[0]["reason"], "asked for while the run before was going on");
+    std::fs::write(folder.path().join("go"), "").expect("written");
+    until("the first one ends", || (ran(&first, "slow", "s1").len() == 2).then_some(()));
+    first.ok(&["job", "run", "slow", "--request", "s3"]);
+    until("another one may run", || (ran(&first, "slow", "s3").len() == 2).then_some(()));
+    assert_eq!(ran(&first, "slow", "s2"), [], "the request was used up");
+}
+
+/// proves: S2-38
+#[test]
+fn a_node_paused_for_a_job_stays_paused_through_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = two(folder.path(), BEAT);
+    is(&first, "beat", "b", "active", "2-3");
+    until("both fire", || {
+        let runs = runs(&first, "beat");
+        (by(&runs, "a") > 0 && by(&runs, "b") > 0).then_some(())
+    });
+    let said = first.ok(&["job", "pause", "beat", "--node", "b"]);
+    assert_eq!(said, "job beat on node b is paused: it fires there only by hand\n");
+    is(&first, "beat", "b", "paused", "2-3");
+    let after = later(&first, "beat");
+    assert!(by(&after, "a") > 0, "the other one fires: {after:?}");
+    assert_eq!(by(&after, "b"), 0, "{after:?}");
+
+    second.signal("TERM");
+    assert_eq!(second.end(), 0);
+    is(&first, "beat", "a", "active", "0-3");
+    let second = Node::serve(folder.path(), "b", &[]);
+    is(&first, "beat", "b", "paused", "2-3");
+    let after = later(&second, "beat");
+    assert!(by(&after, "a") > 0, "the other one fires: {after:?}");
+    assert_eq!(by(&after, "b"), 0, "{after:?}");
+    second.ok(&["job", "run", "beat", "--node", "b", "--request", "hand"]);
+    until("by hand it fires", || (ran(&first, "beat", "hand").len() == 2).then_some(()));
+    first.ok(&["job", "resume", "beat", "--node", "b"]);
+    until("b fires again", || (by(&later(&first, "beat"), "b") > 0).then_some(()));
+}
+
+/// proves: S2-34
+#[test]
+fn a_node_disabled_for_a_job_takes_no_part_until_it_is_enabled_restart_or_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = two(folder.path(), BEAT);
+    is(&first, "beat", "b", "active", "2-3");
+    first.ok(&["job", "disable", "beat", "--node", "b"]);
+    first.ok(&["job", "disable", "beat", "--node", "c"]);
+    is(&first, "beat", "b", "disabled", "");
+    let after = later(&first, "beat");
+    assert_eq!(by(&after, "b"), 0, "{after:?}");
+    assert!((0..4).all(|shard| of_shard(&after, shard) > 0), "its shards have moved: {after:?}");
+    let refused = first.cli(&["job", "run", "beat", "--node", "b"]);
+    assert_eq!(refused.status.code(), Some(6));
+    assert!(text(&refused.stderr).contains("takes no part"), "{}", text(&refused.stderr));
+
+    second.signal("KILL");
+    second.end();
+    let second = Node::serve(folder.path(), "b", &[]);
+    let third = Node::serve(folder.path(), "c", &[]);
+    is(&first, "beat", "b", "disabled", "");
+    is(&third, "beat", "c", "disabled", "");
+    let after = later(&second, "beat");
+    assert_eq!((by(&after, "b"), by(&after, "c")), (0, 0), "a deployment is held back: {after:?}");
+    first.ok(&["job", "enable", "beat", "--node", "b"]);
+    first.ok(&["job", "enable", "beat", "--node", "c"]);
+    is(&first, "beat", "b", "active", "1");
+    is(&first, "beat", "c", "active", "2");
+    let after = later(&first, "beat");
+    assert!(by(&after, "b") > 0 && by(&after, "c") > 0, "{after:?}");
+}
+
+/// proves: S2-39
+#[test]
+fn a_node_shut_down_for_a_job_takes_part_again_when_it_is_started_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = two(folder.path(), BEAT);
+    is(&first, "beat", "b", "active", "2-3");
+    second.ok(&["job", "shutdown", "beat", "--node", "b"]);
+    is(&first, "beat", "b", "shut_down", "");
+    let after = later(&first, "beat");
+    assert_eq!(by(&after, "b"), 0, "{after:?}");
+    for verb in ["resume", "enable"] {
+        first.ok(&["job", verb, "beat", "--node", "b"]);
+    }
+    assert_eq!(part(&first, "beat", "b")["state"], "shut_down", "only a restart ends it");
+    second.signal("TERM");
+    second.end();
+    let second = Node::serve(folder.path(), "b", &[]);
+    is(&first, "beat", "b", "active", "2-3");
+    until("it fires again", || (by(&later(&second, "beat"), "b") > 0).then_some(()));
+
+    first.ok(&["job", "shutdown", "beat"]);
+    for name in ["a", "b"] {
+        until("all are shut down", || (part(&second, "beat", name)["state"] == "shut_down").then_some(()));
+    }
+    until("nobody leads it", || {
+        second.json(&["job", "show", "beat"])["sharing"]["leader"].is_null().then_some(())
+    });
+    first.ok(&["job", "delete", "beat"]);
+    assert_eq!(second.json(&["job", "list"]), json!([]), "it can be deleted");
+}
+
+#[test]
+fn shards_are_switched_off_and_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = two(folder.path(), BEAT);
+    is(&first, "beat", "b", "active", "2-3");
+    let said = second.ok(&["shard", "disable", "beat", "0,2"]);
+    assert_eq!(said, "shards 0,2 of job beat are off: they do not run until they are enabled\n");
+    let after = later(&first, "beat");
+    assert_eq!((of_shard(&after, 0), of_shard(&after, 2)), (0, 0), "{after:?}");
+    assert!(of_shard(&after, 1) > 0 && of_shard(&after, 3) > 0, "{after:?}");
+    let shards = first.json(&["shard", "list", "beat"]);
+    assert_eq!((&shards[0]["state"], &shards[2]["state"]), (&json!("off"), &json!("off")));
+    assert!(first.ok(&["shard", "list", "beat"]).contains("\nshards 0,2 are switched off\n"));
+    first.ok(&["shard", "enable", "beat", "2"]);
+    let after = later(&first, "beat");
+    assert_eq!(of_shard(&after, 0), 0, "{after:?}");
+    assert!(of_shard(&after, 2) > 0, "{after:?}");
+}
+
+/// proves: S2-12, S2-16, S2-17
+#[test]
+fn a_declaration_is_changed_at_the_next_fire_and_another_name_is_another_job() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = two(folder.path(), METERS);
+    first.ok(&["job", "run", "meters", "--request", "r1"]);
+    until("all shards have run", || (ran(&first, "meters", "r1").len() == 5).then_some(()));
+    let more = METERS.replace("shards = 5", "shards = 7");
+    assert!(second.fed(&["job", "apply", "-f", "-"], &more).status.success());
+    first.ok(&["job", "run", "meters", "--request", "r2"]);
+    let shards = until("seven shards run", || {
+        let ran = ran(&first, "meters", "r2");
+        (ran.len() == 7).then_some(ran)
+    });
+    let of = |name: &str| {
+        shards.iter().filter(|(node, _)| node == name).map(|(_, shard)| *shard).collect::<Vec<_>>()
+    };
+    assert_eq!((of("a"), of("b")), (vec![0, 1, 2, 6], vec![3, 4, 5]));
+    let fewer = METERS.replace("shards = 5", "shards = 2").replace(",4=west", "");
+    let often = fewer.replace("placement", "schedule = \"@every 1s\"\nplacement");
+    assert!(second.fed(&["job", "apply", "-f", "-"], &often).status.success());
+    let after = until("it fires by its new schedule", || {
+        let mut runs = runs(&first, "meters");
+        runs.retain(|run| !run["run"].as_str().is_some_and(|id| id.contains(":ask-")));
+        (runs.len() > 2).then_some(runs)
+    });
+    assert!(after.iter().all(|run| run["shard"].as_u64() < Some(2)), "{after:?}");
+
+    let other = METERS.replace("\"meters\"", "\"gauges\"");
+    let said = second.fed(&["job", "apply", "-f", "-"], &other);
+    assert_eq!(text(&said.stdout), "created    gauges\n1 created\n");
+    let names = first.json(&["job", "list"]);
+    assert_eq!((&names[0]["name"], &names[1]["name"]), (&json!("gauges"), &json!("meters")), "{names}");
+    let head = |verb: &str| {
+        format!(
+            "{verb} /api/v1/jobs/meters HTTP/1.1\nHost: {}\nContent-Type: application/json",
+            first.address
+        )
+    };
+    for verb in ["PUT", "PATCH", "POST"] {
+        let (status, answer) = first.raw(&head(verb), br#"{"name":"renamed"}"#);
+        assert_eq!(status, 405, "nothing renames a job: {answer}");
+    }
+    let claimed = METERS.lines().filter(|line| !line.starts_with("placement") && !line.starts_with("shards"));
+    let claimed = claimed.collect::<Vec<_>>().join("\n").replace("0=north,4=west", "0=north");
+    let refused = first.fed(&["job", "apply", "-f", "-"], &claimed);
+    assert_eq!(refused.status.code(), Some(6), "its placement is fixed");
+    assert!(text(&refused.stderr).contains("another name"), "{}", text(&refused.stderr));
+}
+
+/// proves: S2-15, S2-20
+#[test]
+fn what_is_not_monitored_is_in_no_books_and_what_nobody_knows_is_not_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let job = |name: &str, more: &str| {
+        format!("[[job]]\nname = \"{name}\"\nplacement = \"sharded\"\nshards = 2\n{more}\n")
+    };
+    let sleep = "command = [\"/bin/sleep\", \"60\"]";
+    let jobs = [
+        job("seen", sleep),
+        job("unseen", &format!("monitor = false\n{sleep}")),
+        job("unknown", "function = \"nowhere\""),
+    ];
+    let (first, _second) = two(folder.path(), &jobs.concat());
+    for name in ["seen", "unseen", "unknown"] {
+        first.ok(&["job", "run", name, "--request", "r"]);
+    }
+    let under_way = |name: &str| {
+        let runs = first.json(&["run", "list", "--job", name, "--state", "running"]);
+        runs.as_array().map_or(0, Vec::len)
+    };
+    until("both run", || (under_way("seen") == 2 && under_way("unseen") == 2).then_some(()));
+    let states = |name: &str| {
+        let shards = first.json(&["shard", "list", name]);
+        [0, 1].map(|at| shards[at]["state"].as_str().unwrap_or_default().to_owned())
+    };
+    until("the books say nothing of it", || (states("unseen") == ["idle", "idle"]).then_some(()));
+    assert_eq!(under_way("unseen"), 2, "and it goes on");
+    assert_eq!(states("seen"), ["running", "running"]);
+    let failed = until("the unknown one has failed", || {
+        let runs = first.json(&["run", "list", "--job", "unknown", "--state", "failed"]);
+        (runs.as_array().map(Vec::len) == Some(2)).then_some(runs)
+    });
+    assert!(
+        failed[0]["reason"].as_str().is_some_and(|why| why.contains("no function \"nowhere\"")),
+        "{failed}"
+    );
+}
+
+/// proves: S3-30
+#[test]
+fn a_node_is_closed_from_afar_by_its_entry_and_for_a_job_from_the_console() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = two(folder.path(), BEAT);
+    is(&first, "beat", "b", "active", "2-3");
+    let head = format!(
+        "POST /api/v1/jobs/beat/shutdown?node=b HTTP/1.1\nHost: {0}\nOrigin: http://{0}\nContent-Type: application/json",
+        first.address
+    );
+    assert_eq!(first.raw(&head, b"{}").0, 200, "as the console's button asks");
+    is(&first, "beat", "b", "shut_down", "");
+
+    let mut books = rusqlite::Connection::open(folder.path().join("registry.db")).expect("the registry");
+    books.busy_timeout(std::time::Duration::from_secs(10)).expect("patience");
+    let by_hand =
+        books.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).expect("its turn");
+    let done = by_hand.execute_batch(
+        "UPDATE meta SET revision = revision + 1;
+         INSERT INTO change (revision, key) SELECT meta.revision, key FROM meta, entry WHERE key LIKE 'node/b@%';
+         DELETE FROM entry WHERE key LIKE 'node/b@%';",
+    );
+    done.and_then(|()| by_hand.commit()).expect("written");
+    until("b says that it is closed", || {
+        let (status, answer) =
+            second.raw(&format!("GET /api/v1/health HTTP/1.1\nHost: {}", second.address), b"");
+        (status == 503 && answer.contains("closed from outside: start it again")).then_some(())
+    });
+    let listed = second.cli(&["node", "list"]);
+    assert!(text(&listed.stderr).contains("closed from outside"), "{}", text(&listed.stderr));
+    until("the other one is alone", || {
+        let nodes = first.json(&["node", "list"]);
+        (nodes.as_array().map(Vec::len) == Some(1)).then_some(())
+    });
+    let after = later(&first, "beat");
+    assert_eq!(by(&after, "b"), 0, "it stays away: {after:?}");
+    second.signal("TERM");
+    second.end();
+    let second = Node::serve(folder.path(), "b", &[]);
+    both(&first, &second);
+    is(&first, "beat", "b", "active", "2-3");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_fix() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let plain = "[[job]]\nname = \"plain\"\ncommand = [\"/bin/true\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], &[METERS, plain].concat()).status.success());
+    for (code, args, says) in [
+        (4, &["shard", "list", "nope"][..], "no job is called nope"),
+        (5, &["shard", "list", "plain"], "is not sharded"),
+        (4, &["shard", "disable", "nope", "0"], "there is no job nope"),
+        (5, &["shard", "disable", "plain", "0"], "is not sharded"),
+        (5, &["shard", "disable", "meters", "3-9"], "has no shards 5-9: they go from 0 to 4"),
+        (5, &["shard", "disable", "meters", "3-"], "write them as 0,2 or 0-3,7"),
+        (5, &["shard", "enable", "meters", ""], "write them as 0,2 or 0-3,7"),
+        (5, &["shard", "enable", "meters", "../4"], "write them as 0,2 or 0-3,7"),
+        (5, &["job", "pause", "plain", "--node", "a"], "is not sharded"),
+        (4, &["job", "pause", "nope", "--node", "a"], "there is no job nope"),
+        (5, &["job", "pause", "meters", "--node", "a b"], "is not allowed"),
+        (5, &["job", "run", "plain", "--node", "a"], "is not sharded"),
+        (6, &["job", "run", "meters", "--node", "z"], "node z takes no part"),
+        (4, &["job", "shutdown", "meters", "--node", "z"], "there is no node z"),
+        (4, &["job", "shutdown", "nope"], "no job is called nope"),
+        (5, &["job", "shutdown", "plain"], "is not sharded"),
+        (2, &["shard", "disable", "meters"], "SHARDS"),
+    ] {
+        let output = node.cli(args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(says), "{args:?}: {said}");
+    }
+    let post = |path: &str| {
+        let head =
+            format!("POST /api/v1/{path} HTTP/1.1\nHost: {}\nContent-Type: application/json", node.address);
+        node.raw(&head, b"{}").0
+    };
+    for (path, status) in [
+        ("jobs/meters/shards/0/toggle", 404),
+        ("jobs/meters/shards/x0g/enable", 400),
+        ("jobs/meters/pause?nod=a", 400),
+        ("jobs/meters/shards", 405),
+        ("jobs/meters/stop?node=a", 404),
+        ("jobs/meters/pause?node=not-here-yet", 200),
+    ] {
+        assert_eq!(post(path), status, "{path}");
+    }
+    assert_eq!(part(&node, "meters", "not-here-yet")["state"], "gone", "it may be switched before it comes");
+    for path in ["jobs/meters/shutdown", "jobs/meters/shards/0/disable"] {
+        let (status, _) = node.raw(&format!("GET /api/v1/{path} HTTP/1.1\nHost: {}", node.address), b"");
+        assert_eq!(status, 405, "nothing is done by GET: {path}");
+    }
+}

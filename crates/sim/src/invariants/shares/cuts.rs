@@ -1,0 +1,127 @@
+//! Who leads a sharded job, the mark, and each cut of its shares.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::record::Cut;
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::words::{Member, NodeName, Shard};
+
+use super::super::{Findings, Invariant, JobBook};
+use super::Turn;
+
+impl Turn<'_> {
+    /// A leader comes by its own commit, to a job that may have one, after none or after one that is gone; it goes by its
+    /// own commit, or when it is gone.
+    pub(super) fn leader(&self, book: &JobBook, findings: &mut Findings) {
+        let (at, job, me) = (self.at(), self.job, self.act.member);
+        let (old, new) = (&self.old.leader, &self.new.leader);
+        if old == new {
+            return;
+        }
+        let gone = old.as_ref().is_none_or(|old| !(self.lives)(old));
+        let gives_back = new.is_none() && old.as_ref() == me;
+        findings.test(at, Invariant::I12, gone || gives_back, || {
+            format!("{new:?} was written over {old:?}, which lives and leads {job}")
+        });
+        if new.is_some() {
+            let enabled = book.spec.as_ref().is_some_and(|spec| spec.job.enabled);
+            findings.test(at, Invariant::I12, new.as_ref() == me && enabled, || {
+                format!("{me:?} made {new:?} the leader of {job}, enabled: {enabled}")
+            });
+        }
+    }
+
+    /// The shares change by a cut alone, and a cut is the leader's, whole, and takes the mark away.
+    pub(super) fn cut(&self, book: &mut JobBook, findings: &mut Findings) {
+        let (at, job, me) = (self.at(), self.job, self.act.member);
+        let (old, new) = (&self.old, &self.new);
+        if !self.was_cut() {
+            if self.epochs.0 != self.epochs.1 {
+                findings.test(at, Invariant::I29, old.cut == new.cut, || {
+                    format!("the shares of {job} changed without a cut, by {}", self.act.why)
+                });
+                let kept = old.mark.is_none() || old.mark == new.mark;
+                findings.test(at, Invariant::I31, kept, || {
+                    format!("the mark of {job}, {:?}, became {:?} without a cut", old.mark, new.mark)
+                });
+            }
+            return;
+        }
+        let Some(spec) = &book.spec else {
+            let Cut { number, seq, furthest, .. } = new.cut;
+            let empty = Cut { number, seq, furthest, ..Cut::default() };
+            return findings.test(at, Invariant::I29, new.cut == empty, || {
+                format!("{job} is deleted and was cut into {:?}", new.cut)
+            });
+        };
+        let leads = old.leader.is_some() && old.leader.as_ref() == me && old.leader == new.leader;
+        findings.test(at, Invariant::I29, leads, || {
+            format!("{me:?} cut the shares of {job}, which {:?} leads", old.leader)
+        });
+        let counted = new.cut.number == self.epochs.0 + 1 && self.epochs.1 == self.epochs.0 + 1;
+        findings.test(at, Invariant::I29, counted && new.mark.is_none() && old.mark.is_some(), || {
+            format!("{job} was cut from {old:?} to {new:?}")
+        });
+        let all: BTreeSet<Shard> = (0..spec.job.shards).map(Shard).collect();
+        let held: BTreeSet<Shard> = self.after.held.keys().copied().collect();
+        findings.test(at, Invariant::I29, held == all && new.cut.total == spec.job.shards, || {
+            format!("{job} has {} shards and was cut into {:?}", spec.job.shards, new.cut.portions)
+        });
+        let reached = self.before.held.values().map(|(_, watermark)| *watermark).max();
+        book.shares.furthest = book.shares.furthest.max(reached);
+        let furthest = book.shares.furthest;
+        for shard in all.iter().filter(|shard| !self.before.held.contains_key(shard)) {
+            findings.test(at, Invariant::I33, self.after.watermark(*shard) >= furthest, || {
+                format!("shard {shard} of {job} is new and begins at {:?}", self.after.watermark(*shard))
+            });
+        }
+        let (fixed, key) = (spec.job.static_shards, self.dealing());
+        self.shares(fixed, key, book, findings);
+    }
+
+    /// For whom and how the shares were cut, in words.
+    fn dealing(&self) -> String {
+        let cut = &self.new.cut;
+        let names: Vec<&NodeName> = cut.among.iter().map(|member| &member.node).collect();
+        format!("{names:?} {} {:?} {:?}", cut.total, cut.strategy, cut.order)
+    }
+
+    /// Who got what: the same nodes the same, and nobody much more than others, unless shards had to stay where they ran.
+    fn shares(&self, fixed: bool, key: String, book: &mut JobBook, findings: &mut Findings) {
+        let (at, job) = (self.at(), self.job);
+        let (old, new) = (&self.old.cut, &self.new.cut);
+        let shares = by_name(new);
+        if fixed {
+            if old.number > 0 && old.total == new.total && old.pinned.is_empty() && new.pinned.is_empty() {
+                let had = by_name(old);
+                let kept = had.iter().all(|(name, shards)| shares.get(name) == Some(shards));
+                findings
+                    .test(at, Invariant::I32, kept, || format!("{job} is static, {had:?} became {shares:?}"));
+            }
+            return;
+        }
+        if !new.pinned.is_empty() {
+            return;
+        }
+        let sizes = || new.among.iter().map(|m| shares.get(&m.node).map_or(0, ShardSet::len));
+        let spread = sizes().max().unwrap_or(0) - sizes().min().unwrap_or(0);
+        findings
+            .test(at, Invariant::I34, spread <= 1, || format!("{job} was cut unevenly: {:?}", new.portions));
+        let before = book.shares.dealt.entry(key).or_insert_with(|| shares.clone());
+        findings.test(at, Invariant::I32, *before == shares, || {
+            format!("{job} was cut into {shares:?} for the same nodes that had {before:?}")
+        });
+    }
+}
+
+/// The shares of a cut by the names of their holders.
+fn by_name(cut: &Cut) -> BTreeMap<NodeName, ShardSet> {
+    let mut shares: BTreeMap<NodeName, ShardSet> = BTreeMap::new();
+    for portion in &cut.portions {
+        let all = portion.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+        let Member { node, .. } = &portion.holder;
+        let share = shares.entry(node.clone()).or_default();
+        *share = share.or(&all);
+    }
+    shares
+}

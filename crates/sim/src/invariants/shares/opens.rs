@@ -1,0 +1,325 @@
+//! What an accepted transaction did to one shard: its watermark, and the run that was open and the one that is.
+
+use evenkeel_core::effect::VerdictState;
+use evenkeel_core::input::Ended;
+use evenkeel_core::job::{CatchUp, Delivery};
+use evenkeel_core::record::OpenShards;
+use evenkeel_core::time::Wall;
+use evenkeel_core::words::{Fire, Member, Shard};
+
+use super::super::book::{AttemptBook, Closed};
+use super::super::runs::UNNOTICED;
+use super::super::{Findings, Invariant, JobBook};
+use super::Turn;
+use crate::world::clock::START;
+
+/// What became of an open run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It is still open, in the same lane.
+    Kept,
+    /// Another attempt is open in its place.
+    Again,
+    /// It is recorded as lost.
+    Lost,
+    /// It was started, and is closed.
+    Finished,
+    /// It was not started, and is closed.
+    Withdrawn,
+}
+
+impl Turn<'_> {
+    pub(super) fn shard(&self, shard: Shard, book: &mut JobBook, findings: &mut Findings) {
+        let (old, new) = (self.before.open.get(&shard), self.after.open.get(&shard));
+        let fate = old.map(|old| self.fate(shard, old, new, book));
+        self.watermark(shard, fate, book, findings);
+        match (old, fate) {
+            (Some(old), Some(Fate::Kept)) => {
+                if let Some(new) = new {
+                    self.kept(shard, old, new, findings);
+                }
+            }
+            (Some(old), Some(Fate::Again)) => {
+                if let Some(new) = new {
+                    self.again(shard, old, new, book, findings);
+                }
+            }
+            (Some(old), Some(fate)) => self.closed(shard, old, fate, book, findings),
+            _ => {}
+        }
+        if let Some((by, open)) = new.filter(|_| !matches!(fate, Some(Fate::Kept | Fate::Again))) {
+            self.claimed(shard, by, open, book, findings);
+        }
+    }
+
+    fn is_said_lost(&self, shard: Shard, open: &OpenShards) -> bool {
+        self.new_verdicts(VerdictState::Lost)
+            .any(|v| v.run.fire == open.fire && v.attempt == open.attempt && v.shards.contains(shard))
+    }
+
+    fn fate(
+        &self,
+        shard: Shard,
+        (_, old): &(Member, OpenShards),
+        new: Option<&(Member, OpenShards)>,
+        book: &mut JobBook,
+    ) -> Fate {
+        match new {
+            Some((_, new)) if new.fire == old.fire && new.attempt == old.attempt => return Fate::Kept,
+            Some((_, new)) if new.fire == old.fire && new.attempt > old.attempt => return Fate::Again,
+            _ => {}
+        }
+        let fire = book.shares.fire(&old.fire, shard);
+        let started = fire.attempts.get(&old.attempt).is_some_and(|attempt| attempt.started.is_some());
+        // Of a run that nobody monitors, nobody waits for the start.
+        let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor);
+        let backwards = self.after.watermark(shard) < self.before.watermark(shard);
+        match () {
+            () if self.is_said_lost(shard, old) => Fate::Lost,
+            () if started || (unmonitored && !backwards) => Fate::Finished,
+            () => Fate::Withdrawn,
+        }
+    }
+
+    /// The watermark moves past fires that were claimed, skipped or nobody's, and back only to take a fire back.
+    fn watermark(&self, shard: Shard, fate: Option<Fate>, book: &JobBook, findings: &mut Findings) {
+        let (Some(from), Some(to)) = (self.before.watermark(shard), self.after.watermark(shard)) else {
+            return;
+        };
+        let (at, job, why) = (self.at(), self.job, self.act.why);
+        let old = self.before.open.get(&shard).map(|(_, open)| open);
+        let back = old.filter(|_| fate == Some(Fate::Withdrawn)).map(|open| open.back);
+        let backwards = to < from && back.is_none_or(|back| to < back);
+        findings.test(at, Invariant::I14, !backwards, || {
+            format!("the watermark of shard {shard} of {job} went back from {from} to {to} by {why}")
+        });
+        let (Some(spec), Some(schedule)) = (&book.spec, &book.schedule) else { return };
+        let by = self.after.held.get(&shard).map(|(by, _)| &by.node);
+        if spec.off.contains(shard) || by.is_some_and(|node| book.shares.paused.contains(node)) {
+            return;
+        }
+        let opened = self.after.open.get(&shard).map(|(_, open)| &open.fire);
+        let missed = old.filter(|_| fate != Some(Fate::Kept)).map(|open| open.from);
+        let mut fire = from.min(back.unwrap_or(from)).max(spec.since);
+        while let Some(due) = schedule.next(fire).filter(|due| *due <= to) {
+            fire = due;
+            let claimed = opened == Some(&Fire::Due(due));
+            let mut skips = self.new_verdicts(VerdictState::Skipped);
+            let skipped = skips.any(|v| v.from <= due && due <= v.due && v.shards.contains(shard));
+            findings.test(at, Invariant::I16, claimed || skipped, || {
+                format!("the fire of {job} due at {due} was passed over for shard {shard} by {why}")
+            });
+            if skipped {
+                let old = due + book.grace(self.ttl) < Wall(START.0 + at + UNNOTICED);
+                let ran = missed.is_some_and(|ran| ran < due);
+                findings.test(at, Invariant::I23, old || ran, || {
+                    format!("the fire of {job} due at {due} was skipped for shard {shard}, which ran nothing")
+                });
+            }
+        }
+    }
+
+    fn claimed(
+        &self,
+        shard: Shard,
+        by: &Member,
+        open: &OpenShards,
+        book: &mut JobBook,
+        findings: &mut Findings,
+    ) {
+        let (at, job) = (self.at(), self.job);
+        let run = self.run(&open.fire, shard);
+        let marked = self.old.mark.is_some() || self.new.mark.is_some();
+        findings.test(at, Invariant::I30, !marked, || format!("{run} was claimed while {job} is marked"));
+        let total = book.spec.as_ref().map_or(0, |spec| spec.job.shards);
+        let cut = &self.old.cut;
+        findings.test(at, Invariant::I33, cut.total == total && shard.0 < total, || {
+            format!("{run} was claimed under a cut into {}, there are {total} shards", cut.total)
+        });
+        let off = book.spec.as_ref().is_some_and(|spec| spec.off.contains(shard));
+        let known = match &open.fire {
+            Fire::Due(due) => book.is_due_at(*due) && book.fires_by_schedule(),
+            Fire::Asked(id) => book.asked.contains_key(id),
+        };
+        findings.test(at, Invariant::I18, known && !off, || format!("{run} was claimed, but nothing is due"));
+        let mine = Some(by) == self.act.member && self.before.held.get(&shard).is_some_and(|(h, _)| h == by);
+        findings
+            .test(at, Invariant::I2, mine, || format!("{run} was claimed by {by}, who has not the shard"));
+        let lane = book.shares.lanes.get(by).map_or(0, |lane| lane.seq);
+        findings.test(at, Invariant::I20, open.attempt == 1 && open.seq == lane, || {
+            format!("{run} was opened as {open:?}")
+        });
+        let beside =
+            book.shares.running.get(&shard).filter(|_| book.spec.as_ref().is_some_and(|s| s.job.monitor));
+        findings
+            .test(at, Invariant::I15, beside.is_none(), || format!("{run} was claimed beside {beside:?}"));
+        self.made_up(shard, open, book, findings);
+        let fire = book.shares.fire(&open.fire, shard);
+        let again = fire.claimed || fire.closed.is_some();
+        let once = if matches!(open.fire, Fire::Due(_)) { Invariant::I14 } else { Invariant::I24 };
+        findings.test(at, once, !again, || format!("{run} was claimed twice"));
+        fire.claimed = true;
+        fire.attempts.insert(1, AttemptBook { by: by.clone(), started: None, ended: None });
+        book.shares.totals.insert((open.fire.clone(), shard), total);
+    }
+
+    /// Of the fires that came due while a shard ran, so many are made up as the job says.
+    fn made_up(&self, shard: Shard, open: &OpenShards, book: &mut JobBook, findings: &mut Findings) {
+        let (Fire::Due(due), Some(spec)) = (&open.fire, &book.spec) else { return };
+        let Some((closed, version, count)) = book.shares.missed.get_mut(&shard) else { return };
+        if *version != spec.version || due >= closed {
+            return;
+        }
+        *count += 1;
+        let most = match spec.job.catch_up {
+            CatchUp::Skip => 0,
+            CatchUp::Latest => 1,
+            CatchUp::All(n) => n,
+        };
+        findings.test(self.at(), Invariant::I23, *count <= most, || {
+            format!(
+                "{} is the fire number {count} that shard {shard} missed and makes up",
+                self.run(&open.fire, shard)
+            )
+        });
+    }
+
+    /// A claim may be made anew while it has not started; and others may join it.
+    fn kept(
+        &self,
+        shard: Shard,
+        (by, old): &(Member, OpenShards),
+        (to, new): &(Member, OpenShards),
+        findings: &mut Findings,
+    ) {
+        let same = by == to && old.due == new.due && old.seq <= new.seq;
+        findings.test(self.at(), Invariant::I28, same, || {
+            format!("{} was {old:?} at {by} and is {new:?} at {to}", self.run(&old.fire, shard))
+        });
+    }
+
+    fn again(
+        &self,
+        shard: Shard,
+        (by, old): &(Member, OpenShards),
+        (to, new): &(Member, OpenShards),
+        book: &mut JobBook,
+        findings: &mut Findings,
+    ) {
+        let (at, run) = (self.at(), self.run(&new.fire, shard));
+        let next = new.attempt == old.attempt + 1 && Some(to) == self.act.member;
+        findings.test(at, Invariant::I20, next, || format!("{run}: {new:?} follows {old:?}"));
+        findings.test(at, Invariant::I1, new.seq > old.seq, || {
+            format!("{run}: attempt {} has the token of attempt {}", new.attempt, old.attempt)
+        });
+        let repeats = book.delivery == Delivery::AtLeastOnce;
+        findings
+            .test(at, Invariant::I19, repeats, || format!("{run} is at_most_once and is attempted again"));
+        let said = self.is_said_lost(shard, old);
+        findings.test(at, Invariant::I16, said, || format!("{run}: nobody recorded that it is lost"));
+        self.lost(shard, (by, old), book, findings);
+        if by != to {
+            let first = book.shares.rescued.insert((shard, by.clone()));
+            findings.test(at, Invariant::I21, first, || format!("{run} was taken over from {by} twice"));
+        }
+        let attempt = AttemptBook { by: to.clone(), started: None, ended: None };
+        book.shares.fire(&new.fire, shard).attempts.insert(new.attempt, attempt);
+    }
+
+    /// An attempt is lost only when its node is, or when trust ran out under it.
+    fn lost(
+        &self,
+        shard: Shard,
+        (by, old): (&Member, &OpenShards),
+        book: &mut JobBook,
+        findings: &mut Findings,
+    ) {
+        let (at, run) = (self.at(), self.run(&old.fire, shard));
+        let running = book.shares.running.get(&shard);
+        let running = running.is_some_and(|(f, a, _)| *f == old.fire && *a == old.attempt);
+        findings.test(at, Invariant::I20, !running, || format!("{run} is lost while it still runs"));
+        let attempt = book.shares.fire(&old.fire, shard).attempts.get(&old.attempt);
+        let fenced = attempt.is_some_and(|a| matches!(a.ended, Some(Ended::Stopped(_))));
+        let gone = !(self.lives)(by);
+        findings.test(at, Invariant::I21, gone || fenced, || {
+            format!("{run} was given up while {by} lives and has it")
+        });
+    }
+
+    fn closed(
+        &self,
+        shard: Shard,
+        (by, old): &(Member, OpenShards),
+        fate: Fate,
+        book: &mut JobBook,
+        findings: &mut Findings,
+    ) {
+        let (at, run, why) = (self.at(), self.run(&old.fire, shard), self.act.why);
+        let monitored = book.spec.as_ref().is_none_or(|spec| spec.job.monitor);
+        let closed = match fate {
+            Fate::Lost => {
+                self.lost(shard, (by, old), book, findings);
+                Closed::Lost
+            }
+            Fate::Finished => {
+                let attempt = book.shares.fire(&old.fire, shard).attempts.get(&old.attempt);
+                let ended = attempt.is_some_and(|attempt| attempt.ended.is_some()) || !monitored;
+                findings.test(at, Invariant::I22, ended, || format!("{run} was closed while it still runs"));
+                let closed = book.shares.lanes.get(by).and_then(|lane| lane.ended);
+                self.note_missed(shard, old, closed, book);
+                Closed::Finished
+            }
+            // Whether its fire is nobody's now, the watermark told.
+            _ if old.attempt == 1 && matches!(old.fire, Fire::Due(_)) => {
+                if let Some((_, _, count)) = book.shares.missed.get_mut(&shard).filter(|m| old.due < m.0) {
+                    *count = count.saturating_sub(1);
+                }
+                let fire = book.shares.fire(&old.fire, shard);
+                fire.claimed = false;
+                fire.attempts.clear();
+                return;
+            }
+            _ => {
+                findings.test(at, Invariant::I16, book.spec.is_none(), || {
+                    format!("{run} was closed by {why} without a start and without a word")
+                });
+                Closed::Dropped
+            }
+        };
+        book.shares.fire(&old.fire, shard).closed = Some(closed);
+    }
+
+    /// From here on fires are counted that the shard missed while it ran. One that was late before is no such.
+    fn note_missed(&self, shard: Shard, old: &OpenShards, closed: Option<Wall>, book: &mut JobBook) {
+        book.shares.missed.remove(&shard);
+        let (Some(closed), Some(spec), Some(schedule)) = (closed, &book.spec, &book.schedule) else { return };
+        let Some(watermark) = self.before.watermark(shard) else { return };
+        let late = schedule.next(watermark.max(spec.since)).is_some_and(|due| due <= old.from);
+        if !late && book.fires_by_schedule() {
+            book.shares.missed.insert(shard, (closed, spec.version, 0));
+        }
+    }
+
+    /// A request by hand is refused for shards that run, and only for those.
+    pub(super) fn refusals(&self, book: &mut JobBook, findings: &mut Findings) {
+        // What nobody monitors may run in more than one place, and only its node knows.
+        let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor);
+        for verdict in self.new_verdicts(VerdictState::Skipped) {
+            let Fire::Asked(id) = &verdict.run.fire else { continue };
+            for shard in verdict.shards.iter() {
+                let running =
+                    self.before.open.contains_key(&shard) || book.shares.running.contains_key(&shard);
+                let busy = running || unmonitored;
+                let claimed =
+                    book.shares.fires.get(&(verdict.run.fire.clone(), shard)).is_some_and(|f| f.claimed);
+                book.shares.refused.insert((verdict.run.fire.clone(), shard));
+                findings.test(self.at(), Invariant::I24, busy && !claimed, || {
+                    format!(
+                        "the request {id} was refused for shard {shard} of {}, which does not run",
+                        self.job
+                    )
+                });
+            }
+        }
+    }
+}

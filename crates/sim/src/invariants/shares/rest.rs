@@ -1,0 +1,239 @@
+//! The last look at sharded jobs: faults have ended, time has passed, and the shares should fit what is there.
+
+use std::collections::BTreeSet;
+
+use evenkeel_core::effect::{Reason, VerdictState};
+use evenkeel_core::input::Ended;
+use evenkeel_core::job::{Delivery, Spec};
+use evenkeel_core::keys;
+use evenkeel_core::record::{Sharding, Switches, decode};
+use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::words::{Fire, JobName, Member, Shard};
+
+use super::super::book::Closed;
+use super::super::healed::{CLOSING, PROMPT, Rest};
+use super::super::{Findings, Invariant, JobBook};
+use crate::world::World;
+use crate::world::clock::START;
+
+/// A sharded job after everything has healed.
+struct Scene<'a> {
+    rest: &'a Rest<'a>,
+    name: &'a JobName,
+    book: &'a JobBook,
+    sharding: Sharding,
+    /// Who takes part, as the registry truly has it.
+    available: BTreeSet<Member>,
+    now: Wall,
+}
+
+/// Looks at one sharded job.
+pub(in crate::invariants) fn look(
+    rest: &Rest<'_>,
+    world: &World,
+    name: &JobName,
+    book: &JobBook,
+    findings: &mut Findings,
+) {
+    let switched_off = |member: &Member| {
+        let entry = world.store().read(&[keys::switches(&member.node, name)]).pop().and_then(|c| c.entry);
+        let switches: Switches = entry.and_then(|entry| decode(&entry.value)).unwrap_or_default();
+        switches.disabled || switches.shutdown == Some(member.incarnation)
+    };
+    let off = |member: &&Member| rest.drained.contains(&member.node) || switched_off(member);
+    let scene = Scene {
+        rest,
+        name,
+        book,
+        sharding: book.place.sharding.as_deref().cloned().unwrap_or_default(),
+        available: rest.members.iter().filter(|member| !off(member)).cloned().collect(),
+        now: Wall(START.0 + rest.at),
+    };
+    scene.leader(findings);
+    scene.left_behind(findings);
+    scene.fires(findings);
+    let Some(spec) = book.spec.as_ref().filter(|spec| spec.job.enabled && !scene.available.is_empty()) else {
+        return;
+    };
+    scene.mark(spec, findings);
+    scene.shares(spec, findings);
+    scene.watermarks(spec, findings);
+    scene.requests(spec, findings);
+}
+
+impl Scene<'_> {
+    /// A leader is there exactly if somebody could be one.
+    fn leader(&self, findings: &mut Findings) {
+        let (at, name, leader) = (self.rest.at, self.name, self.sharding.leader.as_ref());
+        let enabled = self.book.spec.as_ref().is_some_and(|spec| spec.job.enabled);
+        let right = match leader {
+            None => !enabled || self.available.is_empty(),
+            Some(leader) if self.rest.members.contains(leader) => enabled && self.available.contains(leader),
+            Some(_) => enabled && self.available.is_empty(),
+        };
+        findings.test(at, Invariant::I12, right, || {
+            format!(
+                "{name} is led by {leader:?}, enabled: {enabled}, those that take part: {:?}",
+                self.available
+            )
+        });
+    }
+
+    /// Nobody that is gone has anything open, where somebody could have taken it; and nothing is open for long.
+    fn left_behind(&self, findings: &mut Findings) {
+        let (at, name) = (self.rest.at, self.name);
+        let spec = self.book.spec.as_ref();
+        let repeats = spec.is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
+        let capacity =
+            !repeats || (!self.available.is_empty() && (self.rest.swarm.roomy || !self.is_static()));
+        let longest = Millis(self.rest.longest() + CLOSING);
+        for (member, lane) in &self.book.shares.lanes {
+            let lives = self.rest.members.contains(member);
+            if capacity {
+                findings.test(at, Invariant::I21, lives || lane.open.is_empty(), || {
+                    format!("nobody took over what {member} left of {name}: {:?}", lane.open)
+                });
+            }
+            for open in lane.open.iter().filter(|_| lives && self.rest.swarm.roomy) {
+                findings.test(at, Invariant::I53, open.from + longest >= self.now, || {
+                    format!("{name} is open since long at {member}: {open:?}")
+                });
+            }
+            for verdict in lane.verdicts.iter().filter(|v| v.state == VerdictState::Lost) {
+                let known = self.rest.verdicts.contains_key(&(verdict.run.clone(), verdict.attempt));
+                findings.test(at, Invariant::I53, known, || format!("history never got {verdict:?}"));
+            }
+        }
+    }
+
+    fn is_static(&self) -> bool {
+        self.book.spec.as_ref().is_some_and(|spec| spec.job.static_shards)
+    }
+
+    /// No mark stays on beyond a fire that it keeps back, but for as long as runs are waited for.
+    fn mark(&self, spec: &Spec, findings: &mut Findings) {
+        let bound = Millis(spec.job.recut_wait as i64 * 1000 + PROMPT);
+        let waits = self.sharding.mark.filter(|_| self.book.fires_by_schedule()).is_some_and(|mark| {
+            let schedule = self.book.schedule.as_ref();
+            let floor = mark.since.max(spec.since);
+            schedule.is_some_and(|schedule| schedule.latest(floor, self.now - bound).is_some())
+        });
+        findings.test(self.rest.at, Invariant::I13, !waits, || {
+            format!("{} is marked since long: {:?}", self.name, self.sharding.mark)
+        });
+    }
+
+    /// Without a mark the shares fit what is, and each shard is somebody's who takes part.
+    fn shares(&self, spec: &Spec, findings: &mut Findings) {
+        let (at, name, cut) = (self.rest.at, self.name, &self.sharding.cut);
+        if self.sharding.mark.is_some() {
+            return;
+        }
+        let among: BTreeSet<Member> = cut.among.iter().cloned().collect();
+        let fits = cut.total == spec.job.shards && (self.is_static() || among == self.available);
+        findings.test(at, Invariant::I31, fits, || {
+            format!(
+                "{name} has {} shards for {:?}, and was cut into {} for {among:?}",
+                spec.job.shards, self.available, cut.total
+            )
+        });
+        if self.is_static() {
+            return;
+        }
+        let standing = &self.book.shares.standing;
+        let all: BTreeSet<Shard> = (0..spec.job.shards).map(Shard).collect();
+        let held: BTreeSet<Shard> = standing.held.keys().copied().collect();
+        findings.test(at, Invariant::I27, held == all, || format!("{name}: of {all:?} {held:?} are held"));
+        for (shard, (holder, _)) in &standing.held {
+            let right = self.available.contains(holder) || standing.open.contains_key(shard);
+            findings.test(at, Invariant::I27, right, || {
+                format!("shard {shard} of {name} is {holder}'s, who takes no part")
+            });
+        }
+    }
+
+    /// The watermarks keep up with time.
+    fn watermarks(&self, spec: &Spec, findings: &mut Findings) {
+        let Some(schedule) = self.book.schedule.as_ref().filter(|_| self.book.fires_by_schedule()) else {
+            return;
+        };
+        let swarm = self.rest.swarm;
+        let recut = spec.job.recut_wait as i64 * 1000;
+        let light = swarm.roomy
+            && schedule.next(self.now).is_some_and(|next| {
+                let period = schedule.next(next).map_or(i64::MAX, |after| (after - next).0);
+                Rest::takes(self.book) * 5 / 4 + 200 < period / 2
+            });
+        let runs =
+            i64::try_from(swarm.jobs.iter().map(|job| job.shards as usize).sum::<usize>()).unwrap_or(1);
+        let queue = if swarm.roomy { 1 } else { runs };
+        let busy = self.book.grace(self.rest.ttl).0 + 2 * queue * (self.rest.longest() + CLOSING) + recut;
+        let slack = if light { PROMPT } else { busy };
+        let floor = spec.since.max(Wall(START.0 + self.book.changed));
+        let Some(due) = schedule.latest(floor, self.now - Millis(slack)) else { return };
+        for (shard, (holder, watermark)) in &self.book.shares.standing.held {
+            if self.is_static() && !self.available.contains(holder) {
+                continue;
+            }
+            findings.test(self.rest.at, Invariant::I16, *watermark >= due, || {
+                format!(
+                    "the fire of {} due at {due} was never claimed for shard {shard} by {holder}: its watermark is {watermark}",
+                    self.name
+                )
+            });
+        }
+    }
+
+    /// Every fire of a shard that was claimed came to an end that somebody can look up.
+    fn fires(&self, findings: &mut Findings) {
+        let (at, book) = (self.rest.at, self.book);
+        let calm = self.rest.swarm.calm_jobs.contains(self.name);
+        let open = |fire: &Fire, shard: Shard| {
+            book.shares.standing.open.get(&shard).is_some_and(|(_, open)| open.fire == *fire)
+        };
+        let claimed = book.shares.fires.iter().filter(|((fire, shard), f)| f.claimed && !open(fire, *shard));
+        for ((fire, shard), record) in claimed {
+            let run = || format!("{}: {fire:?} of shard {shard}", self.name);
+            findings.test(at, Invariant::I22, record.closed.is_some(), || {
+                format!("{} has no final state", run())
+            });
+            let Some((attempt, last)) = record.attempts.last_key_value() else { continue };
+            if record.closed == Some(Closed::Lost) {
+                let all = || self.rest.verdicts.values().chain(book.shares.standing.verdicts.values());
+                let told = all().any(|v| {
+                    v.run.job == *self.name
+                        && v.run.fire == *fire
+                        && v.attempt == *attempt
+                        && v.shards.contains(*shard)
+                });
+                findings.test(at, Invariant::I16, told, || {
+                    format!("{} is lost and history does not say so", run())
+                });
+            }
+            if calm && book.delivery == Delivery::AtLeastOnce {
+                let fenced = last.ended == Some(Ended::Stopped(Reason::Fenced));
+                let ran = record.closed == Some(Closed::Finished) && last.ended.is_some() && !fenced;
+                findings.test(at, Invariant::I19, ran, || {
+                    format!("{} is at_least_once and never ran to its end", run())
+                });
+            }
+        }
+    }
+
+    /// Every accepted request ran on every shard, or was refused there because the shard was running.
+    fn requests(&self, spec: &Spec, findings: &mut Findings) {
+        if !self.rest.swarm.calm_jobs.contains(self.name) || self.is_static() {
+            return;
+        }
+        for id in self.book.asked.keys() {
+            for shard in (0..spec.job.shards).map(Shard) {
+                let key = (Fire::Asked(id.clone()), shard);
+                let taken = self.book.shares.fires.get(&key).is_some_and(|fire| fire.claimed)
+                    || self.book.shares.refused.contains(&key);
+                findings.test(self.rest.at, Invariant::I24, taken, || {
+                    format!("the request {id} never ran on shard {shard} of {}", self.name)
+                });
+            }
+        }
+    }
+}
