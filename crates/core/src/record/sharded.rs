@@ -214,6 +214,14 @@ impl ShardLane {
         self.open.is_empty() && self.verdicts.is_empty()
     }
 
+    /// Whether a fire that was open before is to come after all.
+    #[must_use]
+    pub fn takes_back(&self, before: &Self) -> bool {
+        let back = |o: &OpenShards, g: &Group| g.watermark == o.back && g.shards.meets(&o.shards);
+        let mut due = before.open.iter().filter(|open| matches!(open.fire, Fire::Due(_)));
+        due.any(|open| self.groups.iter().any(|group| back(open, group)))
+    }
+
     /// Takes shards out, with all their state.
     pub fn remove(&mut self, shards: &ShardSet) {
         self.groups.iter_mut().for_each(|group| group.shards = group.shards.minus(shards));
