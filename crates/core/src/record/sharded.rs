@@ -65,6 +65,9 @@ pub struct Cut {
     /// Lanes that begin under this cut count their claims from here, so that tokens rise for each shard.
     #[serde(default)]
     pub seq: u64,
+    /// The furthest watermark that any shard ever had, also those that there are no more: where new ones begin.
+    #[serde(default)]
+    pub furthest: Option<Wall>,
     /// Into how many shards.
     #[serde(default)]
     pub total: u32,
