@@ -20,8 +20,9 @@ fn line(word: Word, job: usize, shard: u32, due: i64, at: i64) -> Line {
 }
 
 fn verdict(job: usize, span: (i64, i64), lost: bool) -> Verdict {
-    let reason = if lost { "its node is gone" } else { MISFIRE }.to_string();
-    Verdict { job: witness::name(job), shard: 0, span, lost, node: "n1".into(), reason }
+    let (state, reason) = if lost { (State::Lost, "its node is gone") } else { (State::Skipped, MISFIRE) };
+    let (node, reason) = ("n1".into(), reason.into());
+    Verdict { job: witness::name(job), shard: 0, span, state, attempt: u64::from(lost), node, reason }
 }
 
 impl Story {
@@ -114,6 +115,22 @@ fn a_second_start_needs_a_dead_node_and_a_higher_attempt() {
 }
 
 #[test]
+fn a_run_that_ended_with_its_guard_is_told_and_may_be_attempted_again() {
+    let gone = |job, reason: &str| Verdict {
+        state: State::Fenced,
+        reason: reason.into(),
+        ..verdict(job, (5_000, 5_000), true)
+    };
+    Story::fair().without(ONCE, 5_000).says(gone(ONCE, UNGUARDED)).is_found(&[]);
+    Story::fair().without(ONCE, 5_000).says(gone(ONCE, "")).is_found(&["never ran"]);
+    Story::fair().without(AGAIN, 5_000).says(gone(AGAIN, UNGUARDED)).is_found(&["never ran"]);
+    let more = |word| Line { attempt: 2, token: 5_500, ..line(word, AGAIN, 0, 5_000, 5_800) };
+    let again = || Story::fair().with(&[more(Word::Start), more(Word::End)]);
+    again().says(gone(AGAIN, UNGUARDED)).is_found(&[]);
+    again().says(gone(AGAIN, "")).is_found(&["doubled"]);
+}
+
+#[test]
 fn a_shard_beside_itself_and_a_token_that_does_not_grow_are_found() {
     let mut story = Story::fair();
     let late = line(Word::Alive, AGAIN, 0, 5_000, 6_100);
@@ -180,10 +197,11 @@ fn shards_that_there_are_not_and_wrong_numbers_of_them_are_found() {
 fn rows_of_history_are_read() {
     let row = serde_json::json!({
         "job": "sharded-0", "shard": 3, "due": "1970-01-01T00:00:07.000Z", "state": "skipped", "node": "n1",
+        "attempt": 0,
         "reason": format!("all fires from 1970-01-01T00:00:05.000Z on: {MISFIRE}"),
     });
     let read = Verdict::of(&row).expect("a verdict");
-    assert_eq!((read.shard, read.span, read.lost), (3, (5_000, 7_000), false));
+    assert_eq!((read.shard, read.span, read.state), (3, (5_000, 7_000), State::Skipped));
     assert_eq!(read.fires().collect::<Vec<_>>(), [5_000, 6_000, 7_000]);
     assert_eq!(
         Verdict::of(&serde_json::json!({"job": "witness-00", "shard": 0, "due": "1970-01-01T00:00:07Z"})),
