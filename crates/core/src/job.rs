@@ -406,7 +406,8 @@ mod tests {
             assert!(sharded(wrong).unwrap_err().contains("parameters"), "{wrong}");
         }
         let beyond = sharded(r#""3=d""#).unwrap_err();
-        assert_eq!(beyond, "job j: 4 parameters for 3 shards: give at most one a shard");
+        assert!(beyond.contains("has one for shard 3, but the last shard is 2"), "{beyond}");
+        assert!(sharded("7").unwrap_err().contains("expected a list of texts"), "a number is neither");
     }
 
     /// proves: S2-26

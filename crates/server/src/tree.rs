@@ -1,6 +1,6 @@
 //! A sharded job's tree as Elastic-Job-Lite keeps one in its registry, worked out from our records at each look.
 //!
-//! Nothing of it is stored: `seen` answers what is so, and each form says under which path its source writes that down.
+//! Nothing of it is stored: `seen` and `shard` answer what is so, and each form says under which path its source writes that down.
 
 use std::str::FromStr;
 
@@ -13,6 +13,7 @@ use crate::output::plain;
 mod elasticjob1;
 mod elasticjob3;
 mod seen;
+mod shard;
 #[cfg(test)]
 mod tests;
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
-use evenkeel_core::input::Command;
+use evenkeel_core::input::{Command, NodeSwitch};
 use evenkeel_core::job::Delivery;
 
 mod act;
@@ -15,6 +15,7 @@ mod flaw;
 mod ledger;
 mod outlook;
 mod print;
+mod shares;
 mod state;
 mod strike;
 mod tell;
@@ -28,6 +29,8 @@ use state::State;
 pub struct Scope {
     /// What doubt about a run of the job means.
     pub delivery: Delivery,
+    /// Into how many shards a fire is cut; `None` for a job that is claimed.
+    pub shards: Option<u32>,
     /// When the job is due, in whole seconds from the start, in ms.
     pub due: Vec<i64>,
     /// Whether the nodes have joined already, one after the other, and the first one holds the job. Otherwise both start
@@ -38,8 +41,14 @@ pub struct Scope {
     pub split: bool,
     /// How many faults may happen.
     pub faults: u8,
+    /// Whether only the plainest faults may happen: a crash, a cut, an answer that is lost.
+    pub plain: bool,
+    /// Of a sharded job, the only shard whose run lasts: the others' end before time goes on. `None`: all last.
+    pub lasting: Option<u32>,
     /// How many wishes somebody may have.
     pub wishes: u8,
+    /// Which.
+    pub choice: &'static [Wish],
     /// From this moment on, in ms, no fault begins, troubles end and runs end.
     pub heal: i64,
     /// By this moment, in ms, every fire must have its outcome.
@@ -63,10 +72,14 @@ pub enum Wish {
     Drain,
     /// Leave.
     Leave,
+    /// Let the node that does not lead take no part in the job.
+    SwitchOff,
 }
 
 impl Wish {
-    const ALL: [Self; 5] = [Self::Pause, Self::Disable, Self::Delete, Self::Drain, Self::Leave];
+    const CLAIMED: &'static [Self] = &[Self::Pause, Self::Disable, Self::Delete, Self::Drain, Self::Leave];
+    const SHARDED: &'static [Self] =
+        &[Self::Pause, Self::Disable, Self::Delete, Self::Drain, Self::Leave, Self::SwitchOff];
 
     fn command(self) -> Command {
         match self {
@@ -75,6 +88,7 @@ impl Wish {
             Self::Delete => Command::Delete(state::job()),
             Self::Drain => Command::Drain(state::name(0)),
             Self::Leave => Command::Leave,
+            Self::SwitchOff => Command::Switch(state::job(), state::name(1), NodeSwitch::Disabled(true)),
         }
     }
 }
@@ -128,11 +142,15 @@ impl Scope {
     pub fn fault(delivery: Delivery) -> Self {
         Self {
             delivery,
+            shards: None,
             due: vec![1_000, 2_000],
             joined: true,
             split: false,
             faults: 1,
+            plain: false,
+            lasting: None,
             wishes: 0,
+            choice: Wish::CLAIMED,
             heal: 5_000,
             end: 13_000,
             flaw: None,
@@ -146,6 +164,32 @@ impl Scope {
         Self { split: true, faults: 0, wishes: 1, ..Self::fault(delivery) }
     }
 
+    /// A sharded job of two shards and one fire; both nodes have joined and have one each; one fault at any moment.
+    #[must_use]
+    pub fn shards(delivery: Delivery) -> Self {
+        Self { shards: Some(2), due: vec![2_000], choice: Wish::SHARDED, ..Self::fault(delivery) }
+    }
+
+    /// The same with the plainest faults only, all mended soon, and one shard whose run lasts: the leader's is 0, the
+    /// other's 1.
+    #[must_use]
+    pub fn rescue(delivery: Delivery, lasting: u32) -> Self {
+        Self { plain: true, lasting: Some(lasting), heal: 3_500, ..Self::shards(delivery) }
+    }
+
+    /// The same without a fault: two nodes that start in the same moment, and race for the leadership and a fire that
+    /// can be claimed at once.
+    #[must_use]
+    pub fn election(delivery: Delivery) -> Self {
+        Self { joined: false, faults: 0, due: vec![1_000], ..Self::shards(delivery) }
+    }
+
+    /// The same without a fault: two nodes that have joined, and one wish at any moment, so that the shares are cut anew.
+    #[must_use]
+    pub fn recut(delivery: Delivery) -> Self {
+        Self { faults: 0, wishes: 1, due: vec![2_000], ..Self::shards(delivery) }
+    }
+
     /// The scope in which a flaw shows soonest.
     #[must_use]
     pub fn of(flaw: Flaw) -> Self {
@@ -155,6 +199,19 @@ impl Scope {
             Flaw::OpenRunDropped => {
                 Self { due: vec![1_000], heal: 3_000, end: 6_000, ..Self::fault(Delivery::AtMostOnce) }
             }
+            Flaw::ElectionUnguarded => Self::election(Delivery::AtMostOnce),
+            Flaw::FailoverUnguarded => Self::election(Delivery::AtLeastOnce),
+            Flaw::FailoverCopies => Self::rescue(Delivery::AtLeastOnce, 1),
+            Flaw::ClaimUnguarded => {
+                Self { choice: &[Wish::SwitchOff, Wish::Drain], ..Self::recut(Delivery::AtMostOnce) }
+            }
+            // What a lane says more in the end of a run than that it is over: that a fire was missed.
+            Flaw::CutUnguarded => Self {
+                due: vec![2_000, 3_000],
+                lasting: Some(1),
+                choice: &[Wish::SwitchOff],
+                ..Self::recut(Delivery::AtMostOnce)
+            },
             Flaw::NoGuardProcess | Flaw::NotAfterIgnored => Self::fault(Delivery::AtLeastOnce),
             _ => Self::fault(Delivery::AtMostOnce),
         };
@@ -163,9 +220,8 @@ impl Scope {
 }
 
 /// Every flaw, and what the search in its scope says: each must be found.
-#[must_use]
-pub fn mutants() -> Vec<(Flaw, Report)> {
-    Flaw::ALL.map(|flaw| (flaw, explore(&Scope::of(flaw), Order::Breadth))).into()
+pub fn mutants() -> impl Iterator<Item = (Flaw, Report)> {
+    Flaw::ALL.into_iter().map(|flaw| (flaw, explore(&Scope::of(flaw), Order::Breadth)))
 }
 
 /// The way to a state, as a chain through an arena.
@@ -194,8 +250,7 @@ pub fn explore(scope: &Scope, order: Order) -> Report {
         let acts = state.outlook(scope);
         if acts.is_empty() {
             report.ends += 1;
-            let faults = state.faults < scope.faults;
-            if let Err(broken) = state.ledger.get().judge(faults, state.is_switched_off()) {
+            if let Err(broken) = state.judge(scope) {
                 report.failure = Some(retrace(scope, &links, link, None, broken));
                 break;
             }

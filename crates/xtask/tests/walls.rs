@@ -294,11 +294,11 @@ fn proofs_that_are_missing() {
     bites("proofs", "I99 has the state `perhaps`", |house| {
         house.edit("docs/invariants.md", |text| format!("{text}| I99 | planted | perhaps |\n"));
     });
-    let advice = |kind: &str| format!("| S2-99 | {kind} | planted | said in README.md: planted words |\n");
+    let advice = |kind: &str| format!("| I97 | {kind} | planted | said in README.md: planted words |\n");
     bites("proofs", "README.md does not say `planted words`", |house| {
         house.edit("docs/requirements.md", |text| text.to_owned() + &advice("adv"));
     });
-    bites("proofs", "S2-99 has the state `said in README.md: planted words`", |house| {
+    bites("proofs", "I97 has the state `said in README.md: planted words`", |house| {
         house.edit("docs/requirements.md", |text| text.to_owned() + &advice("req"));
     });
 }

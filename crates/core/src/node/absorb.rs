@@ -43,7 +43,7 @@ impl Node {
     }
 
     fn absorb_lease(&mut self, now: Now, event: &LeaseEvent, effects: &mut Vec<Effect>) {
-        if self.absorb_eviction(event, effects) {
+        if self.absorb_eviction(now, event, effects) {
             return;
         }
         let before = self.local.lease.id();
@@ -58,7 +58,7 @@ impl Node {
     }
 
     /// Whether the answer tells why this node's entry went.
-    fn absorb_eviction(&mut self, event: &LeaseEvent, effects: &mut Vec<Effect>) -> bool {
+    fn absorb_eviction(&mut self, now: Now, event: &LeaseEvent, effects: &mut Vec<Effect>) -> bool {
         let Some((lease, since)) = self.local.evicted else { return false };
         match event {
             LeaseEvent::Renewed { asked, granted } if granted.lease == lease && *asked >= since => {
@@ -71,6 +71,9 @@ impl Node {
         }
         self.local.evicted = None;
         effects.push(Effect::Close(lease));
+        if self.local.closed && self.local.leaving {
+            self.depart(now, effects);
+        }
         true
     }
 

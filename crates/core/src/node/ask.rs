@@ -49,7 +49,8 @@ impl Node {
             Command::Leave => {
                 self.local.leaving = true;
                 self.local.departing.insert(ask);
-                return self.revisit_held();
+                // A node that was closed holds nothing, and has no lease to hand anything over with.
+                return if self.local.closed { self.depart(now, effects) } else { self.revisit_held() };
             }
         };
         if wishes.is_empty() {

@@ -65,6 +65,9 @@ pub struct Cut {
     /// Lanes that begin under this cut count their claims from here, so that tokens rise for each shard.
     #[serde(default)]
     pub seq: u64,
+    /// The furthest watermark that any shard ever had, also those that there are no more: where new ones begin.
+    #[serde(default)]
+    pub furthest: Option<Wall>,
     /// Into how many shards.
     #[serde(default)]
     pub total: u32,
@@ -212,6 +215,14 @@ impl ShardLane {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.open.is_empty() && self.verdicts.is_empty()
+    }
+
+    /// Whether a fire that was open before is to come after all.
+    #[must_use]
+    pub fn takes_back(&self, before: &Self) -> bool {
+        let back = |o: &OpenShards, g: &Group| g.watermark == o.back && g.shards.meets(&o.shards);
+        let mut due = before.open.iter().filter(|open| matches!(open.fire, Fire::Due(_)));
+        due.any(|open| self.groups.iter().any(|group| back(open, group)))
     }
 
     /// Takes shards out, with all their state.

@@ -108,7 +108,8 @@ fn prepare(table: &Table<'_>, mark: Mark, terms: &ShardTerms, among: &[Member], 
     }
     let lanes: BTreeMap<&Member, ShardLane> =
         table.sharding.lanes.iter().filter_map(|member| Some((member, table.lane(member)?))).collect();
-    let state = collect(&lanes, terms.total);
+    let furthest = furthest(&table.sharding.cut, lanes.values());
+    let state = collect(&lanes, terms.total, furthest);
     let due = table.next_due(state.iter());
     let Some(near) = due.into_iter().chain(table.asked_at()).min() else { return };
     let start = near - scene.local.settings.lead - AHEAD;
@@ -142,13 +143,18 @@ fn watch(table: &Table<'_>, lanes: &BTreeMap<&Member, ShardLane>, out: &mut Deci
     }
 }
 
+/// How far any shard ever came, also one of those that there are no more; `None` before the first fire.
+fn furthest<'a>(cut: &Cut, lanes: impl Iterator<Item = &'a ShardLane>) -> Option<Wall> {
+    let watermarks = lanes.flat_map(|lane| &lane.groups).map(|group| group.watermark);
+    watermarks.chain(cut.furthest).max()
+}
+
 /// Every shard's watermark. One that is new begins where the furthest is.
-fn collect(lanes: &BTreeMap<&Member, ShardLane>, total: u32) -> Vec<Group> {
+fn collect(lanes: &BTreeMap<&Member, ShardLane>, total: u32, furthest: Option<Wall>) -> Vec<Group> {
     let mut found: Vec<&Group> = lanes.values().flat_map(|lane| &lane.groups).collect();
     found.sort_by_key(|group| group.watermark);
     let (mut state, all) = (Vec::new(), ShardSet::all(total));
-    let furthest = found.last().map_or(Wall::MIN, |group| group.watermark);
-    regroup(&mut state, &all, furthest);
+    regroup(&mut state, &all, furthest.unwrap_or(Wall::MIN));
     for group in found {
         regroup(&mut state, &group.shards.and(&all), group.watermark);
     }
@@ -196,6 +202,7 @@ fn cut(
         cut: Cut {
             number: table.job.place().epoch + 1,
             seq,
+            furthest: furthest(old, lanes.values()),
             total: terms.total,
             strategy: terms.strategy,
             order: terms.order,
@@ -245,8 +252,12 @@ fn retire(table: &Table<'_>, out: &mut Decisions) {
     let (Some(lane), Some(guard)) = (table.lane(member), table.lane_guard(member)) else { return };
     let mut sharding = table.sharding.clone();
     sharding.lanes.retain(|other| other != member);
-    sharding.cut =
-        Cut { number: table.job.place().epoch + 1, seq: sharding.cut.seq.max(lane.seq), ..Cut::default() };
+    sharding.cut = Cut {
+        number: table.job.place().epoch + 1,
+        seq: sharding.cut.seq.max(lane.seq),
+        furthest: furthest(&sharding.cut, [&lane].into_iter()),
+        ..Cut::default()
+    };
     let mut writes = Vec::from([table.put(sharding)]);
     if table.known(member).is_some_and(|known| known.value.is_some()) {
         writes.push(Write::Delete { key: keys::shard_lane(table.job.name(), member) });

@@ -136,6 +136,13 @@ impl View {
     ) {
         let id = self.intern(job);
         let key = (id, member);
+        // A lane that others write is known as of the place at least, or not at all.
+        let place = self.state(id).place;
+        if change.revision < place && self.members.contains_key(&key.1) && self.life.as_ref() != Some(&key.1)
+        {
+            touched.jobs.insert(id);
+            return;
+        }
         let known = self.lanes.get(&key);
         let lane = match newer(known.map(|known| known.lane.revision), change) {
             // The same once more, read anew: known to stand as of now.
@@ -179,12 +186,11 @@ impl View {
             }
             return;
         };
-        // Without a mark the others claim fires, and what was known of their lanes is worth nothing.
+        // Without a mark the others claim fires, and under one they say here that they took some back: what was known of
+        // their lanes is worth nothing.
         let (life, members) = (&self.life, &self.members);
         let (first, last) = ((id, Member::least()), (JobId(id.0 + 1), Member::least()));
-        let stale = |holder: &Member| {
-            !sharding.lanes.contains(holder) || (sharding.mark.is_none() && members.contains_key(holder))
-        };
+        let stale = |holder: &Member| !sharding.lanes.contains(holder) || members.contains_key(holder);
         let gone: Vec<(JobId, Member)> = (self.lanes.range(first..last).map(|(key, _)| key))
             .filter(|(_, holder)| Some(holder) != life.as_ref() && stale(holder))
             .cloned()

@@ -4,6 +4,7 @@ use evenkeel_core::job::Work;
 use evenkeel_core::share::Strategy;
 
 use super::seen::Seen;
+use super::shard::shards;
 use super::{Entry, Tree};
 
 /// Where its strategies live.
@@ -74,25 +75,24 @@ fn execution(seen: &Seen, tree: &mut Tree) {
     }
     // A declaration was checked before it was written; one that cannot be read any more fires nothing.
     let schedule = seen.job().schedule().ok().flatten();
-    for shard in seen.shards() {
-        let at = format!("execution/{shard}");
+    for shard in shards(seen) {
+        let at = format!("execution/{}", shard.shard);
         tree.persistent(&at, "");
-        tree.mark(seen.is_completed(shard), &format!("{at}/completed"));
-        if let Some(taker) = seen.taker(shard) {
+        tree.mark(shard.is_completed(), &format!("{at}/completed"));
+        if let Some(taker) = shard.taker() {
             tree.ephemeral(&format!("{at}/failover"), seen.host(&taker.node));
         }
-        let missed = seen.has_missed(shard, schedule.as_ref());
-        for (name, moment) in [("lastBeginTime", seen.began(shard)), ("lastCompleteTime", seen.ended(shard))]
-        {
-            if let Some(moment) = moment {
-                tree.persistent(&format!("{at}/{name}"), moment.0.to_string());
-            }
+        if let Some(began) = shard.began() {
+            tree.persistent(&format!("{at}/lastBeginTime"), began.0.to_string());
         }
-        tree.mark(missed, &format!("{at}/misfire"));
-        if let Some(next) = seen.next(shard, schedule.as_ref()) {
+        if let Some(ended) = shard.ended() {
+            tree.persistent(&format!("{at}/lastCompleteTime"), ended.0.to_string());
+        }
+        tree.mark(shard.has_missed(schedule.as_ref()), &format!("{at}/misfire"));
+        if let Some(next) = shard.next(schedule.as_ref()) {
             tree.persistent(&format!("{at}/nextFireTime"), next.0.to_string());
         }
-        if seen.run(shard).is_some() {
+        if shard.run().is_some() {
             tree.ephemeral(&format!("{at}/running"), "");
         }
     }

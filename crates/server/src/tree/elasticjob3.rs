@@ -8,6 +8,7 @@ use serde_yaml_ng::Value;
 
 use super::elasticjob1::{class, command_line, parameters};
 use super::seen::Seen;
+use super::shard::shards;
 use super::{Entry, Kind, Tree};
 
 pub(super) fn render(seen: &Seen) -> Vec<Entry> {
@@ -103,20 +104,20 @@ fn sharding(seen: &Seen, tree: &mut Tree) {
     let schedule = seen.job().schedule().ok().flatten();
     // Where failover is on, the source keeps the mark of a crashed run for those who take it over.
     let running = if seen.fails_over() { Kind::Persistent } else { Kind::Ephemeral };
-    for shard in seen.shards() {
-        let at = format!("sharding/{shard}");
+    for shard in shards(seen) {
+        let at = format!("sharding/{}", shard.shard);
         tree.persistent(&at, "");
-        tree.mark(seen.spec.off.contains(shard), &format!("{at}/disabled"));
-        if let Some(taker) = seen.taker(shard) {
+        tree.mark(shard.is_off(), &format!("{at}/disabled"));
+        if let Some(taker) = shard.taker() {
             tree.ephemeral(&format!("{at}/failover"), seen.id(taker));
             tree.persistent(&format!("{at}/failovering"), seen.id(taker));
         }
-        if let Some(holder) = seen.sharding.cut.holder(shard) {
+        if let Some(holder) = shard.holder {
             tree.persistent(&format!("{at}/instance"), seen.id(holder));
         }
-        tree.mark(monitor && seen.has_missed(shard, schedule.as_ref()), &format!("{at}/misfire"));
-        if let Some(run) = seen.run(shard).filter(|_| monitor) {
-            tree.add(&format!("{at}/running"), running, seen.id(run.by));
+        tree.mark(monitor && shard.has_missed(schedule.as_ref()), &format!("{at}/misfire"));
+        if let Some((by, _)) = shard.run().filter(|_| monitor) {
+            tree.add(&format!("{at}/running"), running, seen.id(by));
         }
     }
 }

@@ -1,15 +1,12 @@
-//! What a look at a sharded job found, and what that means for its nodes and shards.
+//! What a look at a sharded job found, and what that means for its nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::job::{CatchUp, Delivery, Job, Spec};
-use evenkeel_core::record::{
-    AskedRecord, Group, MemberInfo, OpenShards, Request, ShardLane, Sharding, Switches,
-};
-use evenkeel_core::schedule::Schedule;
+use evenkeel_core::record::{AskedRecord, MemberInfo, OpenShards, Request, ShardLane, Sharding, Switches};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{Fire, Member, NodeName, Shard};
+use evenkeel_core::words::{Member, NodeName};
 
 /// The records of one job, read at about one moment.
 #[derive(Clone, Debug)]
@@ -32,14 +29,6 @@ pub(crate) struct Seen {
     pub(crate) now: Wall,
 }
 
-/// A run that is claimed and not finished.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Claimed<'a> {
-    /// In whose lane.
-    pub(super) by: &'a Member,
-    pub(super) open: &'a OpenShards,
-}
-
 impl Seen {
     pub(super) fn job(&self) -> &Job {
         &self.spec.job
@@ -53,11 +42,6 @@ impl Seen {
     /// Whether fires that were missed during a run are made up.
     pub(super) fn makes_up(&self) -> bool {
         self.job().catch_up != CatchUp::Skip
-    }
-
-    /// The shards that have records: as many as were cut last, so none before the first cut.
-    pub(super) fn shards(&self) -> impl Iterator<Item = Shard> {
-        (0..self.sharding.cut.total).map(Shard)
     }
 
     /// The leader, if it lives.
@@ -77,8 +61,9 @@ impl Seen {
 
     /// Where a node is reached, without the port. One that is gone took its address along: then its name stands for it.
     pub(super) fn host<'a>(&'a self, node: &'a NodeName) -> &'a str {
-        let lives = self.members.iter().rev().find(|(member, _)| member.node == *node);
-        let address = lives.map_or("", |(_, info)| &info.address);
+        let latest = Member { node: node.clone(), incarnation: u64::MAX };
+        let latest = self.members.range(..=latest).next_back().filter(|(member, _)| member.node == *node);
+        let address = latest.map_or("", |(_, info)| &info.address);
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');
         if host.is_empty() { node.as_str() } else { host }
@@ -153,107 +138,10 @@ impl Seen {
         self.job().monitor && self.lives_of(node).any(runs)
     }
 
-    /// What is claimed of a shard in the lane of somebody who lives.
-    pub(super) fn claimed(&self, shard: Shard) -> Option<Claimed<'_>> {
-        let living = self.lanes.iter().filter(|(member, _)| self.lives(member));
-        living.into_iter().find_map(|(by, lane)| Some(Claimed { by, open: lane.open_of(shard)? }))
-    }
-
-    /// The run of a shard, once its moment has come.
-    pub(super) fn run(&self, shard: Shard) -> Option<Claimed<'_>> {
-        self.claimed(shard).filter(|claimed| claimed.open.from <= self.now)
-    }
-
-    /// Who took a shard over from the one that should run it, until that run has ended.
-    pub(super) fn taker(&self, shard: Shard) -> Option<&Member> {
-        let by = self.claimed(shard)?.by;
-        (self.fails_over() && self.sharding.cut.holder(shard) != Some(by)).then_some(by)
-    }
-
     /// What the dead left unfinished and somebody will take over.
     pub(super) fn left_behind(&self) -> ShardSet {
         let repeats = self.fails_over() && self.job().enabled;
         let dead = self.lanes.iter().filter(|(member, _)| repeats && !self.lives(member));
         dead.fold(ShardSet::empty(), |all, (_, lane)| all.or(&lane.unfinished()))
     }
-
-    /// Whether a fire came due during the run of a shard, and will be made up.
-    pub(super) fn has_missed(&self, shard: Shard, schedule: Option<&Schedule>) -> bool {
-        let Some(run) = self.run(shard).filter(|_| self.makes_up()) else { return false };
-        let floor = self.watermark(shard).max(self.spec.since);
-        let missed = schedule.and_then(|schedule| schedule.next(floor)).is_some_and(|due| due <= self.now);
-        missed && self.fires(shard, &run.by.node)
-    }
-
-    /// When a shard fires next by the schedule.
-    pub(super) fn next(&self, shard: Shard, schedule: Option<&Schedule>) -> Option<Wall> {
-        let claimed = self.claimed(shard);
-        let by = claimed.map(|claimed| claimed.by).or_else(|| self.sharding.cut.holder(shard))?;
-        if !self.fires(shard, &by.node) {
-            return None;
-        }
-        let ahead = claimed.filter(|c| c.open.from > self.now && matches!(c.open.fire, Fire::Due(_)));
-        if let Some(ahead) = ahead {
-            return Some(ahead.open.due);
-        }
-        schedule?.next(self.watermark(shard).max(self.spec.since).max(self.now))
-    }
-
-    /// When the run of a shard began, or the last one that ended.
-    pub(super) fn began(&self, shard: Shard) -> Option<Wall> {
-        if let Some(run) = self.run(shard) {
-            return Some(run.open.from);
-        }
-        let ended = self.ended(shard)?;
-        // A lane knows its latest beginning only. Where that is another shard's, the fire itself says when this one began.
-        let began = self.lane_with(shard).and_then(|lane| lane.began).filter(|began| *began <= ended);
-        began.or_else(|| self.rest(shard)).filter(|at| *at > Wall::MIN && *at <= ended)
-    }
-
-    /// When the last run of a shard ended, as far as its lane knows.
-    pub(super) fn ended(&self, shard: Shard) -> Option<Wall> {
-        self.lane_with(shard)?.ended.filter(|_| self.is_completed(shard))
-    }
-
-    /// Whether a run of a shard has ended since the last cut, and the next one has not begun.
-    pub(super) fn is_completed(&self, shard: Shard) -> bool {
-        let Some(rest) = self.rest(shard).filter(|_| !self.spec.off.contains(shard)) else { return false };
-        let Some(ended) = self.lane_with(shard).and_then(|lane| lane.ended) else { return false };
-        // A fire that was passed over, or was lost with its node, ends no run.
-        let by_schedule = self.dealt(shard) < rest && rest <= ended;
-        let by_hand = |request: &Request| request.shards.contains(shard) && request.at <= ended;
-        by_schedule || self.asked.requests.iter().any(by_hand)
-    }
-
-    /// Up to where the fires of a shard are closed; `None` while one is open that has begun, or whose node is gone.
-    fn rest(&self, shard: Shard) -> Option<Wall> {
-        match self.lanes.values().find_map(|lane| lane.open_of(shard)) {
-            None => Some(self.watermark(shard)),
-            Some(open) => self.claimed(shard).filter(|_| open.from > self.now).map(|_| open.back),
-        }
-    }
-
-    /// Whether the schedule fires a shard on this node at all.
-    fn fires(&self, shard: Shard, node: &NodeName) -> bool {
-        !self.is_paused(node) && self.job().enabled && !self.spec.off.contains(shard)
-    }
-
-    fn lane_with(&self, shard: Shard) -> Option<&ShardLane> {
-        self.lanes.values().find(|lane| group(&lane.groups, shard).is_some())
-    }
-
-    fn watermark(&self, shard: Shard) -> Wall {
-        let kept = self.lanes.values().find_map(|lane| group(&lane.groups, shard));
-        kept.map_or_else(|| self.dealt(shard), |group| group.watermark)
-    }
-
-    /// A shard's watermark as it was dealt at the last cut.
-    fn dealt(&self, shard: Shard) -> Wall {
-        let portions = self.sharding.cut.portions.iter();
-        portions.filter_map(|portion| group(&portion.groups, shard)).next().map_or(Wall::MIN, |g| g.watermark)
-    }
-}
-
-fn group(groups: &[Group], shard: Shard) -> Option<&Group> {
-    groups.iter().find(|group| group.shards.contains(shard))
 }

@@ -65,7 +65,7 @@ impl Seen {
         self
     }
 
-    /// Deals shards, all with the same watermark, and begins lanes.
+    /// Deals shards, all with the same watermark; lanes begin anew but for their times.
     fn deal(mut self, watermark: i64, portions: &[(&str, &str)]) -> Self {
         let portion = |(holder, its): &(&str, &str)| {
             let group = Group { watermark: Wall(watermark), shards: shards(its) };
@@ -82,7 +82,11 @@ impl Seen {
             portions: portions.iter().filter(|p| !p.groups.is_empty()).cloned().collect(),
             ..Cut::default()
         };
-        let lane = |p: Portion| (p.holder, ShardLane { cut: 7, groups: p.groups, ..ShardLane::default() });
+        let before = std::mem::take(&mut self.lanes);
+        let lane = |p: Portion| {
+            let old = before.get(&p.holder).cloned().unwrap_or_default();
+            (p.holder, ShardLane { cut: 7, groups: p.groups, ..old })
+        };
         self.lanes = portions.into_iter().map(lane).collect();
         self
     }
@@ -371,6 +375,12 @@ fn after_a_fire_its_shards_are_completed_and_their_times_known() {
     let names: Vec<&str> = early.iter().map(|(name, ..)| name.as_str()).collect();
     assert_eq!(names, ["lastBeginTime", "nextFireTime", "running"]);
     assert_eq!((&*early[0].2, &*early[1].2), ("1795259690000", "1795259700000"));
+
+    let next = |seen: &Seen| value(ONE, seen, "execution/0/nextFireTime").unwrap();
+    let mut waits = idle.marked(Cause::Nodes).at(T + 25_000);
+    assert_eq!(next(&waits), "1795259710000", "never one that has passed");
+    waits.spec.since = Wall(T + 35_000);
+    assert_eq!(next(&waits), "1795259720000", "nor one from before the job was there");
 }
 
 /// proves: S2-33
@@ -416,6 +426,9 @@ fn a_shard_runs_or_has_run_or_has_not_begun() {
     let mut paused = Seen::cut().switched("a", |switches| switches.paused = true).at(T + 200);
     paused.lane("a@6684").set_watermark(&shards("0-1"), Wall(T));
     assert_eq!(state(&paused, 0), (false, false));
+    let mut paused = Seen::idle().switched("a", |switches| switches.paused = true).at(T + 10_200);
+    paused.lane("a@6684").set_watermark(&shards("0"), Wall(T + 10_000));
+    assert_eq!((state(&paused, 0), state(&paused, 1)), ((false, false), (false, true)));
     let mut lost = Seen::crashed();
     lost.lane("b@8176").close(&shards("2"));
     assert_eq!(state(&lost, 2), (false, false));
@@ -431,10 +444,17 @@ fn a_run_by_hand_completes_a_shard_too() {
     seen.lane("a@6684").add_open(OpenShards { fire, ..open(T, Wall::MIN, "0-1") });
     assert_eq!(value(ONE, &seen, "execution/0/completed"), None);
     assert!(value(ONE, &seen, "execution/0/running").is_some());
+    let mut skewed = seen.clone();
+    skewed.lane("a@6684").open[0].from = Wall(T + 600);
+    let next = value(ONE, &skewed, "execution/0/nextFireTime");
+    assert_eq!(next.as_deref(), Some("1795259690000"), "what a clock ahead of ours has claimed is no fire");
     let seen = seen.ends("a@6684", T + 600, "0-1").at(T + 700);
     assert!(value(ONE, &seen, "execution/0/completed").is_some());
     assert_eq!(value(ONE, &seen, "execution/2/completed"), None, "node b has not been reached yet");
     assert!(value(ONE, &seen, "servers/10.9.0.2/trigger").is_some());
+    let mut lost = seen;
+    lost.asked.requests[0].at = Wall(T + 601);
+    assert_eq!(value(ONE, &lost, "execution/0/completed"), None, "no run has ended since that was asked");
 }
 
 #[test]
@@ -556,9 +576,12 @@ fn a_fire_that_comes_during_a_run_marks_its_shards_and_no_others() {
     assert_eq!(marked(&skip), [0; 0], "it will not be made up");
     let paused = late.clone().switched("a", |switches| switches.paused = true);
     assert_eq!(marked(&paused), [0; 0]);
-    let mut off = late;
+    let mut off = late.clone();
     off.spec.off = shards("1");
     assert_eq!(marked(&off), [0]);
+    let mut tardy = late;
+    tardy.lane("a@6684").open[0].from = Wall(T + 10_000);
+    assert_eq!(marked(&tardy), [0; 0], "that fire came before the run began");
 }
 
 /// proves: S2-42
@@ -662,6 +685,8 @@ fn a_request_marks_the_nodes_that_have_not_answered_it() {
     assert_eq!(waiting(&seen), "10.9.0.2@-@8176");
     seen.asked.requests = vec![Request { taken: true, shards: shards("0-2"), ..everyone }, one];
     assert_eq!(waiting(&seen), "10.9.0.2@-@8176", "only the one it names");
+    seen.asked.requests[1].taken = true;
+    assert_eq!(waiting(&seen), "", "a request to one node is taken once");
 }
 
 /// proves: S2-28

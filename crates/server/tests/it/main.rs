@@ -9,3 +9,4 @@ mod dev;
 mod process;
 mod security;
 mod shards;
+mod tree;

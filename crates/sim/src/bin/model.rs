@@ -5,34 +5,54 @@ use std::process::ExitCode;
 use evenkeel_core::job::Delivery;
 use evenkeel_sim::model::{Order, Scope, explore, mutants};
 
-const USAGE: &str = "usage: model [race | fault | wish] | model --mutants";
+const USAGE: &str = "usage: model [scope [states]] | model --mutants; scopes: race, wish, fault, election, recut, \
+                     rescue, succession, shards";
+
+/// How a scope is made for a delivery.
+type Made = fn(Delivery) -> Scope;
+
+/// Every scope by its name.
+const SCOPES: [(&str, Made); 8] = [
+    ("race", Scope::race),
+    ("wish", Scope::wish),
+    ("fault", Scope::fault),
+    ("election", Scope::election),
+    ("recut", Scope::recut),
+    ("rescue", |delivery| Scope::rescue(delivery, 1)),
+    ("succession", |delivery| Scope::rescue(delivery, 0)),
+    ("shards", Scope::shards),
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let scope = |name: &str| SCOPES.iter().position(|(known, _)| *known == name);
     match words.as_slice() {
-        [] => search(&["race", "wish", "fault"]),
-        [one @ ("race" | "fault" | "wish")] => search(&[*one]),
+        [] => search(&SCOPES, usize::MAX),
         ["--mutants"] => take_away(),
-        _ => {
-            eprintln!("{USAGE}");
-            ExitCode::from(2)
+        [one, rest @ ..] if rest.len() < 2 => {
+            let most = rest.first().map_or(Ok(usize::MAX), |most| most.parse());
+            match (scope(one), most) {
+                (Some(at), Ok(most)) => search(&SCOPES[at..=at], most),
+                _ => refuse(),
+            }
         }
+        _ => refuse(),
     }
 }
 
-/// Searches these scopes under both deliveries.
-fn search(names: &[&str]) -> ExitCode {
+fn refuse() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+/// Searches these scopes under both deliveries, each up to so many states.
+fn search(scopes: &[(&str, Made)], states: usize) -> ExitCode {
     let mut clean = true;
-    for name in names {
-        let scope = match *name {
-            "race" => Scope::race,
-            "wish" => Scope::wish,
-            _ => Scope::fault,
-        };
+    for (name, scope) in scopes {
         for delivery in [Delivery::AtMostOnce, Delivery::AtLeastOnce] {
             let begun = Stopwatch::start();
-            let report = explore(&scope(delivery), Order::Depth);
+            let report = explore(&Scope { states, ..scope(delivery) }, Order::Depth);
             let seconds = begun.seconds();
             let speed = report.states as f64 / seconds.max(0.001);
             println!("{name} {delivery:?}: {report}");

@@ -2,17 +2,19 @@
 
 use std::fmt::Write as _;
 
-use evenkeel_core::effect::{Effect, Reason};
+use evenkeel_core::effect::{Effect, Reason, Run};
 use evenkeel_core::input::{AskId, Ended, Input, LeaseEvent, RunEvent};
 use evenkeel_core::keys;
 use evenkeel_core::registry::{Granted, Guard, LeaseId, Outcome, Txn, Write};
+use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Mono};
 use evenkeel_core::words::Member;
 
 use super::Scope;
 use super::flaw::Flaw;
-use super::ledger::Broken;
+use super::ledger::{Broken, Ledger};
 use super::outlook::Act;
+use super::shares::{Shares, Turn};
 use super::state::{Child, Launch, Request, Side, State, TTL, Trouble, USABLE, clock, lane};
 
 impl State {
@@ -48,7 +50,7 @@ impl State {
             }
             Act::Ring(n) => self.step(scope, n, Input::Tick, log),
             Act::Launch(n) => self.launch(scope, n, log)?,
-            Act::End(n) => self.end(scope, n, log),
+            Act::End(n, i) => self.end(scope, n, i, log),
             Act::Land(i) => {
                 let late = self.late.remove(i as usize);
                 let outcome = self.commit(scope, late.side, &late.txn, late.why, late.trust)?;
@@ -197,21 +199,36 @@ impl State {
                 }
             }
         }
-        let before = lane(self.store.get());
+        let before = self.store.clone();
         let outcome = self.store.edit().commit(Mono(self.now), &txn);
-        let after = lane(self.store.get());
-        if before != after
-            && let Some(new) = after
-        {
-            let born = txn.guards.iter().find_map(|g| match g {
-                Guard::Born(key, _) => keys::parse(key),
-                _ => None,
-            });
-            if let Some(keys::Parsed::Node(by)) = born {
-                self.ledger.edit().lane(before.as_ref(), &new, &by, clock(trust).wall.0)?;
-            }
+        if matches!(outcome, Outcome::Applied(_)) {
+            self.judge_commit(scope, before.get(), &txn, clock(trust).wall.0)?;
         }
         Ok(outcome)
+    }
+
+    /// What the ledger says of a commit that was applied.
+    fn judge_commit(&mut self, scope: &Scope, before: &Store, txn: &Txn, trust: i64) -> Result<(), Broken> {
+        let born = txn.guards.iter().find_map(|g| match g {
+            Guard::Born(key, _) => keys::parse(key),
+            _ => None,
+        });
+        let Some(keys::Parsed::Node(by)) = born else { return Ok(()) };
+        if scope.shards.is_some() {
+            let [before, after] = [before, self.store.get()].map(Shares::of);
+            let turn = Turn { before: &before, after: &after, by: &by, trust };
+            return turn.judge(self.ledgers.edit());
+        }
+        let (before, after) = (lane(before), self.lane());
+        match after.filter(|after| before.as_ref() != Some(after)) {
+            Some(new) => self.ledgers.edit()[0].lane(before.as_ref(), &new, &by, trust),
+            None => Ok(()),
+        }
+    }
+
+    /// The ledger of a run's shard.
+    pub(super) fn ledger(&mut self, run: &Run) -> &mut Ledger {
+        &mut self.ledgers.edit()[run.id.shard.0 as usize]
     }
 
     /// The last moment before a child exists: nothing but the executor's own look at the clock stands in between.
@@ -225,25 +242,35 @@ impl State {
             self.side(n).inbox.push(input);
             return Ok(());
         }
-        let others = self.running();
-        let open = self.lane().and_then(|lane| lane.open);
-        let open = open.is_some_and(|o| o.by == by && o.due == run.due && o.attempt == run.attempt);
-        let present = self.store.get().read(&[keys::node(&by)]).iter().any(|change| change.entry.is_some());
-        self.ledger.edit().start(run.due.0, run.attempt, run.token, open && present, others)?;
+        let others = self.children().filter(|child| child.run.id.shard == run.id.shard).count();
+        let covered = self.covers(scope, &run, &by);
+        self.ledger(&run).start(run.due.0, run.attempt, run.token, covered, others)?;
         if scope.flaw == Some(Flaw::GivenForgotten) {
             let input = told(RunEvent::NotStarted);
             self.side(n).inbox.push(input);
         }
         self.side(n).running.push(Child { run, ending: None });
+        self.side(n).running.sort_by_key(|child| child.run.id.shard);
         Ok(())
     }
 
-    fn end(&mut self, scope: &Scope, n: u8, log: &mut Option<String>) {
-        let child = self.side(n).running.remove(0);
+    /// Whether the registry has this run open, for a member that is present.
+    fn covers(&self, scope: &Scope, run: &Run, by: &Member) -> bool {
+        if scope.shards.is_some() {
+            let shares = Shares::of(self.store.get());
+            return shares.covers(by, run.id.shard, run.due, run.attempt);
+        }
+        let open = self.lane().and_then(|lane| lane.open);
+        let open = open.is_some_and(|o| o.by == *by && o.due == run.due && o.attempt == run.attempt);
+        open && self.store.get().read(&[keys::node(by)]).iter().any(|change| change.entry.is_some())
+    }
+
+    fn end(&mut self, scope: &Scope, n: u8, i: u8, log: &mut Option<String>) {
+        let child = self.side(n).running.remove(i as usize);
         // A child that was told to end may still end by itself first.
         let how = child.ending.map_or(Ended::Succeeded, |(reason, _)| Ended::Stopped(reason));
         note(log, || format!(" -> {how:?}"));
-        self.ledger.edit().end(child.run.due.0, child.run.attempt, how == Ended::Succeeded);
+        self.ledger(&child.run).end(child.run.due.0, child.run.attempt, how == Ended::Succeeded);
         let event = RunEvent::Ended(how);
         let input = Input::Run { id: child.run.id, attempt: child.run.attempt, event };
         match self.side(n) {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use evenkeel_core::input::LeaseEvent;
-use evenkeel_core::keys;
+use evenkeel_core::keys::{self, Parsed};
 use evenkeel_core::lease::Lease;
 use evenkeel_core::registry::{Granted, Guard, LeaseId, Txn, Write};
 use evenkeel_core::rules::{self, firing};
@@ -30,11 +30,21 @@ pub enum Flaw {
     NoGuardProcess,
     /// Transactions do not guard on what they write, so a second delivery is applied again.
     Repeatable,
+    /// A leader is elected without the guard that the one before is absent.
+    ElectionUnguarded,
+    /// A member's shards are taken over without the guard that it is absent.
+    FailoverUnguarded,
+    /// Shards that are taken over also stay where they were.
+    FailoverCopies,
+    /// A fire of shards is claimed without the guard on the place, and so whether the shares are marked or cut anew.
+    ClaimUnguarded,
+    /// Shares are cut without guards on the lanes.
+    CutUnguarded,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 13] = [
         Self::IncarnationReused,
         Self::TakeoverUnguarded,
         Self::ClaimBeyondTrust,
@@ -43,15 +53,30 @@ impl Flaw {
         Self::GivenForgotten,
         Self::NoGuardProcess,
         Self::Repeatable,
+        Self::ElectionUnguarded,
+        Self::FailoverUnguarded,
+        Self::FailoverCopies,
+        Self::ClaimUnguarded,
+        Self::CutUnguarded,
     ];
 
     /// A transaction as the registry sees it under this flaw.
     pub(super) fn tamper(self, why: &str, txn: &mut Txn) {
         match self {
-            Self::TakeoverUnguarded if why == "take over" => {
-                txn.guards.retain(
-                    |guard| !matches!(guard, Guard::Absent(key) if matches!(keys::parse(key), Some(keys::Parsed::Node(_)))),
-                );
+            Self::TakeoverUnguarded if why == "take over" => unguard(txn, is_absence),
+            Self::ElectionUnguarded if why == "elect" => unguard(txn, is_absence),
+            Self::FailoverUnguarded if matches!(why, "fail over" | "settle") => unguard(txn, is_absence),
+            Self::ClaimUnguarded if why == "claim shards" => {
+                unguard(txn, |guard| matches!(parsed(guard), Some(Parsed::Place(_))));
+            }
+            Self::CutUnguarded if why == "cut" => {
+                unguard(txn, |guard| matches!(parsed(guard), Some(Parsed::ShardLane(..))));
+            }
+            Self::FailoverCopies if why == "fail over" => {
+                let lane = |write: &Write| matches!(keys::parse(write.key()), Some(Parsed::ShardLane(..)));
+                if let Some(left) = txn.writes.iter().position(lane) {
+                    txn.writes.remove(left);
+                }
             }
             Self::Repeatable => {
                 let written: Vec<_> = txn.writes.iter().map(Write::key).cloned().collect();
@@ -79,8 +104,26 @@ impl fmt::Display for Flaw {
             Self::GivenForgotten => "what was given to an executor is forgotten",
             Self::NoGuardProcess => "no guard process ends the runs",
             Self::Repeatable => "a transaction is not falsified by its own success",
+            Self::ElectionUnguarded => "an election is not guarded by the absence of the leader before",
+            Self::FailoverUnguarded => "a failover is not guarded by the member's absence",
+            Self::FailoverCopies => "shards that are taken over also stay where they were",
+            Self::ClaimUnguarded => "a claim of shards is not guarded by the place",
+            Self::CutUnguarded => "a cut is not guarded by the lanes",
         })
     }
+}
+
+fn parsed(guard: &Guard) -> Option<Parsed> {
+    guard.key().and_then(keys::parse)
+}
+
+fn unguard(txn: &mut Txn, which: impl Fn(&Guard) -> bool) {
+    txn.guards.retain(|guard| !which(guard));
+}
+
+/// Whether it guards that a member is absent.
+fn is_absence(guard: &Guard) -> bool {
+    matches!(guard, Guard::Absent(_)) && matches!(parsed(guard), Some(Parsed::Node(_)))
 }
 
 /// The rules that a node follows under a flaw.

@@ -29,6 +29,17 @@ pub(super) struct Ledger {
     top: Token,
 }
 
+/// Whether somebody switched the job off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Switched {
+    /// Nobody did.
+    On,
+    /// It is paused.
+    ForAWhile,
+    /// It is disabled or deleted.
+    ForGood,
+}
+
 /// The name of an invariant and what broke it.
 pub(super) type Broken = String;
 
@@ -37,7 +48,7 @@ fn named(due: i64) -> String {
     format!("the fire of {}ms", due - EPOCH)
 }
 
-fn require(holds: bool, invariant: &str, what: impl FnOnce() -> String) -> Result<(), Broken> {
+pub(super) fn require(holds: bool, invariant: &str, what: impl FnOnce() -> String) -> Result<(), Broken> {
     if holds { Ok(()) } else { Err(format!("{invariant}: {}", what())) }
 }
 
@@ -155,7 +166,8 @@ impl Ledger {
         })
     }
 
-    fn started(&self, due: i64) -> bool {
+    /// Whether any attempt of it physically started.
+    pub(super) fn started(&self, due: i64) -> bool {
         self.starts.iter().any(|(fire, _)| *fire == due)
     }
 
@@ -193,11 +205,12 @@ impl Ledger {
     }
 
     /// The last judgement: every fire has the outcome that its delivery promises. Of a job that was switched off, only
-    /// those fires need one that started.
-    pub(super) fn judge(&self, faults: bool, switched_off: bool) -> Result<(), Broken> {
-        for due in self.due.iter().filter(|due| !switched_off || self.started(**due)) {
+    /// those fires need one that started; and of one that was given up for good nothing is attempted again.
+    pub(super) fn judge(&self, faults: bool, off: Switched) -> Result<(), Broken> {
+        let once = self.delivery == Delivery::AtMostOnce || off == Switched::ForGood;
+        for due in self.due.iter().filter(|due| off == Switched::On || self.started(**due)) {
             let done = self.done.contains(due);
-            let lost = self.lost.contains(due) && self.delivery == Delivery::AtMostOnce && faults;
+            let lost = self.lost.contains(due) && once && faults;
             require(done || lost, "every fire has an outcome (I16)", || {
                 format!("{} neither ran to its end nor was it given up for a reason", named(*due))
             })?;

@@ -1,5 +1,6 @@
 //! What can happen in a state.
 
+use super::ledger::{Ledger, Switched};
 use super::state::{Request, Side, State, Trouble};
 use super::{Scope, Wish};
 use evenkeel_core::input::Input;
@@ -20,7 +21,7 @@ pub(super) enum Act {
     /// The executor makes a child process, or refuses.
     Launch(u8),
     /// A child ends: by itself, or because it was told to.
-    End(u8),
+    End(u8, u8),
     /// A commit that its sender gave up arrives after all.
     Land(u8),
     /// Somebody asks something of the node.
@@ -63,21 +64,23 @@ impl State {
     /// and how long a run takes, is open until the moment of healing.
     pub(super) fn outlook(&self, scope: &Scope) -> Vec<Act> {
         let mut acts = Vec::new();
-        (0..2).for_each(|n| self.prompt(n, &mut acts));
+        (0..2).for_each(|n| self.prompt(scope, n, &mut acts));
         let quiet = acts.is_empty();
         let healed = self.now >= scope.heal;
         let troubled = self.sides.iter().any(|side| side.get().is_troubled());
-        let busy = troubled || self.running() > 0;
-        if quiet && !busy && self.settled() && (self.late.is_empty() || self.now >= scope.end) {
+        let busy = troubled || self.children().next().is_some();
+        if quiet && !busy && self.settled(scope) && (self.late.is_empty() || self.now >= scope.end) {
             return acts;
         }
-        (0..2).for_each(|n| self.chances(n, quiet, scope.split, &mut acts));
+        (0..2).for_each(|n| self.chances(scope, n, quiet, &mut acts));
         acts.extend((0..).zip(&self.late).map(|(i, _)| Act::Land(i)));
         if !healed {
             let (faults, wishes) = (self.faults, self.wishes);
-            (0..2).for_each(|n| self.bad_luck(n, faults, &mut acts));
-            let up = (0..2).filter(|n| wishes > 0 && self.sides[*n as usize].get().trouble.is_none());
-            acts.extend(up.flat_map(|n| Wish::ALL.map(|wish| Act::Ask(n, wish))));
+            (0..2).for_each(|n| self.bad_luck(scope, n, faults, &mut acts));
+            // Beside faults wishes come in quiet moments only.
+            let heard = wishes > 0 && (quiet || scope.faults == 0);
+            let up = (0..2).filter(|n| heard && self.sides[*n as usize].get().trouble.is_none());
+            acts.extend(up.flat_map(|n| scope.choice.iter().map(move |wish| Act::Ask(n, *wish))));
         }
         if quiet && !(healed && busy) && self.now < scope.end && self.may_wait() {
             acts.push(Act::Wait);
@@ -86,15 +89,15 @@ impl State {
     }
 
     /// What happens next while the nodes join in the calmest way; `None` when both have.
-    pub(super) fn calm(&self) -> Option<Act> {
+    pub(super) fn calm(&self, scope: &Scope) -> Option<Act> {
         let mut acts = Vec::new();
-        (0..2).for_each(|n| self.prompt(n, &mut acts));
+        (0..2).for_each(|n| self.prompt(scope, n, &mut acts));
         let listening = self.sides.iter().all(|side| side.get().heard.is_some());
         acts.first().copied().or((!listening).then_some(Act::Wait))
     }
 
     /// What must happen before time goes on.
-    fn prompt(&self, n: u8, acts: &mut Vec<Act>) {
+    fn prompt(&self, scope: &Scope, n: u8, acts: &mut Vec<Act>) {
         let side = self.sides[n as usize].get();
         if !side.is_cut() {
             acts.extend((0..).zip(&side.requests).map(|(i, _)| Act::Serve(n, i)));
@@ -115,14 +118,15 @@ impl State {
         if !side.launching.is_empty() {
             acts.push(Act::Launch(n));
         }
+        acts.extend(ends(side, n, |shard| scope.lasting.is_some_and(|lasting| lasting != shard)));
     }
 
     /// What may happen sooner or later. Troubles end when all is quiet, and not in the moment in which they began; so do
     /// runs, unless the scope is about the order of messages.
-    fn chances(&self, n: u8, quiet: bool, split: bool, acts: &mut Vec<Act>) {
+    fn chances(&self, scope: &Scope, n: u8, quiet: bool, acts: &mut Vec<Act>) {
         let side = self.sides[n as usize].get();
-        if !side.running.is_empty() && (quiet || split) {
-            acts.push(Act::End(n));
+        if quiet || scope.split {
+            acts.extend(ends(side, n, |shard| scope.lasting.is_none_or(|lasting| lasting == shard)));
         }
         if side.slow.is_some() && !side.is_frozen() && !side.is_cut() {
             acts.push(Act::TakeSlow(n));
@@ -140,7 +144,7 @@ impl State {
         }
     }
 
-    fn bad_luck(&self, n: u8, faults: u8, acts: &mut Vec<Act>) {
+    fn bad_luck(&self, scope: &Scope, n: u8, faults: u8, acts: &mut Vec<Act>) {
         let side = self.sides[n as usize].get();
         if faults == 0 || side.trouble.is_some() {
             return;
@@ -150,13 +154,15 @@ impl State {
             mishaps.push(Mishap::NewsLost);
         }
         mishaps.extend((0..).zip(&side.requests).flat_map(|(i, request)| may_befall(request, i)));
+        let plain = |m: &Mishap| matches!(m, Mishap::Cut | Mishap::Crash | Mishap::ReplyLost(_));
+        mishaps.retain(|mishap| !scope.plain || plain(mishap));
         acts.extend(mishaps.into_iter().map(|mishap| Act::Strike(n, mishap)));
     }
 
     /// Whether nothing is left to happen to any fire.
-    fn settled(&self) -> bool {
-        let rests = self.lane().is_none_or(|lane| lane.open.is_none() && lane.verdicts.is_empty());
-        rests && (self.ledger.get().is_settled() || self.is_switched_off())
+    fn settled(&self, scope: &Scope) -> bool {
+        let told = || self.ledgers.get().iter().all(Ledger::is_settled);
+        self.rests(scope) && (told() || self.switched() != Switched::On)
     }
 
     /// The next moment at which something must happen.
@@ -171,9 +177,14 @@ impl State {
     /// A child that must be dead by then keeps time from going on.
     fn may_wait(&self) -> bool {
         let next = self.next_moment();
-        let children = self.sides.iter().flat_map(|side| &side.get().running);
-        next < i64::MAX && children.filter_map(|c| c.ending).all(|(_, killed)| next < killed)
+        next < i64::MAX && self.children().filter_map(|c| c.ending).all(|(_, killed)| next < killed)
     }
+}
+
+/// The ends of a side's children of these shards.
+fn ends(side: &Side, n: u8, of: impl Fn(u32) -> bool) -> Vec<Act> {
+    let children = (0..).zip(&side.running).filter(|(_, child)| of(child.run.id.shard.0));
+    children.map(|(i, _)| Act::End(n, i)).collect()
 }
 
 /// What may go wrong with a request.

@@ -2,7 +2,7 @@
 
 use evenkeel_core::effect::{Reason, Run, Ticket};
 use evenkeel_core::input::Input;
-use evenkeel_core::job::{Job, Spec, Work};
+use evenkeel_core::job::{CatchUp, Job, Placement, Spec, Work};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::{Node, Settings, Spread};
 use evenkeel_core::record::{Lane, Place, SpecRecord, decode, encode};
@@ -14,8 +14,9 @@ use evenkeel_core::words::{JobName, Member, NodeName};
 
 use super::Scope;
 use super::flaw::{self, Flaw};
-use super::ledger::Ledger;
+use super::ledger::{Broken, Ledger, Switched};
 use super::print::{Part, Printer};
+use super::shares::Shares;
 
 /// The calendar when the model's clock shows 0: 2026-01-01T00:00:00Z.
 pub(super) const EPOCH: i64 = 1_767_225_600_000;
@@ -111,7 +112,8 @@ pub(super) struct State {
     pub(super) store: Part<Store>,
     pub(super) sides: [Part<Side>; 2],
     pub(super) late: Vec<Late>,
-    pub(super) ledger: Part<Ledger>,
+    /// One for each shard; a claimed job has one.
+    pub(super) ledgers: Part<Vec<Ledger>>,
 }
 
 pub(super) fn job() -> JobName {
@@ -149,6 +151,13 @@ impl State {
         let mut declared =
             Job::new(job(), &format!("{} 0 0 1 1 ? 2026", seconds.join(",")), Work::Function("f".into()));
         declared.delivery = scope.delivery;
+        if let Some(shards) = scope.shards {
+            declared.placement = Placement::Sharded;
+            declared.shards = shards;
+            // Fires missed during a run are given up, so that a lane says more in its end than that it is over.
+            declared.catch_up = CatchUp::Skip;
+            declared.recut_wait = 1;
+        }
         let spec =
             Spec { job: declared, version: 1, since: Wall(EPOCH), paused: false, off: ShardSet::empty() };
         let put = |key, value| Write::Put { key, value, owner: None };
@@ -159,7 +168,8 @@ impl State {
         let mut store = Store::default();
         store.commit(Mono(0), &Txn { guards: [].into(), writes: writes.into() });
         store.compact();
-        let due = scope.due.iter().map(|due| EPOCH + due).collect();
+        let due: Vec<i64> = scope.due.iter().map(|due| EPOCH + due).collect();
+        let ledger = Ledger::new(due, scope.delivery);
         let mut state = Self {
             now: 0,
             faults: scope.faults,
@@ -174,10 +184,10 @@ impl State {
                 ))
             }),
             late: Vec::new(),
-            ledger: Part::new(Ledger::new(due, scope.delivery)),
+            ledgers: Part::new(vec![ledger; scope.shards.unwrap_or(1) as usize]),
         };
         while scope.joined
-            && let Some(act) = state.calm()
+            && let Some(act) = state.calm(scope)
         {
             state.apply(scope, act, &mut None).expect("a calm start breaks nothing");
         }
@@ -186,7 +196,7 @@ impl State {
 
     pub(super) fn print(&mut self) -> u128 {
         let [a, b] = &mut self.sides;
-        let parts = [self.store.print(), a.print(), b.print(), self.ledger.print()];
+        let parts = [self.store.print(), a.print(), b.print(), self.ledgers.print()];
         Printer::of(&(self.now, self.faults, self.wishes, parts, &self.late))
     }
 
@@ -200,15 +210,32 @@ impl State {
     }
 
     /// Whether somebody paused, disabled or deleted the job.
-    pub(super) fn is_switched_off(&self) -> bool {
+    pub(super) fn switched(&self) -> Switched {
         let found = self.store.get().read(&[keys::spec(&job())]);
-        let record = found.first().and_then(|change| decode(&change.entry.as_ref()?.value));
-        !matches!(record, Some(SpecRecord::Live(spec)) if spec.job.enabled && !spec.paused)
+        match found.first().and_then(|change| decode(&change.entry.as_ref()?.value)) {
+            Some(SpecRecord::Live(spec)) if spec.job.enabled && !spec.paused => Switched::On,
+            Some(SpecRecord::Live(spec)) if spec.job.enabled => Switched::ForAWhile,
+            _ => Switched::ForGood,
+        }
     }
 
-    /// How many children are alive anywhere.
-    pub(super) fn running(&self) -> usize {
-        self.sides.iter().map(|side| side.get().running.len()).sum()
+    /// The last judgement, where nothing is left to happen.
+    pub(super) fn judge(&self, scope: &Scope) -> Result<(), Broken> {
+        let (faults, off) = (self.faults < scope.faults, self.switched());
+        self.ledgers.get().iter().try_for_each(|ledger| ledger.judge(faults, off))
+    }
+
+    /// Whether nothing runs and nothing is left to tell, as far as the registry knows.
+    pub(super) fn rests(&self, scope: &Scope) -> bool {
+        if scope.shards.is_some() {
+            return Shares::of(self.store.get()).rest();
+        }
+        self.lane().is_none_or(|lane| lane.open.is_none() && lane.verdicts.is_empty())
+    }
+
+    /// The children that are alive anywhere.
+    pub(super) fn children(&self) -> impl Iterator<Item = &Child> {
+        self.sides.iter().flat_map(|side| &side.get().running)
     }
 }
 

@@ -59,7 +59,7 @@ impl State {
         let mut running = std::mem::take(&mut old.running);
         if scope.flaw != Some(Flaw::NoGuardProcess) {
             for child in running.drain(..) {
-                self.ledger.edit().end(child.run.due.0, child.run.attempt, false);
+                self.ledger(&child.run).end(child.run.due.0, child.run.attempt, false);
             }
         }
         let side = self.side(n);

@@ -26,7 +26,10 @@ impl State {
             Act::Hear(n) => format!("{} hears the news", name(n)),
             Act::Ring(n) => format!("{}: timer", name(n)),
             Act::Launch(n) => format!("{}: executor begins the child", name(n)),
-            Act::End(n) => format!("{}: the child ends", name(n)),
+            Act::End(n, i) => {
+                let child = side(n).running.get(i as usize).map(|child| child.run.id.shard.0);
+                format!("{}: the child of shard {} ends", name(n), child.unwrap_or_default())
+            }
             Act::Land(i) => {
                 let late = self.late.get(i as usize);
                 late.map(|l| format!("a late commit of {} arrives: {}", name(l.side), l.why))

@@ -192,6 +192,7 @@ fn an_entry_that_is_deleted_closes_its_node_and_a_lease_that_ends_does_not() {
     assert_eq!(world.events.iter().filter(|event| event.starts_with("closed")).count(), 1);
     let among = world.sharding("j").cut.among;
     assert_eq!(among.len(), 1, "the others go on without it: {among:?}");
+    assert_eq!(world.ask("a", Command::Leave), Answer::Done, "it has nothing to hand over");
 }
 
 /// proves: S2-25
@@ -303,4 +304,20 @@ fn each_run_gets_its_shards_parameter_and_the_jobs() {
         .collect();
     got.sort_unstable();
     assert_eq!(got, ["0 north all", "1 south all", "2  all"]);
+}
+
+/// proves: S2-16
+#[test]
+fn nobody_fires_shares_of_another_number_of_shards() {
+    let mut world = World::with(&["a", "b"]);
+    world.ask("a", Command::Apply([sharded("j", "@every 10s", 5)].into()));
+    world.run(12_000);
+    world.starts.clear();
+    // The one who hears of it first is not the leader, and its next fire is near.
+    let other = if world.leader("j") == "a" { "b" } else { "a" };
+    world.ask(other, Command::Apply([sharded("j", "@every 1s", 2)].into()));
+    world.run(4_000);
+    let wrong = |r: &Run| r.id.shard.0 >= 2 || r.shards != 2;
+    assert!(world.starts.len() >= 4, "it fires by its new schedule");
+    assert_eq!(world.starts.iter().filter(|(_, run)| wrong(run)).count(), 0, "{:?}", world.starts);
 }

@@ -187,8 +187,7 @@ impl<'a> Desk<'a> {
             if free.is_empty() || late {
                 continue;
             }
-            let next = due::next(schedule, floor, now, Millis(0), terms.catch_up);
-            if let Some((from, last)) = next.skipped {
+            if let Some((from, last)) = due::next(schedule, floor, now, Millis(0), terms.catch_up).skipped {
                 self.skip(&free, (from, last), "came due while the run before was going on", shards);
             }
         }
@@ -393,6 +392,9 @@ impl<'a> Desk<'a> {
         let table = &self.table;
         let mut guards = Vec::from_iter(table.lane_guard(self.scene().member));
         let mut writes = Vec::from([table.put_lane(self.scene().member, &self.draft)]);
+        // The leader cuts before the next fire and hears of no lane: that one is to come after all, the place tells it.
+        let told = table.sharding.mark.is_some() && self.draft.takes_back(&self.lane);
+        writes.extend(told.then(|| table.put(table.sharding.clone())));
         // Whoever has a lane is listed; portions are, so only what a former holder still has to say could be missing.
         if let (Some(record), Some(known)) = (self.asked.take(), table.job.asked()) {
             let key = keys::asked(table.job.name());

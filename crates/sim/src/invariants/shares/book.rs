@@ -23,6 +23,8 @@ pub(crate) struct ShareBook {
     pub running: BTreeMap<Shard, (Fire, u32, NodeName)>,
     /// The highest token that physically started.
     pub tokens: BTreeMap<Shard, Token>,
+    /// How far any shard had come at a cut.
+    pub furthest: Option<Wall>,
     /// Lost members, and the shards that were taken over from each.
     pub rescued: BTreeSet<(Shard, Member)>,
     /// What was dealt to the same nodes in the same way before, by whom, how many shards, strategy and order.

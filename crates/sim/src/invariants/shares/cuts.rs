@@ -48,7 +48,8 @@ impl Turn<'_> {
             return;
         }
         let Some(spec) = &book.spec else {
-            let empty = Cut { number: new.cut.number, seq: new.cut.seq, ..Cut::default() };
+            let Cut { number, seq, furthest, .. } = new.cut;
+            let empty = Cut { number, seq, furthest, ..Cut::default() };
             return findings.test(at, Invariant::I29, new.cut == empty, || {
                 format!("{job} is deleted and was cut into {:?}", new.cut)
             });
@@ -66,7 +67,9 @@ impl Turn<'_> {
         findings.test(at, Invariant::I29, held == all && new.cut.total == spec.job.shards, || {
             format!("{job} has {} shards and was cut into {:?}", spec.job.shards, new.cut.portions)
         });
-        let furthest = self.before.held.values().map(|(_, watermark)| *watermark).max();
+        let reached = self.before.held.values().map(|(_, watermark)| *watermark).max();
+        book.shares.furthest = book.shares.furthest.max(reached);
+        let furthest = book.shares.furthest;
         for shard in all.iter().filter(|shard| !self.before.held.contains_key(shard)) {
             findings.test(at, Invariant::I33, self.after.watermark(*shard) >= furthest, || {
                 format!("shard {shard} of {job} is new and begins at {:?}", self.after.watermark(*shard))

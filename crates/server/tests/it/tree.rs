@@ -1,0 +1,132 @@
+//! `evenkeel cluster tree` against living nodes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::process::{Node, text, until};
+
+const SPLIT: &str = r#"
+[[job]]
+name = "split"
+placement = "sharded"
+shards = 3
+delivery = "at_least_once"
+command = ["/bin/sleep", "60"]
+
+[[job]]
+name = "plain"
+command = ["/bin/true"]
+"#;
+
+/// The entries of a job's tree by their path below the job.
+fn tree(node: &Node, form: &str) -> BTreeMap<String, (String, String)> {
+    let found = node.json(&["cluster", "tree", "--as", form, "--job", "split"]);
+    let word = |entry: &Value, field: &str| entry[field].as_str().expect("a text").to_owned();
+    let entries = found.as_array().expect("a list").iter();
+    let below = entries.map(|entry| (word(entry, "path"), (word(entry, "kind"), word(entry, "value"))));
+    below.map(|(path, rest)| (path.replacen("/evenkeel/split/", "", 1), rest)).collect()
+}
+
+fn says(tree: &BTreeMap<String, (String, String)>, path: &str) -> Option<String> {
+    tree.get(path).map(|(_, value)| value.clone())
+}
+
+fn two(folder: &Path) -> (Node, Node) {
+    let first = Node::serve(folder, "a", &["--advertise", "127.0.0.2:7700"]);
+    assert!(first.fed(&["job", "apply", "-f", "-"], SPLIT).status.success());
+    until("a leads", || says(&tree(&first, "elasticjob-1"), "leader/election/host"));
+    let second = Node::serve(folder, "b", &["--advertise", "127.0.0.3:7700"]);
+    until("b is known", || says(&tree(&first, "elasticjob-1"), "servers/127.0.0.3/status"));
+    (first, second)
+}
+
+/// proves: S2-11, S2-13, S2-56, S3-09
+#[test]
+fn a_living_job_is_shown_in_either_form_by_any_node() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = two(folder.path());
+    let before = tree(&first, "elasticjob-1");
+    assert_eq!(says(&before, "leader/election/host").as_deref(), Some("127.0.0.2"));
+    assert_eq!(before["leader/sharding/necessary"].0, "persistent");
+    assert_eq!(before["servers/127.0.0.2/status"], ("ephemeral".into(), "READY".into()));
+    assert!(!before.contains_key("execution"), "nothing was cut yet");
+
+    first.ok(&["job", "run", "split"]);
+    let after = until("all shards run", || {
+        let tree = tree(&second, "elasticjob-1");
+        (0..3).all(|shard| tree.contains_key(&format!("execution/{shard}/running"))).then_some(tree)
+    });
+    assert_eq!(says(&after, "servers/127.0.0.2/sharding").as_deref(), Some("0,2"));
+    assert_eq!(says(&after, "servers/127.0.0.3/sharding").as_deref(), Some("1"));
+    assert_eq!(says(&after, "servers/127.0.0.3/status").as_deref(), Some("RUNNING"));
+    assert!(!after.contains_key("leader/sharding/necessary"));
+    for part in ["config", "execution", "leader", "servers"] {
+        assert!(after.contains_key(part), "{part}");
+    }
+
+    let later = tree(&second, "elasticjob-3");
+    let leader = says(&later, "leader/election/instance").expect("a leader");
+    let number = leader.strip_prefix("127.0.0.2@-@").expect("address and number");
+    assert!(number.parse::<u64>().is_ok(), "{leader}");
+    assert_eq!(says(&later, "sharding/2/instance"), Some(leader.clone()));
+    assert_eq!(says(&later, "sharding/2/running"), Some(leader.clone()));
+    assert!(later.contains_key(&format!("instances/{leader}")));
+    assert!(says(&later, "sharding/1/running").is_some_and(|id| id.starts_with("127.0.0.3@-@")));
+
+    let shown = first.ok(&["cluster", "tree", "--as", "elasticjob-1"]);
+    assert!(shown.starts_with("/evenkeel/split  [P] = ''\n/evenkeel/split/config  [P] = ''\n"), "{shown}");
+    assert!(!shown.contains("plain"), "only sharded jobs have a tree");
+
+    let more = SPLIT.replace("shards = 3", "shards = 5");
+    assert!(first.fed(&["job", "apply", "-f", "-"], &more).status.success());
+    let marked = until("the number is seen to have changed", || {
+        let tree = tree(&second, "elasticjob-1");
+        tree.contains_key("leader/sharding/necessary").then_some(tree)
+    });
+    assert!(marked.contains_key("leader/execution/necessary"));
+    assert!(!marked.contains_key("execution/3"), "not before the next cut");
+}
+
+#[test]
+fn what_has_no_tree_is_refused_with_what_has() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let nothing = node.ok(&["cluster", "tree", "--as", "elasticjob-3"]);
+    assert_eq!(nothing, "no job is sharded\n");
+    assert!(node.fed(&["job", "apply", "-f", "-"], SPLIT).status.success());
+    for (code, form, job) in [
+        (2, "zk", "split"),
+        (4, "elasticjob-1", "nobody"),
+        (6, "elasticjob-1", "plain"),
+        (0, "elasticjob-3", "split"),
+    ] {
+        let output = node.cli(&["cluster", "tree", "--as", form, "--job", job]);
+        assert_eq!(output.status.code(), Some(code), "{form} {job}: {}", text(&output.stderr));
+        if code == 2 {
+            let said = text(&output.stderr);
+            assert!(said.contains("elasticjob-1") && said.contains("elasticjob-3"), "{said}");
+        }
+    }
+    let host = node.address;
+    let (status, said) = node.raw(&format!("GET /api/v1/cluster/tree?as=zk HTTP/1.1\nHost: {host}"), b"");
+    assert!(status == 400 && said.contains("use elasticjob-1 or elasticjob-3"), "{status} {said}");
+    let (status, said) = node.raw(&format!("GET /api/v1/cluster/tree HTTP/1.1\nHost: {host}"), b"");
+    assert!(status == 400 && said.contains("use elasticjob-1 or elasticjob-3"), "{status} {said}");
+}
+
+#[test]
+fn all_sharded_jobs_are_shown_however_many_there_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let job =
+        |n: u32| SPLIT.replace("split", &format!("split-{n:02}")).replace("plain", &format!("plain-{n:02}"));
+    let jobs: String = (0..45).map(job).collect();
+    assert!(node.fed(&["job", "apply", "-f", "-"], &jobs).status.success());
+    let found = node.json(&["cluster", "tree", "--as", "elasticjob-3"]);
+    let paths = found.as_array().expect("a list").iter().filter_map(|entry| entry["path"].as_str());
+    let roots: Vec<&str> = paths.filter(|path| path.matches('/').count() == 2).collect();
+    let wanted: Vec<String> = (0..45).map(|n| format!("/evenkeel/split-{n:02}")).collect();
+    assert_eq!(roots, wanted);
+}
