@@ -343,3 +343,58 @@ impl Local {
         self.leaving || self.unable.is_some_and(|since| now - since > Millis(self.lease.ttl().0 * 2))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Ended;
+    use crate::settings::Spread;
+    use crate::words::Fire;
+    use alloc::string::String;
+
+    fn settings() -> Settings {
+        Settings {
+            name: "n".parse().unwrap(),
+            predecessor: None,
+            address: String::new(),
+            home: String::new(),
+            version: String::new(),
+            ttl: Millis(4_000),
+            tolerance: 1,
+            alarm: 100,
+            slots: 100,
+            spread: Spread::Even,
+            lead: Millis(1_000),
+            max_difference: Millis(500),
+            rescan: Millis(60_000),
+            early: Millis(0),
+            generation: 1,
+        }
+    }
+
+    #[test]
+    fn runs_of_sharded_jobs_are_counted_by_what_they_do() {
+        let mut local = Local::new(settings());
+        let (job, other) = (JobId(1), JobId(2));
+        let given = |shard: u32, sharded| Given {
+            run: RunId { job: "j".parse().unwrap(), fire: Fire::Due(Wall(1)), shard: Shard(shard) },
+            attempt: 1,
+            ended: None,
+            stopping: false,
+            sharded,
+        };
+        (0..3).for_each(|shard| local.give(job, given(shard, true)));
+        local.give(other, given(0, false));
+        assert_eq!((local.tally(job), local.shards_running), (Tally { running: 3, ended: 0 }, 3));
+        assert_eq!(local.tally(other), Tally::default(), "a claimed job's run takes no slot of its own");
+        // The same end told twice is one, and an attempt given anew takes the place of the one before.
+        (0..2).for_each(|_| local.end_given(job, Shard(1), (Ended::Succeeded, Mono(5))));
+        local.give(job, given(2, true));
+        assert_eq!((local.tally(job), local.shards_running), (Tally { running: 2, ended: 1 }, 2));
+        local.forget_ended();
+        local.forget_given(job, Shard(0));
+        assert_eq!((local.tally(job), local.shards_running), (Tally { running: 1, ended: 0 }, 1));
+        local.forget_given(job, Shard(2));
+        assert!(local.tallies.is_empty() && local.shards_running == 0);
+    }
+}

@@ -22,7 +22,7 @@ pub use sharded::{KnownLane, ShardTerms, Sharded};
 
 /// A job's number within one view. Numbers are local to a node and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(u32);
+pub struct JobId(pub(crate) u32);
 
 /// An entry's record beside the revision it was read at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

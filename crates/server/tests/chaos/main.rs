@@ -69,7 +69,7 @@ fn nothing_is_lost_and_nothing_doubled() {
         complaints
     };
     let mut complaints = check();
-    let patience = millis() + 60_000;
+    let patience = millis() + 120_000;
     while !complaints.is_empty() && millis() < patience {
         settle(1_000);
         complaints = check();

@@ -12,6 +12,10 @@ const LEAD_MS: i64 = 1_000;
 /// How late a fire may be claimed because it queued behind a run of two leases and behind a takeover.
 const BACKLOG_MS: i64 = 30_000;
 
+/// What a node says of runs whose guard did not answer in time, which a machine that is much too busy can bring about. They
+/// were ended, and that is told, so none of them is lost.
+pub(crate) const UNGUARDED: &str = "the guard process was gone";
+
 /// Something done to a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
@@ -32,6 +36,8 @@ struct Fire {
     starts: Vec<Line>,
     ends: Vec<Line>,
     lost: Vec<String>,
+    /// Attempts that ended with their guard.
+    unguarded: Vec<u64>,
 }
 
 /// The evidence.
@@ -65,10 +71,15 @@ impl<'a> Case<'a> {
             }
         }
         let ours = |row: &&Value| row["job"].as_str().is_some_and(|job| job.starts_with(witness::PREFIX));
-        for row in verdicts.filter(|row| row["state"] == "lost").filter(ours) {
+        for row in verdicts.filter(ours) {
             let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
             let due = witness::moment(&text("due")).expect("a due time");
-            case.fires.entry((text("job"), due)).or_default().lost.push(text("node"));
+            let fire = case.fires.entry((text("job"), due)).or_default();
+            match text("state").as_str() {
+                "lost" => fire.lost.push(text("node")),
+                "fenced" if text("reason") == UNGUARDED => fire.unguarded.extend(row["attempt"].as_u64()),
+                _ => {}
+            }
         }
         case
     }
@@ -105,7 +116,8 @@ impl<'a> Case<'a> {
         fire.starts.windows(2).find_map(|pair| {
             let (before, after) = (&pair[0], &pair[1]);
             let rising = before.attempt < after.attempt && before.token < after.token;
-            let reason = self.faults.iter().any(|fault| fault.node == before.node);
+            let reason = self.faults.iter().any(|fault| fault.node == before.node)
+                || fire.unguarded.contains(&u64::from(before.attempt));
             (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
         })
     }
@@ -115,7 +127,7 @@ impl<'a> Case<'a> {
         if fire.starts.len() > 1 {
             return Some(format!("doubled: {:?}", fire.starts));
         }
-        if !fire.ends.is_empty() {
+        if !(fire.ends.is_empty() && fire.unguarded.is_empty()) {
             return None;
         }
         let Some(node) = fire.lost.first() else {
@@ -164,6 +176,7 @@ fn the_judge_sees_each_wrong() {
         starts: starts.to_vec(),
         ends: ends.to_vec(),
         lost: lost.iter().map(|n| (*n).to_owned()).collect(),
+        unguarded: Vec::new(),
     };
     let case = Case { fires: BTreeMap::new(), disorder: Vec::new(), begun: 0, ended: 0, faults: &faults };
     let (first, second) = (line(Word::Start, 1, 1), line(Word::Start, 2, 2));

@@ -23,6 +23,10 @@ pub(crate) fn repeats(job: usize) -> bool {
     job % 2 == 1
 }
 
+/// Later than this no fire starts, in seconds: after longer than any backlog that the trial can bring about, so that every
+/// fire is wanted however unlucky a job was.
+pub(crate) const GRACE: u32 = 600;
+
 /// How all their names begin.
 pub(crate) const PREFIX: &str = "witness-";
 
@@ -39,8 +43,12 @@ pub(crate) fn jobs(log: &Path) -> String {
         let kind = if job % 5 == 0 { "long" } else { "short" };
         let argv = ["/bin/sh", "-c", SCRIPT, &log.display().to_string(), kind].map(|arg| format!("{arg:?}"));
         let (name, argv) = (name(job), argv.join(", "));
-        write!(file, "[[job]]\nname = {name:?}\nschedule = \"* * * * * ?\"\ndelivery = {delivery:?}\ncommand = [{argv}]\n")
-            .expect("a text takes everything");
+        write!(
+            file,
+            "[[job]]\nname = {name:?}\nschedule = \"* * * * * ?\"\ngrace = {GRACE}\ndelivery = {delivery:?}\n\
+             command = [{argv}]\n"
+        )
+        .expect("a text takes everything");
     }
     file
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::witness::{self, JOBS, Line, Word, moment};
-use crate::verdict::Fault;
+use crate::verdict::{Fault, UNGUARDED};
 
 const PERIOD_MS: i64 = 1_000;
 /// How long before its moment a fire may be claimed; what a dead node had claimed may be lost.
@@ -27,9 +27,19 @@ pub(crate) struct Verdict {
     shard: u32,
     /// First and last of the fires that it is about.
     span: (i64, i64),
-    lost: bool,
+    state: State,
+    attempt: u64,
     node: String,
     reason: String,
+}
+
+/// How it came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Lost,
+    Skipped,
+    /// Ended by its own node.
+    Fenced,
 }
 
 impl Verdict {
@@ -37,13 +47,20 @@ impl Verdict {
     pub(crate) fn of(row: &Value) -> Option<Self> {
         let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
         let (job, reason) = (text("job"), text("reason"));
-        let ours = (0..JOBS.len()).any(|at| witness::name(at) == job);
+        if !(0..JOBS.len()).any(|at| witness::name(at) == job) {
+            return None;
+        }
         let last = moment(&text("due")).expect("a due time");
         let first = reason.strip_prefix("all fires from ").and_then(|rest| rest.split_once(" on: "));
         let first = first.map_or(last, |(first, _)| moment(first).expect("a moment"));
         let shard = u32::try_from(row["shard"].as_u64().expect("a shard")).expect("a small number");
-        let lost = row["state"] == "lost";
-        ours.then(|| Self { job, shard, span: (first, last), lost, node: text("node"), reason })
+        let state = match row["state"].as_str() {
+            Some("lost") => State::Lost,
+            Some("skipped") => State::Skipped,
+            _ => State::Fenced,
+        };
+        let attempt = row["attempt"].as_u64().expect("an attempt");
+        Some(Self { job, shard, span: (first, last), state, attempt, node: text("node"), reason })
     }
 
     fn fires(&self) -> impl Iterator<Item = i64> {
@@ -78,6 +95,8 @@ struct Fire {
     ends: Vec<Line>,
     lost: Vec<String>,
     skipped: Vec<Verdict>,
+    /// Attempts that ended with their guard.
+    unguarded: Vec<u64>,
 }
 
 /// Whether a shard had to run.
@@ -116,9 +135,11 @@ impl<'a> Case<'a> {
         for verdict in verdicts {
             for due in verdict.fires().collect::<Vec<_>>() {
                 let fire = case.fire(&verdict.job, verdict.shard, due);
-                match verdict.lost {
-                    true => fire.lost.push(verdict.node.clone()),
-                    false => fire.skipped.push(verdict.clone()),
+                match verdict.state {
+                    State::Lost => fire.lost.push(verdict.node.clone()),
+                    State::Skipped => fire.skipped.push(verdict.clone()),
+                    State::Fenced if verdict.reason == UNGUARDED => fire.unguarded.push(verdict.attempt),
+                    State::Fenced => {}
                 }
             }
         }
@@ -213,7 +234,8 @@ impl<'a> Case<'a> {
         fire.starts.windows(2).find_map(|pair| {
             let (before, after) = (&pair[0], &pair[1]);
             let rising = before.attempt < after.attempt && before.token < after.token;
-            let reason = self.faults_of(&before.node).any(|fault| fault.at <= after.at);
+            let reason = self.faults_of(&before.node).any(|fault| fault.at <= after.at)
+                || fire.unguarded.contains(&u64::from(before.attempt));
             (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
         })
     }
@@ -223,7 +245,7 @@ impl<'a> Case<'a> {
         if fire.starts.len() > 1 {
             return Some(format!("doubled: {:?}", fire.starts));
         }
-        if !fire.ends.is_empty() {
+        if !(fire.ends.is_empty() && fire.unguarded.is_empty()) {
             return None;
         }
         let Some(node) = fire.lost.first() else {
@@ -254,10 +276,13 @@ impl<'a> Case<'a> {
         let during = |(_, before): (&i64, &Fire)| {
             let begun = before.starts.last().is_some_and(|start| start.at <= due + START_MS);
             let over = before.ends.last().is_some_and(|end| end.at < due - LEAD_MS);
-            begun && !over
+            (begun && !over) || !before.unguarded.is_empty()
         };
         // The earlier fire that it waited for was due before the first of those that are given up together.
-        let waited = fires.range(..verdict.span.0).rev().find(|(_, before)| !before.starts.is_empty());
+        let waited = fires
+            .range(..verdict.span.0)
+            .rev()
+            .find(|(_, before)| !(before.starts.is_empty() && before.unguarded.is_empty()));
         (!waited.is_some_and(during)).then(|| "skipped, but no run was going on".into())
     }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::witness::GRACE;
 pub(crate) use crate::witness::{Word, moment};
 
 /// How long running shards of these jobs keep the others from being cut again, at most.
@@ -79,7 +80,7 @@ pub(crate) fn jobs(log: &Path, totals: &[u32]) -> String {
         write!(
             file,
             "[[job]]\nname = {name:?}\nschedule = \"* * * * * ?\"\nplacement = \"sharded\"\nshards = {shards}\n\
-             strategy = {strategy:?}\nrecut_wait = {}\ndelivery = {delivery:?}\ncommand = [{argv}]\n",
+             strategy = {strategy:?}\nrecut_wait = {}\ngrace = {GRACE}\ndelivery = {delivery:?}\ncommand = [{argv}]\n",
             RECUT_WAIT_MS / 1_000
         )
         .expect("a text takes everything");

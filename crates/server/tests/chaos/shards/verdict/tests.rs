@@ -20,8 +20,9 @@ fn line(word: Word, job: usize, shard: u32, due: i64, at: i64) -> Line {
 }
 
 fn verdict(job: usize, span: (i64, i64), lost: bool) -> Verdict {
-    let reason = if lost { "its node is gone" } else { MISFIRE }.to_string();
-    Verdict { job: witness::name(job), shard: 0, span, lost, node: "n1".into(), reason }
+    let (state, reason) = if lost { (State::Lost, "its node is gone") } else { (State::Skipped, MISFIRE) };
+    let (node, reason) = ("n1".into(), reason.into());
+    Verdict { job: witness::name(job), shard: 0, span, state, attempt: u64::from(lost), node, reason }
 }
 
 impl Story {
@@ -64,7 +65,7 @@ impl Story {
     }
 
     #[track_caller]
-    fn is_found(self, expected: &[&str]) {
+    fn judged(self, expected: &[&str]) {
         let course = Course { begun: 1_000, ended: 20_000, faults: &self.faults, rescales: &self.rescales };
         let found = Case::gather(self.lines, self.verdicts.into_iter(), course).judge();
         let seen = expected.iter().zip(&found).all(|(expected, found)| found.contains(expected));
@@ -74,29 +75,29 @@ impl Story {
 
 #[test]
 fn nothing_is_found_where_all_is_well() {
-    Story::fair().is_found(&[]);
+    Story::fair().judged(&[]);
 }
 
 #[test]
 fn a_shard_that_did_not_run_is_found() {
-    Story::fair().without(ONCE, 5_000).is_found(&["never ran"]);
-    Story::fair().without(AGAIN, 5_000).is_found(&["never ran"]);
+    Story::fair().without(ONCE, 5_000).judged(&["never ran"]);
+    Story::fair().without(AGAIN, 5_000).judged(&["never ran"]);
     let start = |job| line(Word::Start, job, 0, 5_000, 5_000);
-    Story::fair().without(ONCE, 5_000).with(&[start(ONCE)]).is_found(&["ended by nobody's word"]);
-    Story::fair().without(AGAIN, 5_000).with(&[start(AGAIN)]).is_found(&["attempt 1 did not end"]);
+    Story::fair().without(ONCE, 5_000).with(&[start(ONCE)]).judged(&["ended by nobody's word"]);
+    Story::fair().without(AGAIN, 5_000).with(&[start(AGAIN)]).judged(&["attempt 1 did not end"]);
 }
 
 #[test]
 fn a_loss_needs_a_fault_that_explains_it() {
     let lost = || Story::fair().without(ONCE, 5_000).says(verdict(ONCE, (5_000, 5_000), true));
-    lost().fault(4_500).is_found(&[]);
-    lost().is_found(&["without a fault"]);
-    lost().fault(3_900).is_found(&["without a fault"]);
+    lost().fault(4_500).judged(&[]);
+    lost().judged(&["without a fault"]);
+    lost().fault(3_900).judged(&["without a fault"]);
     let elsewhere = Line { node: "n2".into(), ..line(Word::Start, ONCE, 0, 5_000, 5_000) };
-    lost().fault(4_500).with(&[elsewhere]).is_found(&["ran elsewhere"]);
+    lost().fault(4_500).with(&[elsewhere]).judged(&["ran elsewhere"]);
     // Where doubt means another attempt, a word of loss is not enough.
     let again = Story::fair().without(AGAIN, 5_000).says(verdict(AGAIN, (5_000, 5_000), true));
-    again.fault(4_500).is_found(&["never ran"]);
+    again.fault(4_500).judged(&["never ran"]);
 }
 
 #[test]
@@ -106,11 +107,27 @@ fn a_second_start_needs_a_dead_node_and_a_higher_attempt() {
             |word| Line { attempt, token: 5_500, node: "n2".into(), ..line(word, job, 0, 5_000, 5_800) };
         Story::fair().with(&[more(Word::Start), more(Word::End)])
     };
-    second(AGAIN, 2).fault(5_100).is_found(&[]);
-    second(AGAIN, 2).is_found(&["doubled"]);
-    second(AGAIN, 2).fault(5_900).is_found(&["doubled"]);
-    second(AGAIN, 1).fault(5_100).is_found(&["doubled"]);
-    second(ONCE, 2).fault(5_100).is_found(&["doubled"]);
+    second(AGAIN, 2).fault(5_100).judged(&[]);
+    second(AGAIN, 2).judged(&["doubled"]);
+    second(AGAIN, 2).fault(5_900).judged(&["doubled"]);
+    second(AGAIN, 1).fault(5_100).judged(&["doubled"]);
+    second(ONCE, 2).fault(5_100).judged(&["doubled"]);
+}
+
+#[test]
+fn a_run_that_ended_with_its_guard_is_told_and_may_be_attempted_again() {
+    let gone = |job, reason: &str| Verdict {
+        state: State::Fenced,
+        reason: reason.into(),
+        ..verdict(job, (5_000, 5_000), true)
+    };
+    Story::fair().without(ONCE, 5_000).says(gone(ONCE, UNGUARDED)).judged(&[]);
+    Story::fair().without(ONCE, 5_000).says(gone(ONCE, "")).judged(&["never ran"]);
+    Story::fair().without(AGAIN, 5_000).says(gone(AGAIN, UNGUARDED)).judged(&["never ran"]);
+    let more = |word| Line { attempt: 2, token: 5_500, ..line(word, AGAIN, 0, 5_000, 5_800) };
+    let again = || Story::fair().with(&[more(Word::Start), more(Word::End)]);
+    again().says(gone(AGAIN, UNGUARDED)).judged(&[]);
+    again().says(gone(AGAIN, "")).judged(&["doubled"]);
 }
 
 #[test]
@@ -118,11 +135,11 @@ fn a_shard_beside_itself_and_a_token_that_does_not_grow_are_found() {
     let mut story = Story::fair();
     let late = line(Word::Alive, AGAIN, 0, 5_000, 6_100);
     story = story.with(&[late]);
-    story.is_found(&["a shard beside itself"]);
+    story.judged(&["a shard beside itself"]);
     let mut story = Story::fair();
     let same = |line: &&mut Line| line.job == witness::name(ONCE) && line.due == 7_000;
     story.lines.iter_mut().filter(same).for_each(|line| line.token = 6_000);
-    story.is_found(&["a token did not grow"]);
+    story.judged(&["a token did not grow"]);
 }
 
 #[test]
@@ -136,21 +153,21 @@ fn a_skipped_fire_needs_a_run_that_was_in_its_way_and_one_that_makes_up_for_it()
         story.with(&run).with(&next)
     };
     let given_up = || verdict(ONCE, (6_000, 7_000), false);
-    long(8_400).says(given_up()).is_found(&[]);
-    long(8_400).is_found(&["never ran", "never ran"]);
-    long(5_900).says(given_up()).is_found(&["no run was going on"]);
-    long(8_400).without(ONCE, 8_000).says(given_up()).is_found(&["made up", "made up", "never ran"]);
+    long(8_400).says(given_up()).judged(&[]);
+    long(8_400).judged(&["never ran", "never ran"]);
+    long(5_900).says(given_up()).judged(&["no run was going on"]);
+    long(8_400).without(ONCE, 8_000).says(given_up()).judged(&["made up", "made up", "never ran"]);
     let old = Verdict { reason: "older than the grace of 60s".into(), ..given_up() };
-    long(8_400).says(old).is_found(&["no good reason", "no good reason"]);
+    long(8_400).says(old).judged(&["no good reason", "no good reason"]);
     let ran = [Word::Start, Word::End].map(|word| line(word, ONCE, 0, 7_000, 8_450));
-    long(8_400).says(given_up()).with(&ran).is_found(&["skipped, and ran"]);
+    long(8_400).says(given_up()).with(&ran).judged(&["skipped, and ran"]);
 }
 
 #[test]
 fn shards_that_there_are_not_and_wrong_numbers_of_them_are_found() {
     let extra = [Word::Start, Word::End].map(|word| Line { of: 2, ..line(word, ONCE, 1, 5_000, 5_000) });
     // Shard 1 of a job of one is looked for only where the job may have two.
-    Story::fair().with(&extra).is_found(&["wrong number"]);
+    Story::fair().with(&extra).judged(&["wrong number"]);
     let rescaled = |of: u32, due: i64| {
         let job = 4;
         let mut story = Story::fair();
@@ -167,23 +184,24 @@ fn shards_that_there_are_not_and_wrong_numbers_of_them_are_found() {
         story.rescales.push(Rescale { job, from: 6, to: 9, asked: 9_000, done: 9_500 });
         story
     };
-    rescaled(9, 15_000).is_found(&[]);
-    rescaled(6, 15_000).is_found(&["wrong number"]);
-    rescaled(6, 10_000).is_found(&[]);
-    rescaled(7, 10_000).is_found(&["wrong number"]);
+    rescaled(9, 15_000).judged(&[]);
+    rescaled(6, 15_000).judged(&["wrong number"]);
+    rescaled(6, 10_000).judged(&[]);
+    rescaled(7, 10_000).judged(&["wrong number"]);
     let mut early = rescaled(9, 15_000);
     early.lines.retain(|line| (&line.job, line.shard, line.due) != (&witness::name(4), 8, 16_000));
-    early.is_found(&["never ran"]);
+    early.judged(&["never ran"]);
 }
 
 #[test]
 fn rows_of_history_are_read() {
     let row = serde_json::json!({
         "job": "sharded-0", "shard": 3, "due": "1970-01-01T00:00:07.000Z", "state": "skipped", "node": "n1",
+        "attempt": 0,
         "reason": format!("all fires from 1970-01-01T00:00:05.000Z on: {MISFIRE}"),
     });
     let read = Verdict::of(&row).expect("a verdict");
-    assert_eq!((read.shard, read.span, read.lost), (3, (5_000, 7_000), false));
+    assert_eq!((read.shard, read.span, read.state), (3, (5_000, 7_000), State::Skipped));
     assert_eq!(read.fires().collect::<Vec<_>>(), [5_000, 6_000, 7_000]);
     assert_eq!(
         Verdict::of(&serde_json::json!({"job": "witness-00", "shard": 0, "due": "1970-01-01T00:00:07Z"})),
