@@ -366,6 +366,10 @@ impl Node {
             self.local.todo.retain(|(owner, _)| *owner != ask);
             let (kind, text) = match held {
                 true => (Refusal::Conflict, "another node holds the lock: try again later"),
+                false if self.local.closed => (
+                    Refusal::Unavailable,
+                    "this node was closed from outside: start it again, or ask another one",
+                ),
                 false => (Refusal::Unavailable, "the node has no trusted lease: is the registry reachable?"),
             };
             effects.push(Effect::Answer(ask, Answer::Refused(kind, text.into())));

@@ -148,7 +148,7 @@ fn job_row(job: &JobRow) -> Markup {
             td { (if job.paused { chip("paused") } else { time(job.next.as_deref()) }) }
             td {
                 (job.owner.as_deref().unwrap_or("–"))
-                @if job.placement == Placement::Sharded { " " small { "leads " (job.nodes) } }
+                @if job.placement == Placement::Sharded { " " small { "leads" @if job.nodes > 0 { " " (job.nodes) } } }
             }
             td.actions {}
         }

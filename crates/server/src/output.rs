@@ -108,6 +108,8 @@ impl Row for FoldedRow {
 /// Who holds a job; of a sharded one who leads, and how many nodes.
 fn owner(job: &JobRow) -> String {
     match (&job.owner, job.placement) {
+        // Before the first cut nobody has any.
+        (Some(leader), Placement::Sharded) if job.nodes == 0 => format!("{leader} leads"),
         (Some(leader), Placement::Sharded) => format!("{leader} leads {}", job.nodes),
         (owner, _) => or_dash(owner.as_deref()),
     }

@@ -200,18 +200,10 @@ impl Scope {
                 Self { due: vec![1_000], heal: 3_000, end: 6_000, ..Self::fault(Delivery::AtMostOnce) }
             }
             Flaw::ElectionUnguarded => Self::election(Delivery::AtMostOnce),
-            Flaw::FailoverUnguarded => Self::election(Delivery::AtLeastOnce),
             Flaw::FailoverCopies => Self::rescue(Delivery::AtLeastOnce, 1),
             Flaw::ClaimUnguarded => {
                 Self { choice: &[Wish::SwitchOff, Wish::Drain], ..Self::recut(Delivery::AtMostOnce) }
             }
-            // What a lane says more in the end of a run than that it is over: that a fire was missed.
-            Flaw::CutUnguarded => Self {
-                due: vec![2_000, 3_000],
-                lasting: Some(1),
-                choice: &[Wish::SwitchOff],
-                ..Self::recut(Delivery::AtMostOnce)
-            },
             Flaw::NoGuardProcess | Flaw::NotAfterIgnored => Self::fault(Delivery::AtLeastOnce),
             _ => Self::fault(Delivery::AtMostOnce),
         };

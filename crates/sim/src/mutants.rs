@@ -10,6 +10,7 @@ use crate::tamper::{Honest, Tamper};
 mod commits;
 mod deaf;
 mod rules;
+mod shares;
 
 /// How many seeds may be clean before a planted fault counts as not found.
 pub const SEEDS_MAX: u64 = 2_000;
@@ -49,16 +50,20 @@ pub static ALL: &[Mutant] = {
         Mutant { name: "the canary", tamper: &Honest, breaks: &[Canary], canary: true },
         mutant("claim without guard", &commits::Unguarded("claim"), &[I10]),
         mutant("claim of a fire without guard", &commits::Unguarded("claim fire"), &[I1, I2, I46]),
-        mutant("finish without guard", &commits::Unguarded("finish"), &[I1, I2, I46]),
-        mutant("lock without guard", &commits::Unguarded("lock"), &[I1, I10]),
+        mutant("finish without guard", &commits::Unguarded("finish"), &[I1, I2, I22, I28, I46]),
+        mutant("lock without guard", &commits::Unguarded("lock"), &[I1, I10, I46]),
         mutant("takeover of the living", &commits::TakesFromTheLiving, &[I10]),
         mutant("failover twice", &commits::TakesOverTwice, &[I21]),
         mutant("token not bumped on takeover", &commits::KeepsToken, &[I1]),
         mutant("verdict dropped before history has it", &commits::DropsVerdicts, &[I22]),
         mutant("withdrawn without rollback", &commits::WithdrawsForGood, &[I16]),
         mutant("watermark not moved by a claim", &commits::ForgetsWatermark, &[I14, I16]),
-        mutant("request not marked as taken", &commits::ForgetsRequests, &[I14, I24]),
-        mutant("spec changed without its place", &commits::SparesPlace, &[I18, I37, I41]),
+        mutant("request not marked as taken", &commits::ForgetsRequests, &[I14, I20, I24]),
+        mutant(
+            "spec changed without its place",
+            &commits::SparesPlace,
+            &[I12, I16, I18, I29, I30, I33, I37, I41],
+        ),
         mutant("start without a last moment", &commits::StartsAnytime, &[I3, I18]),
         mutant("executor without guard", &commits::NoGuard, &[I4, I15, I20]),
         mutant("alarm kept quiet", &commits::Quiet, &[I40]),
@@ -70,7 +75,33 @@ pub static ALL: &[Mutant] = {
         mutant("unknown treated as refused", &deaf::TakesUnknownForRefused, &[I46]),
         mutant("trust counted from the answer", &deaf::TrustsFromAnswer, &[I3, I4]),
         mutant("clock differences ignored", &deaf::IgnoresClocks, &[I16, I17, I23]),
-        mutant("rescan left out", &deaf::NeverRescans, &[I16, I24, I35, I37, I38, I41, I53]),
+        mutant(
+            "rescan left out",
+            &deaf::NeverRescans,
+            &[I12, I13, I16, I21, I24, I27, I31, I35, I37, I38, I41, I53],
+        ),
+        mutant("lease counted on a clock that sleeps", &shares::SleepsOnTime, &[I3, I4]),
+        mutant("claim that ignores the mark", &shares::HearsNoMark, &[I30, I31]),
+        mutant("cut by somebody who does not lead", &shares::LeadsUnasked, &[I12, I29]),
+        mutant("election over a living leader", &shares::StandsBeside, &[I12]),
+        mutant("mark forgotten at an election", &shares::ElectedForgetful, &[I29, I31]),
+        mutant("mark cleared before the lanes are read", &shares::CutsUnread, &[I1, I14, I16, I28, I29, I46]),
+        mutant("cut that forgets the watermarks of the dead", &shares::ForgetsTheDead, &[I14]),
+        mutant("token not raised at a cut", &shares::CutsTokens, &[I1, I2, I29]),
+        mutant("cut under a run", &shares::MovesThePinned, &[I28]),
+        mutant("shares dealt by arrival", &shares::DealsByArrival, &[I32]),
+        mutant("cut once and never again", &shares::CutsOnce, &[I13, I53]),
+        mutant("nobody takes over shards", &shares::LeavesTheDead, &[I21]),
+        mutant(
+            "failover of shards without the once guard",
+            &shares::RescuesUnasked,
+            &[I1, I2, I21, I28, I46],
+        ),
+        mutant("failover that leaves a copy", &shares::RescuesCopies, &[I28]),
+        mutant("late end of a shard applied", &shares::EndsLate, &[I1, I2, I22, I28, I46]),
+        mutant("misfires made up without a bound", &shares::MakesUpEverything, &[I16, I23]),
+        mutant("request by hand not marked for its shards", &shares::ForgetsAsked, &[I14, I24]),
+        mutant("run told of another number of shards", &shares::CountsAnew, &[I33]),
     ]
 };
 

@@ -23,6 +23,11 @@ pub trait Tamper: Sync {
     /// Changes what a node just decided.
     fn effects(&self, _node: &Node, _effects: &mut Vec<Effect>) {}
 
+    /// Whether the clock on which a node counts its lease goes on while its host sleeps.
+    fn counts_suspend(&self) -> bool {
+        true
+    }
+
     /// Whether a guard process ends the runs of a node that may not go on.
     fn guards(&self) -> bool {
         true

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::effect::{Effect, Run, Verdict};
-use evenkeel_core::input::{Answer, AskId, Command, Input};
+use evenkeel_core::input::{Answer, AskId, Command, Input, LeaseEvent};
 use evenkeel_core::node::{Node, Settings, Wake};
 use evenkeel_core::registry::Revision;
 use evenkeel_core::store::Store;
+use evenkeel_core::time::{Millis, Now};
 use evenkeel_core::words::{NodeName, RunId};
 
 use crate::faults::{Tally, Weather};
@@ -222,7 +223,13 @@ impl World {
         let heard = self.watch.hears(name, actor.life, &input);
         self.options.tamper.input(node, now, &mut input);
         let mut effects = Vec::new();
-        let wake = node.step(now, input, &mut effects);
+        let slept = Millis(actor.slept);
+        if let Input::Lease(LeaseEvent::Opened { asked, .. } | LeaseEvent::Renewed { asked, .. }) = &mut input
+        {
+            *asked = *asked - slept;
+        }
+        let wake = node.step(Now { mono: now.mono - slept, ..now }, input, &mut effects);
+        let wake = wake.map(|wake| Wake { at: wake.at + slept, ..wake });
         self.options.tamper.effects(node, &mut effects);
         for effect in &effects {
             self.trace.note(self.at, name.as_str(), effect, || format!("  → {effect}"));
@@ -234,7 +241,8 @@ impl World {
         if let Some(member) = node.member() {
             actor.folder = Some(member.incarnation);
         }
-        let (trust, departed) = (node.trusted_until(now.mono), node.local().departed);
+        let trust = node.trusted_until(now.mono - slept).map(|until| until + slept);
+        let departed = node.local().departed;
         self.ask_for_wake(name, wake);
         effects.into_iter().for_each(|effect| self.carry_out(name, effect));
         self.tell_guard(name, trust);

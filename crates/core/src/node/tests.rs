@@ -72,8 +72,13 @@ impl World {
     }
 
     fn add(&mut self, settings: Settings) {
+        self.add_with(settings, rules::ALL);
+    }
+
+    fn add_with(&mut self, settings: Settings, rules: &'static [Rule]) {
         let name = settings.name.clone();
-        let actor = Actor { node: Node::new(settings), wake: None, heard: Revision(0), watching: false };
+        let node = Node::with_rules(settings, rules);
+        let actor = Actor { node, wake: None, heard: Revision(0), watching: false };
         self.actors.insert(name.clone(), actor);
         self.give(&name, Input::Tick);
     }

@@ -65,10 +65,12 @@ fn cause(table: &Table<'_>, terms: &ShardTerms, among: &[Member]) -> Option<Caus
     let cut = &table.sharding.cut;
     let shares = || cut.portions.iter().flat_map(|portion| &portion.groups);
     let dealt = shares().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
-    let stray = |portion: &Portion| {
-        !cut.among.contains(&portion.holder)
-            && !portion.groups.iter().all(|group| group.shards.minus(&cut.pinned).is_empty())
+    // Shards may stay where they ran with somebody who takes no part any more, but not when that one is gone.
+    let runs = |portion: &Portion| {
+        !table.is_dead(&portion.holder)
+            && portion.groups.iter().all(|group| group.shards.minus(&cut.pinned).is_empty())
     };
+    let stray = |portion: &Portion| !cut.among.contains(&portion.holder) && !runs(portion);
     let whole = dealt == ShardSet::all(cut.total)
         && shares().map(|group| group.shards.len()).sum::<usize>() == cut.total as usize
         && !cut.portions.iter().any(stray);
@@ -90,8 +92,8 @@ fn mark(table: &Table<'_>, why: Cause, out: &mut Decisions) {
 /// A shard that was left where it ran goes where it belongs at the next cut, which its holder asks for when it has ended.
 fn unpin(table: &Table<'_>, out: &mut Decisions) {
     let Some(lane) = table.lane(table.scene.member) else { return };
-    let held = table.sharding.portion(table.scene.member);
-    let held = held.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+    // Also one that was taken over from whoever it was left with.
+    let held = lane.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
     let pinned = table.sharding.cut.pinned.and(&held);
     if !pinned.is_empty() && table.sharding.mark.is_none() && !lane.unfinished().meets(&pinned) {
         mark(table, Cause::Pinned, out);
@@ -233,7 +235,13 @@ fn deal(table: &Table<'_>, terms: &ShardTerms, among: &[Member]) -> BTreeMap<Mem
             let groups = portions.flat_map(|portion| &portion.groups);
             groups.fold(ShardSet::empty(), |all, group| all.or(&group.shards))
         };
-        return among.iter().map(|member| (member.clone(), had(&member.node))).collect();
+        let dealt: BTreeMap<Member, ShardSet> =
+            among.iter().map(|member| (member.clone(), had(&member.node))).collect();
+        // Unless some had to stay with a name that has no part in it: then nobody else has them yet.
+        if dealt.values().fold(ShardSet::empty(), |all, shards| all.or(shards)) == ShardSet::all(terms.total)
+        {
+            return dealt;
+        }
     }
     let names: Vec<&str> = among.iter().map(|member| member.node.as_str()).collect();
     let portions = share::cut(terms.strategy, terms.order, table.job.name(), terms.total, &names);

@@ -124,7 +124,7 @@ const jobRow = (job) => {
     el("td", { class: "name" }, job.placement === "sharded" ? link(job.name) : job.name),
     el("td", {}, el("code", {}, job.schedule || "by hand"), " ", el("small", {}, job.zone)),
     el("td", {}, job.paused ? chip("paused") : time(job.next)),
-    el("td", {}, job.owner ?? "–", ...(job.placement === "sharded" ? [" ", el("small", {}, `leads ${job.nodes}`)] : [])),
+    el("td", {}, job.owner ?? "–", ...(job.placement === "sharded" ? [" ", el("small", {}, job.nodes > 0 ? `leads ${job.nodes}` : "leads")] : [])),
     el("td", { class: "actions" }, button("Run now", `${path}/run`), toggle),
   ];
 };

@@ -55,8 +55,9 @@ impl Seen {
 
     /// Whether the number of shards changed since the last cut.
     pub(super) fn is_resized(&self) -> bool {
-        let cut = &self.sharding.cut;
-        cut.number > 0 && cut.total != self.job().shards
+        // Before the first cut, and after that of an earlier job of this name, there are no records that could be wrong.
+        let total = self.sharding.cut.total;
+        total > 0 && total != self.job().shards
     }
 
     /// Where a node is reached, without the port. One that is gone took its address along: then its name stands for it.

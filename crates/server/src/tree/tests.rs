@@ -508,6 +508,12 @@ fn the_records_of_shards_follow_their_number_at_the_next_cut() {
     let mut first = declared().marked(Cause::Elected);
     first.spec.job.shards = 5;
     assert_eq!(parts(&first), (String::new(), false), "nothing was cut yet, so nothing is to be mended");
+    first.sharding.cut.number = 9;
+    assert_eq!(
+        parts(&first),
+        (String::new(), false),
+        "an earlier job of this name left nothing to be mended"
+    );
 }
 
 /// proves: S2-45

@@ -447,6 +447,9 @@ fn a_node_is_closed_from_afar_by_its_entry_and_for_a_job_from_the_console() {
     });
     let listed = second.cli(&["node", "list"]);
     assert!(text(&listed.stderr).contains("closed from outside"), "{}", text(&listed.stderr));
+    let refused = second.cli(&["job", "pause", "beat"]);
+    assert_eq!(refused.status.code(), Some(7));
+    assert!(text(&refused.stderr).contains("start it again"), "{}", text(&refused.stderr));
     until("the other one is alone", || {
         let nodes = first.json(&["node", "list"]);
         (nodes.as_array().map(Vec::len) == Some(1)).then_some(())

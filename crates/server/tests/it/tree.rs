@@ -75,6 +75,8 @@ fn a_living_job_is_shown_in_either_form_by_any_node() {
     assert!(later.contains_key(&format!("instances/{leader}")));
     assert!(says(&later, "sharding/1/running").is_some_and(|id| id.starts_with("127.0.0.3@-@")));
 
+    switches_are_shown(&first, &second);
+
     let shown = first.ok(&["cluster", "tree", "--as", "elasticjob-1"]);
     assert!(shown.starts_with("/evenkeel/split  [P] = ''\n/evenkeel/split/config  [P] = ''\n"), "{shown}");
     assert!(!shown.contains("plain"), "only sharded jobs have a tree");
@@ -83,10 +85,32 @@ fn a_living_job_is_shown_in_either_form_by_any_node() {
     assert!(first.fed(&["job", "apply", "-f", "-"], &more).status.success());
     let marked = until("the number is seen to have changed", || {
         let tree = tree(&second, "elasticjob-1");
-        tree.contains_key("leader/sharding/necessary").then_some(tree)
+        let both = ["leader/execution/necessary", "leader/sharding/necessary"];
+        both.iter().all(|path| tree.contains_key(*path)).then_some(tree)
     });
-    assert!(marked.contains_key("leader/execution/necessary"));
     assert!(!marked.contains_key("execution/3"), "not before the next cut");
+}
+
+/// Switches b and a shard of it, each way, and finds that in its place.
+fn switches_are_shown(first: &Node, second: &Node) {
+    let is = |path: &str| {
+        let form = if path.starts_with("sharding/") { "elasticjob-3" } else { "elasticjob-1" };
+        tree(second, form).contains_key(path)
+    };
+    for (on, off, path) in [
+        (["job", "pause"], ["job", "resume"], "servers/127.0.0.3/paused"),
+        (["job", "disable"], ["job", "enable"], "servers/127.0.0.3/disabled"),
+    ] {
+        for (verb, set) in [(on, true), (off, false)] {
+            first.ok(&[&verb[..], &["split", "--node", "b"]].concat());
+            until(path, || (is(path) == set).then_some(()));
+            assert!(!is(&path.replace("0.3", "0.2")), "the other node is left alone");
+        }
+    }
+    for (verb, set) in [("disable", true), ("enable", false)] {
+        first.ok(&["shard", verb, "split", "1"]);
+        until("the shard is switched", || (is("sharding/1/disabled") == set).then_some(()));
+    }
 }
 
 #[test]

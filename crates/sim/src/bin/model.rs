@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use evenkeel_core::job::Delivery;
-use evenkeel_sim::model::{Order, Scope, explore, mutants};
+use evenkeel_sim::model::{Flaw, Order, Scope, explore};
 
-const USAGE: &str = "usage: model [scope [states]] | model --mutants; scopes: race, wish, fault, election, recut, \
+const USAGE: &str = "usage: model [scope [states]] | model --mutants [words]; scopes: race, wish, fault, election, recut, \
                      rescue, succession, shards";
 
 /// How a scope is made for a delivery.
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     let scope = |name: &str| SCOPES.iter().position(|(known, _)| *known == name);
     match words.as_slice() {
         [] => search(&SCOPES, usize::MAX),
-        ["--mutants"] => take_away(),
+        ["--mutants", words @ ..] => take_away(words),
         [one, rest @ ..] if rest.len() < 2 => {
             let most = rest.first().map_or(Ok(usize::MAX), |most| most.parse());
             match (scope(one), most) {
@@ -63,10 +63,12 @@ fn search(scopes: &[(&str, Made)], states: usize) -> ExitCode {
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Takes each rule away alone, and prints a shortest way to what breaks.
-fn take_away() -> ExitCode {
+/// Takes each rule away alone, of those whose text has all these words, and prints a shortest way to what breaks.
+fn take_away(words: &[&str]) -> ExitCode {
     let mut all = true;
-    for (flaw, report) in mutants() {
+    for flaw in Flaw::ALL.into_iter().filter(|flaw| words.iter().all(|word| flaw.to_string().contains(word)))
+    {
+        let report = explore(&Scope::of(flaw), Order::Breadth);
         println!("{flaw}: {report}\n");
         all &= report.failure.is_some();
     }

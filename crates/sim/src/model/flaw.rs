@@ -32,19 +32,15 @@ pub enum Flaw {
     Repeatable,
     /// A leader is elected without the guard that the one before is absent.
     ElectionUnguarded,
-    /// A member's shards are taken over without the guard that it is absent.
-    FailoverUnguarded,
     /// Shards that are taken over also stay where they were.
     FailoverCopies,
     /// A fire of shards is claimed without the guard on the place, and so whether the shares are marked or cut anew.
     ClaimUnguarded,
-    /// Shares are cut without guards on the lanes.
-    CutUnguarded,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 11] = [
         Self::IncarnationReused,
         Self::TakeoverUnguarded,
         Self::ClaimBeyondTrust,
@@ -54,10 +50,8 @@ impl Flaw {
         Self::NoGuardProcess,
         Self::Repeatable,
         Self::ElectionUnguarded,
-        Self::FailoverUnguarded,
         Self::FailoverCopies,
         Self::ClaimUnguarded,
-        Self::CutUnguarded,
     ];
 
     /// A transaction as the registry sees it under this flaw.
@@ -65,12 +59,8 @@ impl Flaw {
         match self {
             Self::TakeoverUnguarded if why == "take over" => unguard(txn, is_absence),
             Self::ElectionUnguarded if why == "elect" => unguard(txn, is_absence),
-            Self::FailoverUnguarded if matches!(why, "fail over" | "settle") => unguard(txn, is_absence),
             Self::ClaimUnguarded if why == "claim shards" => {
                 unguard(txn, |guard| matches!(parsed(guard), Some(Parsed::Place(_))));
-            }
-            Self::CutUnguarded if why == "cut" => {
-                unguard(txn, |guard| matches!(parsed(guard), Some(Parsed::ShardLane(..))));
             }
             Self::FailoverCopies if why == "fail over" => {
                 let lane = |write: &Write| matches!(keys::parse(write.key()), Some(Parsed::ShardLane(..)));
@@ -105,10 +95,8 @@ impl fmt::Display for Flaw {
             Self::NoGuardProcess => "no guard process ends the runs",
             Self::Repeatable => "a transaction is not falsified by its own success",
             Self::ElectionUnguarded => "an election is not guarded by the absence of the leader before",
-            Self::FailoverUnguarded => "a failover is not guarded by the member's absence",
             Self::FailoverCopies => "shards that are taken over also stay where they were",
             Self::ClaimUnguarded => "a claim of shards is not guarded by the place",
-            Self::CutUnguarded => "a cut is not guarded by the lanes",
         })
     }
 }

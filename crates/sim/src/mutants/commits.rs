@@ -10,7 +10,7 @@ use evenkeel_core::time::Mono;
 use crate::tamper::Tamper;
 
 /// The transactions of these acts, among what a node just decided.
-fn commits<'a>(effects: &'a mut [Effect], acts: &'a [&str]) -> impl Iterator<Item = &'a mut Txn> {
+pub(super) fn commits<'a>(effects: &'a mut [Effect], acts: &'a [&str]) -> impl Iterator<Item = &'a mut Txn> {
     effects.iter_mut().filter_map(|effect| match effect {
         Effect::Commit { why, txn, .. } if acts.contains(why) => Some(txn),
         _ => None,

@@ -1,6 +1,8 @@
 //! Faults in rules: nodes that follow another one.
 
-use evenkeel_core::rules::{self, CONTROL, DRAIN, FIRING, LOCKS, MEMBERSHIP, claims, membership};
+use evenkeel_core::rules::{
+    self, CONTROL, DRAIN, ELECTION, FAILOVER, FIRING, LOCKS, MEMBERSHIP, SHARDING, claims, membership,
+};
 use evenkeel_core::scene::{Decide, Decisions, Rule, Scene};
 
 use crate::tamper::Tamper;
@@ -11,7 +13,7 @@ pub(super) struct BeyondQuota;
 impl Tamper for BeyondQuota {
     fn rules(&self) -> &'static [Rule] {
         const CLAIMS: Rule = Rule { name: "claims beyond the quota", decide: Decide::Node(beyond) };
-        &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, FIRING]
+        &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING, FIRING]
     }
 }
 
@@ -27,7 +29,7 @@ pub(super) struct IgnoresTolerance;
 impl Tamper for IgnoresTolerance {
     fn rules(&self) -> &'static [Rule] {
         const CLAIMS: Rule = Rule { name: "claims without tolerance", decide: Decide::Node(intolerant) };
-        &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, FIRING]
+        &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING, FIRING]
     }
 }
 
@@ -42,7 +44,7 @@ pub(super) struct JoinsOnce;
 impl Tamper for JoinsOnce {
     fn rules(&self) -> &'static [Rule] {
         const ONCE: Rule = Rule { name: "membership, once", decide: Decide::Node(once) };
-        &[ONCE, CONTROL, LOCKS, rules::CLAIMS, DRAIN, FIRING]
+        &[ONCE, CONTROL, LOCKS, rules::CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING, FIRING]
     }
 }
 

@@ -45,6 +45,10 @@ pub(crate) struct Actor {
     pub node: Option<Node>,
     pub clock: Clock,
     pub paused: bool,
+    /// When its process was stopped last.
+    pub stopped: i64,
+    /// By how much its process's own clock is behind, having stood still while it was stopped; only where that is planted.
+    pub slept: i64,
     /// What came while the process was stopped.
     pub inbox: VecDeque<Input>,
     /// Which wake counts: each step asks for another one.
@@ -79,6 +83,8 @@ impl Actor {
             node: None,
             clock,
             paused: false,
+            stopped: 0,
+            slept: 0,
             inbox: VecDeque::new(),
             wake: 0,
             link: Link::Up,

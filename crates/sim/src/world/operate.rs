@@ -58,6 +58,7 @@ impl World {
     pub fn pause(&mut self, name: &NodeName) {
         if let Some(actor) = self.actors.get_mut(name).filter(|a| a.node.is_some()) {
             actor.paused = true;
+            actor.stopped = self.at;
             self.trace.note(self.at, name.as_str(), &actor.life, || "is stopped".to_owned());
         }
     }
@@ -67,6 +68,9 @@ impl World {
         let Some(actor) = self.actors.get_mut(name) else { return };
         if !std::mem::replace(&mut actor.paused, false) {
             return;
+        }
+        if !self.options.tamper.counts_suspend() {
+            actor.slept += self.at - actor.stopped;
         }
         self.trace.note(self.at, name.as_str(), &actor.life, || "goes on".to_owned());
         let life = actor.life;

@@ -107,7 +107,7 @@ fn a_node_stands_where_there_is_no_leader_and_it_takes_part() {
     assert_eq!(row(false, &on), ["none", "none", "b", "none"], "one that lives gives it back itself");
 }
 
-/// proves: S3-18, S3-23, S3-25
+/// proves: S2-03, S3-18, S3-23, S3-25
 #[test]
 fn only_its_own_end_ends_a_leadership_and_not_before_its_lease() {
     let mut world = World::with(&["a", "b", "c"]);
@@ -320,4 +320,55 @@ fn nobody_fires_shares_of_another_number_of_shards() {
     let wrong = |r: &Run| r.id.shard.0 >= 2 || r.shards != 2;
     assert!(world.starts.len() >= 4, "it fires by its new schedule");
     assert_eq!(world.starts.iter().filter(|(_, run)| wrong(run)).count(), 0, "{:?}", world.starts);
+}
+
+/// A rule as the source's authors warn of: it stands without looking whether there is a leader.
+fn stands_blindly(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+    let Some(table) = crate::table::Table::of(scene, id) else { return };
+    if table.sharding.leader.as_ref() != Some(scene.member) {
+        let sharding = Sharding { leader: Some(scene.member.clone()), ..table.sharding.clone() };
+        let txn = table.txn(None, [table.put(sharding)].into());
+        out.commit(table.subject(), "elect", txn);
+    }
+}
+
+/// proves: S3-08
+#[test]
+fn without_the_look_at_the_leader_the_second_overwrites_the_first() {
+    static BLIND: &[Rule] =
+        &[rules::MEMBERSHIP, rules::CONTROL, Rule { name: "blind", decide: Decide::Job(stands_blindly) }];
+    let changes = |rules: &'static [Rule]| {
+        let mut world = World::with(&["a"]);
+        world.ask("a", Command::Apply([sharded("j", "", 1)].into()));
+        world.run(100);
+        assert_eq!(world.leader("j"), "a");
+        world.add_with(settings("b"), rules);
+        world.run(100);
+        world.leader("j")
+    };
+    assert_eq!(changes(rules::ALL), "a");
+    assert_eq!(changes(BLIND), "b", "the first still lives, and has lost its lead");
+}
+
+/// proves: S2-06, S2-55, S2-57, I29
+#[test]
+fn whenever_a_leader_dies_around_a_cut_the_next_fires_run_and_find_nothing_of_the_last() {
+    for moment in (8_000..12_500).step_by(250) {
+        let mut world = World::with(&["a", "b", "c"]);
+        world.takes = 700;
+        world.ask("a", Command::Apply([sharded("j", "@every 5s", 6)].into()));
+        world.run(6_500);
+        world.add(settings("d"));
+        world.run(moment - world.now);
+        let leader = world.leader("j");
+        world.crash(&leader);
+        world.run(25_000);
+        let ran = |due: i64| world.starts.iter().filter(|(_, run)| run.due.0 == due).count();
+        assert_eq!([20, 25, 30].map(|s| ran(s * 1_000)), [6; 3], "the leader {leader} died at {moment}");
+        let lanes = world.store.entries().filter(|(key, _)| key.as_str().starts_with("lane/j/"));
+        for (key, entry) in lanes {
+            let lane: crate::record::ShardLane = decode(&entry.value).unwrap();
+            assert!(lane.open.len() <= 1 && lane.groups.len() <= 1, "{key}: {lane:?}");
+        }
+    }
 }

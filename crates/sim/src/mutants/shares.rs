@@ -1,0 +1,284 @@
+//! Faults in what nodes make of sharded jobs: leaders, marks, cuts, failover, and the fires of single shards.
+
+use evenkeel_core::effect::Effect;
+use evenkeel_core::input::Input;
+use evenkeel_core::job::{CatchUp, Placement};
+use evenkeel_core::keys::{Parsed, parse};
+use evenkeel_core::node::Node;
+use evenkeel_core::record::{AskedRecord, Place, Sharding, SpecRecord, decode, encode};
+use evenkeel_core::registry::{Change, Guard, Outcome, Txn, Write};
+use evenkeel_core::rules::{CLAIMS, CONTROL, DRAIN, ELECTION, FIRING, LOCKS, MEMBERSHIP, SHARDING};
+use evenkeel_core::scene::Rule;
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::time::{Now, Wall};
+use evenkeel_core::words::{JobName, Member};
+
+use super::commits::commits;
+use crate::tamper::Tamper;
+
+/// Everything a node hears of entries.
+fn heard(input: &mut Input) -> &mut [Change] {
+    match input {
+        Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
+        Input::Committed { outcome: Outcome::Refused(found), .. } => found,
+        _ => &mut [],
+    }
+}
+
+/// Changes what a node hears of the places of sharded jobs.
+fn hears_places(input: &mut Input, change: impl Fn(&mut Sharding)) {
+    for entry in heard(input).iter_mut().filter(|c| matches!(parse(&c.key), Some(Parsed::Place(_)))) {
+        if let Some(entry) = &mut entry.entry
+            && let Some(mut place) = decode::<Place>(&entry.value)
+            && let Some(sharding) = &mut place.sharding
+        {
+            change(sharding);
+            entry.value = encode(&place);
+        }
+    }
+}
+
+/// Changes the places that these acts write.
+fn writes_places(effects: &mut [Effect], acts: &[&str], change: impl Fn(&JobName, &mut Sharding)) {
+    for write in commits(effects, acts).flat_map(|txn| &mut txn.writes) {
+        if let Write::Put { key, value, .. } = write
+            && let Some(Parsed::Place(job)) = parse(key)
+            && let Some(mut place) = decode::<Place>(value)
+            && let Some(sharding) = &mut place.sharding
+        {
+            change(&job, sharding);
+            *value = encode(&place);
+        }
+    }
+}
+
+fn writes_shard_lane(txn: &Txn) -> bool {
+    txn.writes.iter().any(|write| matches!(parse(write.key()), Some(Parsed::ShardLane(..))))
+}
+
+/// Claims fires while the shares are marked: it does not hear of marks.
+pub(super) struct HearsNoMark;
+
+impl Tamper for HearsNoMark {
+    fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
+        hears_places(input, |sharding| sharding.mark = None);
+    }
+}
+
+/// Takes itself for the leader of what another leads.
+pub(super) struct LeadsUnasked;
+
+impl Tamper for LeadsUnasked {
+    fn input(&self, node: &Node, _now: Now, input: &mut Input) {
+        let me = node.member();
+        hears_places(input, |sharding| sharding.leader = sharding.leader.take().and(me.clone()));
+    }
+}
+
+/// Stands for a leadership that somebody has.
+pub(super) struct StandsBeside;
+
+impl Tamper for StandsBeside {
+    fn input(&self, node: &Node, _now: Now, input: &mut Input) {
+        let me = node.member();
+        hears_places(input, |sharding| {
+            sharding.leader = sharding.leader.take().filter(|l| Some(l) == me.as_ref())
+        });
+    }
+}
+
+/// Forgets the mark when it becomes the leader.
+pub(super) struct ElectedForgetful;
+
+impl Tamper for ElectedForgetful {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        writes_places(effects, &["elect"], |_, sharding| sharding.mark = None);
+    }
+}
+
+/// Cuts without asking whether what it read still stands: the mark is cleared before the reading counts.
+pub(super) struct CutsUnread;
+
+impl Tamper for CutsUnread {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        commits(effects, &["cut"]).for_each(|txn| txn.guards.retain(|guard| !matches!(guard, Guard::At(..))));
+    }
+}
+
+/// Forgets in a cut how far those came that are gone.
+pub(super) struct ForgetsTheDead;
+
+impl Tamper for ForgetsTheDead {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        let view = node.view();
+        writes_places(effects, &["cut"], |job, sharding| {
+            let Some(old) = view.id(job).and_then(|id| view.job(id).sharding()) else { return };
+            let gone = old.cut.portions.iter().filter(|portion| view.member(&portion.holder).is_none());
+            let gone = gone.flat_map(|portion| &portion.groups);
+            let gone = gone.fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+            let groups = sharding.cut.portions.iter_mut().flat_map(|portion| &mut portion.groups);
+            groups.filter(|group| group.shards.meets(&gone)).for_each(|group| group.watermark = Wall::MIN);
+        });
+    }
+}
+
+/// Begins to count tokens anew with each cut.
+pub(super) struct CutsTokens;
+
+impl Tamper for CutsTokens {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        writes_places(effects, &["cut"], |_, sharding| sharding.cut.seq = 0);
+    }
+}
+
+/// Cuts under a run: what is pinned goes to somebody else.
+pub(super) struct MovesThePinned;
+
+impl Tamper for MovesThePinned {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        writes_places(effects, &["cut"], |_, sharding| {
+            let cut = &mut sharding.cut;
+            if !cut.pinned.is_empty() {
+                let mut holders: Vec<Member> = cut.portions.iter().map(|p| p.holder.clone()).collect();
+                let by = usize::from(holders.len() > 1);
+                holders.rotate_left(by);
+                cut.portions.iter_mut().zip(holders).for_each(|(portion, holder)| portion.holder = holder);
+            }
+        });
+    }
+}
+
+/// Deals in the order in which nodes came.
+pub(super) struct DealsByArrival;
+
+impl Tamper for DealsByArrival {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        writes_places(effects, &["cut"], |_, sharding| {
+            let cut = &mut sharding.cut;
+            if cut.pinned.is_empty() {
+                let mut holders: Vec<Member> = cut.portions.iter().map(|p| p.holder.clone()).collect();
+                holders.sort_by_key(|member| member.incarnation);
+                cut.portions.iter_mut().zip(holders).for_each(|(portion, holder)| portion.holder = holder);
+            }
+        });
+    }
+}
+
+/// Never cuts again after the first time.
+pub(super) struct CutsOnce;
+
+impl Tamper for CutsOnce {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        let view = node.view();
+        let again = |write: &Write| {
+            let Some(Parsed::Place(job)) = parse(write.key()) else { return false };
+            view.id(&job).and_then(|id| view.job(id).sharding()).is_some_and(|s| s.cut.number > 0)
+        };
+        let kept = |effect: &Effect| match effect {
+            Effect::Commit { why: "cut", txn, .. } => !txn.writes.iter().any(again),
+            _ => true,
+        };
+        effects.retain(kept);
+    }
+}
+
+/// Takes over from nobody.
+pub(super) struct LeavesTheDead;
+
+impl Tamper for LeavesTheDead {
+    fn rules(&self) -> &'static [Rule] {
+        const { &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, ELECTION, SHARDING, FIRING] }
+    }
+}
+
+/// Takes shards over without asking whether their node is gone, or whether somebody else did.
+pub(super) struct RescuesUnasked;
+
+impl Tamper for RescuesUnasked {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        let born = |guard: &Guard| matches!(guard, Guard::Born(..));
+        commits(effects, &["fail over", "settle"])
+            .filter(|txn| writes_shard_lane(txn))
+            .for_each(|txn| txn.guards.retain(born));
+    }
+}
+
+/// Takes shards over and leaves them where they were as well.
+pub(super) struct RescuesCopies;
+
+impl Tamper for RescuesCopies {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        let me = node.member();
+        let kept = |write: &Write| !matches!(parse(write.key()), Some(Parsed::ShardLane(_, m)) if Some(&m) != me.as_ref());
+        commits(effects, &["fail over"]).for_each(|txn| txn.writes.retain(kept));
+    }
+}
+
+/// Tells the end of a shard's run whatever became of it in the meantime.
+pub(super) struct EndsLate;
+
+impl Tamper for EndsLate {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        commits(effects, &["finish"]).filter(|txn| writes_shard_lane(txn)).for_each(|txn| txn.guards.clear());
+    }
+}
+
+/// Makes up every fire that a shard missed, whatever its job says.
+pub(super) struct MakesUpEverything;
+
+impl Tamper for MakesUpEverything {
+    fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
+        for change in heard(input).iter_mut().filter(|c| matches!(parse(&c.key), Some(Parsed::Spec(_)))) {
+            if let Some(entry) = &mut change.entry
+                && let Some(SpecRecord::Live(mut spec)) = decode(&entry.value)
+                && spec.job.placement == Placement::Sharded
+            {
+                spec.job.catch_up = CatchUp::All(1_000);
+                entry.value = encode(&SpecRecord::Live(spec));
+            }
+        }
+    }
+}
+
+/// Claims a run that was asked for, and does not write for which shards.
+pub(super) struct ForgetsAsked;
+
+impl Tamper for ForgetsAsked {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        for write in commits(effects, &["claim shards"]).flat_map(|txn| &mut txn.writes) {
+            if let Write::Put { key, value, .. } = write
+                && let Some(Parsed::Asked(_)) = parse(key)
+                && let Some(mut record) = decode::<AskedRecord>(value)
+            {
+                for request in &mut record.requests {
+                    (request.taken, request.shards) = (false, ShardSet::empty());
+                }
+                *value = encode(&record);
+            }
+        }
+    }
+}
+
+/// Tells each run the number of shards of the present, and not of its fire.
+pub(super) struct CountsAnew;
+
+impl Tamper for CountsAnew {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        for effect in effects {
+            if let Effect::Start(run) = effect
+                && let Some(spec) = node.view().find(&run.id.job).and_then(|job| job.spec())
+            {
+                run.shards = spec.job.shards;
+            }
+        }
+    }
+}
+
+/// Counts its lease on a clock that stands still while the host sleeps.
+pub(super) struct SleepsOnTime;
+
+impl Tamper for SleepsOnTime {
+    fn counts_suspend(&self) -> bool {
+        false
+    }
+}
