@@ -372,3 +372,25 @@ fn whenever_a_leader_dies_around_a_cut_the_next_fires_run_and_find_nothing_of_th
         }
     }
 }
+
+/// proves: I13, I24
+#[test]
+fn a_request_to_a_node_without_shards_is_answered_and_not_kept() {
+    let mut world = World::with(&["a", "b", "c"]);
+    world.ask("a", Command::Apply([sharded("j", "", 1)].into()));
+    let on = |node: &str, id: &str| Command::RunOn(name("j"), id.parse().unwrap(), node.parse().unwrap());
+    for (node, id) in [("a", "r1"), ("b", "r2"), ("c", "r3")] {
+        assert!(matches!(world.ask("a", on(node, id)), Answer::Accepted(..)));
+        world.run(1_000);
+    }
+    assert_eq!(world.starts.len(), 1, "one node has the shard");
+    world.takes = 3_000;
+    let holder = world.starts[0].0.clone();
+    let asker = if holder == "a" { "b" } else { "a" };
+    assert!(matches!(world.ask(asker, on(&holder, "r4")), Answer::Accepted(..)));
+    assert!(matches!(world.ask(asker, on(&holder, "r5")), Answer::Accepted(..)));
+    world.crash(&holder);
+    world.run(10_000);
+    let asked: crate::record::AskedRecord = decode(&world.entry(&keys::asked(&name("j"))).unwrap()).unwrap();
+    assert!(asked.requests.iter().all(|request| request.taken), "{asked:?}");
+}

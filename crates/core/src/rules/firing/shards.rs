@@ -15,14 +15,14 @@ use crate::input::Ended;
 use crate::job::Delivery;
 use crate::keys;
 use crate::local::{Given, Local};
-use crate::record::{AskedRecord, OpenShards, ShardLane, encode};
+use crate::record::{AskedRecord, OpenShards, Request, ShardLane, encode};
 use crate::registry::Write;
 use crate::scene::{Decision, Decisions, News, Scene};
 use crate::shards::ShardSet;
 use crate::table::Table;
 use crate::time::{Millis, Wall};
 use crate::view::{JobView, ShardTerms, Terms};
-use crate::words::{Fire, Member, RunId, Shard};
+use crate::words::{Fire, Member, NodeName, RunId, Shard};
 
 mod start;
 
@@ -262,7 +262,7 @@ impl<'a> Desk<'a> {
         let mine = portion.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
         // A shard that only stays because it ran goes where it belongs first.
         let mine = mine.minus(&sharding.cut.pinned);
-        if mine.is_empty() || self.draft.verdicts.len() >= VERDICTS_MAX {
+        if self.draft.verdicts.len() >= VERDICTS_MAX || self.drop_asked() || mine.is_empty() {
             return;
         }
         self.claim_asked(&mine, shards, out);
@@ -278,12 +278,36 @@ impl<'a> Desk<'a> {
         running.map(|(shard, _)| shard).collect::<ShardSet>().or(&self.draft.unfinished())
     }
 
+    /// A request to one node that takes no part, or has no shards, would be nobody's: the leader answers it. Returns whether
+    /// there was one.
+    fn drop_asked(&mut self) -> bool {
+        let (sharding, me) = (self.table.sharding, self.scene().member);
+        let record = self.table.job.asked().and_then(|known| known.value.as_ref());
+        let Some(record) = record.filter(|_| sharding.leader.as_ref() == Some(me)) else { return false };
+        let has_shards = |node: &NodeName| {
+            let takes_part = self.table.job.available().iter().any(|member| member.node == *node);
+            takes_part && sharding.cut.portions.iter().any(|portion| portion.holder.node == *node)
+        };
+        let orphan = |r: &Request| !r.taken && r.node.as_ref().is_some_and(|node| !has_shards(node));
+        let Some(index) = record.requests.iter().position(orphan) else { return false };
+        let mut record = record.clone();
+        let request = &mut record.requests[index];
+        request.taken = true;
+        let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
+        let why = "asked for on a node that has no shards of the job".to_string();
+        let verdict = self.verdict((&fire, at, at), &ShardSet::one(Shard(0)), 0, VerdictState::Skipped, why);
+        self.draft.verdicts.extend(verdict);
+        self.asked = Some(record);
+        self.act("claim shards");
+        true
+    }
+
     /// The oldest request by hand that this node's shards have not answered. Those that run are left out, and that is told
     /// (I2-08).
     fn claim_asked(&mut self, mine: &ShardSet, shards: &ShardTerms, out: &mut Decisions) {
         let Some(record) = self.table.job.asked().and_then(|known| known.value.as_ref()) else { return };
         let me = self.scene().member;
-        let wanted = |r: &crate::record::Request| {
+        let wanted = |r: &Request| {
             !r.taken && r.node.as_ref().is_none_or(|n| *n == me.node) && !mine.minus(&r.shards).is_empty()
         };
         let Some(index) = record.requests.iter().position(wanted) else { return };
@@ -394,8 +418,13 @@ impl<'a> Desk<'a> {
         let mut writes = Vec::from([table.put_lane(self.scene().member, &self.draft)]);
         // The leader cuts before the next fire and hears of no lane: that one is to come after all, the place tells it.
         let told = table.sharding.mark.is_some() && self.draft.takes_back(&self.lane);
-        writes.extend(told.then(|| table.put(table.sharding.clone())));
-        // Whoever has a lane is listed; portions are, so only what a former holder still has to say could be missing.
+        let mut sharding = table.sharding.clone();
+        // Whoever has a lane is listed, so that it is looked for should that member die.
+        let listed = sharding.lanes.contains(self.scene().member);
+        if !listed {
+            sharding.lanes.push(self.scene().member.clone());
+        }
+        writes.extend((told || !listed).then(|| table.put(sharding)));
         if let (Some(record), Some(known)) = (self.asked.take(), table.job.asked()) {
             let key = keys::asked(table.job.name());
             guards.push(known.guard(key.clone()));
