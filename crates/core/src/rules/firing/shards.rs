@@ -295,8 +295,9 @@ impl<'a> Desk<'a> {
         request.taken = true;
         let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
         let why = "asked for on a node that has no shards of the job".to_string();
-        let verdict = self.verdict((&fire, at, at), &ShardSet::one(Shard(0)), 0, VerdictState::Skipped, why);
-        self.draft.verdicts.extend(verdict);
+        // It was refused for no shard: it is told as the request's first run.
+        let told = self.verdict((&fire, at, at), &ShardSet::one(Shard(0)), 0, VerdictState::Skipped, why);
+        self.draft.verdicts.extend(told.map(|verdict| Verdict { shards: ShardSet::empty(), ..verdict }));
         self.asked = Some(record);
         self.act("claim shards");
         true
