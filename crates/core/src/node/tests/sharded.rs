@@ -394,3 +394,31 @@ fn a_request_to_a_node_without_shards_is_answered_and_not_kept() {
     let asked: crate::record::AskedRecord = decode(&world.entry(&keys::asked(&name("j"))).unwrap()).unwrap();
     assert!(asked.requests.iter().all(|request| request.taken), "{asked:?}");
 }
+
+/// proves: S3-03, I27
+#[test]
+fn a_leader_repairs_shares_that_somebody_damaged() {
+    let mut world = World::with(&["a", "b"]);
+    world.ask("a", Command::Apply([sharded("j", "@every 5s", 4)].into()));
+    world.run(6_000);
+    let key = keys::place(&name("j"));
+    let gone = Member { node: "z".parse().unwrap(), incarnation: 99 };
+    let hurts: [&dyn Fn(&mut Sharding); 3] = [
+        &|sharding| sharding.cut.portions.truncate(1),
+        &|sharding| sharding.cut.portions[0].holder = gone.clone(),
+        &|sharding| sharding.cut.portions[0].groups[0].shards = ShardSet::all(4),
+    ];
+    for (hurt, due) in hurts.into_iter().zip([10_000, 15_000, 20_000]) {
+        let mut place: Place = decode(&world.entry(&key).unwrap()).unwrap();
+        place.epoch += 1;
+        hurt(place.sharding.as_mut().unwrap());
+        world.write(key.clone(), Some(encode(&place)));
+        world.run(100);
+        assert_eq!(world.sharding("j").mark.map(|mark| mark.why), Some(crate::record::Cause::Repair));
+        world.starts.clear();
+        world.run(due + 1_000 - world.now);
+        let mut ran: Vec<u32> = world.starts.iter().map(|(_, run)| run.id.shard.0).collect();
+        ran.sort_unstable();
+        assert_eq!(ran, [0, 1, 2, 3], "each shard fires once at {due}");
+    }
+}
