@@ -86,7 +86,7 @@ fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> Switches) 
     world.leader("j")
 }
 
-/// proves: S3-07, S3-11, S3-12, S3-13, S3-14, S3-15, S3-17, S3-21, S3-26, I12
+/// proves: S3-07, S3-08, S3-11, S3-12, S3-13, S3-14, S3-15, S3-17, S3-21, S3-26, I12
 #[test]
 fn a_node_stands_where_there_is_no_leader_and_it_takes_part() {
     let on = |_| Switches::default();
