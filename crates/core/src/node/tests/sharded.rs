@@ -86,7 +86,7 @@ fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> Switches) 
     world.leader("j")
 }
 
-/// proves: S3-07, S3-11, S3-12, S3-13, S3-14, S3-15, S3-17, S3-26, I12
+/// proves: S3-07, S3-08, S3-11, S3-12, S3-13, S3-14, S3-15, S3-17, S3-21, S3-26, I12
 #[test]
 fn a_node_stands_where_there_is_no_leader_and_it_takes_part() {
     let on = |_| Switches::default();
@@ -107,7 +107,7 @@ fn a_node_stands_where_there_is_no_leader_and_it_takes_part() {
     assert_eq!(row(false, &on), ["none", "none", "b", "none"], "one that lives gives it back itself");
 }
 
-/// proves: S2-03, S3-18, S3-23, S3-25
+/// proves: S2-03, S3-13, S3-17, S3-18, S3-23, S3-25
 #[test]
 fn only_its_own_end_ends_a_leadership_and_not_before_its_lease() {
     let mut world = World::with(&["a", "b", "c"]);
@@ -133,26 +133,31 @@ fn only_its_own_end_ends_a_leadership_and_not_before_its_lease() {
 /// proves: S3-24, S3-29
 #[test]
 fn a_leader_that_leaves_gives_up_the_lead_before_its_membership() {
-    let mut world = World::with(&["a", "b"]);
-    world.ask("a", Command::Apply([sharded("j", "@every 1s", 4)].into()));
-    world.run(3_000);
-    let leader = world.leader("j");
-    let member = world.member(&leader);
-    world.answers.clear();
-    world.give(&leader.parse().unwrap(), Input::Asked(AskId(7), Command::Leave));
-    while world.entry(&keys::node(&member)).is_some() {
-        assert!(world.now < 10_000, "it leaves");
-        world.run(0);
-        let gone = world.entry(&keys::node(&member)).is_none();
-        assert!(!gone || world.sharding("j").leader.as_ref() != Some(&member), "the lead went first");
+    // It has nothing open, what it claimed ahead, or runs that go on.
+    for (schedule, takes) in [("", 0), ("@every 1s", 0), ("@every 1s", 2_500)] {
+        let mut world = World::with(&["a", "b"]);
+        world.takes = takes;
+        world.ask("a", Command::Apply([sharded("j", schedule, 4)].into()));
+        world.run(3_000);
+        let leader = world.leader("j");
+        let member = world.member(&leader);
+        world.answers.clear();
+        world.starts.clear();
+        world.give(&leader.parse().unwrap(), Input::Asked(AskId(7), Command::Leave));
+        while world.entry(&keys::node(&member)).is_some() {
+            assert!(world.now < 10_000, "it leaves");
+            world.run(0);
+            let gone = world.entry(&keys::node(&member)).is_none();
+            assert!(!gone || world.sharding("j").leader.as_ref() != Some(&member), "the lead went first");
+        }
+        assert_eq!(world.answers, [Answer::Done]);
+        world.run(6_000);
+        assert!(schedule.is_empty() || world.starts.len() >= 8, "the other one goes on");
+        assert!(world.starts.iter().all(|(node, _)| *node != leader), "it starts nothing any more");
     }
-    assert_eq!(world.answers, [Answer::Done]);
-    world.starts.clear();
-    world.run(3_000);
-    assert!(world.starts.len() >= 12 && world.starts.iter().all(|(node, _)| *node != leader));
 }
 
-/// proves: S3-20, S3-21, S3-22, I13
+/// proves: S3-21, S3-22, I13
 #[test]
 fn a_cut_that_waits_reads_lanes_at_most_ten_times_a_second_and_not_for_ever() {
     let mut world = World::with(&["a", "b"]);
@@ -170,6 +175,38 @@ fn a_cut_that_waits_reads_lanes_at_most_ten_times_a_second_and_not_for_ever() {
     assert_eq!((sharding.mark, sharding.cut.pinned.len()), (None, 2), "both still run and stay");
     let reads = world.reads.len();
     assert!((2..=60).contains(&reads), "{reads} reads in {} ms", world.now - from);
+}
+
+/// proves: S3-20
+#[test]
+fn what_only_a_leader_does_waits_until_there_is_one() {
+    static STANDS_NEVER: &[Rule] =
+        &[rules::MEMBERSHIP, rules::CONTROL, rules::FAILOVER, rules::SHARDING, rules::FIRING];
+    let mut world = World::default();
+    world.add_with(settings("a"), STANDS_NEVER);
+    world.ask("a", Command::Apply([sharded("j", "@every 1s", 4)].into()));
+    world.run(5_000);
+    let sharding = world.sharding("j");
+    assert_eq!((sharding.leader, sharding.mark, sharding.cut.number), (None, None, 0), "nobody leads yet");
+    assert_eq!(world.starts.len(), 0);
+    world.add(settings("b"));
+    world.run(3_000);
+    assert_eq!(world.leader("j"), "b");
+    assert!(world.starts.iter().any(|(node, _)| node == "a"), "the one who could not cut has its part");
+}
+
+/// proves: S2-46, S2-48
+#[test]
+fn a_lane_knows_when_its_runs_last_began_and_ended() {
+    let mut world = World::with(&["a"]);
+    world.takes = 300;
+    world.ask("a", Command::Apply([sharded("j", "@every 2s", 2)].into()));
+    let key = keys::shard_lane(&name("j"), &world.member("a"));
+    for (until, began, ended) in [(4_200, 4_000, 2_300), (4_400, 4_000, 4_300), (6_400, 6_000, 6_300)] {
+        world.run(until - world.now);
+        let lane: crate::record::ShardLane = decode(&world.entry(&key).unwrap()).unwrap();
+        assert_eq!((lane.began, lane.ended), (Some(Wall(began)), Some(Wall(ended))), "at {until}");
+    }
 }
 
 /// proves: S3-28, S3-30, I4
@@ -369,6 +406,7 @@ fn whenever_a_leader_dies_around_a_cut_the_next_fires_run_and_find_nothing_of_th
         for (key, entry) in lanes {
             let lane: crate::record::ShardLane = decode(&entry.value).unwrap();
             assert!(lane.open.len() <= 1 && lane.groups.len() <= 1, "{key}: {lane:?}");
+            assert!(lane.verdicts.is_empty(), "{key}: {lane:?}");
         }
     }
 }
