@@ -42,7 +42,7 @@ fn a_seed_run_twice_is_the_same_world() {
 /// proves: I14, I16, I24, I27, I29
 #[test]
 fn seeds_that_once_found_something_are_clean() {
-    for seed in [0x1e9, 0x30f, 0x454, 0x503, 0x780] {
+    for seed in [0x1e9, 0x30f, 0x454, 0x503, 0x780, 0x1c6b, 0x1cd0] {
         run_seed(seed).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }

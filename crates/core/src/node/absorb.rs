@@ -103,6 +103,8 @@ impl Node {
                         && let Some(id) = self.view.id(&job)
                     {
                         self.local.reading.remove(&id);
+                        // Also if it was known already: something else may have waited for the answer.
+                        self.local.agenda.insert(id);
                     }
                 }
                 let touched = self.view.hear(now.mono, &changes);
