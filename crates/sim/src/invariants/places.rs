@@ -13,7 +13,15 @@ use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch, shares};
 impl Watch {
     /// The registry answered a transaction.
     pub(crate) fn committed(&mut self, act: &Act<'_>, store: &Store, history: &Verdicts) {
-        self.ticket_served(act);
+        let later = |m: &Member| {
+            store.entries().filter_map(|(key, _)| parse(key)).any(|found| match found {
+                Parsed::Node(other) => other.node == m.node && other.incarnation > m.incarnation,
+                _ => false,
+            })
+        };
+        let succeeded =
+            act.why == "join" && act.applied && self.ticket_member(act).as_ref().is_some_and(later);
+        self.ticket_served(act, succeeded);
         if !act.applied {
             return;
         }

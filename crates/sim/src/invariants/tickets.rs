@@ -53,16 +53,18 @@ impl Watch {
     }
 
     /// The registry answered a commit.
-    pub(super) fn ticket_served(&mut self, act: &Act<'_>) {
+    ///
+    /// `succeeded` says that a later life of the node was a member when it was made.
+    pub(super) fn ticket_served(&mut self, act: &Act<'_>, succeeded: bool) {
         let Some(book) = self.tickets.get_mut(&(act.node.clone(), act.life, act.ticket)) else { return };
         if !act.applied {
             return;
         }
         book.applied += 1;
-        // A first try to join that lands after that life was evicted makes a member that can write nothing and ends with
-        // its lease: the one act that may be made twice.
-        let harmless = act.why == "join";
-        self.findings.test(act.at, Invariant::I46, book.applied == 1 || harmless, || {
+        // A first try to join that lands after its life was evicted by the next makes that member once more: it can write
+        // nothing, but counts as living until its lease ends. Nothing else may be made twice, nor a join for another reason.
+        let evicted = act.why == "join" && book.applied == 2 && succeeded;
+        self.findings.test(act.at, Invariant::I46, book.applied == 1 || evicted, || {
             format!("#{} of {} ({}) was made twice", act.ticket.0, act.node, act.why)
         });
         // A first try that comes late may find a holder gone that still lived when a later try was refused; that is then
