@@ -21,8 +21,8 @@ pub(crate) struct ShareBook {
     pub fires: BTreeMap<(Fire, Shard), FireBook>,
     /// The runs that physically go on, by where.
     pub running: BTreeMap<Shard, (Fire, u32, NodeName)>,
-    /// The highest token that physically started.
-    pub tokens: BTreeMap<Shard, Token>,
+    /// The highest token that physically started, and where.
+    pub tokens: BTreeMap<Shard, (Token, NodeName)>,
     /// How far any shard had come at a cut.
     pub furthest: Option<Wall>,
     /// Lost members, and the shards that were taken over from each.

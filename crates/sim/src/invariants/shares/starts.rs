@@ -39,12 +39,16 @@ impl JobBook {
         let beside = self.shares.running.get(&shard).filter(|(_, _, node)| monitored || node == name);
         findings.test(at, Invariant::I15, beside.is_none(), || format!("{} runs beside {beside:?}", id()));
         self.shares.running.insert(shard, (run.id.fire.clone(), run.attempt, name.clone()));
-        let last = self.shares.tokens.get(&shard).copied();
-        self.shares.tokens.insert(shard, last.unwrap_or_default().max(run.token));
-        // What nobody monitors is closed before it physically starts, so its shard may be elsewhere by then.
-        findings.test(at, Invariant::I2, !monitored || last.is_none_or(|last| last < run.token), || {
-            format!("{} has token {} after {last:?}", id(), run.token)
-        });
+        let last = self.shares.tokens.get(&shard).cloned();
+        // What nobody monitors is closed before it physically starts, so its shard may have run elsewhere by then.
+        let overtaken = |by: &NodeName| !monitored && by != name;
+        let rises = last.as_ref().is_none_or(|(token, _)| *token < run.token);
+        let holds = rises || last.as_ref().is_some_and(|(_, by)| overtaken(by));
+        if rises {
+            self.shares.tokens.insert(shard, (run.token, name.clone()));
+        }
+        findings
+            .test(at, Invariant::I2, holds, || format!("{} has token {} after {last:?}", id(), run.token));
         if let Fire::Due(due) = run.id.fire {
             let early = START.0 + at + UNNOTICED < due.0;
             findings.test(at, Invariant::I17, !early, || format!("{} started early", id()));
