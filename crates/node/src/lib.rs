@@ -34,6 +34,7 @@ mod executor;
 mod executors;
 mod handle;
 mod history;
+mod host;
 mod lock;
 mod logs;
 
@@ -44,8 +45,8 @@ pub use error::OpenError;
 pub use evenkeel_core::input::{Answer, Command};
 pub use evenkeel_core::job::{Job, Work};
 pub use executors::{FunctionOutput, Functions, RunContext};
-pub use handle::{ApplyError, Handle, LanesError, Left};
-pub use history::{EventRecord, HistoryError, RunFilter, RunRecord, State};
+pub use handle::{ApplyError, Beat, Handle, LanesError, Left};
+pub use history::{EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord, State};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
 
