@@ -36,6 +36,7 @@ mod handle;
 mod history;
 mod lock;
 mod logs;
+mod peers;
 
 pub use evenkeel_core as core;
 
@@ -48,6 +49,7 @@ pub use handle::{ApplyError, Handle, LanesError, Left};
 pub use history::{EventRecord, HistoryError, RunFilter, RunRecord, State};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
+pub use peers::Call;
 
 /// Opens a node: joins the cluster whose books the registry keeps, and starts to work.
 ///

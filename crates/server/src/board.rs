@@ -8,7 +8,7 @@ use evenkeel_core::record::Request;
 use evenkeel_core::rules::claims::quota;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::JobView;
-use evenkeel_core::words::{Fire, JobName, NodeName, RunId};
+use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId};
 
 use crate::rows::{JobDetail, JobPage, JobRow, NodeRow, RunRow, Sharing, moment, zone};
 use crate::zones;
@@ -167,11 +167,12 @@ pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
     })
 }
 
-/// Where the living node of this name answers.
-pub(crate) fn address(handle: &Handle, name: &NodeName) -> Option<String> {
+/// The latest life of the living node of this name, and where it answers.
+pub(crate) fn living(handle: &Handle, name: &NodeName) -> Option<(Member, String)> {
     handle.look(|node| {
-        let member = node.view().members().find(|(member, _)| member.node == *name);
-        member.map(|(_, state)| state.info.address.clone()).filter(|address| !address.is_empty())
+        let lives = node.view().members().filter(|(member, _)| member.node == *name);
+        let (member, state) = lives.last().filter(|(_, state)| !state.info.address.is_empty())?;
+        Some((member.clone(), state.info.address.clone()))
     })
 }
 

@@ -16,9 +16,6 @@ use crate::output::Output;
 /// Answers are bounded, so that a wrong address cannot fill the memory.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Marks a request that one node hands on to another, so that it is handed on only once.
-pub(crate) const FORWARDED: &str = "evenkeel-forwarded";
-
 /// Where the node is, how to be let in, and how to print: every client verb takes these.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Reach {
@@ -39,7 +36,6 @@ pub(crate) struct Client {
     agent: Agent,
     base: String,
     key: Option<String>,
-    forwarding: bool,
 }
 
 impl Reach {
@@ -88,14 +84,7 @@ impl Client {
             .max_redirects(0)
             .proxy(None)
             .build();
-        Self { agent: config.into(), base: base.to_owned(), key, forwarding: false }
-    }
-
-    /// The same, asking in somebody else's name.
-    #[must_use]
-    pub(crate) fn forwarding(mut self) -> Self {
-        self.forwarding = true;
-        self
+        Self { agent: config.into(), base: base.to_owned(), key }
     }
 
     /// Asks.
@@ -154,9 +143,6 @@ impl Client {
         let mut request = Request::builder().method(method).uri(format!("{}/api/v1{path}", self.base));
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
-        }
-        if self.forwarding {
-            request = request.header(FORWARDED, "1");
         }
         let bad = |e: ureq::http::Error| Failure::usage(format!("--server is {:?}: {e}", self.base));
         let sent = match body {

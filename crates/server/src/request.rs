@@ -11,11 +11,20 @@ use crate::exit::{Exit, Failure};
 /// The host has no source of chance.
 pub(crate) fn fresh() -> Result<String, Failure> {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-    let mut bytes = [0_u8; 12];
+    let bytes: [u8; 12] = chance()?;
+    Ok(bytes.iter().map(|b| char::from(LETTERS[usize::from(b % 32)])).collect())
+}
+
+/// Bytes that nobody can guess.
+///
+/// # Errors
+/// The host has no source of chance.
+pub(crate) fn chance<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
     File::open("/dev/urandom")
         .and_then(|mut chance| chance.read_exact(&mut bytes))
         .map_err(|e| Failure::new(Exit::Failed, format!("/dev/urandom cannot be read: {e}")))?;
-    Ok(bytes.iter().map(|b| char::from(LETTERS[usize::from(b % 32)])).collect())
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -11,8 +11,10 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::api::{App, Door, Key, Live, router};
+use crate::api::{App, Door, Live, router};
 use crate::exit::{Exit, Failure};
+use crate::key::Key;
+use crate::peer::{Ear, Line};
 use crate::settings::Meant;
 use crate::{board, listen};
 
@@ -49,8 +51,11 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
     let home = meant.node.home.clone();
     let handle = evenkeel::open(meant.node).await.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     let (end, ending) = watch::channel(false);
+    let key = meant.key.map(|text| Arc::new(Key::new(text)));
     let app = App {
-        door: Arc::new(Door::new(names, meant.key.map(Key::new))),
+        door: Arc::new(Door::new(names, key.clone())),
+        line: Line::new(key),
+        ear: Arc::new(Ear::new()),
         live: Live::start(handle.clone(), ending.clone()),
         handle: handle.clone(),
         ending: ending.clone(),

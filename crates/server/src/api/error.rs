@@ -24,6 +24,11 @@ impl ApiError {
         Self { status, code, message: message.into() }
     }
 
+    /// What it says.
+    pub(crate) fn message(self) -> String {
+        self.message
+    }
+
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
