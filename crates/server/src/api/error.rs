@@ -41,6 +41,10 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
@@ -62,7 +66,7 @@ impl From<(Refusal, String)> for ApiError {
         match refusal {
             Refusal::NotFound => Self::not_found(message),
             Refusal::Invalid => Self::invalid(message),
-            Refusal::Conflict => Self::new(StatusCode::CONFLICT, "conflict", message),
+            Refusal::Conflict => Self::conflict(message),
             Refusal::Unavailable => Self::unavailable(message),
         }
     }
@@ -107,7 +111,7 @@ impl From<Failure> for ApiError {
         match failure.exit {
             Exit::NotFound => Self::not_found(message),
             Exit::Invalid | Exit::Usage => Self::invalid(message),
-            Exit::Conflict => Self::new(StatusCode::CONFLICT, "conflict", message),
+            Exit::Conflict => Self::conflict(message),
             Exit::Unreachable | Exit::Unavailable | Exit::Denied => Self::unavailable(message),
             Exit::Failed => Self::internal(message),
         }

@@ -7,7 +7,7 @@ use evenkeel_core::words::RunId;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::App;
+use super::{ApiError, App};
 use crate::peer::Piece;
 
 /// How much is read at once.
@@ -48,6 +48,19 @@ async fn next(app: &App, run: &RunId, piece: Piece) -> std::io::Result<Option<By
             let _ = tokio::time::timeout(LOOK_AGAIN, ending.changed()).await;
         }
     }
+}
+
+/// Removes what this node has of a run's output.
+///
+/// # Errors
+/// The run is under way here, or a file cannot be removed.
+pub(crate) async fn forget(app: &App, run: &RunId) -> Result<(), ApiError> {
+    if app.handle.run(run).await?.iter().any(|attempt| !attempt.state.is_end()) {
+        let fix = format!("wait for its end, or end it with `evenkeel run kill {run}`");
+        return Err(ApiError::conflict(format!("run {run} is under way: {fix}")));
+    }
+    let removed = app.handle.remove_log(run).await;
+    removed.map(drop).map_err(|e| ApiError::internal(format!("its output cannot be removed: {e}")))
 }
 
 /// All that is left of this node's own, piece by piece.

@@ -41,6 +41,23 @@ impl Other {
         self.ask(Method::POST, &format!("/peer/v1/runs/{}/kill", escape(&run.to_string()))).await.map(said)
     }
 
+    /// Removes what it has of the run's output.
+    pub(super) async fn forget(&self, run: &RunId) -> Result<(), ApiError> {
+        let path = format!("/peer/v1/runs/{}/logs", escape(&run.to_string()));
+        let heard = self.ask(Method::DELETE, &path).await?;
+        if heard.status.is_success() {
+            return Ok(());
+        }
+        let said: serde_json::Value = serde_json::from_slice(&heard.body).unwrap_or_default();
+        let why = said.pointer("/error/message").and_then(serde_json::Value::as_str).unwrap_or("refused");
+        let why = format!("{}: {why}", self.named());
+        Err(if heard.status == StatusCode::CONFLICT {
+            ApiError::conflict(why)
+        } else {
+            ApiError::unavailable(why)
+        })
+    }
+
     /// Its output of that attempt; a refusal comes before the first piece, as a refusal and not as a broken body.
     pub(super) async fn logs(self, run: &RunId, mut wanted: Piece) -> Result<Body, ApiError> {
         let run = escape(&run.to_string());

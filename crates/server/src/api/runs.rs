@@ -1,5 +1,6 @@
 //! Runs over HTTP: `/api/v1/runs` and below.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::Json;
@@ -9,15 +10,15 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use evenkeel::{RunFilter, RunRecord, State as RunState};
 use evenkeel_core::input::{Answer, Command, Refusal};
-use evenkeel_core::words::{JobName, RunId};
+use evenkeel_core::words::{Fire, JobName, RunId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::done;
-use super::{ApiError, App, output, relay};
-use crate::board;
+use super::{ApiError, App, jobs, output, relay};
 use crate::peer::Piece;
-use crate::rows::{RunPage, RunRow};
+use crate::rows::{RunPage, RunRow, moment};
+use crate::{board, request};
 
 /// The most rows of a page, and how many there are when nobody says.
 const PAGE_MAX: u32 = 1_000;
@@ -127,6 +128,48 @@ pub(super) async fn kill(
         }
         answer => done(answer).map(IntoResponse::into_response),
     }
+}
+
+/// Removes what was written by a run, wherever an attempt of it was made.
+pub(super) async fn forget(
+    State(app): State<App>,
+    run: Result<Path<RunId>, PathRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Path(run) = run?;
+    let attempts = attempts(&app, &run).await?;
+    output::forget(&app, &run).await?;
+    let own = app.handle.name().as_str();
+    let names = attempts.iter().filter_map(|attempt| attempt.node.split('@').next());
+    let names: BTreeSet<&str> = names.filter(|name| !name.is_empty() && *name != own).collect();
+    for name in names {
+        let Some(other) = relay::other(&app, name)? else {
+            let why =
+                format!("node {name} has output of run {run} and is no member: start it, then try again");
+            return Err(ApiError::unavailable(why));
+        };
+        other.forget(&run).await?;
+    }
+    done(Answer::Done)
+}
+
+/// Runs the job of a run that has ended once more. The request is named after the run, so asking twice asks once.
+pub(super) async fn restart(
+    State(app): State<App>,
+    run: Result<Path<RunId>, PathRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Path(run) = run?;
+    let attempts = attempts(&app, &run).await?;
+    let Some(last) = attempts.last().filter(|last| last.state.is_end()) else {
+        let fix = format!("wait for its end, or end it with `evenkeel run kill {run}`");
+        return Err(ApiError::conflict(format!("run {run} has not ended yet: {fix}")));
+    };
+    let request = request::named_after(&run)?;
+    // The registry forgets requests in time, the history says longer what became of them.
+    let again = RunId { fire: Fire::Asked(request.clone()), ..run };
+    if let Some(known) = app.handle.run(&again).await?.first() {
+        return Ok(Json(json!({ "run": again, "asked": moment(known.due) })));
+    }
+    jobs::run_now(&app, last.job.clone(), None, request).await
 }
 
 pub(super) async fn logs(

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
-use evenkeel_core::input::Command;
+use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::node::Node;
 use evenkeel_core::words::RunId;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
     Router::new()
         .route("/peer/v1/role", get(role))
         .route("/peer/v1/runs/{run}/kill", post(kill))
-        .route("/peer/v1/runs/{run}/logs", get(logs))
+        .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
         .layer(middleware::from_fn_with_state(app.clone(), gate::gate))
 }
 
@@ -58,6 +58,16 @@ async fn kill(
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
     done(app.handle.ask(Command::Kill(run)).await)
+}
+
+/// Removes what this node has of a run's output.
+async fn forget(
+    State(app): State<App>,
+    run: Result<Path<RunId>, PathRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Path(run) = run?;
+    output::forget(&app, &run).await?;
+    done(Answer::Done)
 }
 
 /// A piece of output; nothing when there is none yet, and no content when there will be no more.

@@ -106,6 +106,46 @@ fn a_node_asks_another_one_on_its_port_and_the_key_is_never_on_the_wire() {
     }
 }
 
+/// proves: S0-55
+#[test]
+fn output_is_deleted_where_it_is_and_a_run_is_done_again_from_anywhere() {
+    let pair = Pair::new(KEY);
+    let run = pair.run();
+    let near = |args: &[&str]| pair.near.cli(&[args, &["--cluster-key-file", &pair.key]].concat());
+    until("it wrote something", || (text(&near(&["run", "logs", &run]).stdout) == "begun\n").then_some(()));
+    for verb in ["delete", "restart"] {
+        let refused = near(&["run", verb, &run]);
+        let said = text(&refused.stderr);
+        assert!(
+            refused.status.code() == Some(6) && said.contains("run kill"),
+            "{verb} while it runs: {said}"
+        );
+    }
+    assert!(near(&["run", "kill", &run]).status.success());
+    assert!(text(&near(&["run", "wait", &run]).stdout).starts_with("killed"));
+    let kept = pair.folder.path().join("far/logs/slow");
+    assert_eq!(fs::read_dir(&kept).expect("a folder").count(), 1);
+    assert!(near(&["run", "delete", &run]).status.success());
+    assert_eq!(fs::read_dir(&kept).expect("a folder").count(), 0, "its output is gone from far's disk");
+    assert!(pair.wire.asked().contains(&format!("DELETE /peer/v1/runs/{run}/logs ")));
+    assert_eq!(text(&near(&["run", "logs", &run]).stdout), "");
+    assert_eq!(pair.json(&["run", "show", &run])["attempts"][0]["state"], "killed", "the history stays");
+    assert!(near(&["run", "delete", &run]).status.success(), "it is gone already");
+
+    let again = pair.json(&["run", "restart", &run])["run"].as_str().expect("a run").to_owned();
+    assert_ne!(again, run);
+    assert_eq!(pair.json(&["run", "restart", &run])["run"], *again, "asking twice asks once");
+    until("it runs on far, whose job it is", || {
+        let last = &pair.json(&["run", "show", &again])["attempts"][0];
+        (last["state"] == "running" && last["node"] == "far").then_some(())
+    });
+    assert!(near(&["run", "kill", &again]).status.success());
+    assert!(text(&near(&["run", "wait", &again]).stdout).starts_with("killed"));
+    assert_eq!(pair.json(&["run", "restart", &run])["run"], *again, "also when it has ended");
+    assert_eq!(pair.json(&["run", "list"]).as_array().map(Vec::len), Some(2));
+    assert_ne!(pair.json(&["run", "restart", &again])["run"], *again);
+}
+
 #[test]
 fn what_was_heard_on_the_wire_is_of_no_use() {
     let pair = Pair::new(KEY);
