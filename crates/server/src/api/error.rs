@@ -68,6 +68,7 @@ impl From<(Refusal, String)> for ApiError {
             Refusal::Invalid => Self::invalid(message),
             Refusal::Conflict => Self::conflict(message),
             Refusal::Unavailable => Self::unavailable(message),
+            Refusal::Standby => Self::new(StatusCode::SERVICE_UNAVAILABLE, "standby", message),
         }
     }
 }
