@@ -49,7 +49,7 @@ pub use handle::{ApplyError, Handle, LanesError, Left};
 pub use history::{EventRecord, HistoryError, RunFilter, RunRecord, State};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
-pub use peers::Call;
+pub use peers::{Call, Peers, Reply};
 
 /// Opens a node: joins the cluster whose books the registry keeps, and starts to work.
 ///

@@ -69,6 +69,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/runs/{run}/kill", post(runs::kill))
         .route("/runs/{run}/restart", post(runs::restart))
         .route("/nodes", get(nodes::list))
+        .route("/service", get(nodes::idlest))
         .route("/nodes/{name}/{verb}", post(nodes::switch))
         .route("/cluster/tree", get(cluster::tree))
         .route("/events", get(live::events))

@@ -16,6 +16,9 @@ use crate::output::Output;
 /// Answers are bounded, so that a wrong address cannot fill the memory.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// Where the serving leader answers, on the refusal of a node that is on standby.
+pub(crate) const LEADER: &str = "evenkeel-leader";
+
 /// Where the node is, how to be let in, and how to print: every client verb takes these.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Reach {
@@ -139,12 +142,28 @@ impl Client {
         }
     }
 
+    /// Sends it, and once more to the serving leader when the node says that it is another one.
     fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Response<Body>, Failure> {
-        let mut request = Request::builder().method(method).uri(format!("{}/api/v1{path}", self.base));
+        let response = self.sent(&self.base, method.clone(), path, body.clone())?;
+        let leader = response.headers().get(LEADER).and_then(|leader| leader.to_str().ok());
+        match leader.filter(|leader| leader.starts_with("http://")).map(ToOwned::to_owned) {
+            Some(leader) => self.sent(&leader, method, path, body),
+            None => Ok(response),
+        }
+    }
+
+    fn sent(
+        &self,
+        base: &str,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Response<Body>, Failure> {
+        let mut request = Request::builder().method(method).uri(format!("{base}/api/v1{path}"));
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
-        let bad = |e: ureq::http::Error| Failure::usage(format!("--server is {:?}: {e}", self.base));
+        let bad = |e: ureq::http::Error| Failure::usage(format!("--server is {base:?}: {e}"));
         let sent = match body {
             Some(body) => {
                 self.agent.run(request.header("content-type", "application/json").body(body).map_err(bad)?)
@@ -155,9 +174,8 @@ impl Client {
             Failure::new(
                 Exit::Unreachable,
                 format!(
-                    "no node answers at {}: {e}\nstart one with `evenkeel dev`, or say where it is with --server URL \
-                     or EVENKEEL_SERVER",
-                    self.base
+                    "no node answers at {base}: {e}\nstart one with `evenkeel dev`, or say where it is with --server URL \
+                     or EVENKEEL_SERVER"
                 ),
             )
         })

@@ -3,11 +3,12 @@
 //! - [`envelope`]: what a request and its answer say beside their body, and what of it is signed.
 //! - [`seen`]: which requests were let in already.
 //! - [`gate`]: the side that is asked. [`routes`]: what it answers.
-//! - [`line`]: the side that asks.
+//! - [`line`]: the side that asks. [`reach`]: what the node asks by itself.
 
 mod envelope;
 mod gate;
 mod line;
+mod reach;
 mod routes;
 mod seen;
 
@@ -17,6 +18,7 @@ use std::time::Duration;
 use evenkeel_core::time::Millis;
 
 pub(crate) use line::{Heard, Line};
+pub(crate) use reach::Reach;
 pub(crate) use routes::{Piece, router};
 use seen::Seen;
 
@@ -28,7 +30,7 @@ const SEEN_MAX: usize = 65_536;
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// A body must have arrived after this long.
 const BODY_PATIENCE: Duration = Duration::from_secs(5);
-/// So long may an answer take.
+/// So long may the answer take to what a person asks.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// So long a node waits for new output before it says that there is none.
 const OUTPUT_PATIENCE: Duration = Duration::from_secs(5);

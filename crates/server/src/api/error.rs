@@ -54,10 +54,20 @@ impl ApiError {
     }
 }
 
+/// Marks an answer to which the way to the serving leader is to be added.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standby;
+
+const STANDBY: &str = "standby";
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = json!({ "error": { "code": self.code, "message": self.message } });
-        (self.status, Json(body)).into_response()
+        let mut response = (self.status, Json(body)).into_response();
+        if self.code == STANDBY {
+            response.extensions_mut().insert(Standby);
+        }
+        response
     }
 }
 
@@ -68,7 +78,7 @@ impl From<(Refusal, String)> for ApiError {
             Refusal::Invalid => Self::invalid(message),
             Refusal::Conflict => Self::conflict(message),
             Refusal::Unavailable => Self::unavailable(message),
-            Refusal::Standby => Self::new(StatusCode::SERVICE_UNAVAILABLE, "standby", message),
+            Refusal::Standby => Self::new(StatusCode::SERVICE_UNAVAILABLE, STANDBY, message),
         }
     }
 }

@@ -13,7 +13,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::error::Standby;
 use super::{ApiError, App};
+use crate::client::LEADER;
 use crate::key::Key;
 
 /// The largest body, and that of `jobs/apply`.
@@ -95,8 +97,18 @@ pub(crate) async fn key(State(app): State<App>, request: Request, next: Next) ->
             set(response.headers_mut(), header::WWW_AUTHENTICATE, "Bearer");
             response
         }
-        _ => next.run(request).await,
+        _ => pointed(&app, next.run(request).await),
     }
+}
+
+/// Says where the serving leader answers, where this node refuses because another one serves.
+fn pointed(app: &App, mut response: Response) -> Response {
+    if response.extensions().get::<Standby>().is_some() {
+        let address = app.handle.look(|node| node.leader_elsewhere().map(|(_, address)| address.to_owned()));
+        let value = address.and_then(|address| HeaderValue::try_from(format!("http://{address}")).ok());
+        response.headers_mut().extend(value.map(|value| (HeaderName::from_static(LEADER), value)));
+    }
+    response
 }
 
 async fn checked(door: &Door, request: Request) -> Result<Request, ApiError> {

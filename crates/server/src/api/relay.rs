@@ -33,7 +33,7 @@ pub(super) fn other(app: &App, node: &str) -> Result<Option<Other>, ApiError> {
     let from = app.handle.look(evenkeel_core::node::Node::member);
     let from =
         from.ok_or_else(|| ApiError::unavailable("this node is no member just now: ask another one"))?;
-    Ok(Some(Other { app: app.clone(), call: Call { from, to, address } }))
+    Ok(Some(Other { app: app.clone(), call: Call { from, to, address, patience: PATIENCE } }))
 }
 
 impl Other {
@@ -91,7 +91,7 @@ impl Other {
     }
 
     async fn ask(&self, method: Method, path: &str) -> Result<Heard, ApiError> {
-        let heard = self.app.line.ask(&self.call, method, path, Vec::new(), PATIENCE).await;
+        let heard = self.app.line.ask(&self.call, method, path, Vec::new()).await;
         let heard = heard.map_err(|why| {
             ApiError::unavailable(format!("{} does not answer at {}: {why}", self.named(), self.call.address))
         })?;

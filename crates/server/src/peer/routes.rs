@@ -1,13 +1,13 @@
 //! What nodes ask each other: what only the one that is asked can know or do. Nothing of it is handed on.
 
+use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
-use evenkeel_core::input::{Answer, Command};
-use evenkeel_core::node::Node;
+use evenkeel_core::input::{Answer, Command, Offer, Role};
 use evenkeel_core::words::RunId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,15 +15,19 @@ use serde_json::Value;
 use super::{OUTPUT_PATIENCE, gate};
 use crate::api::{ApiError, App, done, output};
 
-/// What a node says of its part in the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct RoleBody {
-    /// Who says it.
-    pub(super) member: String,
-    /// Whether it is the serving leader.
-    pub(super) serving: bool,
-    /// Of which epoch.
-    pub(super) epoch: u64,
+/// Runs that are planned for whoever is asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Offers {
+    /// Which.
+    pub(super) runs: Vec<Offer>,
+}
+
+/// The answer to it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Busy {
+    /// The runs for which there is no slot; the others are taken.
+    pub(super) busy: Vec<RunId>,
 }
 
 /// Which piece of an attempt's output.
@@ -42,14 +46,26 @@ pub(crate) struct Piece {
 pub(crate) fn router(app: &App) -> Router<App> {
     Router::new()
         .route("/peer/v1/role", get(role))
+        .route("/peer/v1/offers", post(offers))
         .route("/peer/v1/runs/{run}/kill", post(kill))
         .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
         .layer(middleware::from_fn_with_state(app.clone(), gate::gate))
 }
 
-async fn role(State(app): State<App>) -> Json<RoleBody> {
-    let member = app.handle.look(Node::member).map(|member| member.to_string());
-    Json(RoleBody { member: member.unwrap_or_default(), serving: false, epoch: 0 })
+/// The answer itself says who it is, and is signed.
+async fn role(State(app): State<App>) -> Json<Role> {
+    let now = evenkeel::clock::now().mono;
+    Json(app.handle.look(|node| node.role(now)))
+}
+
+/// Only names runs: whether they are planned for this node, it reads in the registry.
+async fn offers(State(app): State<App>, body: Bytes) -> Result<Json<Busy>, ApiError> {
+    let Offers { runs } = serde_json::from_slice(&body)?;
+    match app.handle.ask(Command::Offer(runs)).await {
+        Answer::Busy(busy) => Ok(Json(Busy { busy })),
+        Answer::Refused(refusal, message) => Err((refusal, message).into()),
+        other => Err(ApiError::internal(format!("an offer was answered by {other:?}"))),
+    }
 }
 
 async fn kill(

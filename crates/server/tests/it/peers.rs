@@ -27,6 +27,7 @@ struct Pair {
     folder: tempfile::TempDir,
     key: String,
     wire: Wire,
+    near_wire: Wire,
     far: Node,
     near: Node,
 }
@@ -36,24 +37,25 @@ impl Pair {
         let folder = tempfile::tempdir().expect("a folder");
         let (key, wire) = (key_file(folder.path(), "key", KEY), Wire::new());
         let far_key = key_file(folder.path(), "far-key", far_key);
-        let far = Self::far(folder.path(), &far_key, &wire);
+        let far = Self::node(folder.path(), "far", &far_key, &wire);
         let more = ["-", "--cluster-key-file", &far_key];
         assert!(far.fed(&[&["job", "apply", "-f"], &more[..]].concat(), SLOW).status.success());
         until("far holds it", || {
             let jobs = far.json(&["job", "list", "--cluster-key-file", &far_key]);
             (jobs[0]["owner"] == "far").then_some(())
         });
-        let near = Node::serve(folder.path(), "near", &["--cluster-key-file", &key]);
-        let pair = Self { folder, key, wire, far, near };
+        let near_wire = Wire::new();
+        let near = Self::node(folder.path(), "near", &key, &near_wire);
+        let pair = Self { folder, key, wire, near_wire, far, near };
         until("near sees both", || (pair.json(&["node", "list"]).as_array()?.len() == 2).then_some(()));
         pair
     }
 
-    fn far(folder: &Path, key: &str, wire: &Wire) -> Node {
+    fn node(folder: &Path, name: &str, key: &str, wire: &Wire) -> Node {
         let advertised = wire.address.to_string();
-        let far = Node::serve(folder, "far", &["--cluster-key-file", key, "--advertise", &advertised]);
-        wire.lead_to(far.address);
-        far
+        let node = Node::serve(folder, name, &["--cluster-key-file", key, "--advertise", &advertised]);
+        wire.lead_to(node.address);
+        node
     }
 
     /// What near says, with the key.
@@ -146,6 +148,29 @@ fn output_is_deleted_where_it_is_and_a_run_is_done_again_from_anywhere() {
     assert_ne!(pair.json(&["run", "restart", &again])["run"], *again);
 }
 
+/// proves: S0-17
+#[test]
+fn nodes_probe_each_other_and_offer_what_they_have_planned() {
+    let pair = Pair::new(KEY);
+    until("near has asked far who it is", || {
+        pair.wire.asked().contains("GET /peer/v1/role HTTP/1.1").then_some(())
+    });
+    let tick = "[[job]]\nname = \"tick\"\nschedule = \"* * * * * *\"\nplacement = \"dispatched\"\n\
+                command = [\"/bin/true\"]\n";
+    let with_key = ["job", "apply", "-f", "-", "--cluster-key-file", &pair.key];
+    assert!(pair.near.fed(&with_key, tick).status.success());
+    until("both have run it", || {
+        let runs = pair.json(&["run", "list", "--job", "tick", "--state", "succeeded"]);
+        let on = |node: &str| runs.as_array().is_some_and(|runs| runs.iter().any(|run| run["node"] == node));
+        (on("near") && on("far")).then_some(())
+    });
+    until("whoever planned has offered the other one its runs", || {
+        let wires = [&pair.wire, &pair.near_wire];
+        let offers = wires.map(|wire| wire.captured("POST /peer/v1/offers HTTP/1.1"));
+        offers.iter().flatten().any(|(_, body)| body.contains("\"run\":\"tick:")).then_some(())
+    });
+}
+
 #[test]
 fn what_was_heard_on_the_wire_is_of_no_use() {
     let pair = Pair::new(KEY);
@@ -174,9 +199,9 @@ fn what_was_heard_on_the_wire_is_of_no_use() {
     assert_eq!(send(&pair.near, &redirected, "").0, 401, "another node");
     assert_eq!(send(&pair.near, &cut, "").0, 409, "as it is, but to another node");
 
-    let Pair { folder, key, wire, far, near } = pair;
+    let Pair { folder, key, wire, near_wire: _, far, near } = pair;
     drop(far);
-    let again = Pair::far(folder.path(), &key, &wire);
+    let again = Pair::node(folder.path(), "far", &key, &wire);
     let (status, answer) = send(&again, &cut, "");
     assert!(status == 409 && answer.contains("\"other_life\""), "its next life: {status} {answer}");
     drop((again, near));
@@ -201,7 +226,7 @@ fn a_request_is_let_in_by_its_signature_its_life_and_its_time() {
         pair.far.raw(&letter.head(key, pair.far.address), letter.body.as_bytes())
     };
     let (status, answer) = send(&role, KEY);
-    assert!(status == 200 && answer.contains(&format!("\"member\":\"{to}\"")), "{status} {answer}");
+    assert!(status == 200 && answer.contains(&format!("evenkeel-from: {to}\r\n")), "{status} {answer}");
     assert!(answer.contains("evenkeel-signature: "), "{answer}");
     assert_eq!(send(&role, KEY).0, 403, "the same again");
     let next = Letter { nonce: 2, ..role.clone() };
