@@ -10,6 +10,7 @@ mod folder;
 mod inbox;
 mod lease;
 mod life;
+mod peers;
 mod runs;
 mod timer;
 
@@ -17,11 +18,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use evenkeel_core::effect::{Effect, Event, Reason};
-use evenkeel_core::input::{Answer, AskId, Command, Input, OfferAnswer};
+use evenkeel_core::input::{Answer, AskId, Command, Input};
 use evenkeel_core::load::Part;
 use evenkeel_core::node::{Node, Wake};
 use evenkeel_core::time::{Millis, Mono};
-use evenkeel_core::words::{LockName, RunId};
+use evenkeel_core::words::{LockName, Member, RunId};
 use evenkeel_registry::Registry;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -33,6 +34,7 @@ use commits::Commits;
 use feed::Listening;
 use inbox::{Happening, Inbox, Sender};
 use lease::Leases;
+use peers::Reach;
 use runs::Runs;
 use timer::Timer;
 
@@ -53,6 +55,7 @@ struct Driver {
     listening: Listening,
     commits: Commits,
     executor: Executor,
+    reach: Reach,
     runs: Runs,
     history: History,
     changed: Arc<Notify>,
@@ -245,15 +248,9 @@ impl Driver {
             Effect::List => self.listening.list(&self.registry, &self.sender),
             Effect::Read(keys) => feed::read(keys, &self.registry, &self.sender),
             Effect::Commit { ticket, txn, .. } => self.commits.add(ticket, txn),
-            // Without a way to its peers a node reaches nobody.
-            Effect::Probe { to: member, .. } => {
-                let asked = clock::now().mono;
-                self.inbox.put_back(Happening::Inputs(vec![Input::Probed { member, asked, answer: None }]));
-            }
-            Effect::Offer { to, runs, .. } => {
-                let runs = runs.into_iter().map(|offer| offer.run).collect();
-                let answer = OfferAnswer::Unreachable;
-                self.inbox.put_back(Happening::Inputs(vec![Input::Offered { to, runs, answer }]));
+            Effect::Probe { to, address } => self.reach.probe(self.member(), to, address, &self.sender),
+            Effect::Offer { to, address, runs } => {
+                self.reach.offer(self.member(), to, address, runs, &self.sender);
             }
             Effect::Start(run) => {
                 self.runs.starting(&run);
@@ -265,6 +262,10 @@ impl Driver {
             Effect::Announce(event) => self.tell(event),
             Effect::Answer(ask, answer) => self.answer(ask, answer),
         }
+    }
+
+    fn member(&self) -> Option<Member> {
+        self.node.read().unwrap_or_else(PoisonError::into_inner).member()
     }
 
     fn tell(&mut self, event: Event) {

@@ -180,6 +180,18 @@ impl Handle {
             .unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
     }
 
+    /// Removes what this node keeps of a run's output; returns how many attempts' output went. What the history says of
+    /// the run stays. A run that is under way loses what it has written and what it still writes.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub async fn remove_log(&self, run: &RunId) -> std::io::Result<usize> {
+        let (logs, run) = (self.shared.logs.clone(), run.clone());
+        tokio::task::spawn_blocking(move || logs.remove(&run))
+            .await
+            .unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
+    }
+
     /// What happened to nodes that share this history, the latest first.
     ///
     /// # Errors

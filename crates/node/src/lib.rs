@@ -37,6 +37,7 @@ mod history;
 mod host;
 mod lock;
 mod logs;
+mod peers;
 
 pub use evenkeel_core as core;
 
@@ -49,6 +50,7 @@ pub use handle::{ApplyError, Beat, Handle, LanesError, Left};
 pub use history::{EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord, State};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
+pub use peers::{Call, Peers, Reply};
 
 /// Opens a node: joins the cluster whose books the registry keeps, and starts to work.
 ///

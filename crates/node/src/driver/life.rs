@@ -23,6 +23,7 @@ use super::feed::Listening;
 use super::folder::Folder;
 use super::inbox::{Happening, Inbox, ORDERS_MAX};
 use super::lease::Leases;
+use super::peers::Reach;
 use super::runs::Runs;
 use super::timer::Timer;
 use super::{Able, Driver, End};
@@ -161,6 +162,7 @@ impl Life {
             listening: Listening::default(),
             commits: Commits::new(config.ttl),
             executor,
+            reach: Reach(config.peers),
             runs: Runs::new(name.clone()),
             history,
             changed: changed.clone(),
