@@ -130,6 +130,8 @@ pub struct View {
     life: Option<Member>,
     listed: bool,
     listing: u32,
+    /// K and S as of the last listing.
+    balance: (usize, usize),
     /// News from before the last listing is in the listing.
     floor: Revision,
     /// Deletions since the listing, so that news that comes late brings nobody back to life.
@@ -174,6 +176,7 @@ impl View {
             life: None,
             listed: false,
             listing: 0,
+            balance: (0, 0),
             floor: Revision(0),
             gone: BTreeMap::new(),
             members: BTreeMap::new(),
@@ -233,6 +236,12 @@ impl View {
     #[must_use]
     pub fn enabled(&self) -> usize {
         self.enabled
+    }
+
+    /// K and S as they were at the last listing.
+    #[must_use]
+    pub fn balance_listed(&self) -> (usize, usize) {
+        self.balance
     }
 
     /// X: how many jobs a member holds.

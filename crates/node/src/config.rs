@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_core::node::Spread;
+use evenkeel_core::node::{Quota, Spread};
 use evenkeel_core::words::NodeName;
 
 use crate::executors::Functions;
@@ -27,6 +27,8 @@ pub struct Config {
     pub slots: u32,
     /// How free jobs are spread over nodes.
     pub spread: Spread,
+    /// By which quota the node goes (`S1-21`).
+    pub quota: Quota,
     /// Where history is kept, as `sqlite:PATH`; `None` keeps it beside the registry's file, or in the data folder.
     pub history: Option<String>,
     /// Where the node's HTTP interface answers, shown to people.
@@ -82,6 +84,7 @@ impl Config {
             alarm: 100,
             slots: 64,
             spread: Spread::default(),
+            quota: Quota::default(),
             history: None,
             address: String::new(),
             home: std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default(),

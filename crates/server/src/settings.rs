@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel_core::node::Quota;
 use evenkeel_core::words::NodeName;
 use serde::Deserialize;
 
@@ -49,6 +50,9 @@ pub(crate) struct Written {
     /// How many failed nodes the others make up for; 1 when absent
     #[arg(long, value_name = "N", env = "EVENKEEL_TOLERANCE")]
     pub(crate) tolerance: Option<u32>,
+    /// By which quota the node goes: now (what it has heard) or larger (of that and what it last listed); now when absent
+    #[arg(long, value_name = "WHICH", env = "EVENKEEL_QUOTA")]
+    pub(crate) quota: Option<String>,
     /// Above how many held jobs the alarm is raised; 100 when absent
     #[arg(long, value_name = "N", env = "EVENKEEL_ALARM")]
     pub(crate) alarm: Option<u32>,
@@ -102,6 +106,7 @@ impl Written {
             cluster_key_file: self.cluster_key_file.or(below.cluster_key_file),
             ttl: self.ttl.or(below.ttl),
             tolerance: self.tolerance.or(below.tolerance),
+            quota: self.quota.or(below.quota),
             alarm: self.alarm.or(below.alarm),
             slots: self.slots.or(below.slots),
             history: self.history.or(below.history),
@@ -124,6 +129,7 @@ impl Written {
             })?;
         }
         node.tolerance = at_least_one("--tolerance", self.tolerance, node.tolerance)?;
+        node.quota = self.quota.as_deref().map_or(Ok(Quota::Now), quota)?;
         node.alarm = at_least_one("--alarm", self.alarm, node.alarm)?;
         node.slots = at_least_one("--slots", self.slots, node.slots)?;
         node.history = self.history;
@@ -158,6 +164,14 @@ fn at_least_one(flag: &str, value: Option<u32>, default: u32) -> Result<u32, Fai
     match value.unwrap_or(default) {
         0 => Err(Failure::usage(format!("{flag} is 0: it must be at least 1"))),
         n => Ok(n),
+    }
+}
+
+fn quota(word: &str) -> Result<Quota, Failure> {
+    match word {
+        "now" => Ok(Quota::Now),
+        "larger" => Ok(Quota::Larger),
+        _ => Err(Failure::usage(format!("--quota is {word:?}: write now or larger"))),
     }
 }
 
@@ -239,6 +253,7 @@ mod tests {
             (Written { ttl: text("99999999999999999999h"), ..least() }, "from 2s to 1h"),
             (Written { tolerance: Some(0), ..least() }, "at least 1"),
             (Written { slots: Some(0), ..least() }, "at least 1"),
+            (Written { quota: text("most"), ..least() }, "write now or larger"),
             (Written { listen: ip("0.0.0.0"), ..least() }, "a key is needed"),
             (Written { listen: ip("10.0.0.7"), ..least() }, "a key is needed"),
             (Written { listen: ip("::"), ..least() }, "a key is needed"),

@@ -233,6 +233,7 @@ fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>) -> S
         alarm: config.alarm,
         slots: config.slots,
         spread: config.spread,
+        quota: config.quota,
         lead: LEAD,
         max_difference: MAX_DIFFERENCE,
         rescan: RESCAN,
