@@ -62,6 +62,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/runs/{run}/wait", get(runs::wait))
         .route("/runs/{run}/kill", post(runs::kill))
         .route("/nodes", get(nodes::list))
+        .route("/nodes/balance", get(nodes::balance))
         .route("/nodes/{name}/{verb}", post(nodes::switch))
         .route("/cluster/tree", get(cluster::tree))
         .route("/events", get(live::events))

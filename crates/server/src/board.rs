@@ -1,5 +1,6 @@
 //! What the API and the console show of a node: rows made of its view and its history.
 
+mod capacity;
 mod shards;
 
 use evenkeel::{Handle, RunRecord};
@@ -12,6 +13,7 @@ use evenkeel_core::words::{Fire, JobName, NodeName, RunId};
 
 use crate::rows::{JobDetail, JobPage, JobRow, NodeRow, RunRow, Sharing, moment, zone};
 use crate::zones;
+pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
 pub(crate) use shards::{folded, shards, wanted};
 
 /// So many jobs are copied at one look, which the node waits for.
@@ -165,6 +167,11 @@ pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
         let view = node.view();
         view.intent(name).is_some() || view.members().any(|(member, _)| member.node == *name)
     })
+}
+
+/// Whether a node of this name is wanted drained.
+pub(crate) fn is_draining(handle: &Handle, name: &NodeName) -> bool {
+    handle.look(|node| node.view().intent(name).is_some())
 }
 
 /// Where the living node of this name answers.
