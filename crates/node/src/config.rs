@@ -7,6 +7,7 @@ use evenkeel_core::node::{Quota, Spread};
 use evenkeel_core::words::NodeName;
 
 use crate::executors::Functions;
+use crate::notify::Notifier;
 
 /// How a node is to live. [`Config::new`] fills in every default; change the fields you care about.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct Config {
     pub address: String,
     /// The installation folder, compared between nodes (`S0-04`).
     pub home: String,
+    /// Whom to tell what happens to the node.
+    pub notify: Vec<Notifier>,
     /// The functions that jobs may call by name.
     pub functions: Functions,
     /// The program that is started as the guard; `None` for the current one, which must call
@@ -88,6 +91,7 @@ impl Config {
             history: None,
             address: String::new(),
             home: std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default(),
+            notify: Vec::new(),
             functions: Functions::default(),
             executable: None,
             keep: Keep::default(),

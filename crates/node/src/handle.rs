@@ -14,7 +14,7 @@ use evenkeel_core::words::{JobName, LockName, Member, NodeName, RunId};
 use evenkeel_registry::RegistryError;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::history::{EventRecord, HistoryError, HistoryReader, RunFilter, RunRecord};
+use crate::history::{EventFilter, EventRecord, HistoryError, HistoryReader, RunFilter, RunRecord};
 use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
 
@@ -174,8 +174,8 @@ impl Handle {
     ///
     /// # Errors
     /// The history cannot be read.
-    pub async fn events(&self, limit: u32) -> Result<Vec<EventRecord>, HistoryError> {
-        self.shared.history.events(limit).await
+    pub async fn events(&self, filter: EventFilter) -> Result<Vec<EventRecord>, HistoryError> {
+        self.shared.history.events(filter).await
     }
 
     /// Ticks when anything may have changed, at most ten times a second.

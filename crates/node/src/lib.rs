@@ -22,6 +22,7 @@
 //! - `driver`: hands inputs to [`core::node::Node`] and carries out its effects; decides nothing.
 //! - `executor`, `executors`: what a run can be. [`guard`]: the process that ends runs whatever becomes of the node.
 //! - `history`: what became of every attempt. `logs`: what commands wrote.
+//! - `notify`: whom to tell what happens to the node.
 //! - [`clock`]: the one file that reads time.
 
 pub mod clock;
@@ -36,6 +37,7 @@ mod handle;
 mod history;
 mod lock;
 mod logs;
+mod notify;
 
 pub use evenkeel_core as core;
 
@@ -45,9 +47,10 @@ pub use evenkeel_core::input::{Answer, Command};
 pub use evenkeel_core::job::{Job, Work};
 pub use executors::{FunctionOutput, Functions, RunContext};
 pub use handle::{ApplyError, Handle, LanesError, Left};
-pub use history::{EventRecord, HistoryError, RunFilter, RunRecord, State};
+pub use history::{EventFilter, EventRecord, HistoryError, RunFilter, RunRecord, State};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
+pub use notify::{Means, Notifier};
 
 /// Opens a node: joins the cluster whose books the registry keeps, and starts to work.
 ///

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod error;
+mod events;
 mod gate;
 mod jobs;
 mod live;
@@ -65,7 +66,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/nodes/balance", get(nodes::balance))
         .route("/nodes/{name}/{verb}", post(nodes::switch))
         .route("/cluster/tree", get(cluster::tree))
-        .route("/events", get(live::events))
+        .route("/events", get(events::list))
+        .route("/live", get(live::stream))
         .layer(axum::middleware::from_fn_with_state(app.clone(), gate::key));
     Router::new()
         .merge(open)

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::rows::{BalanceRow, FoldedRow, JobRow, NodeRow, RunRow, ShareRow, Then, word};
+use crate::rows::{BalanceRow, EventRow, FoldedRow, JobRow, NodeRow, RunRow, ShareRow, Then, word};
 
 /// How a verb prints its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -110,6 +110,13 @@ impl Row for Simulated<'_> {
         cells.insert(4, then(|then| then.quota));
         cells.insert(3, then(|then| then.held));
         cells
+    }
+}
+
+impl Row for EventRow {
+    const HEADS: &'static [&'static str] = &["at", "node", "kind", "what"];
+    fn cells(&self) -> Vec<String> {
+        vec![local(Some(&self.at)), self.node.clone(), self.kind.clone(), self.text.clone()]
     }
 }
 

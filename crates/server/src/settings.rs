@@ -1,5 +1,7 @@
 //! A node's settings: written in a file, over that the environment, over that flags; then meant, or refused.
 
+mod notify;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +14,7 @@ use serde::Deserialize;
 use crate::client::read_key;
 use crate::exit::Failure;
 use crate::files::position;
+use notify::WrittenNotifier;
 
 /// The port when nobody says one (S0-06).
 pub(crate) const PORT: u16 = 7700;
@@ -62,6 +65,10 @@ pub(crate) struct Written {
     /// Where history is kept: sqlite:PATH; beside the registry's file when absent
     #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY")]
     pub(crate) history: Option<String>,
+    /// Whom to tell of which events; only in the file.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) notify: Vec<WrittenNotifier>,
 }
 
 /// The settings as meant.
@@ -110,6 +117,7 @@ impl Written {
             alarm: self.alarm.or(below.alarm),
             slots: self.slots.or(below.slots),
             history: self.history.or(below.history),
+            notify: if self.notify.is_empty() { below.notify } else { self.notify },
         }
     }
 
@@ -133,6 +141,7 @@ impl Written {
         node.alarm = at_least_one("--alarm", self.alarm, node.alarm)?;
         node.slots = at_least_one("--slots", self.slots, node.slots)?;
         node.history = self.history;
+        node.notify = self.notify.into_iter().map(WrittenNotifier::meant).collect::<Result<_, _>>()?;
         node.home = home();
         let listen =
             SocketAddr::new(self.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()), self.port.unwrap_or(PORT));
@@ -188,8 +197,8 @@ fn advertised(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// `90s`, `1500ms`, `2m`, `1h`.
-fn span(text: &str) -> Option<Duration> {
+/// `90s`, `1500ms`, `2m`, `1h`, `2d`.
+pub(crate) fn span(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().ok()?;
@@ -198,6 +207,7 @@ fn span(text: &str) -> Option<Duration> {
         "s" => 1_000,
         "m" => 60_000,
         "h" => 3_600_000,
+        "d" => 86_400_000,
         _ => return None,
     };
     number.checked_mul(millis).map(Duration::from_millis)
@@ -269,7 +279,7 @@ mod tests {
     fn spans_are_read() {
         assert_eq!(span("1500ms"), Some(Duration::from_millis(1500)));
         assert_eq!(span("2m"), Some(Duration::from_secs(120)));
-        for nonsense in ["", "s", "-1s", "1", "1d", "1.5s"] {
+        for nonsense in ["", "s", "-1s", "1", "1y", "1.5s"] {
             assert_eq!(span(nonsense), None, "{nonsense}");
         }
     }

@@ -7,6 +7,8 @@ mod cluster;
 mod console;
 mod crontab;
 mod dev;
+mod events;
+mod notify;
 mod process;
 mod security;
 mod shards;
