@@ -291,6 +291,11 @@ impl View {
         known.value.as_ref().is_some_and(|intent| intent.wanted).then_some(known.revision)
     }
 
+    /// The nodes that somebody wants drained, living or not.
+    pub fn drained(&self) -> impl Iterator<Item = &NodeName> {
+        self.intents.keys().filter(|node| self.intent(node).is_some())
+    }
+
     /// What is known of the wish to drain a node, taken back or not.
     #[must_use]
     pub fn intent_entry(&self, node: &NodeName) -> Option<&Known<Intent>> {

@@ -8,7 +8,7 @@ use evenkeel_core::input::{Answer, Applied, Command, Refusal};
 use evenkeel_core::job::Job;
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{ShardLane, decode};
+use evenkeel_core::record::{Lane, ShardLane, decode};
 use evenkeel_core::registry::{Change, Facts};
 use evenkeel_core::words::{JobName, LockName, Member, NodeName, RunId};
 use evenkeel_registry::RegistryError;
@@ -115,17 +115,37 @@ impl Handle {
         let sharding = self.look(|node| node.view().find(job).and_then(|job| job.sharding().cloned()));
         let sharding = sharding.unwrap_or_default();
         let keys = sharding.lanes.iter().map(|member| keys::shard_lane(job, member)).collect();
-        let (answer, answered) = oneshot::channel();
-        let gone = || LanesError("this node has stopped: ask another one".into());
-        self.shared.orders.send(Order::Read(keys, answer)).await.map_err(|_| gone())?;
-        let found = answered.await.map_err(|_| gone())?.map_err(|e| LanesError(e.to_string()))?;
+        let found = self.read(keys).await?;
         let lane = |member: &Member| {
-            let key = keys::shard_lane(job, member);
-            let entry = found.iter().find(|change| change.key == key)?.entry.as_ref()?;
+            let entry = found.get(&keys::shard_lane(job, member))?.entry.as_ref()?;
             decode::<ShardLane>(&entry.value)
         };
         let adopted = |member: &Member| (member.clone(), sharding.lane_of(member, lane(member).as_ref()));
         Ok(sharding.lanes.iter().map(adopted).collect())
+    }
+
+    /// The lanes of claimed jobs at this moment: watermark and open fire, as the registry has them, which is asked. A job
+    /// that never fired has none.
+    ///
+    /// # Errors
+    /// The registry is out of reach, or the node has stopped.
+    pub async fn claims(&self, jobs: &[JobName]) -> Result<BTreeMap<JobName, Lane>, LanesError> {
+        let keys: Vec<Key> = jobs.iter().map(keys::lane).collect();
+        let found = self.read(keys.clone()).await?;
+        let lane = |key: &Key| {
+            let entry = found.get(key)?.entry.as_ref()?;
+            decode::<Lane>(&entry.value)
+        };
+        let pairs = jobs.iter().zip(&keys).filter_map(|(job, key)| Some((job.clone(), lane(key)?)));
+        Ok(pairs.collect())
+    }
+
+    async fn read(&self, keys: Vec<Key>) -> Result<BTreeMap<Key, Change>, LanesError> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || LanesError("this node has stopped: ask another one".into());
+        self.shared.orders.send(Order::Read(keys, answer)).await.map_err(|_| gone())?;
+        let found = answered.await.map_err(|_| gone())?.map_err(|e| LanesError(e.to_string()))?;
+        Ok(found.into_iter().map(|change| (change.key.clone(), change)).collect())
     }
 
     /// Attempts in the history, the latest heard of first.

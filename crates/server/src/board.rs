@@ -2,6 +2,7 @@
 
 mod capacity;
 mod shards;
+mod whole;
 
 use evenkeel::{Handle, RunRecord};
 use evenkeel_core::job::{Job, Spec};
@@ -15,6 +16,7 @@ use crate::rows::{JobDetail, JobPage, JobRow, NodeRow, RunRow, Sharing, moment, 
 use crate::zones;
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
 pub(crate) use shards::{folded, shards, wanted};
+pub(crate) use whole::whole;
 
 /// So many jobs are copied at one look, which the node waits for.
 const LOOK: usize = 200;
