@@ -54,7 +54,7 @@ impl Bench {
         bench.step(Input::Lease(LeaseEvent::Opened { asked: Mono(0), granted }));
         let mut changes = vec![bench.change(keys::node(&me()), encode(&info()))];
         for i in 0..jobs {
-            let place = Place { owner: Some(me()), epoch: 2, version: 1, sharding: None };
+            let place = Place { owner: Some(me()), epoch: 2, version: 1, ..Place::default() };
             changes.push(bench.change(keys::spec(&name(i)), encode(&spec(i, 1))));
             changes.push(bench.change(keys::place(&name(i)), encode(&place)));
         }
@@ -89,7 +89,7 @@ impl Bench {
                 self.revision += 1;
                 let job = 1 + i * 7_919 % (self.jobs - 1);
                 let version = 2 + i as u64;
-                let place = Place { owner: Some(me()), epoch: 1 + version, version, sharding: None };
+                let place = Place { owner: Some(me()), epoch: 1 + version, version, ..Place::default() };
                 let spec = self.change(keys::spec(&name(job)), encode(&spec(job, version)));
                 let place = self.change(keys::place(&name(job)), encode(&place));
                 Input::Changed(Batch { changes: vec![spec, place], revision: Revision(self.revision) })
@@ -193,6 +193,7 @@ fn settings() -> Settings {
         max_difference: Millis(500),
         rescan: Millis::secs(1_000_000),
         early: Millis(0),
+        notice: Millis::ZERO,
         generation: 1,
     }
 }

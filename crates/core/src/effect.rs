@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-use crate::input::{Answer, AskId};
+use crate::input::{Answer, AskId, Offer};
 use crate::job::Work;
 use crate::keys::Key;
 use crate::registry::{LeaseId, Txn};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
-use crate::words::{JobName, NodeName, RequestId, RunId, Token};
+use crate::words::{JobName, Member, NodeName, RequestId, RunId, Token};
 
 /// The number of a commit under way; its outcome comes back under it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,6 +105,28 @@ pub enum Event {
     Pinned(JobName, ShardSet),
     /// A run by hand was asked for while these shards still ran, so they do not run for it (I2-08).
     Rejected(JobName, RequestId, ShardSet),
+    /// The registry answers again, or for the first time (S4-13: connected).
+    Connected,
+    /// The registry does not answer: the lease may be lost, and is not trusted beyond its term (S4-13: connection exception).
+    Disconnected,
+    /// Nodes joined or went: there are so many now (S4-13: children changed).
+    NodesChanged(usize),
+    /// Its peers take a node for unreachable: it is offered nothing and takes no beat (S0-51).
+    Offline(NodeName),
+    /// A node that was taken for unreachable is online again (S0-52).
+    Online(NodeName),
+    /// The serving leader is another now, or nobody (S4-13: node data changed).
+    LeaderChanged(Option<NodeName>, u64),
+    /// The serving leader is gone (S4-13: node lost).
+    LeaderLost(NodeName),
+    /// This node has won the lead; it serves when it has loaded what there is and has waited (S4-34).
+    Resuming(u64),
+    /// This node serves (S4-34).
+    Serving(u64),
+    /// This node serves no more: it refuses orders and plans nothing (S4-33).
+    Suspended,
+    /// Two nodes say that they serve, which must never be (S4-39).
+    MultiLeader(NodeName, NodeName),
     /// Somebody deleted this node's entry while its lease lived: it takes nothing more until it is started again (S3-30).
     Closed,
 }
@@ -166,6 +188,22 @@ pub enum Effect {
         /// What to make.
         txn: Txn,
     },
+    /// Ask a node whether it is there, and who it is.
+    Probe {
+        /// Which life of it.
+        to: Member,
+        /// Where it said it answers.
+        address: String,
+    },
+    /// Offer runs to a node that they are planned for; it reads of them in the plans.
+    Offer {
+        /// Which life of it.
+        to: Member,
+        /// Where it said it answers.
+        address: String,
+        /// The runs.
+        runs: Vec<Offer>,
+    },
     /// Start this attempt.
     Start(Run),
     /// End this run's process group.
@@ -191,6 +229,27 @@ impl fmt::Display for Event {
                 write!(f, "clock differs from the registry's by {by}: no fire is claimed")
             }
             Self::Unreadable(key) => write!(f, "entry {key} cannot be read and is left alone"),
+            Self::Connected => f.write_str("connected with the registry"),
+            Self::Disconnected => f.write_str("the registry does not answer: the lease may be lost"),
+            Self::NodesChanged(nodes) => write!(f, "there are {nodes} nodes now"),
+            Self::Offline(node) => {
+                write!(
+                    f,
+                    "node {node} is offline: its peers cannot reach it; see to its network, then restart it"
+                )
+            }
+            Self::Online(node) => write!(f, "node {node} is online again"),
+            Self::LeaderChanged(Some(node), epoch) => write!(f, "node {node} leads now, epoch {epoch}"),
+            Self::LeaderChanged(None, epoch) => write!(f, "nobody leads after epoch {epoch}"),
+            Self::LeaderLost(node) => write!(f, "the serving leader {node} is gone"),
+            Self::Resuming(epoch) => {
+                write!(f, "won the lead, epoch {epoch}: serves once everything is loaded and waited for")
+            }
+            Self::Serving(epoch) => write!(f, "serves now, epoch {epoch}"),
+            Self::Suspended => f.write_str("serves no more: it is on standby"),
+            Self::MultiLeader(a, b) => {
+                write!(f, "nodes {a} and {b} both say that they serve: stop one of them")
+            }
             Self::Electing(job) => write!(f, "elect a new leader of job {job} now"),
             Self::Elected(job) => write!(f, "leader election of job {job} completed: this node leads"),
             Self::Pinned(job, shards) => {
@@ -226,6 +285,11 @@ impl fmt::Display for Effect {
                 write!(f, "commit #{} {why}:", ticket.0)?;
                 txn.writes.iter().try_for_each(|w| write!(f, " {}", w.key()))
             }
+            Self::Probe { to, .. } => write!(f, "probe {to}"),
+            Self::Offer { to, runs, .. } => {
+                write!(f, "offer {to}:")?;
+                runs.iter().try_for_each(|offer| write!(f, " {}", offer.run))
+            }
             Self::Start(run) => write!(f, "start {} attempt {} token {}", run.id, run.attempt, run.token),
             Self::Stop(run, reason) => write!(f, "stop {run}: {reason:?}"),
             Self::Record(v) => write!(f, "record {} {:?}: {}", v.run, v.state, v.reason),
@@ -249,6 +313,8 @@ impl Effect {
             | Self::Close(_)
             | Self::List
             | Self::Read(_)
+            | Self::Probe { .. }
+            | Self::Offer { .. }
             | Self::Commit { .. }
             | Self::Announce(_)
             | Self::Answer(..) => None,

@@ -6,10 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::effect::{Reason, Ticket};
 use crate::job::Job;
+use crate::load::Sample;
+use crate::record::{Handover, PlannerKind};
 use crate::registry::{AskedAt, Batch, Change, Granted, LeaseId, Outcome};
 use crate::shards::ShardSet;
 use crate::time::Wall;
-use crate::words::{JobName, LockName, NodeName, RequestId, RunId, Token};
+use crate::words::{JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Token};
 
 /// The number of a command, chosen by the driver; its answer comes back under it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +55,26 @@ pub enum Input {
         /// Which attempt.
         attempt: u32,
     },
+    /// Whether another node answered a probe, asked at this moment (S0-46).
+    Probed {
+        /// Which life of it was asked.
+        member: Member,
+        /// When.
+        asked: AskedAt,
+        /// What it said; `None` when it could not be reached.
+        answer: Option<Role>,
+    },
+    /// What became of an offer.
+    Offered {
+        /// To whom it was made.
+        to: Member,
+        /// Which runs.
+        runs: Vec<RunId>,
+        /// How it was answered.
+        answer: OfferAnswer,
+    },
+    /// What was measured of this host.
+    Sampled(Sample),
     /// Whether this node can do its work: its disks take writes and its executor lives (law 7).
     Able(bool),
     /// Somebody wants something.
@@ -140,8 +162,57 @@ pub enum Command {
     Lock(LockName),
     /// Give a lock back, once for each time it was taken.
     Unlock(LockName),
+    /// Another node has planned runs for this one: look at the plans of their jobs.
+    Offer(Vec<Offer>),
+    /// Take an operation for this beat, for an embedder (S0-24).
+    Beat(Operation),
+    /// Set something for the whole cluster.
+    Configure(Setting),
+    /// Take a node for online again, whatever strikes it has (S0-52).
+    Activate(NodeName),
     /// Hand everything over, so that the process may end: finish what runs, claim nothing, then close the lease.
     Leave,
+}
+
+/// One run that another node offers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Offer {
+    /// Which.
+    pub run: RunId,
+    /// Whether it must be taken, since everybody else is busy too.
+    pub must: bool,
+}
+
+/// How an offer was answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum OfferAnswer {
+    /// All were taken but these, for which there is no slot.
+    Taken {
+        /// Those that were not.
+        busy: Vec<RunId>,
+    },
+    /// The node could not be reached; whether it heard the offer nobody knows.
+    Unreachable,
+}
+
+/// What a node says of itself when it is probed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Role {
+    /// The epoch under which it serves as the leader; `None` when it does not.
+    pub serves: Option<u64>,
+}
+
+/// One thing to be set for the whole cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Setting {
+    /// Who plans dispatched jobs.
+    Planner(PlannerKind),
+    /// The length of a beat in seconds, 1 to 3,600.
+    Beat(u32),
+    /// How many strikes make a node offline, 1 to 100.
+    Strikes(u32),
+    /// What a new serving leader waits for.
+    Handover(Handover),
 }
 
 /// What of a job can be switched for one node, each with its own way back.
@@ -173,6 +244,15 @@ pub enum Answer {
     },
     /// The lock is held, under this token, so many times over.
     Locked(Token, u32),
+    /// The runs of an offer for which this node has no slot; the others it takes.
+    Busy(Vec<RunId>),
+    /// The operation is this node's for this beat, under this token.
+    Beat {
+        /// The beat's number.
+        beat: u64,
+        /// For whoever is written to by the operation.
+        token: Token,
+    },
     /// It cannot be done; the text says why and the fix.
     Refused(Refusal, String),
 }
@@ -200,4 +280,6 @@ pub enum Refusal {
     Conflict,
     /// The node has no trusted lease just now.
     Unavailable,
+    /// This node is on standby: the serving leader takes orders.
+    Standby,
 }

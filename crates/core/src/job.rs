@@ -105,6 +105,8 @@ pub enum Placement {
     Claimed,
     /// The job's leader cuts its shards for all nodes, and each fires its own (seeds 002 and 003).
     Sharded,
+    /// The planner offers each run to the node with most free slots (seeds 000 and 004).
+    Dispatched,
 }
 
 /// What doubt about a run means: did it start, did it end?

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-use crate::words::{JobName, LockName, Member, NodeName};
+use crate::words::{JobName, LockName, Member, NodeName, Operation};
 
 /// The address of one entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +77,48 @@ pub fn shard_lane(job: &JobName, member: &Member) -> Key {
     Key(format!("lane/{job}/{member}"))
 }
 
+/// The runs of a dispatched job that are planned or going on.
+#[must_use]
+pub fn plan(job: &JobName) -> Key {
+    Key(format!("lane/{job}/plan"))
+}
+
+/// Who does an operation in this beat.
+#[must_use]
+pub fn beat(operation: &Operation) -> Key {
+    Key(format!("beat/{operation}"))
+}
+
+/// How busy a node is.
+#[must_use]
+pub fn load(node: &NodeName) -> Key {
+    Key(format!("load/{node}"))
+}
+
+/// How often one node could not be reached by another.
+#[must_use]
+pub fn strike(node: &NodeName, observer: &NodeName) -> Key {
+    Key(format!("strike/{node}/{observer}"))
+}
+
+/// Whether a node is taken for unreachable.
+#[must_use]
+pub fn offline(node: &NodeName) -> Key {
+    Key(format!("offline/{node}"))
+}
+
+/// Who serves, where a leader does.
+#[must_use]
+pub fn serving() -> Key {
+    Key("serving".into())
+}
+
+/// What is set for the whole cluster.
+#[must_use]
+pub fn settings() -> Key {
+    Key("settings".into())
+}
+
 /// What an operator has switched for one job on one node.
 #[must_use]
 pub fn switches(node: &NodeName, job: &JobName) -> Key {
@@ -122,6 +164,20 @@ pub enum Parsed {
     Intent(NodeName),
     /// See [`lock`].
     Lock(LockName),
+    /// See [`plan`].
+    Plan(JobName),
+    /// See [`beat`].
+    Beat(Operation),
+    /// See [`load`].
+    Load(NodeName),
+    /// See [`strike`]: the node, and who could not reach it.
+    Strike(NodeName, NodeName),
+    /// See [`offline`].
+    Offline(NodeName),
+    /// See [`serving`].
+    Serving,
+    /// See [`settings`].
+    Settings,
     /// See [`cluster`].
     Cluster,
 }
@@ -136,10 +192,17 @@ pub fn parse(key: &Key) -> Option<Parsed> {
         ("job", Some(job), Some("place")) => Parsed::Place(job.parse().ok()?),
         ("job", Some(job), Some("asked")) => Parsed::Asked(job.parse().ok()?),
         ("lane", Some(job), Some("claim")) => Parsed::Lane(job.parse().ok()?),
+        ("lane", Some(job), Some("plan")) => Parsed::Plan(job.parse().ok()?),
         ("lane", Some(job), Some(member)) => Parsed::ShardLane(job.parse().ok()?, member.parse().ok()?),
         ("intent", Some(node), Some(job)) => Parsed::Switches(node.parse().ok()?, job.parse().ok()?),
         ("intent", Some(node), None) => Parsed::Intent(node.parse().ok()?),
         ("lock", Some(name), None) => Parsed::Lock(name.parse().ok()?),
+        ("beat", Some(operation), None) => Parsed::Beat(operation.parse().ok()?),
+        ("load", Some(node), None) => Parsed::Load(node.parse().ok()?),
+        ("strike", Some(node), Some(observer)) => Parsed::Strike(node.parse().ok()?, observer.parse().ok()?),
+        ("offline", Some(node), None) => Parsed::Offline(node.parse().ok()?),
+        ("serving", None, None) => Parsed::Serving,
+        ("settings", None, None) => Parsed::Settings,
         ("cluster", None, None) => Parsed::Cluster,
         _ => return None,
     };
@@ -164,11 +227,21 @@ mod tests {
             (switches(&member.node, &job), Parsed::Switches(member.node.clone(), job.clone())),
             (intent(&member.node), Parsed::Intent(member.node.clone())),
             (lock(&"l".parse().unwrap()), Parsed::Lock("l".parse().unwrap())),
+            (plan(&job), Parsed::Plan(job.clone())),
+            (beat(&"dispatch".parse().unwrap()), Parsed::Beat("dispatch".parse().unwrap())),
+            (load(&member.node), Parsed::Load(member.node.clone())),
+            (
+                strike(&member.node, &"b".parse().unwrap()),
+                Parsed::Strike(member.node.clone(), "b".parse().unwrap()),
+            ),
+            (offline(&member.node), Parsed::Offline(member.node.clone())),
+            (serving(), Parsed::Serving),
+            (settings(), Parsed::Settings),
             (cluster(), Parsed::Cluster),
         ] {
             assert_eq!(parse(&key), Some(parsed), "{key}");
         }
-        assert!(!lane(&job).is_cold() && place(&job).is_cold());
+        assert!(!lane(&job).is_cold() && !plan(&job).is_cold() && place(&job).is_cold());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::effect::{Event, Ticket};
-use crate::input::{Answer, Applied, AskId, Ended, NodeSwitch};
+use crate::input::{Answer, Applied, AskId, Ended, NodeSwitch, Setting};
 use crate::job::Job;
 use crate::lease::Lease;
 use crate::registry::{LeaseId, Revision, Txn};
@@ -13,7 +13,11 @@ use crate::settings::Settings;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
 use crate::view::JobId;
-use crate::words::{JobName, LockName, Member, NodeName, RequestId, RunId, Shard};
+use crate::words::{JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Shard};
+
+mod peers;
+
+pub use peers::{Contact, OfferState, Peers, Reign, Sent};
 
 /// What a commit is about. One commit at a time is under way for each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,6 +30,16 @@ pub enum Subject {
     Wish(AskId, u32),
     /// A lock that this node holds and nobody here wants any more.
     Lock(LockName),
+    /// How busy this node is.
+    Load,
+    /// An operation of a beat.
+    Beat(Operation),
+    /// This node's strikes against another.
+    Strike(NodeName),
+    /// Whether a node is offline.
+    Offline(NodeName),
+    /// Who serves.
+    Serving,
 }
 
 /// A commit under way.
@@ -91,6 +105,12 @@ pub enum Wish {
     Lock(LockName),
     /// A lock, given back once.
     Unlock(LockName),
+    /// An operation, for this beat.
+    Beat(Operation),
+    /// Something set for the whole cluster.
+    Configure(Setting),
+    /// A node taken for online again.
+    Activate(NodeName),
 }
 
 impl Wish {
@@ -145,6 +165,8 @@ pub struct Local {
     pub settings: Settings,
     /// The lease.
     pub lease: Lease,
+    /// What it knows of its peers at first hand.
+    pub peers: Peers,
     /// An earlier life of this node that is certainly over; its membership may be deleted.
     pub predecessor: Option<u64>,
     /// Since when the node cannot do its work; `None` while it can (law 7).
@@ -231,6 +253,7 @@ impl Local {
     pub fn new(settings: Settings) -> Self {
         Self {
             lease: Lease::new(settings.ttl, settings.early),
+            peers: Peers::default(),
             predecessor: settings.predecessor,
             settings,
             unable: None,
@@ -369,6 +392,7 @@ mod tests {
             max_difference: Millis(500),
             rescan: Millis(60_000),
             early: Millis(0),
+            notice: Millis(0),
             generation: 1,
         }
     }

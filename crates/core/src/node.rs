@@ -17,6 +17,7 @@ use crate::words::Member;
 mod absorb;
 mod ask;
 mod emit;
+mod peers;
 
 /// How many jobs one step decides about; the rest is decided in the next, which is asked for at once (law 10).
 const FOCUS_MAX: usize = 1_000;
@@ -292,6 +293,7 @@ impl Node {
         local.put_off.clear();
         local.reading.clear();
         local.waiting.clear();
+        self.end_part(effects);
     }
 
     fn settle_joined(&mut self, member: &Member, effects: &mut Vec<Effect>) {

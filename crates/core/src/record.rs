@@ -16,8 +16,13 @@ use crate::shards::ShardSet;
 use crate::time::Wall;
 use crate::words::{Fire, Member, NodeName, RequestId};
 
+mod peers;
 mod sharded;
 
+pub use peers::{
+    BeatRecord, ClusterSettings, Handover, LoadRecord, OfflineRecord, Plan, Planned, Planner, PlannerKind,
+    ServingRecord, StrikeRecord,
+};
 pub(crate) use sharded::regroup;
 pub use sharded::{Cause, Cut, Group, Mark, OpenShards, Portion, ShardLane, Sharding, Switches};
 
@@ -76,6 +81,9 @@ pub struct Place {
     /// Of a sharded job, who leads it and who has which shards. Kept when the job is deleted, for its tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharding: Option<Box<Sharding>>,
+    /// Of a dispatched job, that runs of it may stand in its plan; also after it was deleted, until none does.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub planned: bool,
 }
 
 impl Place {

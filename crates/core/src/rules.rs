@@ -2,18 +2,25 @@
 
 use crate::scene::{Decide, Rule};
 
+pub mod beat;
 pub mod claims;
 pub mod control;
+pub mod dispatch;
 pub mod drain;
 pub mod election;
 pub mod failover;
 pub mod firing;
+pub mod health;
 pub mod locks;
 pub mod membership;
+pub mod promotion;
 pub mod sharding;
 
 /// All rules.
-pub static ALL: &[Rule] = &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING, FIRING];
+pub static ALL: &[Rule] = &[
+    MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING,
+    DISPATCH, FIRING,
+];
 
 /// See [`membership`].
 pub const MEMBERSHIP: Rule = Rule { name: "membership", decide: Decide::Node(membership::decide) };
@@ -21,6 +28,14 @@ pub const MEMBERSHIP: Rule = Rule { name: "membership", decide: Decide::Node(mem
 pub const CONTROL: Rule = Rule { name: "control", decide: Decide::Node(control::decide) };
 /// See [`locks`].
 pub const LOCKS: Rule = Rule { name: "locks", decide: Decide::Node(locks::decide) };
+/// See [`promotion`].
+pub const PROMOTION: Rule = Rule { name: "promotion", decide: Decide::Node(promotion::decide) };
+/// See [`beat`].
+pub const BEAT: Rule = Rule { name: "beat", decide: Decide::Node(beat::decide) };
+/// See [`health`].
+pub const HEALTH: Rule = Rule { name: "health", decide: Decide::Node(health::decide) };
+/// See [`dispatch`].
+pub const DISPATCH: Rule = Rule { name: "dispatch", decide: Decide::Job(dispatch::decide) };
 /// See [`claims`].
 pub const CLAIMS: Rule = Rule { name: "claims", decide: Decide::Node(claims::decide) };
 /// See [`drain`].

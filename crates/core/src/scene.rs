@@ -1,5 +1,7 @@
 //! What a rule sees, and what it may decide.
 
+use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::effect::{Event, Reason, Run, Verdict};
@@ -8,6 +10,7 @@ use crate::keys::Key;
 use crate::lease::Trusted;
 use crate::local::{Local, Subject};
 use crate::registry::{Guard, Revision, Txn};
+use crate::rules::dispatch::Batch;
 use crate::time::{Mono, Now, Wall};
 use crate::view::{JobId, JobView, View};
 use crate::words::{JobName, LockName, Member, RunId};
@@ -34,6 +37,10 @@ pub struct Scene<'a> {
 pub enum Decision {
     /// Make this transaction.
     Commit(Subject, &'static str, Txn),
+    /// Ask this member, at this address, in this beat, whether it can be reached.
+    Probe(Member, String, u64),
+    /// Offer this run to this member; whether it must take it.
+    Offer(JobId, RunId, Member, bool),
     /// Start this attempt.
     Start(JobId, Run),
     /// End the run of this job.
@@ -50,6 +57,8 @@ pub enum Decision {
     Hold(LockName, u32),
     /// Look at this job again at this moment.
     JobAt(JobId, Wall),
+    /// Read the plan of this job again at this moment.
+    Reread(JobId, Wall),
     /// Look at this job when trust or the clocks have moved.
     JobUncertain(JobId),
     /// Look at this job when a slot is free; it is due then.
@@ -78,6 +87,12 @@ pub struct Decisions {
     pub claimed: usize,
     /// What to tell about the transactions.
     pub news: Vec<News>,
+    /// The slots that are left to plan with in this step, once somebody plans.
+    pub batch: Option<Batch>,
+    /// Where the runs go that are planned in this step.
+    pub placing: BTreeMap<JobId, Vec<Member>>,
+    /// Whom to tell that a run of theirs may be accepted now.
+    pub nudges: Vec<(JobId, RunId, Member)>,
 }
 
 /// Something to tell about a transaction.

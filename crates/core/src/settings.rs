@@ -38,6 +38,8 @@ pub struct Settings {
     pub rescan: Millis,
     /// How much before its term the engine may end a lease.
     pub early: Millis,
+    /// The worst time in which a leader that keeps no deadline notices that it lost its lease, by the engine's word (T1, S4-35).
+    pub notice: Millis,
     /// The registry's generation, for tokens.
     pub generation: u16,
 }

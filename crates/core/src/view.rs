@@ -14,10 +14,13 @@ use crate::time::{Millis, Mono, Wall};
 use crate::words::{JobName, LockName, Member, NodeName};
 
 mod absorb;
+mod dispatched;
 mod index;
+mod peers;
 mod sharded;
 
 pub use absorb::Absorbed;
+pub use dispatched::{Dispatched, KnownPlan};
 pub use sharded::{KnownLane, ShardTerms, Sharded};
 
 /// A job's number within one view. Numbers are local to a node and never reused.
@@ -154,6 +157,10 @@ pub struct View {
     /// Lanes of sharded jobs: this life's own, and those of others that were read.
     lanes: BTreeMap<(JobId, Member), KnownLane>,
     switches: BTreeMap<(JobName, NodeName), Known<Switches>>,
+    /// What is known of dispatched jobs, and of what is left of them.
+    dispatched: BTreeMap<JobId, Dispatched>,
+    planned_runs: dispatched::PlannedRuns,
+    peers: peers::Peers,
     enabled: usize,
     open: usize,
 }
@@ -193,6 +200,9 @@ impl View {
             sharded: BTreeMap::new(),
             lanes: BTreeMap::new(),
             switches: BTreeMap::new(),
+            dispatched: BTreeMap::new(),
+            planned_runs: dispatched::PlannedRuns::default(),
+            peers: peers::Peers::default(),
             enabled: 0,
             open: 0,
         }
@@ -203,6 +213,7 @@ impl View {
         self.life = life;
         self.held.clear();
         self.lanes.clear();
+        self.forget_plans();
         self.open = 0;
         self.own_locks.clear();
     }
@@ -258,14 +269,16 @@ impl View {
     /// How many fires are open that this node runs in this life.
     #[must_use]
     pub fn open_count(&self) -> usize {
-        self.open
+        self.open + self.accepted_count()
     }
 
     /// Whether any lane known here has a fire opened by this member.
     #[must_use]
     pub fn opened_by(&self, member: &Member) -> bool {
         let opens = |lane: &Lane| lane.open.as_ref().is_some_and(|open| open.by == *member);
-        self.held.values().filter_map(Held::record).any(opens) || self.shards_opened_by(member)
+        self.held.values().filter_map(Held::record).any(opens)
+            || self.shards_opened_by(member)
+            || self.accepted_count() > 0
     }
 
     /// How many jobs nobody holds though they may be held.
@@ -382,7 +395,9 @@ impl<'a> JobView<'a> {
     #[must_use]
     pub fn place(&self) -> Place {
         let (owner, (_, version)) = (self.state.owner.as_deref().cloned(), self.state.versions);
-        Place { owner, epoch: self.state.epoch, version, sharding: self.sharding().cloned().map(Box::new) }
+        let sharding = self.sharding().cloned().map(Box::new);
+        let planned = self.dispatched().is_some_and(|job| job.planned);
+        Place { owner, epoch: self.state.epoch, version, sharding, planned }
     }
 
     /// Whether spec and place go together. News of the two may come apart, and a guard on the place vouches only for the

@@ -108,6 +108,11 @@ name!(
     LockName,
     "lock name"
 );
+name!(
+    /// What one node does for all in a beat (S0-26), such as `dispatch`; embedders may name their own.
+    Operation,
+    "operation"
+);
 
 /// One life of a node: the lease it joined with. Never reused, so what an earlier life left behind is told apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

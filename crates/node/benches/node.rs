@@ -114,7 +114,7 @@ async fn fill(folder: &Path, n: usize, schedule: &str) {
                 guards: vec![Guard::Absent(spec.clone())],
                 writes: vec![
                     put(spec, encode(&record)),
-                    put(place, encode(&Place { owner: None, epoch: 1, version: 1, sharding: None })),
+                    put(place, encode(&Place { epoch: 1, version: 1, ..Place::default() })),
                 ],
             }
         });

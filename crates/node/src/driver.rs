@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use evenkeel_core::effect::{Effect, Event, Reason};
-use evenkeel_core::input::{Answer, AskId, Command, Input};
+use evenkeel_core::input::{Answer, AskId, Command, Input, OfferAnswer};
 use evenkeel_core::node::{Node, Wake};
 use evenkeel_core::words::{LockName, RunId};
 use evenkeel_registry::Registry;
@@ -223,6 +223,16 @@ impl Driver {
             Effect::List => self.listening.list(&self.registry, &self.sender),
             Effect::Read(keys) => feed::read(keys, &self.registry, &self.sender),
             Effect::Commit { ticket, txn, .. } => self.commits.add(ticket, txn),
+            // Without a way to its peers a node reaches nobody.
+            Effect::Probe { to: member, .. } => {
+                let asked = clock::now().mono;
+                self.inbox.put_back(Happening::Inputs(vec![Input::Probed { member, asked, answer: None }]));
+            }
+            Effect::Offer { to, runs, .. } => {
+                let runs = runs.into_iter().map(|offer| offer.run).collect();
+                let answer = OfferAnswer::Unreachable;
+                self.inbox.put_back(Happening::Inputs(vec![Input::Offered { to, runs, answer }]));
+            }
             Effect::Start(run) => {
                 self.runs.starting(&run);
                 self.executor.start(run);
@@ -250,10 +260,29 @@ impl Driver {
             Event::Pinned(..) => "pinned",
             Event::Rejected(..) => "rejected",
             Event::Closed => "closed",
+            Event::Connected => "connected",
+            Event::Disconnected => "disconnected",
+            Event::NodesChanged(_) => "nodes_changed",
+            Event::Offline(_) => "node.offline",
+            Event::Online(_) => "node.online",
+            Event::LeaderChanged(..) => "leader_changed",
+            Event::LeaderLost(_) => "leader_lost",
+            Event::Resuming(_) => "resuming",
+            Event::Serving(_) => "serving",
+            Event::Suspended => "suspended",
+            Event::MultiLeader(..) => "multi_leader",
         };
         match event {
             Event::Electing(_) => tracing::debug!("{text}"),
-            Event::Joined | Event::Drained | Event::Elected(_) => tracing::info!("{text}"),
+            Event::Joined
+            | Event::Drained
+            | Event::Elected(_)
+            | Event::Connected
+            | Event::NodesChanged(_)
+            | Event::LeaderChanged(..)
+            | Event::Resuming(_)
+            | Event::Serving(_)
+            | Event::Online(_) => tracing::info!("{text}"),
             _ => tracing::warn!("{text}"),
         }
         let (now, node) = (clock::now(), self.runs.node().to_string());

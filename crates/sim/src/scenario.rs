@@ -149,6 +149,10 @@ fn said(answer: &Answer) -> String {
         Answer::Accepted(run, _) => format!("accepted as {run}"),
         Answer::Claiming { claims, left } => format!("claims {claims}, leaves {left}"),
         Answer::Locked(token, times) => format!("locked {times} times, token {}", token.0 & 0xffff_ffff_ffff),
+        Answer::Busy(runs) => format!("busy for {} runs", runs.len()),
+        Answer::Beat { beat, token } => {
+            format!("beat {beat} is its own, token {}", token.0 & 0xffff_ffff_ffff)
+        }
         Answer::Refused(_, why) => format!("refused: {why}"),
     }
 }

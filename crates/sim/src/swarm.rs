@@ -172,6 +172,7 @@ fn nodes(
             max_difference: Millis(500),
             rescan: Millis(rescan),
             early: Millis(early),
+            notice: Millis::ZERO,
             generation: 1,
         };
         made.push((settings, clock));

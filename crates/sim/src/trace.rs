@@ -103,6 +103,9 @@ pub(crate) fn describe(input: &Input) -> String {
             format!("{id} attempt {attempt} ended: {ended:?}")
         }
         Input::Recorded { run, attempt } => format!("{run} attempt {attempt} recorded"),
+        Input::Probed { member, answer, .. } => format!("probed {member}: {answer:?}"),
+        Input::Offered { to, runs, answer } => format!("offered {} runs to {to}: {answer:?}", runs.len()),
+        Input::Sampled(sample) => format!("sampled: {sample:?}"),
         Input::Able(able) => format!("able: {able}"),
         Input::Asked(ask, command) => format!("asked {}: {command:?}", ask.0),
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::effect::{Effect, Run, Verdict};
-use evenkeel_core::input::{Answer, AskId, Command, Input, LeaseEvent};
+use evenkeel_core::input::{Answer, AskId, Command, Input, LeaseEvent, OfferAnswer};
 use evenkeel_core::node::{Node, Settings, Wake};
 use evenkeel_core::registry::Revision;
 use evenkeel_core::store::Store;
@@ -265,6 +265,14 @@ impl World {
 
     fn carry_out(&mut self, name: &NodeName, effect: Effect) {
         match effect {
+            Effect::Probe { to, .. } => {
+                let asked = self.actors[name].clock.read(self.at).mono;
+                self.give(name, Input::Probed { member: to, asked, answer: None });
+            }
+            Effect::Offer { to, runs, .. } => {
+                let runs = runs.into_iter().map(|offer| offer.run).collect();
+                self.give(name, Input::Offered { to, runs, answer: OfferAnswer::Unreachable });
+            }
             Effect::Start(run) => self.give_to_executor(name, run),
             Effect::Stop(run, reason) => self.stop_run(name, &run, reason),
             Effect::Record(verdict) => self.give_to_history(name, verdict),

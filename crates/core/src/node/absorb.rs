@@ -8,6 +8,7 @@ use crate::input::{Input, LeaseEvent, RunEvent};
 use crate::keys::{Parsed, parse};
 use crate::local::{Given, Pending, Subject};
 use crate::registry::{Change, Entry, Outcome, Revision, Txn, Write};
+use crate::rules::firing;
 use crate::time::{Millis, Now, Wall};
 use crate::view::{Absorbed, Held, JobId, JobView};
 use crate::words::{Fire, RunId, Shard};
@@ -34,6 +35,11 @@ impl Node {
             Input::Committed { ticket, outcome } => self.absorb_outcome(now, ticket, outcome, effects),
             Input::Run { id, attempt, event } => self.absorb_run(now, &id, attempt, &event),
             Input::Recorded { run, attempt } => self.absorb_recorded(run, attempt),
+            Input::Sampled(sample) => self.local.peers.sample = sample,
+            Input::Probed { member, asked, answer } => {
+                self.local.peers.probed(&member, asked, now.mono, answer);
+            }
+            Input::Offered { to, runs, answer } => self.absorb_offered(now, &to, &runs, &answer),
             Input::Able(able) => {
                 self.local.unable = if able { None } else { self.local.unable.or(Some(now.mono)) };
                 self.revisit_held();
@@ -43,6 +49,7 @@ impl Node {
     }
 
     fn absorb_lease(&mut self, now: Now, event: &LeaseEvent, effects: &mut Vec<Effect>) {
+        self.note_connection(event, effects);
         if self.absorb_eviction(now, event, effects) {
             return;
         }
@@ -91,6 +98,7 @@ impl Node {
         self.local.listed = Some(now.mono);
         self.local.spent.clear();
         let touched = self.view.list(now.mono, batch);
+        self.note_loaded(now, batch.revision);
         self.touch(now, touched, effects);
         self.answer_acquirers(effects);
     }
@@ -99,10 +107,13 @@ impl Node {
         match changes {
             Some(changes) => {
                 for change in &changes {
-                    if let Some(Parsed::Lane(job) | Parsed::ShardLane(job, _)) = parse(&change.key)
+                    if let Some(Parsed::Lane(job) | Parsed::ShardLane(job, _) | Parsed::Plan(job)) =
+                        parse(&change.key)
                         && let Some(id) = self.view.id(&job)
                     {
                         self.local.reading.remove(&id);
+                        self.local.peers.offered.remove(&id);
+                        self.local.peers.reread.remove(&id);
                         // Also if it was known already: something else may have waited for the answer.
                         self.local.agenda.insert(id);
                     }
@@ -128,7 +139,14 @@ impl Node {
                 self.local.list_at = self.local.list_at.min(now.mono + RETRY);
             }
         }
+        if touched.planner {
+            self.note_planner(now, effects);
+        }
+        if touched.peers {
+            self.local.spent.retain(|subject, _| matches!(subject, Subject::Job(_) | Subject::Me));
+        }
         if touched.nodes {
+            self.note_nodes(effects);
             self.local.spent.clear();
             self.local.agenda.extend(self.view.sharded());
             let drained = self.view.intent(&self.local.settings.name);
@@ -143,6 +161,7 @@ impl Node {
         self.local.agenda.insert(id);
         self.tidy_given(id);
         self.tidy_recording(id);
+        self.tidy_offers(id);
     }
 
     /// Whether this node can and may work changed, which concerns every job it holds.
@@ -157,7 +176,7 @@ impl Node {
     fn tidy_given(&mut self, id: JobId) {
         let job = self.view.job(id);
         let gone: Vec<Shard> = match job.is_sharded() {
-            true => crate::rules::firing::closed_shards(&self.local, &job, self.member().as_ref()),
+            true => firing::closed_shards(&self.local, &job, self.member().as_ref()),
             false => self
                 .local
                 .given_of(id)
@@ -170,8 +189,12 @@ impl Node {
         }
     }
 
-    /// Whether a claimed job's run has ended and the view shows it closed.
+    /// Whether a run of a job with one shard has ended and the view shows it closed.
     fn is_closed(&self, job: &JobView<'_>, given: &Given) -> bool {
+        if job.is_dispatched() {
+            let open = self.member().is_some_and(|me| firing::is_open_planned(job, given, &me));
+            return given.ended.is_some() && !open;
+        }
         let open = job.held().and_then(Held::record).and_then(|lane| lane.open.as_deref());
         let member = self.member();
         let holds = member.is_some() && job.owner() == member.as_ref();
@@ -192,7 +215,9 @@ impl Node {
             self.local.recording.range((first, 0)..).take_while(|((run, _), _)| run.job == *job.name());
         let claimed = job.held().and_then(Held::record).map(|lane| lane.verdicts.as_slice());
         let own = self.member().and_then(|me| job.lane_of(&me)).and_then(|known| known.lane.value.as_ref());
-        let verdicts = own.map(|lane| lane.verdicts.as_slice()).or(claimed).unwrap_or_default();
+        let planned =
+            job.plan().and_then(|plan| plan.known.value.as_ref()).map(|plan| plan.verdicts.as_slice());
+        let verdicts = own.map(|lane| lane.verdicts.as_slice()).or(claimed).or(planned).unwrap_or_default();
         let kept = |run: &RunId, attempt: u32| verdicts.iter().any(|v| v.run == *run && v.attempt == attempt);
         let gone: Vec<_> =
             range.map(|(key, _)| key.clone()).filter(|(run, attempt)| !kept(run, *attempt)).collect();
@@ -244,11 +269,14 @@ impl Node {
             *count -= 1;
         }
         match pending.subject {
-            Subject::Job(id) => self.touch_job(id),
+            Subject::Job(id) => {
+                self.local.peers.placing.remove(&id);
+                self.touch_job(id);
+            }
             Subject::Wish(ask, n) if self.local.wishes.contains_key(&(ask, n)) => {
                 self.local.todo.insert((ask, n));
             }
-            Subject::Wish(..) | Subject::Lock(_) | Subject::Me => {}
+            _ => {}
         }
     }
 
@@ -295,7 +323,7 @@ impl Node {
     /// How long the end of a shard's run may wait for others of its job, whose ends are then told with it.
     fn gathers(&self, id: JobId, shard: Shard) -> Option<Millis> {
         let given = self.local.given.get(&(id, shard)).filter(|given| given.sharded)?;
-        crate::rules::firing::gathers(&self.local, &self.view.job(id), self.member().as_ref(), given)
+        firing::gathers(&self.local, &self.view.job(id), self.member().as_ref(), given)
     }
 
     fn absorb_recorded(&mut self, run: RunId, attempt: u32) {

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 
 use super::Node;
 use crate::effect::{Effect, Event, Reason};
-use crate::input::{Answer, AskId, Command, NodeSwitch, Refusal};
+use crate::input::{Answer, AskId, Command, NodeSwitch, Offer, Refusal};
 use crate::local::{Asking, Switch, Wish};
-use crate::rules::claims;
+use crate::rules::{claims, firing};
 use crate::scene::Settled;
 use crate::time::{Millis, Now};
 use crate::words::{JobName, NodeName, RunId};
@@ -40,6 +40,10 @@ impl Node {
             Command::Undrain(node) => [Wish::Drain(node, false)].into(),
             Command::Lock(name) => [Wish::Lock(name)].into(),
             Command::Unlock(name) => [Wish::Unlock(name)].into(),
+            Command::Beat(operation) => [Wish::Beat(operation)].into(),
+            Command::Configure(setting) => [Wish::Configure(setting)].into(),
+            Command::Activate(node) => [Wish::Activate(node)].into(),
+            Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
             Command::Kill(run) => return self.kill(ask, &run, effects),
             Command::Acquire => {
                 self.local.acquiring.insert(ask);
@@ -63,6 +67,31 @@ impl Node {
             self.local.wishes.insert((ask, n), wish);
             self.local.todo.insert((ask, n));
         }
+    }
+
+    /// Another node planned runs for this one. What it says of them is in their plans; here it is told for which of them
+    /// there is no slot. A node that may not act takes nothing (I45).
+    fn take_offers(&mut self, now: Now, ask: AskId, offers: Vec<Offer>, effects: &mut Vec<Effect>) {
+        let local = &self.local;
+        let drained = self.view.intent(&local.settings.name).is_some();
+        let able = local.joined.is_some()
+            && local.lease.trusted(now.mono).is_some()
+            && local.unable.is_none()
+            && !local.yields(now.mono)
+            && !drained;
+        let mut slots = firing::free_slots(&self.view, local);
+        let mut busy = Vec::new();
+        for Offer { run, must } in offers {
+            if !able || (slots == 0 && !must) {
+                busy.push(run);
+                continue;
+            }
+            slots = slots.saturating_sub(1);
+            let id = self.view.hear_of(&run.job);
+            self.local.peers.offered.insert(id);
+            self.local.agenda.insert(id);
+        }
+        effects.push(Effect::Answer(ask, Answer::Busy(busy)));
     }
 
     /// One wish for every living node.

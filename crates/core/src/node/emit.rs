@@ -1,13 +1,18 @@
 //! Emit: decisions become effects. What is under way or was just refused is dropped, the rest is numbered.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::{Earliest, Node};
-use crate::effect::{Effect, Event, Ticket};
-use crate::input::Applied;
-use crate::local::{Given, Pending, Subject, Wish};
+use crate::effect::{Effect, Event, Run, Ticket};
+use crate::input::{Answer, Applied, Offer};
+use crate::local::{Contact, Given, OfferState, Pending, Sent, Subject, Wish};
+use crate::record::{BeatRecord, decode};
+use crate::registry::Write;
 use crate::scene::{Decision, Decisions, News, Settled};
 use crate::time::Now;
+use crate::view::JobId;
+use crate::words::{Member, RunId, Token};
 
 impl Node {
     pub(super) fn emit(
@@ -19,6 +24,7 @@ impl Node {
     ) {
         (self.local.eager, self.local.again) = (false, false);
         let mut reads = Vec::new();
+        let mut offers: BTreeMap<Member, Vec<Offer>> = BTreeMap::new();
         let mut departs = false;
         for decision in core::mem::take(&mut out.list) {
             if !self.would_act(&decision) {
@@ -29,18 +35,21 @@ impl Node {
                 continue;
             }
             match decision {
-                Decision::Commit(subject, why, txn) => self.send(subject, why, txn, &mut out.news, effects),
-                Decision::Start(id, run) => {
-                    let job = self.view.job(id);
-                    let sharded = job.is_sharded();
-                    // A run that nobody monitors is closed as soon as it was given.
-                    if job.terms().is_some_and(|(_, shards)| !shards.monitor) {
-                        self.local.agenda.insert(id);
+                Decision::Commit(subject, why, txn) => {
+                    if let Subject::Job(id) = subject {
+                        self.place(id, &mut out, &mut offers);
                     }
-                    let (attempt, ended) = (run.attempt, None);
-                    self.local
-                        .give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded });
-                    effects.push(Effect::Start(run));
+                    self.send(subject, why, txn, &mut out.news, effects);
+                }
+                Decision::Start(id, run) => self.start(id, run, effects),
+                Decision::Probe(to, address, beat) => {
+                    let contact = self.local.peers.contacts.entry(to.clone()).or_default();
+                    *contact = Contact { beat, asking: true, reachable: None, ..*contact };
+                    effects.push(Effect::Probe { to, address });
+                }
+                Decision::Offer(id, run, to, must) => {
+                    self.note_offer(id, &run, &to);
+                    offers.entry(to).or_default().push(Offer { run, must });
                 }
                 Decision::Stop(id, run, reason) => {
                     if let Some(given) = self.local.given.get_mut(&(id, run.shard)) {
@@ -69,11 +78,17 @@ impl Node {
                 | Decision::JobAt(..)
                 | Decision::JobUncertain(_)
                 | Decision::JobWaits(..)
+                | Decision::Reread(..)
                 | Decision::Wake(..) => {}
             }
         }
         if !reads.is_empty() {
             effects.push(Effect::Read(reads));
+        }
+        for (to, runs) in offers {
+            if let Some(state) = self.view.member(&to) {
+                effects.push(Effect::Offer { address: state.info.address.clone(), to, runs });
+            }
         }
         // Nothing follows the hand-over, so it waits for what this very step has begun.
         if departs && self.local.pending.is_empty() {
@@ -100,10 +115,18 @@ impl Node {
             Decision::Announce(event) => !local.announced.iter().any(|said| same_news(said, event)),
             Decision::Settled(ask, n, _) => local.wishes.contains_key(&(*ask, *n)),
             Decision::Departed => !local.departed,
+            Decision::Probe(member, ..) => {
+                !local.peers.contacts.get(member).is_some_and(|contact| contact.asking)
+            }
+            Decision::Offer(id, run, to, _) => {
+                let sent = local.peers.offers.get(&(*id, run.fire.clone()));
+                sent.is_none_or(|sent| sent.to != *to || sent.is_asked_again())
+            }
             Decision::Hold(..)
             | Decision::JobAt(..)
             | Decision::JobUncertain(_)
             | Decision::JobWaits(..)
+            | Decision::Reread(..)
             | Decision::Wake(..) => false,
         }
     }
@@ -119,6 +142,11 @@ impl Node {
             }
             Decision::JobWaits(id, due) => {
                 self.local.waiting.insert((due, id));
+            }
+            Decision::Reread(id, at) => {
+                // The first moment that was named stands: looking in the meantime puts nothing off.
+                let at = *self.local.peers.reread.entry(id).or_insert(at);
+                self.local.wheel.insert((at, id));
             }
             Decision::Hold(lock, 0) => {
                 self.local.locks.remove(&lock);
@@ -154,15 +182,62 @@ impl Node {
         effects.push(Effect::Commit { ticket, why, txn });
     }
 
+    fn start(&mut self, id: JobId, run: Run, effects: &mut Vec<Effect>) {
+        let job = self.view.job(id);
+        let sharded = job.is_sharded();
+        // A run that nobody monitors is closed as soon as it was given.
+        if job.terms().is_some_and(|(_, shards)| !shards.monitor) {
+            self.local.agenda.insert(id);
+        }
+        let (attempt, ended) = (run.attempt, None);
+        self.local.give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded });
+        effects.push(Effect::Start(run));
+    }
+
+    /// A job's commit goes out: where its runs go counts from now on, and whose turn is next is told.
+    fn place(&mut self, id: JobId, out: &mut Decisions, offers: &mut BTreeMap<Member, Vec<Offer>>) {
+        self.local.peers.placing.extend(out.placing.remove_entry(&id));
+        for (_, run, to) in out.nudges.extract_if(.., |(job, ..)| *job == id) {
+            offers.entry(to).or_default().push(Offer { run, must: true });
+        }
+    }
+
+    /// An offer is on its way; who was busy before is remembered.
+    fn note_offer(&mut self, id: JobId, run: &RunId, to: &Member) {
+        let sent = self.local.peers.offers.entry((id, run.fire.clone()));
+        let sent =
+            sent.or_insert_with(|| Sent { to: to.clone(), state: OfferState::Asked, busy: Vec::new() });
+        (sent.to, sent.state) = (to.clone(), OfferState::Asked);
+    }
+
+    /// What the beat that a transaction took is worth.
+    fn granted(&self, pending: &Pending) -> Option<Answer> {
+        let Write::Put { value, .. } = pending.txn.writes.first()? else { return None };
+        let record: BeatRecord = decode(value)?;
+        let token = Token::new(self.local.settings.generation, record.seq);
+        Some(Answer::Beat { beat: record.beat, token })
+    }
+
     /// A wish's transaction was applied, so the wish is settled.
     pub(super) fn settle_applied(&mut self, pending: &Pending, effects: &mut Vec<Effect>) {
         let Subject::Wish(ask, n) = pending.subject else { return };
         let applied = match (pending.why, self.local.wishes.get(&(ask, n))) {
             ("create", Some(Wish::Job(job))) => Settled::Applied(job.name.clone(), Applied::Created),
             (_, Some(Wish::Job(job))) => Settled::Applied(job.name.clone(), Applied::Updated),
-            (_, Some(Wish::Switch(..) | Wish::OnNode(..) | Wish::Drain(..))) => {
-                Settled::Answer(crate::input::Answer::Done)
+            (_, Some(Wish::Beat(_))) => {
+                let Some(answer) = self.granted(pending) else { return };
+                Settled::Answer(answer)
             }
+            (
+                _,
+                Some(
+                    Wish::Switch(..)
+                    | Wish::OnNode(..)
+                    | Wish::Drain(..)
+                    | Wish::Configure(_)
+                    | Wish::Activate(_),
+                ),
+            ) => Settled::Answer(crate::input::Answer::Done),
             // Runs by hand and locks are answered from the view, where their record now stands.
             (_, Some(Wish::RunNow(..) | Wish::Lock(_) | Wish::Unlock(_)) | None) => return,
         };

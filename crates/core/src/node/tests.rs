@@ -1,18 +1,19 @@
 //! Nodes over one store, in virtual time, without faults: what a day looks like. The simulator adds the faults.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::*;
 use crate::effect::Run;
-use crate::input::{Applied, AskId, Command, Ended, LeaseEvent, RunEvent};
+use crate::input::{Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, RunEvent};
 use crate::job::{Job, Work};
 use crate::registry::{Batch, Granted, Revision};
 use crate::store::Store;
 use crate::time::Wall;
-use crate::words::NodeName;
+use crate::words::{NodeName, RunId};
 
+mod dispatched;
 mod sharded;
 
 struct Actor {
@@ -38,13 +39,19 @@ struct World {
     skew: i64,
     /// When lanes and other entries were read.
     reads: Vec<i64>,
+    /// Who probed whom.
+    probes: Vec<(String, String)>,
+    /// To whom which run was offered.
+    offers: Vec<(String, String)>,
+    /// Who cannot reach whom by HTTP.
+    cuts: BTreeSet<(String, String)>,
 }
 
 fn settings(name: &str) -> Settings {
     Settings {
         name: name.parse().unwrap(),
         predecessor: None,
-        address: String::new(),
+        address: name.to_string(),
         home: String::new(),
         version: String::new(),
         ttl: Millis(4_000),
@@ -57,6 +64,7 @@ fn settings(name: &str) -> Settings {
         max_difference: Millis(500),
         rescan: Millis(60_000),
         early: Millis(0),
+        notice: Millis(0),
         generation: 1,
     }
 }
@@ -158,7 +166,32 @@ impl World {
                 return None;
             }
             Effect::Stop(..) => return None,
+            Effect::Probe { to, .. } => {
+                let answer = self.reached(name, &to).map(|actor| actor.node.role(mono));
+                self.probes.push((name.to_string(), to.node.to_string()));
+                Input::Probed { member: to, asked: mono, answer }
+            }
+            Effect::Offer { to, runs, .. } => {
+                let ids: Vec<RunId> = runs.iter().map(|offer| offer.run.clone()).collect();
+                let answer = if self.reached(name, &to).is_some() {
+                    self.offers.extend(ids.iter().map(|run| (to.node.to_string(), run.to_string())));
+                    self.give(&to.node, Input::Asked(AskId(u64::MAX), Command::Offer(runs)));
+                    match self.answers.pop() {
+                        Some(Answer::Busy(busy)) => OfferAnswer::Taken { busy },
+                        other => panic!("an offer was answered with {other:?}"),
+                    }
+                } else {
+                    OfferAnswer::Unreachable
+                };
+                Input::Offered { to, runs: ids, answer }
+            }
         })
+    }
+
+    /// The node of a member, if it lives that life and no cut is between the two.
+    fn reached(&self, from: &NodeName, to: &Member) -> Option<&Actor> {
+        let cut = self.cuts.contains(&(from.to_string(), to.node.to_string()));
+        self.actors.get(&to.node).filter(|actor| !cut && actor.node.member().as_ref() == Some(to))
     }
 
     /// Lets so many milliseconds pass.

@@ -14,9 +14,11 @@ use crate::record::{AskedRecord, Intent, Place, REQUESTS_MAX, Request, SpecRecor
 use crate::registry::{Guard, Txn, Write};
 use crate::scene::{Decision, Decisions, Scene, Settled};
 use crate::shards::ShardSet;
+use crate::standing;
 use crate::view::JobView;
 use crate::words::{Fire, JobName, NodeName, RequestId, RunId, Shard};
 
+mod cluster;
 mod nodes;
 
 /// How many wishes one step looks at.
@@ -33,23 +35,30 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     let Some(born) = scene.born() else { return };
     let wishes = scene.local.todo.iter().filter_map(|key| Some((key, scene.local.wishes.get(key)?)));
     for ((ask, n), wish) in wishes.take(BATCH) {
+        let order = matches!(wish, Wish::Job(_) | Wish::Switch(..) | Wish::OnNode(..) | Wish::RunNow(..));
         let turn = match wish {
+            _ if order && standing::on_standby(scene) => standby(scene),
             Wish::Job(job) => declare(scene, job),
             Wish::Switch(name, switch) => flip(scene, name, switch),
             Wish::OnNode(name, node, switch) => nodes::switch(scene, name, node, *switch),
             Wish::RunNow(name, request, node) => run_now(scene, name, request, node.as_ref()),
             Wish::Drain(node, wanted) => drain(scene, node, *wanted),
-            Wish::Lock(_) | Wish::Unlock(_) => continue,
+            Wish::Configure(setting) => cluster::configure(scene, *setting),
+            Wish::Activate(node) => cluster::activate(scene, node, Subject::Wish(*ask, *n), out),
+            Wish::Lock(_) | Wish::Unlock(_) | Wish::Beat(_) => continue,
         };
-        emit(*ask, *n, turn, born.clone(), out);
+        // Whoever orders as the leader is refused once another one leads (I6).
+        let lead = standing::serves(scene).filter(|_| order);
+        let lead = lead.map(|_| scene.view.serving().guard(keys::serving()));
+        emit(*ask, *n, turn, lead.into_iter().chain([born.clone()]), out);
     }
 }
 
-fn emit(ask: AskId, n: u32, turn: Turn, born: Guard, out: &mut Decisions) {
+fn emit(ask: AskId, n: u32, turn: Turn, guards: impl Iterator<Item = Guard>, out: &mut Decisions) {
     match turn {
         Turn::Settled(settled) => out.add(Decision::Settled(ask, n, settled)),
         Turn::Commit(why, mut txn) => {
-            txn.guards.push(born);
+            txn.guards.extend(guards);
             out.commit(Subject::Wish(ask, n), why, txn);
         }
     }
@@ -61,6 +70,20 @@ fn answer(answer: Answer) -> Turn {
 
 fn refuse(kind: Refusal, text: alloc::string::String) -> Turn {
     answer(Answer::Refused(kind, text))
+}
+
+/// Orders are for the serving leader (S4-33).
+fn standby(scene: &Scene<'_>) -> Turn {
+    let leader = scene.view.leader().and_then(|leader| Some((leader, scene.view.member(leader)?)));
+    refuse(
+        Refusal::Standby,
+        match leader {
+            Some((leader, state)) if leader != scene.member => {
+                format!("this node is on standby: ask the leader {} at {}", leader.node, state.info.address)
+            }
+            _ => "nobody serves just now: try again in a few seconds".into(),
+        },
+    )
 }
 
 fn no_job(name: &JobName) -> Turn {
@@ -107,9 +130,13 @@ fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Opti
         ));
     }
     let known = known.filter(|_| old.is_none())?;
+    let shards = known.sharding().is_some_and(|sharding| !sharding.lanes.is_empty());
+    let owned = known.owner().is_some();
+    let planned = known.dispatched().is_some_and(|state| state.planned);
     let runs = match job.placement {
-        Placement::Claimed => known.sharding().is_some_and(|sharding| !sharding.lanes.is_empty()),
-        Placement::Sharded => known.owner().is_some(),
+        Placement::Claimed => shards || planned,
+        Placement::Sharded => owned || planned,
+        Placement::Dispatched => owned || shards,
     };
     runs.then(|| format!("job {}: runs of its deleted namesake are not settled yet: try again", job.name))
 }
@@ -121,8 +148,9 @@ fn rewrite(name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> T
         Some(job) => [job.spec_guard(), job.place_guard()],
         None => [Guard::Absent(spec_key.clone()), Guard::Absent(place_key.clone())],
     };
-    let place =
-        Place { version: record.version(), ..known.map(|job| job.place()).unwrap_or_default().next() };
+    let old = known.map(|job| job.place()).unwrap_or_default();
+    let dispatched = matches!(record, SpecRecord::Live(spec) if spec.job.placement == Placement::Dispatched);
+    let place = Place { version: record.version(), planned: old.planned || dispatched, ..old.next() };
     let puts = [(spec_key, encode(record)), (place_key, encode(&place))];
     let writes = puts.map(|(key, value)| Write::Put { key, value, owner: None });
     Txn { guards: guards.into(), writes: writes.into() }

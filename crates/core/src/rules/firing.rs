@@ -11,6 +11,7 @@ use alloc::string::ToString;
 use crate::due;
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
+use crate::job::Job;
 use crate::keys;
 use crate::local::{Given, Local, Subject};
 use crate::record::{AskedRecord, Lane, Open, encode};
@@ -19,12 +20,14 @@ use crate::rules::drain;
 use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
 use crate::takeover;
-use crate::time::{Millis, Wall};
+use crate::time::{Millis, Mono, Wall};
 use crate::view::{Held, JobId, JobView, Known, Terms, View};
 use crate::words::{Fire, RunId, Shard, Token};
 
+mod planned;
 mod shards;
 
+pub use planned::is_open as is_open_planned;
 pub use shards::{closed as closed_shards, gathers};
 
 /// How long after its moment a claimed fire may start without another commit.
@@ -44,6 +47,9 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     let job = scene.job(id);
     if job.is_sharded() {
         return shards::decide(scene, &job, out);
+    }
+    if job.is_dispatched() {
+        return planned::decide(scene, &job, out);
     }
     stop_strays(scene, &job, out);
     if scene.born.is_none() || !scene.holds(&job) || !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
@@ -84,7 +90,7 @@ fn stop_stray(scene: &Scene<'_>, job: &JobView<'_>, given: &Given, out: &mut Dec
 /// within [`START_WINDOW`] each would come back too late to start, be confirmed, and be too late again.
 #[must_use]
 pub fn pace(local: &Local) -> usize {
-    let acts = ["claim fire", "claim shards", "confirm", CONFIRM_SHARDS];
+    let acts = ["claim fire", "claim shards", "accept", "confirm", CONFIRM_SHARDS];
     PACE.saturating_sub(acts.iter().map(|act| local.under_way(act)).sum())
 }
 
@@ -92,9 +98,32 @@ pub fn pace(local: &Local) -> usize {
 /// but shards that have to be confirmed first would lose theirs to others each time, so one is kept for them.
 #[must_use]
 pub fn free_slots(view: &View, local: &Local) -> usize {
-    let claims = local.under_way("claim fire") + local.under_way(CONFIRM_SHARDS);
+    let claims = local.under_way("claim fire") + local.under_way("accept") + local.under_way(CONFIRM_SHARDS);
     let taken = view.open_count() + claims + local.shards_running;
     (local.settings.slots as usize).saturating_sub(taken)
+}
+
+/// An attempt at the run of a job with one shard, as whoever executes it gets it.
+fn run_of(
+    scene: &Scene<'_>,
+    id: RunId,
+    due: Wall,
+    (attempt, seq): (u32, u64),
+    declared: &Job,
+    not_after: Mono,
+) -> Run {
+    Run {
+        id,
+        due,
+        shards: declared.shards,
+        parameter: declared.parameters.first().cloned().unwrap_or_default(),
+        job_parameter: declared.parameter.clone(),
+        attempt,
+        token: Token::new(scene.local.settings.generation, seq),
+        work: declared.work(),
+        timeout: declared.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
+        not_after,
+    }
 }
 
 /// One job that this node holds, with everything about it at hand.
@@ -206,22 +235,10 @@ impl Desk<'_> {
             // The declaration went between claim and start; nothing is left to run.
             return self.finish(out);
         };
-        let declared = spec.job;
-        out.add(Decision::Start(
-            self.job.id,
-            Run {
-                id: takeover::run_id(&self.job, open),
-                due: open.due,
-                shards: declared.shards,
-                parameter: declared.parameters.first().cloned().unwrap_or_default(),
-                job_parameter: declared.parameter.clone(),
-                attempt: open.attempt,
-                token: Token::new(self.scene.local.settings.generation, open.seq),
-                work: declared.work(),
-                timeout: declared.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
-                not_after: self.scene.lease.until().min(now.mono + (latest - now.wall)),
-            },
-        ));
+        let not_after = self.scene.lease.until().min(now.mono + (latest - now.wall));
+        let id = takeover::run_id(&self.job, open);
+        let run = run_of(self.scene, id, open.due, (open.attempt, open.seq), &spec.job, not_after);
+        out.add(Decision::Start(self.job.id, run));
     }
 
     /// Whether a fire claimed ahead is none any more: the job was paused, disabled, deleted or given another schedule.

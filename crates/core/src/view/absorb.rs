@@ -18,8 +18,12 @@ use crate::words::{JobName, LockName, Member, NodeName};
 pub struct Absorbed {
     /// Jobs that must be looked at again.
     pub jobs: BTreeSet<JobId>,
-    /// Members or wishes about nodes changed.
+    /// Members or wishes about nodes changed, or who is offline.
     pub nodes: bool,
+    /// Who may plan dispatched jobs changed, or how.
+    pub planner: bool,
+    /// Anything of the cluster as such changed.
+    pub peers: bool,
     /// Entries that could not be read.
     pub unreadable: Vec<Key>,
 }
@@ -59,6 +63,7 @@ impl View {
         gone.extend(self.members.keys().map(crate::keys::node));
         gone.extend(self.intents.keys().map(crate::keys::intent));
         gone.extend(self.locks.keys().map(crate::keys::lock));
+        gone.extend(self.peers.keys());
         gone.extend(self.switches.keys().map(|(job, node)| crate::keys::switches(node, job)));
         gone.retain(|key| !listed.contains(key));
         let listing = self.listing;
@@ -101,7 +106,9 @@ impl View {
             Parsed::Switches(node, job) => self.absorb_switches(node, &job, change, touched),
             Parsed::Intent(node) => self.absorb_intent(node, change, touched),
             Parsed::Lock(name) => self.absorb_lock(name, change, touched),
+            Parsed::Plan(job) => self.absorb_plan(&job, change, touched),
             Parsed::Cluster => {}
+            other => self.absorb_peers(other, change, touched),
         }
     }
 
@@ -193,6 +200,7 @@ impl View {
         });
         let record = record.flatten();
         self.set_shard_terms(id, placement, record.as_ref());
+        self.set_dispatched_terms(id, placement, record.as_ref());
         if let Some(held) = self.held.get_mut(&id) {
             held.terms = terms(record.as_ref());
         }
@@ -218,6 +226,7 @@ impl View {
         // A job that was never held before has no lane, so its first holder need not read one.
         let first = place.epoch <= 2;
         self.set_sharding(id, place.sharding);
+        self.set_planned(id, place.planned);
         let owner = place.owner.map(|owner| self.share(owner));
         self.change(now, id, |state| {
             state.owner = owner;

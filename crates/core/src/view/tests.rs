@@ -73,7 +73,7 @@ fn perform(store: &mut Store, version: u64, act: &Act) {
         Act::Declare(j, on) => put(keys::spec(&job(j)), spec(j, on, version)),
         Act::Delete(j) => put(keys::spec(&job(j)), encode(&SpecRecord::Deleted { version })),
         Act::Hold(j, m) => {
-            let place = Place { owner: m.map(member), epoch: version + 3, version: 0, sharding: None };
+            let place = Place { owner: m.map(member), epoch: version + 3, version: 0, ..Place::default() };
             put(keys::place(&job(j)), encode(&place))
         }
         Act::Drain(n, wanted) => put(intent(n), encode(&Intent { since: Wall(0), wanted, seq: version })),
@@ -181,7 +181,7 @@ fn the_jobs_of_a_holder_that_is_gone_are_known_at_once() {
 fn half_of_a_change_is_known_for_what_it_is() {
     let mut view = View::new("n0".parse().unwrap());
     let mut store = Store::default();
-    let place = |version| encode(&Place { owner: None, epoch: version, version, sharding: None });
+    let place = |version| encode(&Place { owner: None, epoch: version, version, ..Place::default() });
     let mut declare = |version| {
         let writes =
             vec![put(keys::spec(&job(0)), spec(0, true, version)), put(keys::place(&job(0)), place(version))];

@@ -246,6 +246,7 @@ fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>) -> S
         max_difference: MAX_DIFFERENCE,
         rescan: RESCAN,
         early: facts.early,
+        notice: facts.notice,
         generation: facts.generation,
     }
 }

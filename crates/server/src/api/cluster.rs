@@ -66,7 +66,7 @@ fn checked(handle: &Handle, job: JobName) -> Result<JobName, ApiError> {
     let placement = handle.look(|node| Some(node.view().find(&job)?.spec()?.job.placement));
     match placement {
         Some(Placement::Sharded) => Ok(job),
-        Some(Placement::Claimed) => Err(ApiError::new(
+        Some(Placement::Claimed | Placement::Dispatched) => Err(ApiError::new(
             StatusCode::CONFLICT,
             "conflict",
             format!("job {job} is not sharded, so it has no such tree: see `evenkeel job show {job}`"),

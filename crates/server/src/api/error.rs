@@ -59,6 +59,7 @@ impl From<(Refusal, String)> for ApiError {
             Refusal::Invalid => Self::invalid(message),
             Refusal::Conflict => Self::new(StatusCode::CONFLICT, "conflict", message),
             Refusal::Unavailable => Self::unavailable(message),
+            Refusal::Standby => Self::new(StatusCode::SERVICE_UNAVAILABLE, "standby", message),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use evenkeel_core::effect::{Effect, Reason, Run};
-use evenkeel_core::input::{AskId, Ended, Input, LeaseEvent, RunEvent};
+use evenkeel_core::input::{AskId, Ended, Input, LeaseEvent, OfferAnswer, RunEvent};
 use evenkeel_core::keys;
 use evenkeel_core::registry::{Granted, Guard, LeaseId, Outcome, Txn, Write};
 use evenkeel_core::store::Store;
@@ -313,6 +313,14 @@ impl Side {
                     let event = RunEvent::Ended(Ended::Stopped(reason));
                     self.inbox.push(Input::Run { id: run.id, attempt: run.attempt, event });
                 }
+            }
+            // Nobody speaks to anybody here but through the registry.
+            Effect::Probe { to, .. } => {
+                self.inbox.push(Input::Probed { member: to, asked, answer: None });
+            }
+            Effect::Offer { to, runs, .. } => {
+                let runs = runs.into_iter().map(|offer| offer.run).collect();
+                self.inbox.push(Input::Offered { to, runs, answer: OfferAnswer::Unreachable });
             }
             Effect::Record(v) => self.inbox.push(Input::Recorded { run: v.run, attempt: v.attempt }),
             Effect::Announce(_) | Effect::Answer(..) => {}

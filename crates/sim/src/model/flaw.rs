@@ -119,9 +119,22 @@ pub(super) fn rules(flaw: Option<Flaw>) -> &'static [Rule] {
     match flaw {
         Some(Flaw::ClaimBeyondTrust) => BEYOND_TRUST,
         Some(Flaw::OpenRunDropped) => DROPPING,
-        _ => rules::ALL,
+        _ => ALONE,
     }
 }
+
+/// Without those that speak to peers: claims and shards are played here, and loads would only widen the search.
+const ALONE: &[Rule] = &[
+    rules::MEMBERSHIP,
+    rules::CONTROL,
+    rules::LOCKS,
+    rules::CLAIMS,
+    rules::DRAIN,
+    rules::ELECTION,
+    rules::FAILOVER,
+    rules::SHARDING,
+    rules::FIRING,
+];
 
 const BEYOND_TRUST: &[Rule] = &[
     rules::MEMBERSHIP,

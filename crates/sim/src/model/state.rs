@@ -141,6 +141,7 @@ fn settings(index: usize, predecessor: Option<u64>) -> Settings {
         max_difference: Millis(500),
         rescan: Millis(4_500),
         early: Millis(0),
+        notice: Millis::ZERO,
         generation: 1,
     }
 }
@@ -164,7 +165,7 @@ impl State {
         let put = |key, value| Write::Put { key, value, owner: None };
         let writes = [
             put(keys::spec(&job()), encode(&SpecRecord::Live(Box::new(spec)))),
-            put(keys::place(&job()), encode(&Place { owner: None, epoch: 1, version: 1, sharding: None })),
+            put(keys::place(&job()), encode(&Place { epoch: 1, version: 1, ..Place::default() })),
         ];
         let mut store = Store::default();
         store.commit(Mono(0), &Txn { guards: [].into(), writes: writes.into() });

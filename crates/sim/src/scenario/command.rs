@@ -143,6 +143,7 @@ impl Command {
             max_difference: Millis(500),
             rescan: Millis(i64::from(self.count("rescan", 600_000)?)),
             early: Millis(0),
+            notice: Millis::ZERO,
             generation: 1,
         };
         scenario.world.add(settings, Clock::new(0));

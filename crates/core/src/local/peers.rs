@@ -1,0 +1,137 @@
+//! What a node knows of its peers at first hand: whom it could reach, who took what it offered, and its own part.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::input::Role;
+use crate::load::Sample;
+use crate::time::{Mono, Wall};
+use crate::view::JobId;
+use crate::words::{Fire, Member};
+
+/// A node's own experience with its peers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Peers {
+    /// What was measured of this host last.
+    pub sample: Sample,
+    /// How each living member was last reached.
+    pub contacts: BTreeMap<Member, Contact>,
+    /// Runs that this node planned for others, until they are accepted or gone.
+    pub offers: BTreeMap<(JobId, Fire), Sent>,
+    /// Jobs whose plans have to be read because somebody offered runs of them.
+    pub offered: BTreeSet<JobId>,
+    /// Jobs whose plans have to be read again, and from when on: a run of somebody else's held one up.
+    pub reread: BTreeMap<JobId, Wall>,
+    /// Where the runs go that are being planned, so that they count before the view shows them.
+    pub placing: BTreeMap<JobId, Vec<Member>>,
+    /// Whether the registry answered when it was last asked; `None` before the first answer.
+    pub connected: Option<bool>,
+    /// The lead of this node, from when it was first seen.
+    pub reign: Option<Reign>,
+    /// Who led, when that was last told.
+    pub led: Option<(Option<Member>, u64)>,
+    /// How many nodes there were, when that was last told.
+    pub nodes: usize,
+    /// The leader whose end was told last.
+    pub lost: Option<Member>,
+}
+
+/// How a member was last reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Contact {
+    /// The beat in which it was asked last.
+    pub beat: u64,
+    /// Whether a probe is under way.
+    pub asking: bool,
+    /// Whether it could be reached then; `None` while that is not known.
+    pub reachable: Option<bool>,
+    /// The span in which it said that it serves, as far as it was asked: the epoch, first and last moment.
+    pub serves: Option<(u64, Mono, Mono)>,
+}
+
+/// An offer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sent {
+    /// To whom it was made last.
+    pub to: Member,
+    /// Whether it was answered, and how.
+    pub state: OfferState,
+    /// Those that had no slot for it.
+    pub busy: Vec<Member>,
+}
+
+impl Sent {
+    /// Whether it came back to a node that had been busy, and is to be offered to it as one that must be taken.
+    #[must_use]
+    pub fn is_asked_again(&self) -> bool {
+        self.state == OfferState::Busy && !self.is_settled()
+    }
+
+    /// Whether everybody was asked: it queues where it is, however busy that node says it is.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.busy.iter().filter(|member| **member == self.to).count() > 1
+    }
+}
+
+/// Where an offer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OfferState {
+    /// Not answered yet.
+    Asked,
+    /// Taken.
+    Taken,
+    /// Refused for want of a slot.
+    Busy,
+    /// Not delivered, or perhaps delivered without an answer.
+    Unreachable,
+}
+
+/// The time of this node as the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reign {
+    /// Its epoch.
+    pub epoch: u64,
+    /// Since when, by our clock: what is waited for counts from here.
+    pub since: Mono,
+    /// Whether everything that there was when it was won has been read since (S4-34).
+    pub loaded: bool,
+    /// Since when it serves.
+    pub serves: Option<Mono>,
+}
+
+impl Peers {
+    /// A probe was answered, or not. `asked` is when it was sent.
+    pub fn probed(&mut self, member: &Member, asked: Mono, now: Mono, answer: Option<Role>) {
+        let Some(contact) = self.contacts.get_mut(member) else { return };
+        contact.asking = false;
+        contact.reachable = Some(answer.is_some());
+        let serves = answer.and_then(|role| role.serves);
+        contact.serves = serves.map(|epoch| match contact.serves {
+            Some((known, since, _)) if known == epoch => (epoch, since, now),
+            _ => (epoch, asked, now),
+        });
+    }
+
+    /// A member could not be given an offer in this beat.
+    pub fn unreachable(&mut self, member: &Member, beat: u64) {
+        let contact = self.contacts.entry(member.clone()).or_default();
+        *contact = Contact { beat, reachable: Some(false), ..*contact };
+    }
+
+    /// Whether a member could not be reached when it was last tried in this beat.
+    #[must_use]
+    pub fn is_unreachable(&self, member: &Member, beat: u64) -> bool {
+        self.contacts.get(member).is_some_and(|c| c.beat == beat && c.reachable == Some(false))
+    }
+
+    /// What belonged to a life that is over.
+    pub fn end_life(&mut self) {
+        self.contacts.clear();
+        self.offers.clear();
+        self.offered.clear();
+        self.reread.clear();
+        self.placing.clear();
+        self.reign = None;
+    }
+}

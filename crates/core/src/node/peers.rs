@@ -1,0 +1,166 @@
+//! A node's part among its peers: what it tells when nodes, leaders and the registry come and go.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::Node;
+use crate::effect::{Effect, Event};
+use crate::input::{LeaseEvent, OfferAnswer, Role};
+use crate::local::{OfferState, Reign};
+use crate::registry::Revision;
+use crate::time::{Mono, Now, Wall};
+use crate::view::JobId;
+use crate::words::{Fire, Member, NodeName, RunId};
+
+impl Node {
+    /// What the node says of itself to those who probe it.
+    #[must_use]
+    pub fn role(&self, now: Mono) -> Role {
+        let trusted = self.local.lease.trusted(now).is_some();
+        Role {
+            serves: self.local.peers.reign.filter(|reign| trusted && reign.serves.is_some()).map(|r| r.epoch),
+        }
+    }
+
+    /// Whether the registry answers, told when that changes.
+    pub(super) fn note_connection(&mut self, event: &LeaseEvent, effects: &mut Vec<Effect>) {
+        let answers = match event {
+            LeaseEvent::Opened { .. } | LeaseEvent::Renewed { .. } => true,
+            LeaseEvent::Failed => false,
+            LeaseEvent::Gone(_) => return,
+        };
+        if self.local.peers.connected.replace(answers) != Some(answers) {
+            effects.push(Effect::Announce(if answers { Event::Connected } else { Event::Disconnected }));
+        }
+    }
+
+    /// Who may plan changed: every dispatched job is looked at, and a change of the lead is told.
+    pub(super) fn note_planner(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        self.local.agenda.extend(self.view.dispatched());
+        let Some(record) = self.view.serving().value.clone() else { return };
+        let peers = &mut self.local.peers;
+        let led = (record.leader.clone(), record.epoch);
+        if peers.led.replace(led.clone()).as_ref() != Some(&led) {
+            let leader = record.leader.as_ref().map(|leader| leader.node.clone());
+            effects.push(Effect::Announce(Event::LeaderChanged(leader, record.epoch)));
+        }
+        if record.leader.is_none() || record.leader != self.member() {
+            return self.suspend(effects);
+        }
+        let peers = &mut self.local.peers;
+        if peers.reign.is_none_or(|reign| reign.epoch != record.epoch) {
+            peers.reign = Some(Reign { epoch: record.epoch, since: now.mono, loaded: false, serves: None });
+            effects.push(Effect::Announce(Event::Resuming(record.epoch)));
+            // Everything is read again before it serves (S4-34).
+            self.local.list_at = now.mono;
+        }
+        if let Some(reign) = &mut self.local.peers.reign
+            && record.serves
+            && reign.serves.is_none()
+        {
+            reign.serves = Some(now.mono);
+            effects.push(Effect::Announce(Event::Serving(record.epoch)));
+        }
+    }
+
+    /// A listing came: for a new leader it counts if it was taken after the lead was won.
+    pub(super) fn note_loaded(&mut self, now: Now, revision: Revision) {
+        let won = self.view.serving().revision;
+        if let Some(reign) = self.local.peers.reign.as_mut().filter(|reign| !reign.loaded) {
+            reign.loaded = revision >= won;
+            if !reign.loaded {
+                self.local.list_at = now.mono;
+            }
+        }
+    }
+
+    fn suspend(&mut self, effects: &mut Vec<Effect>) {
+        if self.local.peers.reign.take().is_some() {
+            effects.push(Effect::Announce(Event::Suspended));
+        }
+    }
+
+    /// What belonged to a life that is over.
+    pub(super) fn end_part(&mut self, effects: &mut Vec<Effect>) {
+        self.suspend(effects);
+        self.local.peers.end_life();
+    }
+
+    /// Nodes came, went, or are offline or online: runs planned for those who should have none are looked at.
+    pub(super) fn note_nodes(&mut self, effects: &mut Vec<Effect>) {
+        let view = &self.view;
+        let nodes = view.nodes();
+        let peers = &mut self.local.peers;
+        if core::mem::replace(&mut peers.nodes, nodes) != nodes {
+            effects.push(Effect::Announce(Event::NodesChanged(nodes)));
+        }
+        let leader = view.serving().value.as_ref().and_then(|record| record.leader.as_ref());
+        if let Some(leader) = leader.filter(|leader| view.member(leader).is_none())
+            && peers.lost.replace(leader.clone()).as_ref() != Some(leader)
+        {
+            effects.push(Effect::Announce(Event::LeaderLost(leader.node.clone())));
+        }
+        peers.contacts.retain(|member, _| view.member(member).is_some());
+        let unwanted = |member: &Member| {
+            view.member(member).is_none() || view.intent(&member.node).is_some() || view.is_offline(member)
+        };
+        for (member, jobs) in view.planned_by_member() {
+            if unwanted(member) {
+                self.local.agenda.extend(jobs);
+            }
+        }
+    }
+
+    /// How an offer was answered.
+    pub(super) fn absorb_offered(&mut self, now: Now, to: &Member, runs: &[RunId], answer: &OfferAnswer) {
+        let beat = self.view.settings().beat_of(now.wall);
+        if *answer == OfferAnswer::Unreachable {
+            self.local.peers.unreachable(to, beat);
+        }
+        for run in runs {
+            let Some(id) = self.view.id(&run.job) else { continue };
+            let Some(sent) = self.local.peers.offers.get_mut(&(id, run.fire.clone())) else { continue };
+            if sent.to != *to || sent.state != OfferState::Asked {
+                continue;
+            }
+            sent.state = match answer {
+                OfferAnswer::Unreachable => OfferState::Unreachable,
+                OfferAnswer::Taken { busy } if busy.contains(run) => {
+                    sent.busy.push(to.clone());
+                    OfferState::Busy
+                }
+                OfferAnswer::Taken { .. } => OfferState::Taken,
+            };
+            self.local.agenda.insert(id);
+        }
+    }
+
+    /// Offers of runs that are accepted, or gone, are forgotten.
+    pub(super) fn tidy_offers(&mut self, id: JobId) {
+        let first = (id, Fire::Due(Wall::MIN));
+        let of_job = |(job, _): &&(JobId, Fire)| *job == id;
+        let mut offers =
+            self.local.peers.offers.range(first..).map(|(key, _)| key).take_while(of_job).peekable();
+        if offers.peek().is_none() {
+            return;
+        }
+        let plan = self.view.job(id).plan().and_then(|plan| plan.known.value.as_ref());
+        let open: BTreeSet<_> = plan
+            .into_iter()
+            .flat_map(|plan| &plan.runs)
+            .filter(|run| !run.is_accepted())
+            .map(|run| &run.fire)
+            .collect();
+        let gone: Vec<_> = offers.filter(|(_, fire)| !open.contains(fire)).cloned().collect();
+        for key in gone {
+            self.local.peers.offers.remove(&key);
+        }
+    }
+
+    /// Where the serving leader answers, if another node is it.
+    #[must_use]
+    pub fn leader_elsewhere(&self) -> Option<(&NodeName, &str)> {
+        let leader = self.view.leader().filter(|leader| Some(*leader) != self.member().as_ref())?;
+        Some((&leader.node, self.view.member(leader)?.info.address.as_str()))
+    }
+}

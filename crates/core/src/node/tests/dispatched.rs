@@ -1,0 +1,397 @@
+//! Dispatched jobs, beats, strikes and the serving leader, in a world without faults but those a test names.
+
+use super::*;
+use crate::effect::Event;
+use crate::input::{Refusal, Setting};
+use crate::job::Placement;
+use crate::keys;
+use crate::load::{Part, Sample};
+use crate::record::{Handover, OfflineRecord, Plan, PlannerKind, decode};
+use crate::words::Operation;
+
+fn dispatched(name: &str, schedule: &str) -> Job {
+    let mut job = job(name, schedule);
+    job.placement = Placement::Dispatched;
+    job
+}
+
+impl World {
+    fn settled(names: &[&str]) -> Self {
+        let mut world = Self::with(names);
+        world.run(1_500);
+        world
+    }
+
+    fn apply(&mut self, on: &str, job: Job) {
+        let answer = self.ask(on, Command::Apply([job].into()));
+        assert!(matches!(answer, Answer::Applied(_)), "{answer:?}");
+    }
+
+    fn plan(&self, job: &str) -> Plan {
+        let key = keys::plan(&job.parse().unwrap());
+        self.store.read(&[key])[0].entry.as_ref().map(|e| decode(&e.value).unwrap()).unwrap_or_default()
+    }
+
+    fn sample(&mut self, name: &str, cpu: f64) {
+        let sample = Sample { cpu: Part::measured(cpu), memory: Part::measured(0.0) };
+        self.give(&name.parse().unwrap(), Input::Sampled(sample));
+    }
+
+    fn starts_on(&self, name: &str) -> usize {
+        self.starts.iter().filter(|(node, _)| node == name).count()
+    }
+
+    fn cut(&mut self, from: &str, to: &str) {
+        self.cuts.insert((from.into(), to.into()));
+    }
+
+    fn beat_holder(&self) -> Option<String> {
+        let (_, known) = self.actors.values().next()?.node.view().beat_known("dispatch")?;
+        Some(known.value.as_ref()?.holder.node.to_string())
+    }
+
+    fn serving(&self) -> Option<String> {
+        let serving = self.actors.values().next()?.node.view().serving().value.clone()?;
+        serving.leader.filter(|_| serving.serves).map(|leader| leader.node.to_string())
+    }
+
+    fn told(&self, event: &Event) -> usize {
+        self.events.iter().filter(|said| **said == event.to_string()).count()
+    }
+
+    fn offline(&self, node: &str) -> Option<OfflineRecord> {
+        let key = keys::offline(&node.parse().unwrap());
+        decode(&self.store.read(&[key])[0].entry.as_ref()?.value)
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.actors.remove(&name.parse::<NodeName>().unwrap());
+    }
+}
+
+fn seconds(from: i64, to: i64) -> Vec<i64> {
+    (from..=to).map(|s| s * 1_000).collect()
+}
+
+/// proves: S0-38, S0-12, I14, I17
+#[test]
+fn each_fire_runs_once_and_on_time_on_the_nodes_in_turn() {
+    let mut world = World::settled(&["a", "b", "c"]);
+    world.apply("b", dispatched("j", "@every 1s"));
+    world.run(130_000);
+    let dues = world.dues("j");
+    let last = dues.last().copied().unwrap() / 1_000;
+    assert_eq!(dues, seconds(2, last), "every second from the next one on, through two beats");
+    assert!(last >= 130, "{last}");
+    let spread = ["a", "b", "c"].map(|node| world.starts_on(node));
+    assert!(spread.iter().all(|n| *n >= 40), "{spread:?}");
+}
+
+/// proves: S0-02
+#[test]
+fn one_node_alone_waits_for_nobody() {
+    let mut world = World::settled(&["a"]);
+    for n in 0..50 {
+        world.apply("a", dispatched(&alloc::format!("j{n}"), "@every 10s"));
+    }
+    world.run(25_000);
+    assert_eq!(world.starts.len(), 100);
+    assert!(world.probes.is_empty() && world.offers.is_empty());
+}
+
+/// proves: S0-27, S0-36, S0-37, S0-33, I11
+#[test]
+fn the_idlest_node_takes_each_beat_and_nobody_else_does() {
+    let mut world = World::settled(&["a", "b", "c"]);
+    world.apply("a", dispatched("j", "@every 30s"));
+    for (node, cpu) in [("a", 0.9), ("b", 0.1), ("c", 0.5)] {
+        world.sample(node, cpu);
+    }
+    world.run(60_000 - world.now + 2_000);
+    for beat in 1..8_i64 {
+        assert_eq!(world.beat_holder().as_deref(), Some("b"), "beat {beat}");
+        world.run(60_000);
+    }
+    world.sample("b", 0.95);
+    world.run(60_000);
+    assert_eq!(world.beat_holder().as_deref(), Some("c"), "the idlest of now");
+}
+
+/// proves: S0-25, S0-26, S0-23, S0-24
+#[test]
+fn an_operation_belongs_to_whoever_asks_first_in_its_beat_and_is_free_in_the_next() {
+    let mut world = World::settled(&["a", "b"]);
+    let clean: Operation = "clean".parse().unwrap();
+    let ask = |world: &mut World, node: &str, operation: &Operation| {
+        let answer = world.ask(node, Command::Beat(operation.clone()));
+        world.run(1_000);
+        answer
+    };
+    let Answer::Beat { beat: 0, token } = ask(&mut world, "a", &clean) else { panic!("the first gets it") };
+    for node in ["a", "b"] {
+        let Answer::Refused(Refusal::Conflict, text) = ask(&mut world, node, &clean) else { panic!("taken") };
+        assert!(text.contains("clean is taken for beat 0 by a"), "{text}");
+    }
+    let other = ask(&mut world, "b", &"other".parse().unwrap());
+    assert!(matches!(other, Answer::Beat { beat: 0, .. }), "another operation is free: {other:?}");
+    world.run(60_000 - world.now + 1_500);
+    let Answer::Beat { beat: 1, token: next } = ask(&mut world, "b", &clean) else { panic!("free again") };
+    assert!(next > token);
+}
+
+/// proves: S0-01, S0-03
+#[test]
+fn a_planner_that_is_gone_is_replaced_within_its_beat_and_its_runs_are_planned_again() {
+    let mut world = World::settled(&["a", "b"]);
+    world.apply("a", dispatched("j", "@every 1s"));
+    world.run(5_000);
+    let planner = world.beat_holder().unwrap();
+    let (before, gone) = (world.now / 1_000, planner.clone());
+    world.remove(&gone);
+    world.run(30_000);
+    assert_ne!(world.beat_holder().unwrap(), planner);
+    let mut dues = world.dues("j");
+    let late = world.now / 1_000 - dues.last().unwrap() / 1_000;
+    assert!(late <= 1 && before > 5, "nothing is late any more");
+    // What the dead node had not accepted runs late, and so out of turn.
+    dues.sort_unstable();
+    assert_eq!(dues, seconds(2, dues.last().unwrap() / 1_000), "nothing is missing, nothing is doubled");
+}
+
+/// proves: S0-43, S0-44, S0-49
+#[test]
+fn whoever_cannot_be_reached_is_passed_over_and_where_nobody_can_be_the_planner_runs_it() {
+    let mut world = World::settled(&["a", "b", "c"]);
+    for (from, to) in [("a", "b"), ("c", "b")] {
+        world.cut(from, to);
+    }
+    world.run(1_000);
+    world.apply("a", dispatched("j", "@every 1s"));
+    // The planner may be b itself, which is cut off from nobody.
+    world.run(4_000);
+    let planner = world.beat_holder().unwrap();
+    let offered = |world: &World, to: &str| world.offers.iter().filter(|(node, _)| node == to).count();
+    if planner != "b" {
+        assert_eq!(offered(&world, "b"), 0, "no offer reached b");
+        assert_eq!(world.starts_on("b"), 0);
+    }
+    let all = [("a", "c"), ("c", "a"), ("b", "a"), ("b", "c")];
+    all.iter().for_each(|(from, to)| world.cut(from, to));
+    let so_far = world.starts.len();
+    world.run(70_000);
+    let dues = world.dues("j");
+    assert!(world.starts.len() >= so_far + 69, "nothing is lost");
+    let mut once = dues.clone();
+    once.dedup();
+    assert_eq!(dues, once, "and nothing doubled");
+}
+
+/// proves: S0-42
+#[test]
+fn a_node_without_a_slot_is_passed_over_and_a_full_cluster_queues() {
+    let mut world = World::default();
+    for (name, slots) in [("a", 1), ("b", 1)] {
+        world.add(Settings { slots, ..settings(name) });
+    }
+    world.run(1_500);
+    world.takes = 3_000;
+    for n in 0..4 {
+        let mut job = dispatched(&alloc::format!("j{n}"), "");
+        job.schedule = String::new();
+        world.apply("a", job);
+    }
+    for n in 0..4 {
+        let job = alloc::format!("j{n}").parse().unwrap();
+        world.ask("a", Command::RunNow(job, "r".parse().unwrap()));
+    }
+    world.run(10_000);
+    assert_eq!(world.starts.len(), 4);
+    assert_eq!((world.starts_on("a"), world.starts_on("b")), (2, 2), "{:?}", world.starts);
+}
+
+/// proves: S0-45, S0-46, S0-47, S0-48, S0-50, S0-52, S0-51, I44
+#[test]
+fn three_beats_without_contact_make_a_node_offline_once_and_a_restart_online_again() {
+    let mut world = World::settled(&["a", "b", "c"]);
+    assert_eq!(world.probes.len(), 6, "each probes both others, once");
+    world.run(60_000);
+    assert_eq!(world.probes.len(), 12, "and again in the next beat");
+    world.cut("a", "b");
+    world.run(120_000);
+    assert!(world.offline("b").is_none(), "two strikes are not three");
+    world.run(60_000);
+    assert!(world.offline("b").unwrap().offline);
+    assert_eq!(world.told(&Event::Offline("b".parse().unwrap())), 1);
+    world.apply("a", dispatched("j", "@every 1s"));
+    world.probes.clear();
+    world.run(120_000);
+    assert_eq!(world.starts_on("b"), 0, "it is offered nothing");
+    assert_ne!(world.beat_holder().as_deref(), Some("b"));
+    assert!(world.probes.iter().all(|(_, to)| to != "b"), "and nobody asks it any more");
+    world.cuts.clear();
+    world.remove("b");
+    world.run(10_000);
+    world.add(settings("b"));
+    world.run(70_000);
+    assert!(!world.offline("b").unwrap().offline);
+    assert_eq!(world.told(&Event::Online("b".parse().unwrap())), 1);
+    assert!(world.starts_on("b") > 0, "it gets runs again");
+}
+
+/// proves: I44
+#[test]
+fn an_observer_that_reaches_a_node_again_takes_its_strikes_back() {
+    let mut world = World::settled(&["a", "b"]);
+    for _ in 0..4 {
+        world.cut("a", "b");
+        world.run(120_000);
+        world.cuts.clear();
+        world.run(60_000);
+    }
+    assert!(world.offline("b").is_none(), "eight blips, never three in a row");
+    world.cut("a", "b");
+    world.run(185_000);
+    assert!(world.offline("b").unwrap().offline);
+    let answer = world.ask("a", Command::Activate("b".parse().unwrap()));
+    assert_eq!(answer, Answer::Done);
+    world.cuts.clear();
+    world.run(120_000);
+    assert!(
+        !world.offline("b").unwrap().offline,
+        "somebody took it for online, and its strikes are forgiven"
+    );
+}
+
+fn led(names: &[&str]) -> World {
+    let mut world = World::settled(names);
+    let done = world.ask(names[0], Command::Configure(Setting::Planner(PlannerKind::Leader)));
+    assert_eq!(done, Answer::Done);
+    world.run(2_000);
+    world
+}
+
+/// proves: S4-02, S4-05, S4-06, S4-16, S4-33
+#[test]
+fn of_five_that_stand_one_serves_and_the_others_take_no_orders() {
+    let mut world = led(&["a", "b", "c", "d", "e"]);
+    let leader = world.serving().unwrap();
+    for node in ["a", "b", "c", "d", "e"] {
+        let answer = world.ask(node, Command::Apply([dispatched(node, "@every 1s")].into()));
+        if node == leader {
+            assert!(matches!(answer, Answer::Applied(_)), "{answer:?}");
+        } else {
+            let Answer::Refused(Refusal::Standby, text) = answer else { panic!("{node} took an order") };
+            assert!(text.contains(&alloc::format!("ask the leader {leader} at {leader}")), "{text}");
+        }
+        let serves = world.actors[&node.parse::<NodeName>().unwrap()].node.role(Mono(world.now)).serves;
+        assert_eq!(serves.is_some(), node == leader);
+    }
+    world.run(20_000);
+    assert_eq!(world.dues(&leader).len(), 20);
+}
+
+/// proves: S4-07, S4-09, S4-34, S4-37, I5
+#[test]
+fn a_successor_loads_waits_and_only_then_serves_and_nothing_is_missed() {
+    let mut world = led(&["a", "b", "c"]);
+    let leader = world.serving().unwrap();
+    let other = ["a", "b", "c"].into_iter().find(|node| *node != leader).unwrap();
+    let done = world.ask(other, Command::Configure(Setting::Handover(Handover::Waited)));
+    assert_eq!(done, Answer::Done, "what is set for the cluster may be set anywhere");
+    world.apply(&leader, dispatched("j", "@every 1s"));
+    world.run(600_000);
+    assert_eq!(world.serving().as_ref(), Some(&leader), "a healthy leader leads for ever");
+    world.remove(&leader);
+    let mut won = None;
+    while world.serving().is_none_or(|now| now == leader) {
+        world.run(1);
+        won = won.or_else(|| {
+            let reign = |actor: &Actor| actor.node.local().peers.reign.map(|reign| reign.since.0);
+            world.actors.values().filter_map(reign).max()
+        });
+    }
+    let waited = world.now - won.unwrap();
+    // T1 is nothing here, T2 and the net half a second each, and one per cent of the lease.
+    assert!((1_040..1_060).contains(&waited), "{waited}");
+    world.run(20_000);
+    let dues = world.dues("j");
+    assert_eq!(dues, seconds(dues[0] / 1_000, dues.last().unwrap() / 1_000));
+    assert!(world.told(&Event::LeaderLost(leader.parse().unwrap())) >= 1);
+}
+
+/// proves: S4-01, S4-13
+#[test]
+fn a_leader_that_leaves_of_itself_says_so_and_its_successor_need_not_wait() {
+    let mut world = led(&["a", "b"]);
+    let leader = world.serving().unwrap();
+    let other = if leader == "a" { "b" } else { "a" };
+    world.ask(&leader, Command::Configure(Setting::Handover(Handover::Waited)));
+    world.apply(&leader, dispatched("j", "@every 1s"));
+    world.run(5_000);
+    let asked = world.now;
+    world.give(&leader.parse().unwrap(), Input::Asked(AskId(7), Command::Leave));
+    while world.serving().as_deref() != Some(other) {
+        world.run(1);
+        assert!(world.now < asked + 2_500, "it takes no longer than its last run");
+    }
+    world.run(10_000);
+    let dues = world.dues("j");
+    assert_eq!(dues, seconds(dues[0] / 1_000, dues.last().unwrap() / 1_000), "no fire is missed");
+    assert_eq!(world.told(&Event::Suspended), 1);
+}
+
+/// proves: S4-13
+#[test]
+fn the_six_events_of_a_session_are_told() {
+    let mut world = led(&["a", "b"]);
+    assert!(world.told(&Event::Connected) >= 2, "connected");
+    let leader = world.serving().unwrap();
+    let name: NodeName = leader.parse().unwrap();
+    assert_eq!(
+        world.told(&Event::LeaderChanged(Some(name.clone()), 1)),
+        2,
+        "node data changed, told by both"
+    );
+    assert!(world.told(&Event::NodesChanged(2)) >= 1, "children changed");
+    world.give(&name, Input::Lease(LeaseEvent::Failed));
+    assert_eq!(world.told(&Event::Disconnected), 1, "connection exception");
+    let lease = world.actors[&name].node.local().lease.id().unwrap();
+    world.give(&name, Input::Lease(LeaseEvent::Gone(lease)));
+    assert_eq!(world.told(&Event::LeaseLost), 1, "session expired");
+    assert_eq!(world.told(&Event::Suspended), 1, "and the leader has stopped with it");
+    world.run(10_000);
+    assert!(world.told(&Event::LeaderLost(name)) >= 1, "node lost");
+}
+
+/// proves: I14, S0-15
+#[test]
+fn edits_pauses_and_deletions_move_a_plan_and_repeat_nothing() {
+    let mut world = World::settled(&["a", "b"]);
+    world.apply("a", dispatched("j", "@every 1s"));
+    world.run(5_400);
+    let job = || "j".parse().unwrap();
+    assert_eq!(world.ask("b", Command::Pause(job())), Answer::Done);
+    let paused = world.starts.len();
+    world.run(5_000);
+    assert!(world.starts.len() <= paused + 1, "a run that was under way at most");
+    assert_eq!(world.ask("a", Command::Resume(job())), Answer::Done);
+    world.run(5_000);
+    world.apply("b", dispatched("j", "@every 2s"));
+    world.run(6_000);
+    let dues = world.dues("j");
+    let mut once = dues.clone();
+    once.dedup();
+    assert_eq!(dues, once);
+    let (since, until) = (world.now - 5_500, world.now);
+    let recent: Vec<i64> = dues.iter().copied().filter(|due| *due > since).collect();
+    assert!(recent.iter().all(|due| due % 2_000 == 0) && recent.len() >= 2, "{recent:?} {until}");
+    assert_eq!(world.ask("a", Command::Delete(job())), Answer::Done);
+    world.run(3_000);
+    let so_far = world.starts.len();
+    world.run(70_000);
+    assert_eq!(world.starts.len(), so_far);
+    assert!(world.plan("j").runs.is_empty());
+    world.apply("a", super::job("j", "@every 1s"));
+    world.run(3_000);
+    assert!(world.starts.len() >= so_far + 2, "the name may be placed in another way now");
+}

@@ -1,0 +1,228 @@
+//! What the entries hold by which nodes help each other: plans, beats, loads, strikes, and who serves.
+
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::effect::Verdict;
+use crate::load::{Sample, Score};
+use crate::time::{Millis, Wall};
+use crate::words::{Fire, Member};
+
+/// The runs of a dispatched job that are planned or going on, under `keys::plan`. Written by the planner, and by the node
+/// of each run for that run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Plan {
+    /// Every fire due up to here is settled or among the runs.
+    pub watermark: Wall,
+    /// The furthest fire that was ever accepted or skipped: no change of the schedule plans it again.
+    pub reached: Wall,
+    /// Counts writes; the lower part of tokens.
+    pub seq: u64,
+    /// The version of the spec that it follows.
+    #[serde(default)]
+    pub version: u64,
+    /// Who planned last, and in which beat or, as the serving leader, which epoch: for people who ask why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planner: Option<Planner>,
+    /// In the order in which they were planned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<Planned>,
+    /// Verdicts that history has not acknowledged yet (law 9).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            watermark: Wall::MIN,
+            reached: Wall::MIN,
+            seq: 0,
+            version: 0,
+            planner: None,
+            runs: Vec::new(),
+            verdicts: Vec::new(),
+        }
+    }
+}
+
+/// Who planned, and by which right.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Planner {
+    /// Who.
+    pub member: Member,
+    /// The number of its beat, or its epoch as the serving leader.
+    pub number: u64,
+}
+
+/// One run of a dispatched job.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Planned {
+    /// Which fire.
+    pub fire: Fire,
+    /// The moment it stands for.
+    pub due: Wall,
+    /// Whose it is.
+    pub by: Member,
+    /// How many free slots that node had when it was chosen, this run not counted.
+    #[serde(default)]
+    pub free: i64,
+    /// Counted from 1.
+    pub attempt: u32,
+    /// The plan's `seq` when it was accepted: the lower part of its token.
+    #[serde(default)]
+    pub seq: u64,
+    /// Once its node has accepted it: it starts in `[from, from + 1 s]`, later only after another commit (law 2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Wall>,
+}
+
+impl Planned {
+    /// Whether its node has accepted it, so that it may be running.
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        self.from.is_some()
+    }
+}
+
+/// Who does a cluster-wide operation in a beat, under `keys::beat` (S0-24 … S0-26). It is never given back: in the next
+/// beat the number is larger, and so it is free.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BeatRecord {
+    /// The number of the beat: how many spans of a beat's length since 1970.
+    pub beat: u64,
+    /// Who took it.
+    pub holder: Member,
+    /// Rises with every write; the lower part of the token of whoever holds it.
+    pub seq: u64,
+}
+
+/// How busy a node is, under `keys::load`; written by its node once a beat.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LoadRecord {
+    /// Which life of the node.
+    pub incarnation: u64,
+    /// When, by its clock.
+    pub at: Wall,
+    /// What it measured of its host.
+    #[serde(flatten)]
+    pub sample: Sample,
+    /// How many of its slots were busy.
+    pub busy: u32,
+    /// How many it has.
+    pub slots: u32,
+    /// Its load score.
+    pub score: Score,
+    /// Rises with every write.
+    pub seq: u64,
+}
+
+/// How often one node could not reach another, under `keys::strike` (S0-47).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StrikeRecord {
+    /// Which life of the node that could not be reached. Strikes of another life count for nothing (S0-52).
+    pub incarnation: u64,
+    /// How often, since it was last reached.
+    pub count: u32,
+    /// The beat of the last one: there is at most one a beat (I44).
+    pub beat: u64,
+    /// Rises with every write.
+    pub seq: u64,
+}
+
+/// Whether a node is taken for unreachable by its peers, under `keys::offline` (S0-48, S0-50).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OfflineRecord {
+    /// Which life of it. Another life is online (S0-52).
+    pub incarnation: u64,
+    /// Whether it is offline; written `false` by who activates it again by hand.
+    pub offline: bool,
+    /// The beat in which that was so: strikes up to it are forgiven once it is online again.
+    pub beat: u64,
+    /// Since when.
+    pub since: Wall,
+    /// Rises with every write.
+    pub seq: u64,
+}
+
+/// Who serves, where the planner is a leader, under `keys::serving` (S4-02).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ServingRecord {
+    /// The leader; `None` once one has given it back. Persistent: whether it lives, its membership says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<Member>,
+    /// Counts leaders (I1).
+    pub epoch: u64,
+    /// Whether the leader has loaded the metadata, waited, and serves now.
+    #[serde(default)]
+    pub serves: bool,
+    /// Whether the leader before stopped of itself and said so: then nothing need be waited for (I4-01).
+    #[serde(default)]
+    pub released: bool,
+    /// Rises with every write.
+    pub seq: u64,
+}
+
+/// What is set for the whole cluster, under `keys::settings`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClusterSettings {
+    /// Who plans the runs of dispatched jobs.
+    pub planner: PlannerKind,
+    /// The length of a beat in seconds.
+    pub beat: u32,
+    /// How many strikes make a node offline (S0-48).
+    pub strikes: u32,
+    /// What a new serving leader waits for before it serves.
+    pub handover: Handover,
+    /// Rises with every write.
+    pub seq: u64,
+}
+
+impl Default for ClusterSettings {
+    fn default() -> Self {
+        Self { planner: PlannerKind::Beat, beat: 60, strikes: 3, handover: Handover::Fenced, seq: 0 }
+    }
+}
+
+impl ClusterSettings {
+    /// The length of a beat.
+    #[must_use]
+    pub fn beat_length(&self) -> Millis {
+        Millis::secs(i64::from(self.beat.max(1)))
+    }
+
+    /// The number of the beat in which a moment lies.
+    #[must_use]
+    pub fn beat_of(&self, at: Wall) -> u64 {
+        u64::try_from(at.0.div_euclid(self.beat_length().0)).unwrap_or(0)
+    }
+
+    /// When a beat begins.
+    #[must_use]
+    pub fn start_of(&self, beat: u64) -> Wall {
+        Wall(i64::try_from(beat).unwrap_or(i64::MAX).saturating_mul(self.beat_length().0))
+    }
+}
+
+/// Who plans the runs of dispatched jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlannerKind {
+    /// In each beat the node that takes it first, which is the idlest as a rule (seed 000).
+    #[default]
+    Beat,
+    /// The serving leader, for as long as it lives; the others are on standby and take no orders (seed 004).
+    Leader,
+}
+
+/// What a new serving leader waits for before it serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Handover {
+    /// What the arithmetic of leases leaves to wait for: nothing, where every leader stops by its own deadline.
+    #[default]
+    Fenced,
+    /// T1 + T2 in full, as if leaders kept no deadline (seed 004 to the letter).
+    Waited,
+}

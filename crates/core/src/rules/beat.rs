@@ -1,0 +1,125 @@
+//! Beat: once in each beat one node does for all what one node should do; the idlest as a rule, and never two.
+//!
+//! A beat is a span of time with a number. An operation belongs, within a beat, to whoever first writes that number over a
+//! smaller one. Before it tries, a node waits ten milliseconds for each point of its load score, so that idler ones come
+//! first; that is courtesy, and what excludes is the comparison (I0-06, I0-08). Nothing is given back: the next number is
+//! larger. A holder that is gone is replaced within its beat (I0-07).
+
+use alloc::format;
+
+use crate::input::{Answer, AskId, Refusal};
+use crate::keys;
+use crate::local::{Subject, Wish};
+use crate::record::{BeatRecord, LoadRecord, PlannerKind, encode};
+use crate::registry::{Guard, Txn, Write};
+use crate::scene::{Decision, Decisions, Scene, Settled};
+use crate::standing::{self, DISPATCH};
+use crate::time::Wall;
+use crate::words::Operation;
+
+/// Tells how busy this node is, and takes what is to be taken.
+pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+    let Some(born) = scene.born() else { return };
+    publish(scene, &born, out);
+    let settings = scene.view.settings();
+    if settings.planner == PlannerKind::Beat
+        && scene.view.has_dispatched()
+        && let Ok(operation) = DISPATCH.parse::<Operation>()
+        && let Turn::Take(why, txn) = turn(scene, &operation, &born, out)
+    {
+        out.commit(Subject::Beat(operation), why, txn);
+    }
+    for (ask, n) in scene.local.todo.iter().copied() {
+        if let Some(Wish::Beat(operation)) = scene.local.wishes.get(&(ask, n)) {
+            grant(scene, ask, n, operation, &born, out);
+        }
+    }
+}
+
+/// Once a beat each node says how busy it is.
+fn publish(scene: &Scene<'_>, born: &Guard, out: &mut Decisions) {
+    let settings = scene.view.settings();
+    let (now, node) = (scene.now.wall, &scene.member.node);
+    let beat = settings.beat_of(now);
+    wake_at(scene, settings.start_of(beat + 1), "the next beat", out);
+    let known = scene.view.load_entry(node).cloned().unwrap_or_default();
+    let told = known.value.as_ref().filter(|record| record.incarnation == scene.member.incarnation);
+    if told.is_some_and(|record| settings.beat_of(record.at) == beat) || !scene.is_idle(&Subject::Load) {
+        return;
+    }
+    let record = LoadRecord {
+        incarnation: scene.member.incarnation,
+        at: now,
+        sample: scene.local.peers.sample,
+        busy: standing::busy(scene),
+        slots: scene.local.settings.slots,
+        score: standing::score(scene),
+        seq: known.value.as_ref().map_or(0, |record| record.seq) + 1,
+    };
+    let key = keys::load(node);
+    let guards = [born.clone(), known.guard(key.clone())].into();
+    let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
+    out.commit(Subject::Load, "tell the load", Txn { guards, writes });
+}
+
+/// What a node's turn at an operation comes to.
+enum Turn {
+    /// It takes it.
+    Take(&'static str, Txn),
+    /// Idler ones go first.
+    Later,
+    /// It is taken for this beat.
+    Taken(BeatRecord),
+    /// It is not for this node.
+    NotMine,
+}
+
+fn turn(scene: &Scene<'_>, operation: &Operation, born: &Guard, out: &mut Decisions) -> Turn {
+    if !standing::may_lead(scene) {
+        return Turn::NotMine;
+    }
+    let settings = scene.view.settings();
+    let beat = settings.beat_of(scene.now.wall);
+    let known = scene.view.beat(operation).cloned().unwrap_or_default();
+    let key = keys::beat(operation);
+    let mut guards = [born.clone(), known.guard(key.clone())].to_vec();
+    let mut why = "take the beat";
+    if let Some(record) = known.value.as_ref().filter(|record| record.beat >= beat) {
+        if record.beat > beat || scene.view.member(&record.holder).is_some() {
+            return Turn::Taken(record.clone());
+        }
+        guards.push(Guard::Absent(keys::node(&record.holder)));
+        why = "take the beat over";
+    } else {
+        let moment = settings.start_of(beat) + standing::score(scene).wait();
+        if scene.now.wall < moment {
+            wake_at(scene, moment, "idler ones go first", out);
+            return Turn::Later;
+        }
+    }
+    let seq = known.value.as_ref().map_or(0, |record| record.seq) + 1;
+    let record = BeatRecord { beat, holder: scene.member.clone(), seq };
+    Turn::Take(why, Txn { guards, writes: [Write::Put { key, value: encode(&record), owner: None }].into() })
+}
+
+/// An embedder wants an operation for this beat: the first to ask gets it, on whichever node (S0-23).
+fn grant(scene: &Scene<'_>, ask: AskId, n: u32, operation: &Operation, born: &Guard, out: &mut Decisions) {
+    let refuse = |text| Answer::Refused(Refusal::Conflict, text);
+    let answer = match turn(scene, operation, born, out) {
+        Turn::Take(why, txn) => return out.commit(Subject::Wish(ask, n), why, txn),
+        Turn::Later => return,
+        Turn::Taken(record) => refuse(format!(
+            "operation {operation} is taken for beat {} by {}: ask again in the next one",
+            record.beat, record.holder.node
+        )),
+        Turn::NotMine => refuse(format!(
+            "this node takes no beats now: it is drained, offline, or its clock differs; ask for {operation} on another \
+             node"
+        )),
+    };
+    out.add(Decision::Settled(ask, n, Settled::Answer(answer)));
+}
+
+fn wake_at(scene: &Scene<'_>, at: Wall, why: &'static str, out: &mut Decisions) {
+    out.add(Decision::Wake(scene.now.mono + (at - scene.now.wall), why));
+}

@@ -1,0 +1,386 @@
+//! Dispatch: the planner plans the fires of a dispatched job up to the next beat, each for the node with most free slots,
+//! and offers them.
+//!
+//! A plan is an entry that only the planner may add to. Each of its runs names a node, which accepts it shortly before it
+//! is due in a commit of its own; so who hears what when spoils nothing, and no run is ever two nodes'. An offer only says
+//! where to look. Whoever has no slot for a run is passed over; whoever cannot be reached gets a strike and is left out for
+//! the beat; where nobody can be reached the planner keeps the run itself (S0-38 … S0-44, I42). What a node that is gone
+//! had not accepted is planned again; what it had accepted is in doubt, and settled as the job's delivery says.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use crate::due;
+use crate::effect::{Event, Verdict, VerdictState};
+use crate::job::Delivery;
+use crate::keys;
+use crate::local::{OfferState, Sent, Subject};
+use crate::record::{AskedRecord, Plan, Planned, encode};
+use crate::registry::{Guard, Txn, Write};
+use crate::scene::{Decision, Decisions, Scene};
+use crate::shards::ShardSet;
+use crate::standing::{self, Right};
+use crate::time::{Millis, Wall};
+use crate::view::{Dispatched, JobId, JobView, KnownPlan, Terms};
+use crate::words::{Fire, Member, RunId, Shard};
+
+mod batch;
+
+pub use batch::Batch;
+
+/// The most runs that a plan holds; what is due later is planned when some are gone.
+const RUNS_MAX: usize = 128;
+/// How long before the last planned run is due a full plan is looked at again.
+const AHEAD: Millis = Millis::secs(5);
+/// The most verdicts that a plan keeps for history.
+const VERDICTS_MAX: usize = 100;
+
+/// Looks at one job.
+pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
+    let job = scene.job(id);
+    let Some(state) = job.dispatched() else { return };
+    if !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
+        return;
+    }
+    let Some(right) = standing::right(scene) else { return };
+    let Some(plan) = state.plan.as_ref().filter(|plan| plan.as_of >= right.since) else {
+        return out.add(Decision::Read(id, [keys::plan(job.name())].into()));
+    };
+    let batch = out.batch.take().unwrap_or_else(|| Batch::new(scene));
+    let mut desk = Desk {
+        scene,
+        job,
+        state,
+        plan,
+        draft: plan.known.value.clone().unwrap_or_default(),
+        right,
+        batch,
+        why: None,
+        guards: Vec::new(),
+        asked: None,
+    };
+    desk.look(out);
+    out.batch = Some(match desk.why {
+        Some(why) => desk.commit(why, out),
+        None => {
+            desk.tell(out);
+            desk.batch
+        }
+    });
+}
+
+/// A job's plan, and what becomes of it.
+struct Desk<'a> {
+    scene: &'a Scene<'a>,
+    job: JobView<'a>,
+    state: &'a Dispatched,
+    plan: &'a KnownPlan,
+    draft: Plan,
+    right: Right,
+    batch: Batch,
+    /// The act, once the draft is worth a commit.
+    why: Option<&'static str>,
+    /// What it is guarded by besides.
+    guards: Vec<Guard>,
+    asked: Option<AskedRecord>,
+}
+
+impl<'a> Desk<'a> {
+    fn look(&mut self, out: &mut Decisions) {
+        self.record(out);
+        self.settle();
+        match self.state.terms.as_deref().filter(|terms| terms.enabled) {
+            Some(terms) => {
+                self.follow(terms);
+                self.place_again();
+                self.plan_asked();
+                if !terms.paused {
+                    self.plan_due(terms, out);
+                }
+            }
+            None => self.withdraw(),
+        }
+    }
+
+    /// What is to be done about a plan that stands as it should.
+    fn tell(&self, out: &mut Decisions) {
+        match self.state.terms {
+            None => self.retire(out),
+            Some(_) => self.offer(out),
+        }
+    }
+
+    /// An act names the commit unless a weightier one did already.
+    fn act(&mut self, why: &'static str) {
+        self.why.get_or_insert(why);
+    }
+
+    fn run_id(&self, fire: &Fire) -> RunId {
+        RunId { job: self.job.name().clone(), fire: fire.clone(), shard: Shard(0) }
+    }
+
+    /// Hands verdicts to history, and forgets those it has.
+    fn record(&mut self, out: &mut Decisions) {
+        let recording = &self.scene.local.recording;
+        let known = |v: &Verdict| recording.get(&(v.run.clone(), v.attempt)).copied();
+        for verdict in self.draft.verdicts.iter().filter(|v| known(v).is_none()) {
+            out.add(Decision::Record(verdict.clone()));
+        }
+        let before = self.draft.verdicts.len();
+        self.draft.verdicts.retain(|v| known(v) != Some(true));
+        if self.draft.verdicts.len() < before {
+            self.act("clear verdicts");
+        }
+    }
+
+    /// What a node that is gone had accepted is in doubt: nobody repeats it, or another attempt follows.
+    fn settle(&mut self) {
+        let dead = |run: &Planned| run.is_accepted() && self.scene.view.member(&run.by).is_none();
+        if !self.draft.runs.iter().any(dead) {
+            return;
+        }
+        let repeats = self.job.spec().is_some_and(|spec| spec.job.delivery == Delivery::AtLeastOnce);
+        for run in core::mem::take(&mut self.draft.runs) {
+            let chosen = if dead(&run) && repeats { self.batch.choose(self.scene, &[]) } else { None };
+            if !dead(&run) || (repeats && chosen.is_none()) {
+                // With nobody to repeat it, it waits for somebody.
+                self.draft.runs.push(run);
+                continue;
+            }
+            self.guards.push(Guard::Absent(keys::node(&run.by)));
+            self.draft.verdicts.push(lost_verdict(self.run_id(&run.fire), &run, repeats));
+            if let Some((by, free)) = chosen {
+                self.draft.runs.push(Planned {
+                    by,
+                    free,
+                    attempt: run.attempt + 1,
+                    seq: 0,
+                    from: None,
+                    ..run
+                });
+            }
+            self.act("settle");
+        }
+    }
+
+    /// After a change of the schedule the plan follows it: what is no fire any more goes, and from the furthest fire that
+    /// was ever accepted everything is planned anew.
+    fn follow(&mut self, terms: &Terms) {
+        let version = self.job.spec_record().map_or(0, |record| record.version());
+        if self.draft.version == version {
+            return;
+        }
+        let now = self.scene.now.wall;
+        self.draft.runs.retain(|run| run.is_accepted() || run.attempt > 1 || !is_stale(terms, run, now));
+        let furthest = self.draft.reached.max(terms.since);
+        self.draft.watermark = self.draft.watermark.min(furthest);
+        self.draft.version = version;
+        if self.plan.known.value.is_some() {
+            self.act("follow the schedule");
+        }
+    }
+
+    /// Runs of nodes that should not have them go to others, as far as they are not accepted.
+    fn place_again(&mut self) {
+        let scene = self.scene;
+        for at in 0..self.draft.runs.len() {
+            let run = &self.draft.runs[at];
+            if run.is_accepted() {
+                continue;
+            }
+            let sent = scene
+                .local
+                .peers
+                .offers
+                .get(&(self.job.id, run.fire.clone()))
+                .filter(|sent| sent.to == run.by);
+            let busy = sent.map(|sent| sent.busy.as_slice()).unwrap_or_default();
+            let refused = match sent.map(|sent| sent.state) {
+                Some(OfferState::Unreachable) => true,
+                // Once it has come round to somebody who was busy before, it queues there.
+                Some(OfferState::Busy) => !sent.is_some_and(Sent::is_settled),
+                Some(OfferState::Asked | OfferState::Taken) | None => false,
+            };
+            if !refused && self.batch.may_have(scene, &run.by) {
+                continue;
+            }
+            let chosen = self.batch.choose(scene, busy).or_else(|| self.batch.choose(scene, &[]));
+            let Some((by, free)) = chosen else { continue };
+            let run = &mut self.draft.runs[at];
+            if run.by != by {
+                *run = Planned { by, free, ..run.clone() };
+                self.act("plan again");
+            }
+        }
+    }
+
+    /// The requests by hand that have no run yet go to the idlest node (S0-54).
+    fn plan_asked(&mut self) {
+        let Some(mut record) = self.job.asked().and_then(|known| known.value.clone()) else { return };
+        for request in record.requests.iter_mut().filter(|request| !request.taken) {
+            if self.draft.runs.len() >= RUNS_MAX {
+                break;
+            }
+            let Some((member, free)) = self.batch.idlest(self.scene) else { break };
+            request.taken = true;
+            self.draft.runs.push(Planned {
+                fire: Fire::Asked(request.id.clone()),
+                due: request.at,
+                by: member,
+                free,
+                attempt: 1,
+                seq: 0,
+                from: None,
+            });
+        }
+        if self.job.asked().and_then(|known| known.value.as_ref()) != Some(&record) {
+            self.asked = Some(record);
+            self.act("plan");
+        }
+    }
+
+    /// Plans every fire up to the horizon; of those that are too old, what the job's catch-up says (I0-07).
+    fn plan_due(&mut self, terms: &Terms, out: &mut Decisions) {
+        let Some(schedule) = &terms.schedule else { return };
+        let (now, grace) = (self.scene.now.wall, terms.grace(self.scene.local.settings.ttl));
+        loop {
+            let floor = self.draft.watermark.max(terms.since);
+            let next = due::next(schedule, floor, now, grace, terms.catch_up);
+            let near = next.due.filter(|due| *due <= self.right.horizon);
+            if near.is_none() && next.skipped.is_none() {
+                // A beat's horizon stands still, and the next beat looks at every job again.
+                if let Some(due) = next.due.filter(|_| self.right.slides) {
+                    out.add(Decision::JobAt(self.job.id, due - (self.right.horizon - now)));
+                }
+                return;
+            }
+            if !self.scene.clock_agrees() {
+                out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_difference)));
+                return out.add(Decision::JobUncertain(self.job.id));
+            }
+            if self.draft.runs.len() >= RUNS_MAX || self.draft.verdicts.len() >= VERDICTS_MAX {
+                let last = self.draft.runs.iter().map(|run| run.due).max().unwrap_or(now);
+                return out.add(Decision::JobAt(self.job.id, (last - AHEAD).max(now + Millis::secs(1))));
+            }
+            if let Some((from, last)) = next.skipped {
+                self.skip(from, last, grace);
+            }
+            let Some(due) = near else { continue };
+            let Some((member, free)) = self.batch.choose(self.scene, &[]) else { return };
+            self.draft.watermark = due;
+            let planned = self.draft.runs.iter().any(|run| run.fire == Fire::Due(due));
+            if !planned {
+                let (fire, by) = (Fire::Due(due), member);
+                self.draft.runs.push(Planned { fire, due, by, free, attempt: 1, seq: 0, from: None });
+            }
+            self.act("plan");
+        }
+    }
+
+    fn skip(&mut self, from: Wall, last: Wall, grace: Millis) {
+        let node = self.scene.member.node.as_str().into();
+        let (run, reason) = (self.run_id(&Fire::Due(last)), too_old(from, last, grace));
+        let (state, shards) = (VerdictState::Skipped, ShardSet::empty());
+        self.draft.watermark = last;
+        self.draft.reached = self.draft.reached.max(last);
+        self.draft.verdicts.push(Verdict { run, attempt: 0, due: last, state, reason, node, from, shards });
+        self.act("skip");
+    }
+
+    /// A job that is disabled or gone has no runs but those that go on.
+    fn withdraw(&mut self) {
+        let before = self.draft.runs.len();
+        self.draft.runs.retain(Planned::is_accepted);
+        if self.draft.runs.len() < before {
+            self.draft.watermark = self.draft.watermark.min(self.draft.reached);
+            self.act("withdraw");
+        }
+    }
+
+    /// A deleted job whose plan is empty says so in its place: then the name may be placed in another way.
+    fn retire(&self, out: &mut Decisions) {
+        if !self.state.planned || !self.draft.runs.is_empty() || !self.draft.verdicts.is_empty() {
+            return;
+        }
+        let place = crate::record::Place { planned: false, ..self.job.place().next() };
+        let key = keys::place(self.job.name());
+        let guards = self.scene.born().into_iter().chain([
+            self.right.guard.clone(),
+            self.job.place_guard(),
+            self.plan.known.guard(keys::plan(self.job.name())),
+        ]);
+        let writes = [Write::Put { key, value: encode(&place), owner: None }].into();
+        out.commit(Subject::Job(self.job.id), "retire", Txn { guards: guards.collect(), writes });
+    }
+
+    fn commit(mut self, why: &'static str, out: &mut Decisions) -> Batch {
+        self.draft.seq += 1;
+        self.draft.planner = Some(self.right.planner.clone());
+        let key = keys::plan(self.job.name());
+        let mut guards: Vec<Guard> = self.scene.born().into_iter().collect();
+        guards.extend([self.right.guard.clone(), self.plan.known.guard(key.clone()), self.job.place_guard()]);
+        guards.append(&mut self.guards);
+        let mut writes = Vec::from([Write::Put { key, value: encode(&self.draft), owner: None }]);
+        if let (Some(record), Some(known)) = (self.asked.take(), self.job.asked()) {
+            let key = keys::asked(self.job.name());
+            guards.push(known.guard(key.clone()));
+            writes.push(Write::Put { key, value: encode(&record), owner: None });
+        }
+        // What the view shows already counts already.
+        let known: &[Planned] = self.plan.known.value.as_ref().map_or(&[], |plan| &plan.runs);
+        let placed = |run: &&Planned| !known.iter().any(|old| old.fire == run.fire && old.by == run.by);
+        let placing = self.draft.runs.iter().filter(placed).map(|run| run.by.clone()).collect();
+        out.placing.insert(self.job.id, placing);
+        out.commit(Subject::Job(self.job.id), why, Txn { guards, writes });
+        self.batch
+    }
+
+    /// Tells the nodes of runs that they do not know of yet.
+    fn offer(&self, out: &mut Decisions) {
+        let waiting = self.draft.runs.iter().filter(|run| !run.is_accepted() && run.by != *self.scene.member);
+        for run in waiting {
+            let sent = self.scene.local.peers.offers.get(&(self.job.id, run.fire.clone()));
+            if sent.is_some_and(|sent| sent.to == run.by && !sent.is_asked_again()) {
+                continue;
+            }
+            let must = sent.is_some_and(|sent| sent.busy.contains(&run.by));
+            out.add(Decision::Offer(self.job.id, self.run_id(&run.fire), run.by.clone(), must));
+        }
+    }
+}
+
+/// Whether a run that is planned ahead is no fire any more.
+pub(super) fn is_stale(terms: &Terms, run: &Planned, now: Wall) -> bool {
+    let Fire::Due(due) = run.fire else { return !terms.enabled };
+    let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(due - Millis(1)));
+    // A pause that ends before the run is due leaves it standing.
+    (terms.paused && due <= now) || !terms.enabled || due <= terms.since || scheduled() != Some(due)
+}
+
+/// Why fires are given up.
+pub(super) fn too_old(from: Wall, last: Wall, grace: Millis) -> alloc::string::String {
+    if from == last {
+        format!("older than the grace of {grace}")
+    } else {
+        format!("all fires from {from} on are older than the grace of {grace}")
+    }
+}
+
+/// What history is told of a run that nobody can say the end of.
+pub(super) fn lost_verdict(id: RunId, run: &Planned, repeats: bool) -> Verdict {
+    let then =
+        if repeats { "another attempt follows" } else { "it is not repeated: delivery is at_most_once" };
+    Verdict {
+        run: id,
+        attempt: run.attempt,
+        due: run.due,
+        state: VerdictState::Lost,
+        reason: format!("its node is gone; {then}"),
+        node: run.by.node.as_str().into(),
+        from: run.due,
+        shards: ShardSet::empty(),
+    }
+}
+
+/// Which member was chosen, and how many slots it had free.
+pub(super) type Chosen = (Member, i64);

@@ -1,0 +1,81 @@
+//! A batch: who has how many slots free while one step hands out runs.
+
+use alloc::vec::Vec;
+
+use super::Chosen;
+use crate::load::Score;
+use crate::rules::firing;
+use crate::scene::Scene;
+use crate::slots::FreeSlots;
+use crate::standing;
+use crate::words::Member;
+
+/// The nodes that runs may go to, and their free slots, each run that is given out counted.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    members: Vec<Member>,
+    /// Whether this node itself has no slot left: then it is busy like others that say so.
+    full: bool,
+    scores: Vec<Score>,
+    free: FreeSlots,
+    beat: u64,
+}
+
+impl Batch {
+    /// The snapshot that a batch begins with (S0-39).
+    pub(super) fn new(scene: &Scene<'_>) -> Self {
+        let members: Vec<Member> = standing::candidates(scene).into_iter().cloned().collect();
+        let scores: Vec<Score> = members.iter().map(|member| score(scene, member)).collect();
+        let free = members.iter().map(|member| free_slots(scene, member)).zip(scores.iter().copied());
+        let free = FreeSlots::new(free.collect::<Vec<_>>());
+        let beat = scene.view.settings().beat_of(scene.now.wall);
+        let full = firing::free_slots(scene.view, scene.local) == 0;
+        Self { members, full, scores, free, beat }
+    }
+
+    /// Whether runs may go to this member at all.
+    pub(super) fn may_have(&self, scene: &Scene<'_>, member: &Member) -> bool {
+        self.members.binary_search(member).is_ok() && self.is_reachable(scene, member)
+    }
+
+    fn is_reachable(&self, scene: &Scene<'_>, member: &Member) -> bool {
+        member == scene.member
+            || (!scene.local.peers.is_unreachable(member, self.beat)
+                && scene.view.member(member).is_some_and(|state| !state.info.address.is_empty()))
+    }
+
+    /// The node with most free slots but for those that `passed` it on. Where none of the others can be reached it is this
+    /// node, whatever its slots (S0-44).
+    pub(super) fn choose(&mut self, scene: &Scene<'_>, passed: &[Member]) -> Option<Chosen> {
+        let open: Vec<bool> = self.members.iter().map(|member| self.is_reachable(scene, member)).collect();
+        let busy = |member: &Member| {
+            passed.contains(member) || (!passed.is_empty() && self.full && member == scene.member)
+        };
+        let given = self.free.give(|at| open[at] && !busy(&self.members[at]));
+        given.map(|(at, free)| (self.members[at].clone(), free))
+    }
+
+    /// The node with the lowest load score (S0-54).
+    pub(super) fn idlest(&mut self, scene: &Scene<'_>) -> Option<Chosen> {
+        let reachable = (0..self.members.len()).filter(|at| self.is_reachable(scene, &self.members[*at]));
+        let best = reachable.min_by_key(|at| self.scores[*at])?;
+        self.free.give(|at| at == best).map(|(at, free)| (self.members[at].clone(), free))
+    }
+}
+
+fn score(scene: &Scene<'_>, member: &Member) -> Score {
+    if member == scene.member { standing::score(scene) } else { scene.view.score(member) }
+}
+
+/// The slots of a member that no run has, runs planned for it counted as running.
+fn free_slots(scene: &Scene<'_>, member: &Member) -> i64 {
+    let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let free = if member == scene.member {
+        number(firing::free_slots(scene.view, scene.local))
+    } else {
+        let slots = scene.view.member(member).map_or(0, |state| state.info.slots);
+        i64::from(slots) - scene.view.load(member).map_or(0, |load| i64::from(load.busy))
+    };
+    let placing = scene.local.peers.placing.values().flatten().filter(|placed| *placed == member).count();
+    free - number(scene.view.planned_for(member)) - number(placing)
+}

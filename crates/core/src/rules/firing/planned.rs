@@ -1,0 +1,289 @@
+//! Firing of a dispatched job: each node accepts the runs that are planned for it shortly before they are due, starts them
+//! on time, and closes them when they end.
+//!
+//! One run of a job goes on at a time, wherever. A run that finds another one going on waits for it; whoever closes that
+//! one says so to the next. Accepting moves the plan, in one commit that names the node and a token; so a run that was
+//! planned for somebody else in the meantime cannot be accepted.
+
+use alloc::vec::Vec;
+
+use super::{START_WINDOW, free_slots, pace, run_of};
+use crate::effect::{Event, Reason, Verdict, VerdictState};
+use crate::input::Ended;
+use crate::job::{CatchUp, Delivery};
+use crate::keys;
+use crate::local::{Given, Subject};
+use crate::record::{Plan, Planned, encode};
+use crate::registry::{Txn, Write};
+use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
+use crate::scene::{Decision, Decisions, Scene};
+use crate::shards::ShardSet;
+use crate::time::{Millis, Wall};
+use crate::view::{JobView, KnownPlan, Terms};
+use crate::words::{Fire, Member, RunId, Shard};
+
+/// How often a run that another one of its job holds up looks whether that has ended.
+const LOOK_AGAIN: Millis = Millis::secs(1);
+/// How long an earlier run of the job, which waits for a slot somewhere, is let go first.
+const PATIENCE: Millis = Millis::secs(1);
+
+/// Looks at one job.
+pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
+    stop_strays(scene, job, out);
+    if scene.born.is_none() || !job.is_whole() || !scene.is_idle(&Subject::Job(job.id)) {
+        return;
+    }
+    let reread = scene.local.peers.reread.get(&job.id).is_some_and(|at| *at <= scene.now.wall);
+    if scene.local.peers.offered.contains(&job.id) || reread {
+        return out.add(Decision::Read(job.id, [keys::plan(job.name())].into()));
+    }
+    let Some(plan) = job.plan() else { return };
+    let Some(record) = &plan.known.value else { return };
+    if !record.runs.iter().any(|run| run.by == *scene.member) {
+        return;
+    }
+    let terms = job.dispatched().and_then(|state| state.terms.as_deref());
+    let mut desk = Desk { scene, job: *job, terms, plan, draft: record.clone(), why: None, next: None };
+    desk.close();
+    desk.drop_stale();
+    desk.accept(out);
+    match desk.why {
+        Some(why) => desk.commit(why, out),
+        None => desk.start(out),
+    }
+}
+
+/// A run that the plan does not show as accepted by this node must end.
+fn stop_strays(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
+    for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
+        if !is_open(job, given, scene.member) {
+            out.add(Decision::Stop(job.id, given.run.clone(), Reason::Fenced));
+        }
+    }
+}
+
+/// Whether a run that was given to an executor stands in the plan as this member's.
+pub fn is_open(job: &JobView<'_>, given: &Given, me: &Member) -> bool {
+    let plan = job.plan().and_then(|plan| plan.known.value.as_ref());
+    plan.is_some_and(|plan| {
+        plan.runs.iter().any(|run| {
+            run.is_accepted() && run.by == *me && run.fire == given.run.fire && run.attempt == given.attempt
+        })
+    })
+}
+
+/// The runs of one job that are this node's.
+struct Desk<'a> {
+    scene: &'a Scene<'a>,
+    job: JobView<'a>,
+    terms: Option<&'a Terms>,
+    plan: &'a KnownPlan,
+    draft: Plan,
+    why: Option<&'static str>,
+    /// Whose run is next, now that one is closed.
+    next: Option<(RunId, Member)>,
+}
+
+impl<'a> Desk<'a> {
+    fn act(&mut self, why: &'static str) {
+        self.why.get_or_insert(why);
+    }
+
+    fn id(&self, run: &Planned) -> RunId {
+        RunId { job: self.job.name().clone(), fire: run.fire.clone(), shard: Shard(0) }
+    }
+
+    fn mine(&self) -> impl Iterator<Item = &Planned> {
+        self.draft.runs.iter().filter(|run| run.by == *self.scene.member)
+    }
+
+    /// What has ended leaves the plan; what was ended because trust ran out is in doubt.
+    fn close(&mut self) {
+        let Some((_, given)) = self.scene.local.given_of(self.job.id).next() else { return };
+        let Some((ended, _)) = given.ended else { return };
+        let ours = |run: &Planned| {
+            run.is_accepted()
+                && run.by == *self.scene.member
+                && run.fire == given.run.fire
+                && run.attempt == given.attempt
+        };
+        let Some(at) = self.draft.runs.iter().position(ours) else { return };
+        let run = self.draft.runs.remove(at);
+        if ended == Ended::Stopped(Reason::Fenced) {
+            let spec = self.job.spec();
+            let repeats = spec.is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
+            self.draft.verdicts.push(lost_verdict(self.id(&run), &run, repeats));
+            if repeats {
+                self.draft.runs.insert(at, Planned { attempt: run.attempt + 1, seq: 0, from: None, ..run });
+            }
+            return self.act("settle");
+        }
+        let next = self.draft.runs.iter().filter(|run| !run.is_accepted()).min_by_key(|run| run.due);
+        let others = next.filter(|run| run.by != *self.scene.member && run.due <= self.scene.now.wall);
+        self.next = others.map(|run| (self.id(run), run.by.clone()));
+        self.act("finish");
+    }
+
+    /// What is no fire any more, or too old to run, goes once it is due.
+    fn drop_stale(&mut self) {
+        let (now, me) = (self.scene.now.wall, self.scene.member.clone());
+        let ttl = self.scene.local.settings.ttl;
+        let terms = self.terms;
+        let given =
+            |run: &Planned| self.scene.local.given_of(self.job.id).any(|(_, g)| g.run.fire == run.fire);
+        let stale = |run: &Planned| match terms {
+            None => true,
+            Some(terms) => run.attempt == 1 && run.due <= now && is_stale(terms, run, now),
+        };
+        let before = self.draft.runs.len();
+        self.draft.runs = core::mem::take(&mut self.draft.runs)
+            .into_iter()
+            .filter(|run| run.by != me || given(run) || !stale(run))
+            .collect();
+        if self.draft.runs.len() < before {
+            self.act("withdraw");
+        }
+        let Some(terms) = terms else { return };
+        let grace = terms.grace(ttl);
+        let latest = self.draft.runs.iter().map(|run| run.due).max();
+        let old = |run: &Planned| {
+            let kept = Some(run.due) == latest && terms.catch_up != CatchUp::Skip;
+            let all = matches!(terms.catch_up, CatchUp::All(_));
+            run.by == me
+                && !run.is_accepted()
+                && matches!(run.fire, Fire::Due(_))
+                && run.attempt == 1
+                && run.due < now - grace
+                && !kept
+                && !all
+        };
+        let (gone, kept): (Vec<_>, Vec<_>) = core::mem::take(&mut self.draft.runs).into_iter().partition(old);
+        self.draft.runs = kept;
+        for run in gone {
+            let verdict = self.skipped(&run, grace);
+            self.draft.reached = self.draft.reached.max(run.due);
+            self.draft.verdicts.push(verdict);
+            self.act("skip");
+        }
+    }
+
+    fn skipped(&self, run: &Planned, grace: Millis) -> Verdict {
+        Verdict {
+            run: self.id(run),
+            attempt: 0,
+            due: run.due,
+            state: VerdictState::Skipped,
+            reason: too_old(run.due, run.due, grace),
+            node: self.scene.member.node.as_str().into(),
+            from: run.due,
+            shards: ShardSet::empty(),
+        }
+    }
+
+    /// Accepts the run that is due next, or asks to be called when that may be done.
+    fn accept(&mut self, out: &mut Decisions) {
+        let scene = self.scene;
+        let first = self.mine().filter(|run| !run.is_accepted()).min_by_key(|run| run.due).cloned();
+        let Some(run) = first else { return };
+        if self.terms.is_none_or(|terms| !terms.enabled || (terms.paused && matches!(run.fire, Fire::Due(_))))
+        {
+            // Once it is due it is dropped, or the pause is over.
+            return out.add(Decision::JobAt(self.job.id, run.due));
+        }
+        if scene.gives_up() || scene.local.unable.is_some() {
+            return;
+        }
+        let now = scene.now.wall;
+        let from = run.due - scene.local.settings.lead;
+        if now < from {
+            return out.add(Decision::JobAt(self.job.id, from));
+        }
+        if self.draft.runs.iter().any(Planned::is_accepted) {
+            if !self.mine().any(Planned::is_accepted) {
+                out.add(Decision::Reread(self.job.id, now + LOOK_AGAIN));
+            }
+            return;
+        }
+        let alive = |run: &&Planned| scene.view.member(&run.by).is_some();
+        let earlier =
+            self.draft.runs.iter().filter(alive).any(|other| other.due < run.due && other.by != run.by);
+        if earlier && now < run.due + PATIENCE {
+            return out.add(Decision::Reread(self.job.id, run.due + PATIENCE));
+        }
+        if !scene.clock_agrees() {
+            out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_difference)));
+            return out.add(Decision::JobUncertain(self.job.id));
+        }
+        if scene.now.mono + (run.due - now) >= scene.lease.until() {
+            return out.add(Decision::JobUncertain(self.job.id));
+        }
+        if free_slots(scene.view, scene.local) <= out.claimed || out.claimed >= pace(scene.local) {
+            return out.add(Decision::JobWaits(self.job.id, run.due));
+        }
+        out.claimed += 1;
+        let seq = self.draft.seq + 1;
+        if let Some(mine) = self.draft.runs.iter_mut().find(|r| r.fire == run.fire) {
+            *mine = Planned { seq, from: Some(run.due.max(now)), ..run.clone() };
+        }
+        if let Fire::Due(due) = run.fire {
+            self.draft.reached = self.draft.reached.max(due);
+        }
+        // It outweighs the rest: what waits for slots counts it.
+        self.why = Some("accept");
+    }
+
+    fn commit(self, why: &'static str, out: &mut Decisions) {
+        let key = keys::plan(self.job.name());
+        let draft = Plan { seq: self.draft.seq + 1, ..self.draft };
+        let txn = Txn {
+            guards: (self.scene.born().into_iter())
+                .chain([self.plan.known.guard(key.clone()), self.job.place_guard()])
+                .collect(),
+            writes: [Write::Put { key, value: encode(&draft), owner: None }].into(),
+        };
+        out.commit(Subject::Job(self.job.id), why, txn);
+        if let Some((run, to)) = self.next {
+            out.nudges.push((self.job.id, run, to));
+        }
+    }
+
+    /// Starts what is accepted, within a second of its moment; later it is confirmed first.
+    fn start(&self, out: &mut Decisions) {
+        let scene = self.scene;
+        let Some((run, from)) = self.mine().find_map(|run| Some((run, run.from?))) else { return };
+        if scene.local.given_of(self.job.id).next().is_some()
+            || scene.local.put_off.contains_key(&self.job.id)
+        {
+            return;
+        }
+        let now = scene.now;
+        if now.wall < from {
+            return out.add(Decision::JobAt(self.job.id, from));
+        }
+        if !scene.clock_agrees() {
+            out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_difference)));
+            return out.add(Decision::JobUncertain(self.job.id));
+        }
+        let latest = from + START_WINDOW;
+        if now.wall > latest {
+            return self.confirm(run, now.wall, out);
+        }
+        if let Some(spec) = self.job.spec() {
+            let not_after = scene.lease.until().min(now.mono + (latest - now.wall));
+            let run = run_of(scene, self.id(run), run.due, (run.attempt, run.seq), &spec.job, not_after);
+            out.add(Decision::Start(self.job.id, run));
+        }
+    }
+
+    fn confirm(&self, run: &Planned, now: Wall, out: &mut Decisions) {
+        if pace(self.scene.local) == 0 {
+            return out.add(Decision::JobAt(self.job.id, now + super::PACE_AGAIN));
+        }
+        let mut draft = self.draft.clone();
+        if let Some(mine) = draft.runs.iter_mut().find(|r| r.fire == run.fire) {
+            mine.from = Some(now);
+        }
+        let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
+        Desk { scene, job, terms, plan, draft, why: None, next: None }.commit("confirm", out);
+    }
+}

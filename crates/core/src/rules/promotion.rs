@@ -1,0 +1,90 @@
+//! Promotion: where the planner is a leader, one node serves and the others stand by (seed 004).
+//!
+//! The lead is an entry that names its holder; it is free when nobody has it or the holder is no member any more, so the
+//! lease is its time-out and the feed is everybody's watch on it. Whoever wins it loads what there is, waits until no
+//! predecessor can still act, and only then says that it serves (S4-34, S4-37). A leader that stops of itself says so, and
+//! its successor need not wait (I4-01).
+
+use alloc::vec::Vec;
+
+use crate::keys;
+use crate::local::Subject;
+use crate::record::{PlannerKind, ServingRecord, encode};
+use crate::registry::{Guard, Txn, Write};
+use crate::scene::{Decision, Decisions, Scene};
+use crate::standing;
+use crate::time::Millis;
+
+/// Stands for the lead, begins to serve, or gives it back.
+pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+    let Some(born) = scene.born() else { return };
+    let settings = scene.view.settings();
+    let wanted = settings.planner == PlannerKind::Leader;
+    let known = scene.view.serving();
+    let record = known.value.clone().unwrap_or_default();
+    if !scene.is_idle(&Subject::Serving) || (!wanted && record.leader.is_none()) {
+        return;
+    }
+    if record.leader.as_ref() == Some(scene.member) {
+        let leads = wanted && standing::candidates(scene).contains(&scene.member);
+        match (leads, record.serves) {
+            (false, _) => give_back(scene, &record, born, out),
+            (true, false) => begin(scene, &record, standing::wait(scene, &settings), born, out),
+            (true, true) => {}
+        }
+        return;
+    }
+    let dead = record.leader.as_ref().filter(|leader| scene.view.member(leader).is_none());
+    if !wanted || (record.leader.is_some() && dead.is_none()) || !standing::may_lead(scene) {
+        return;
+    }
+    let guards = dead.map(|dead| Guard::Absent(keys::node(dead)));
+    let next = ServingRecord {
+        leader: Some(scene.member.clone()),
+        epoch: record.epoch + 1,
+        serves: false,
+        released: record.released && record.leader.is_none(),
+        seq: record.seq,
+    };
+    commit(scene, "take the lead", &next, guards.into_iter().chain([born]).collect(), out);
+}
+
+/// Serves once everything that there was when the lead was won is loaded, and the wait is over.
+fn begin(scene: &Scene<'_>, record: &ServingRecord, wait: Millis, born: Guard, out: &mut Decisions) {
+    let Some(reign) = scene.local.peers.reign.filter(|reign| reign.epoch == record.epoch) else { return };
+    let from = if record.released { reign.since } else { reign.since + wait };
+    if !reign.loaded {
+        return;
+    }
+    if scene.now.mono < from {
+        return out.add(Decision::Wake(from, "until no earlier leader can act"));
+    }
+    let next = ServingRecord { serves: true, released: false, ..record.clone() };
+    commit(scene, "serve", &next, Vec::from([born]), out);
+}
+
+/// Gives the lead back once nothing that was planned under it is under way.
+fn give_back(scene: &Scene<'_>, record: &ServingRecord, born: Guard, out: &mut Decisions) {
+    let local = scene.local;
+    if !local.peers.placing.is_empty()
+        || local.pending.values().any(|p| matches!(p.subject, Subject::Wish(..)))
+    {
+        return;
+    }
+    let next = ServingRecord { leader: None, serves: false, released: true, ..record.clone() };
+    commit(scene, "give the lead back", &next, Vec::from([born]), out);
+}
+
+fn commit(
+    scene: &Scene<'_>,
+    why: &'static str,
+    record: &ServingRecord,
+    mut guards: Vec<Guard>,
+    out: &mut Decisions,
+) {
+    let key = keys::serving();
+    guards.push(scene.view.serving().guard(key.clone()));
+    let record = ServingRecord { seq: record.seq + 1, ..record.clone() };
+    let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
+    out.commit(Subject::Serving, why, Txn { guards, writes });
+}

@@ -1,0 +1,176 @@
+//! What the view knows of dispatched jobs: their terms, and the plans that were read. Plans are in nobody's feed.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use super::absorb::{News, newer, terms};
+use super::{Absorbed, JobId, JobView, Known, Terms, View};
+use crate::job::Placement;
+use crate::record::{Plan, SpecRecord, decode};
+use crate::registry::{Change, Revision};
+use crate::words::{JobName, Member};
+
+/// What is known of a dispatched job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Dispatched {
+    /// Its plan; `None` while it was not read in this life.
+    pub plan: Option<KnownPlan>,
+    /// Its terms; `None` when it is deleted, not dispatched any more, or unreadable.
+    pub terms: Option<Box<Terms>>,
+    /// Whether its place says that runs may stand in its plan.
+    pub planned: bool,
+}
+
+/// A plan, and up to which revision nothing newer is missing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KnownPlan {
+    /// As it was then.
+    pub known: Known<Plan>,
+    /// Then.
+    pub as_of: Revision,
+}
+
+/// Which runs of which jobs are whose, as far as plans are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct PlannedRuns {
+    /// For each member its jobs, and how many runs of each it has not accepted yet.
+    by: BTreeMap<Member, BTreeMap<JobId, usize>>,
+    /// How many runs this node has accepted in this life.
+    pub(super) accepted: usize,
+}
+
+impl View {
+    /// All dispatched jobs, and those of which something is left.
+    pub fn dispatched(&self) -> impl Iterator<Item = JobId> {
+        self.dispatched.keys().copied()
+    }
+
+    /// Whether there is any dispatched job.
+    #[must_use]
+    pub fn has_dispatched(&self) -> bool {
+        !self.dispatched.is_empty()
+    }
+
+    /// How many runs are planned for a member that it has not accepted yet, as far as plans are known.
+    #[must_use]
+    pub fn planned_for(&self, member: &Member) -> usize {
+        self.planned_runs.by.get(member).map_or(0, |jobs| jobs.values().sum())
+    }
+
+    /// Everyone for whom runs are planned, or who has accepted some, as far as plans are known; and of which jobs.
+    pub fn planned_by_member(&self) -> impl Iterator<Item = (&Member, impl Iterator<Item = JobId>)> {
+        self.planned_runs.by.iter().map(|(member, jobs)| (member, jobs.keys().copied()))
+    }
+
+    /// How many runs this node has accepted in this life and not closed.
+    #[must_use]
+    pub fn accepted_count(&self) -> usize {
+        self.planned_runs.accepted
+    }
+
+    /// A number for a job of which only its name was heard, so that its plan can be read.
+    pub(crate) fn hear_of(&mut self, job: &JobName) -> JobId {
+        self.intern(job)
+    }
+
+    /// Forgets the plans that were read in a life that is over.
+    pub(super) fn forget_plans(&mut self) {
+        self.dispatched.values_mut().for_each(|job| job.plan = None);
+        self.planned_runs = PlannedRuns::default();
+    }
+
+    pub(super) fn set_planned(&mut self, id: JobId, planned: bool) {
+        if planned || self.dispatched.contains_key(&id) {
+            self.dispatched.entry(id).or_default().planned = planned;
+            self.drop_dispatched(id);
+        }
+    }
+
+    pub(super) fn set_dispatched_terms(
+        &mut self,
+        id: JobId,
+        placement: Placement,
+        record: Option<&SpecRecord>,
+    ) {
+        if placement == Placement::Dispatched {
+            self.dispatched.entry(id).or_default().terms = terms(record);
+        } else if let Some(job) = self.dispatched.get_mut(&id) {
+            job.terms = None;
+            self.drop_dispatched(id);
+        }
+    }
+
+    /// A job that is gone, and whose plan is empty for good, is forgotten.
+    fn drop_dispatched(&mut self, id: JobId) {
+        let gone = |job: &Dispatched| job.terms.is_none() && !job.planned;
+        if self.dispatched.get(&id).is_some_and(gone) {
+            self.index_plan(id, None);
+            self.dispatched.remove(&id);
+        }
+    }
+
+    pub(super) fn absorb_plan(&mut self, job: &JobName, change: &Change, touched: &mut Absorbed) {
+        let id = self.intern(job);
+        let known = self.dispatched.get(&id).and_then(|job| job.plan.as_ref());
+        let as_of = change.revision.max(known.map(|known| known.as_of).unwrap_or_default());
+        let plan = match newer(known.map(|known| known.known.revision), change) {
+            News::Gone(revision) => Known::absent(revision),
+            News::Put(entry) => match decode(&entry.value) {
+                Some(plan) => Known::present(Some(plan), entry.revision),
+                None => return touched.unreadable.push(change.key.clone()),
+            },
+            // The same once more, read anew: known to stand as of now.
+            News::Old => match known {
+                Some(known) => known.known.clone(),
+                None => return,
+            },
+        };
+        self.index_plan(id, plan.value.as_ref());
+        self.dispatched.entry(id).or_default().plan = Some(KnownPlan { known: plan, as_of });
+        touched.jobs.insert(id);
+    }
+
+    /// Keeps count of whose runs are in the plan of a job, in place of what was known of it.
+    fn index_plan(&mut self, id: JobId, plan: Option<&Plan>) {
+        let me = self.life.as_ref();
+        let mine =
+            |plan: &Plan| plan.runs.iter().filter(|run| run.is_accepted() && Some(&run.by) == me).count();
+        let old = self.dispatched.get(&id).and_then(|job| job.plan.as_ref()?.known.value.as_ref());
+        let was = old.map_or(0, mine);
+        let holders: BTreeSet<Member> =
+            old.iter().flat_map(|plan| &plan.runs).map(|run| run.by.clone()).collect();
+        for holder in holders {
+            if let Some(jobs) = self.planned_runs.by.get_mut(&holder) {
+                jobs.remove(&id);
+                if jobs.is_empty() {
+                    self.planned_runs.by.remove(&holder);
+                }
+            }
+        }
+        self.planned_runs.accepted = self.planned_runs.accepted + plan.map_or(0, mine) - was;
+        for run in plan.into_iter().flat_map(|plan| &plan.runs) {
+            let jobs = self.planned_runs.by.entry(run.by.clone()).or_default();
+            *jobs.entry(id).or_default() += usize::from(!run.is_accepted());
+        }
+    }
+}
+
+impl<'a> JobView<'a> {
+    /// Whether it is dispatched, or something of it is left that was.
+    #[must_use]
+    pub fn is_dispatched(&self) -> bool {
+        self.view.dispatched.contains_key(&self.id)
+    }
+
+    /// What is known of it as a dispatched job.
+    #[must_use]
+    pub fn dispatched(&self) -> Option<&'a Dispatched> {
+        self.view.dispatched.get(&self.id)
+    }
+
+    /// Its plan as far as it was read.
+    #[must_use]
+    pub fn plan(&self) -> Option<&'a KnownPlan> {
+        self.dispatched()?.plan.as_ref()
+    }
+}

@@ -1,0 +1,202 @@
+//! What the view knows of the cluster as such: loads, beats, strikes, who is offline, who serves, what is set.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use serde::de::DeserializeOwned;
+
+use super::absorb::{News, newer};
+use super::{Absorbed, Known, View};
+use crate::keys::{self, Key, Parsed};
+use crate::load::Score;
+use crate::record::{
+    BeatRecord, ClusterSettings, LoadRecord, OfflineRecord, ServingRecord, StrikeRecord, decode,
+};
+use crate::registry::Change;
+use crate::words::{Member, NodeName, Operation};
+
+/// Everything of the cluster as such.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Peers {
+    loads: BTreeMap<NodeName, Known<LoadRecord>>,
+    beats: BTreeMap<Operation, Known<BeatRecord>>,
+    strikes: BTreeMap<(NodeName, NodeName), Known<StrikeRecord>>,
+    offline: BTreeMap<NodeName, Known<OfflineRecord>>,
+    serving: Known<ServingRecord>,
+    settings: Known<ClusterSettings>,
+}
+
+impl Peers {
+    /// All keys that are known, to find out which ones a listing lacks.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        let mut all: Vec<Key> = self.loads.keys().map(keys::load).collect();
+        all.extend(self.beats.keys().map(keys::beat));
+        all.extend(self.strikes.keys().map(|(node, observer)| keys::strike(node, observer)));
+        all.extend(self.offline.keys().map(keys::offline));
+        all.extend(self.serving.value.as_ref().map(|_| keys::serving()));
+        all.extend(self.settings.value.as_ref().map(|_| keys::settings()));
+        all
+    }
+}
+
+impl View {
+    /// What is set for the whole cluster.
+    #[must_use]
+    pub fn settings(&self) -> ClusterSettings {
+        self.peers.settings.value.clone().unwrap_or_default()
+    }
+
+    /// What is known of the entry that sets it.
+    #[must_use]
+    pub fn settings_entry(&self) -> &Known<ClusterSettings> {
+        &self.peers.settings
+    }
+
+    /// Who does an operation, as far as is known.
+    #[must_use]
+    pub fn beat(&self, operation: &Operation) -> Option<&Known<BeatRecord>> {
+        self.peers.beats.get(operation)
+    }
+
+    /// The entry of the operation of this name, if it was ever taken.
+    #[must_use]
+    pub fn beat_known(&self, name: &str) -> Option<(&Operation, &Known<BeatRecord>)> {
+        self.peers.beats.iter().find(|(operation, _)| operation.as_str() == name)
+    }
+
+    /// Every operation that was ever taken, and who took it last.
+    pub fn beats(&self) -> impl Iterator<Item = (&Operation, &BeatRecord)> {
+        self.peers.beats.iter().filter_map(|(operation, known)| Some((operation, known.value.as_ref()?)))
+    }
+
+    /// Who serves, as far as is known.
+    #[must_use]
+    pub fn serving(&self) -> &Known<ServingRecord> {
+        &self.peers.serving
+    }
+
+    /// The living leader, serving or not.
+    #[must_use]
+    pub fn leader(&self) -> Option<&Member> {
+        let leader = self.peers.serving.value.as_ref()?.leader.as_ref()?;
+        self.member(leader).map(|_| leader)
+    }
+
+    /// What is known of the load entry of a node, whichever life wrote it.
+    #[must_use]
+    pub fn load_entry(&self, node: &NodeName) -> Option<&Known<LoadRecord>> {
+        self.peers.loads.get(node)
+    }
+
+    /// How busy a member said it is.
+    #[must_use]
+    pub fn load(&self, member: &Member) -> Option<&LoadRecord> {
+        let record = self.peers.loads.get(&member.node)?.value.as_ref()?;
+        (record.incarnation == member.incarnation).then_some(record)
+    }
+
+    /// A member's load score; full while it is not known.
+    #[must_use]
+    pub fn score(&self, member: &Member) -> Score {
+        self.load(member).map_or(Score::FULL, |load| load.score)
+    }
+
+    /// What is known of one node's strikes against another.
+    #[must_use]
+    pub fn strike(&self, node: &NodeName, observer: &NodeName) -> Option<&Known<StrikeRecord>> {
+        self.peers.strikes.get(&(node.clone(), observer.clone()))
+    }
+
+    /// The strikes that count against a member: those of this life, since it was last taken for online (I44).
+    pub fn strikes<'a>(
+        &'a self,
+        member: &'a Member,
+    ) -> impl Iterator<Item = (&'a NodeName, &'a Known<StrikeRecord>, &'a StrikeRecord)> {
+        let first = (member.node.clone(), Member::least().node);
+        let forgiven = self.offline_entry(&member.node).and_then(|known| known.value.as_ref());
+        let forgiven = forgiven.filter(|r| r.incarnation == member.incarnation && !r.offline).map(|r| r.beat);
+        let all = self.peers.strikes.range(first..).take_while(move |((node, _), _)| *node == member.node);
+        all.filter_map(|((_, observer), known)| Some((observer, known, known.value.as_ref()?))).filter(
+            move |(_, _, strike)| {
+                strike.incarnation == member.incarnation
+                    && strike.count > 0
+                    && forgiven.is_none_or(|beat| strike.beat > beat)
+            },
+        )
+    }
+
+    /// What is known of whether a node is offline.
+    #[must_use]
+    pub fn offline_entry(&self, node: &NodeName) -> Option<&Known<OfflineRecord>> {
+        self.peers.offline.get(node)
+    }
+
+    /// Whether its peers take a member for unreachable.
+    #[must_use]
+    pub fn is_offline(&self, member: &Member) -> bool {
+        let record = self.peers.offline.get(&member.node).and_then(|known| known.value.as_ref());
+        record.is_some_and(|record| record.offline && record.incarnation == member.incarnation)
+    }
+
+    /// Takes news of one of these entries.
+    pub(super) fn absorb_peers(&mut self, parsed: Parsed, change: &Change, touched: &mut Absorbed) {
+        let peers = &mut self.peers;
+        let told = match parsed {
+            Parsed::Load(node) => learn(&mut peers.loads, node, change),
+            Parsed::Beat(operation) => {
+                touched.planner = true;
+                learn(&mut peers.beats, operation, change)
+            }
+            Parsed::Strike(node, observer) => learn(&mut peers.strikes, (node, observer), change),
+            Parsed::Offline(node) => {
+                touched.nodes = true;
+                learn(&mut peers.offline, node, change)
+            }
+            Parsed::Serving => {
+                touched.planner = true;
+                learn_one(&mut peers.serving, change)
+            }
+            Parsed::Settings => {
+                touched.planner = true;
+                learn_one(&mut peers.settings, change)
+            }
+            _ => return,
+        };
+        touched.peers = true;
+        match told {
+            Told::Gone => {
+                self.gone.insert(change.key.clone(), change.revision);
+            }
+            Told::Unreadable => touched.unreadable.push(change.key.clone()),
+            Told::Known => {}
+        }
+    }
+}
+
+enum Told {
+    Known,
+    Gone,
+    Unreadable,
+}
+
+fn learn<K: Ord, T: DeserializeOwned>(map: &mut BTreeMap<K, Known<T>>, key: K, change: &Change) -> Told {
+    let mut known = map.remove(&key).unwrap_or_default();
+    let told = learn_one(&mut known, change);
+    if !matches!(told, Told::Gone) {
+        map.insert(key, known);
+    }
+    told
+}
+
+fn learn_one<T: DeserializeOwned>(known: &mut Known<T>, change: &Change) -> Told {
+    match newer(Some(known.revision), change) {
+        News::Old => Told::Known,
+        News::Gone(revision) => {
+            *known = Known::absent(revision);
+            Told::Gone
+        }
+        News::Put(entry) => {
+            *known = Known::present(decode(&entry.value), entry.revision);
+            if known.value.is_none() { Told::Unreadable } else { Told::Known }
+        }
+    }
+}
