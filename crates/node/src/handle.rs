@@ -8,7 +8,7 @@ use evenkeel_core::input::{Answer, Applied, Command, Refusal};
 use evenkeel_core::job::Job;
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{Lane, ShardLane, decode};
+use evenkeel_core::record::{Lane, Plan, ShardLane, decode};
 use evenkeel_core::registry::{Change, Facts};
 use evenkeel_core::words::{JobName, LockName, Member, NodeName, RunId};
 use evenkeel_registry::RegistryError;
@@ -130,14 +130,20 @@ impl Handle {
     /// # Errors
     /// The registry is out of reach, or the node has stopped.
     pub async fn claims(&self, jobs: &[JobName]) -> Result<BTreeMap<JobName, Lane>, LanesError> {
-        let keys: Vec<Key> = jobs.iter().map(keys::lane).collect();
-        let found = self.read(keys.clone()).await?;
-        let lane = |key: &Key| {
-            let entry = found.get(key)?.entry.as_ref()?;
-            decode::<Lane>(&entry.value)
-        };
-        let pairs = jobs.iter().zip(&keys).filter_map(|(job, key)| Some((job.clone(), lane(key)?)));
-        Ok(pairs.collect())
+        let found = self.read(jobs.iter().map(keys::lane).collect()).await?;
+        let lane = |job: &JobName| decode::<Lane>(&found.get(&keys::lane(job))?.entry.as_ref()?.value);
+        Ok(jobs.iter().filter_map(|job| Some((job.clone(), lane(job)?))).collect())
+    }
+
+    /// The plans of dispatched jobs at this moment, as the registry has them, which is asked. A job of which nothing was
+    /// ever planned has none.
+    ///
+    /// # Errors
+    /// The registry is out of reach, or the node has stopped.
+    pub async fn plans(&self, jobs: &[JobName]) -> Result<BTreeMap<JobName, Plan>, LanesError> {
+        let found = self.read(jobs.iter().map(keys::plan).collect()).await?;
+        let plan = |job: &JobName| decode::<Plan>(&found.get(&keys::plan(job))?.entry.as_ref()?.value);
+        Ok(jobs.iter().filter_map(|job| Some((job.clone(), plan(job)?))).collect())
     }
 
     async fn read(&self, keys: Vec<Key>) -> Result<BTreeMap<Key, Change>, LanesError> {

@@ -50,7 +50,7 @@ pub use handle::{ApplyError, Handle, LanesError, Left};
 pub use history::{EventFilter, EventRecord, HistoryError, RunFilter, RunRecord, State};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
-pub use notify::{Means, Notifier};
+pub use notify::{Means, Notifier, event_kind};
 
 /// Opens a node: joins the cluster whose books the registry keeps, and starts to work.
 ///

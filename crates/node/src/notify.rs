@@ -20,7 +20,7 @@ use window::{Telling, Window};
 use worker::Worker;
 
 /// Every kind of event there is, as history, notifiers and `event list` write them.
-pub(crate) const KINDS: [&str; 12] = [
+pub(crate) const KINDS: [&str; 23] = [
     "joined",
     "lease_lost",
     "alarm",
@@ -33,7 +33,24 @@ pub(crate) const KINDS: [&str; 12] = [
     "pinned",
     "rejected",
     "closed",
+    "connected",
+    "disconnected",
+    "nodes_changed",
+    "node.offline",
+    "node.online",
+    "leader_changed",
+    "leader_lost",
+    "resuming",
+    "serving",
+    "suspended",
+    "multi_leader",
 ];
+
+/// The kind of event that is called so, with dots or underscores; `None` when there is none.
+#[must_use]
+pub fn event_kind(name: &str) -> Option<&'static str> {
+    KINDS.into_iter().find(|kind| kind.replace('.', "_") == name.replace('.', "_"))
+}
 
 /// Whom to tell of which events, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,11 +80,10 @@ impl Notifier {
     /// # Errors
     /// There is no such kind, or the means make no sense; the text says the fix.
     pub fn new(on: Vec<String>, means: Means) -> Result<Self, String> {
-        let on: Vec<String> = on.into_iter().map(|kind| kind.replace('.', "_")).collect();
         if on.is_empty() {
             return Err("say on = [\"alarm\", …], or on = [\"*\"] for all events".to_owned());
         }
-        if let Some(unknown) = on.iter().find(|kind| *kind != "*" && !KINDS.contains(&kind.as_str())) {
+        if let Some(unknown) = on.iter().find(|kind| *kind != "*" && event_kind(kind).is_none()) {
             return Err(format!("no event is called {unknown:?}: use \"*\" or some of {}", KINDS.join(", ")));
         }
         match &means {
@@ -82,7 +98,7 @@ impl Notifier {
     }
 
     fn wants(&self, kind: &str) -> bool {
-        self.on.iter().any(|on| on == "*" || on == kind)
+        self.on.iter().any(|on| on == "*" || event_kind(on) == Some(kind))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Our records in the shapes of others: a sharded job as Elastic-Job-Lite keeps one, a whole cluster as SIA-TASK does.
+//! Our records in the shapes of others: a sharded job as Elastic-Job-Lite keeps one, a whole cluster as SIA-TASK, Keeper or Azkaban do.
 //!
 //! Nothing of it is stored: `seen`, `shard` and `whole` answer what is so, and each form says under which path its source writes that down.
 
@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::plain;
 
+mod azkaban;
 mod elasticjob1;
 mod elasticjob3;
+mod keeper;
 mod seen;
 mod shard;
 mod siatask;
@@ -37,6 +39,12 @@ pub(crate) enum Form {
     /// SIA-TASK: jobs with their holders, nodes with what they hold and may hold.
     #[value(name = "siatask")]
     SiaTask,
+    /// Qross Keeper: the rows of its tables nodes, locks and tasks.
+    #[value(name = "keeper")]
+    Keeper,
+    /// Azkaban: the leading web, projects and triggers with their versions.
+    #[value(name = "azkaban")]
+    Azkaban,
 }
 
 /// How long an entry of the source would stay.
@@ -61,7 +69,7 @@ pub(crate) struct Entry {
 }
 
 impl Form {
-    const ALL: [Self; 3] = [Self::ElasticJob1, Self::ElasticJob3, Self::SiaTask];
+    const ALL: [Self; 5] = [Self::ElasticJob1, Self::ElasticJob3, Self::SiaTask, Self::Keeper, Self::Azkaban];
 
     /// What it is called on the command line and in requests.
     #[must_use]
@@ -70,6 +78,8 @@ impl Form {
             Self::ElasticJob1 => "elasticjob-1",
             Self::ElasticJob3 => "elasticjob-3",
             Self::SiaTask => "siatask",
+            Self::Keeper => "keeper",
+            Self::Azkaban => "azkaban",
         }
     }
 
@@ -84,7 +94,7 @@ impl FromStr for Form {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|form| form.name() == text).ok_or_else(|| {
-            format!("no tree has the form {text:?}: use {}", Self::ALL.map(Self::name).join(" or "))
+            format!("no tree has the form {text:?}: use one of {}", Self::ALL.map(Self::name).join(", "))
         })
     }
 }
@@ -95,7 +105,7 @@ pub(crate) fn render(form: Form, seen: &Seen) -> Vec<Entry> {
     match form {
         Form::ElasticJob1 => elasticjob1::render(seen),
         Form::ElasticJob3 => elasticjob3::render(seen),
-        Form::SiaTask => Vec::new(),
+        Form::SiaTask | Form::Keeper | Form::Azkaban => Vec::new(),
     }
 }
 
@@ -105,6 +115,8 @@ pub(crate) fn render_whole(form: Form, whole: &Whole) -> Vec<Entry> {
     match form {
         Form::ElasticJob1 | Form::ElasticJob3 => Vec::new(),
         Form::SiaTask => siatask::render(whole),
+        Form::Keeper => keeper::render(whole),
+        Form::Azkaban => azkaban::render(whole),
     }
 }
 

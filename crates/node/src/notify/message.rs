@@ -37,10 +37,24 @@ impl Message {
                 facts.insert("alarm", *alarm as u64);
                 node.to_owned()
             }
-            Event::Joined | Event::LeaseLost | Event::ClockDiffers(_) | Event::Drained | Event::Closed => {
-                node.to_owned()
-            }
-            Event::NameTaken(other) => other.to_string(),
+            Event::Joined
+            | Event::LeaseLost
+            | Event::ClockDiffers(_)
+            | Event::Drained
+            | Event::Closed
+            | Event::Connected
+            | Event::Disconnected
+            | Event::NodesChanged(_)
+            | Event::Resuming(_)
+            | Event::Serving(_)
+            | Event::Suspended => node.to_owned(),
+            Event::NameTaken(other)
+            | Event::Offline(other)
+            | Event::Online(other)
+            | Event::LeaderLost(other)
+            | Event::LeaderChanged(Some(other), _) => other.to_string(),
+            Event::LeaderChanged(None, _) => "nobody".to_owned(),
+            Event::MultiLeader(one, other) => format!("{one}, {other}"),
             Event::Unreadable(key) => key.to_string(),
             Event::Electing(job) | Event::Elected(job) | Event::Pinned(job, _) | Event::Rejected(job, ..) => {
                 job.to_string()

@@ -33,7 +33,7 @@ pub(super) async fn list(
     let Query(page) = page?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let since = page.since.as_deref().map(|text| since(text, zones::now())).transpose()?;
-    let kind = page.kind.map(|kind| kind.replace('.', "_"));
+    let kind = page.kind.map(|kind| evenkeel::event_kind(&kind).map_or(kind, ToOwned::to_owned));
     let filter = EventFilter { node: page.node, kind, since, limit, before: page.before };
     let records = app.handle.events(filter).await?;
     let full = records.len() == limit as usize;

@@ -13,7 +13,7 @@ use crate::tree::{self, Entry, Form};
 pub(crate) enum Verb {
     /// Show the cluster, or each sharded job, as another scheduler writes it down
     Tree {
-        /// In whose shape: elasticjob-1 (Elastic-Job-Lite 1.x) or elasticjob-3 (ElasticJob 3.x) for sharded jobs; siatask (SIA-TASK) for the whole cluster
+        /// In whose shape: elasticjob-1 (Elastic-Job-Lite 1.x) or elasticjob-3 (ElasticJob 3.x) for sharded jobs; siatask (SIA-TASK), keeper (Qross Keeper) or azkaban (Azkaban) for the whole cluster
         #[arg(long = "as", value_enum, value_name = "FORM", hide_possible_values = true)]
         form: Form,
         /// Only this job's

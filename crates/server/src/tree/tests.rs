@@ -803,7 +803,10 @@ fn a_form_is_known_by_its_name_or_refused_with_all_names() {
     assert_eq!("elasticjob-1".parse(), Ok(ONE));
     assert_eq!("elasticjob-3".parse(), Ok(THREE));
     let refused = "elasticjob-2".parse::<Form>().unwrap_err();
-    assert_eq!(refused, "no tree has the form \"elasticjob-2\": use elasticjob-1 or elasticjob-3 or siatask");
+    assert_eq!(
+        refused,
+        "no tree has the form \"elasticjob-2\": use one of elasticjob-1, elasticjob-3, siatask, keeper, azkaban"
+    );
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What a look at the whole cluster found, for the forms that write down more than one job.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::job::{Job, Spec};
-use evenkeel_core::record::{MemberInfo, Open};
+use evenkeel_core::record::{BeatRecord, LoadRecord, MemberInfo, Open, Plan, ServingRecord};
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::{Member, NodeName, RequestId};
 
@@ -14,6 +14,12 @@ pub(crate) struct Whole {
     pub(crate) nodes: Vec<NodeSeen>,
     /// Nodes that somebody wants drained, living or not.
     pub(crate) drained: BTreeSet<NodeName>,
+    /// Nodes that are away, and when they last said how busy they were.
+    pub(crate) away: BTreeMap<NodeName, Wall>,
+    /// The operations that nodes take beat by beat: who took which last, and when that beat began.
+    pub(crate) beats: Vec<(String, BeatRecord, Wall)>,
+    /// Who leads, where the planner is a leader.
+    pub(crate) serving: Option<ServingRecord>,
     /// The jobs, by name.
     pub(crate) jobs: Vec<JobSeen>,
     /// When it was looked.
@@ -31,6 +37,14 @@ pub(crate) struct NodeSeen {
     pub(crate) held: usize,
     /// How many it may hold (N).
     pub(crate) quota: usize,
+    /// How busy it said it is.
+    pub(crate) load: Option<LoadRecord>,
+    /// How many strikes count against it.
+    pub(crate) strikes: u32,
+    /// Since when its peers take it for unreachable.
+    pub(crate) offline: Option<Wall>,
+    /// When it joined, as far as history knows.
+    pub(crate) joined: Option<Wall>,
 }
 
 /// A job.
@@ -42,8 +56,10 @@ pub(crate) struct JobSeen {
     pub(crate) holders: BTreeSet<Member>,
     /// The fire that is claimed and not finished, of a job that is held whole.
     pub(crate) open: Option<Open>,
-    /// Requests to run it now that nobody has taken.
-    pub(crate) waiting: Vec<RequestId>,
+    /// What is planned of it, where it is dispatched.
+    pub(crate) plan: Option<Plan>,
+    /// Requests to run it now that nobody has taken, and when they were made.
+    pub(crate) waiting: Vec<(RequestId, Wall)>,
 }
 
 impl Whole {
