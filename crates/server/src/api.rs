@@ -3,6 +3,7 @@
 mod cluster;
 mod error;
 mod events;
+mod explain;
 mod gate;
 mod jobs;
 mod live;
@@ -54,11 +55,13 @@ pub(crate) fn router(app: App) -> Router {
         .route("/jobs/acquire", post(jobs::acquire))
         .route("/jobs/{name}", get(jobs::show).delete(jobs::delete))
         .route("/jobs/{name}/next", get(jobs::next))
+        .route("/jobs/{name}/explain", get(explain::job))
         .route("/jobs/{name}/shards", get(shards::list))
         .route("/jobs/{name}/shards/{set}/{verb}", post(shards::switch))
         .route("/jobs/{name}/{verb}", post(jobs::switch))
         .route("/runs", get(runs::list))
         .route("/runs/{run}", get(runs::show))
+        .route("/runs/{run}/explain", get(explain::run))
         .route("/runs/{run}/logs", get(runs::logs))
         .route("/runs/{run}/wait", get(runs::wait))
         .route("/runs/{run}/kill", post(runs::kill))

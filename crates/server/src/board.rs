@@ -1,6 +1,7 @@
 //! What the API and the console show of a node: rows made of its view and its history.
 
 mod capacity;
+pub(crate) mod explain;
 mod shards;
 mod whole;
 

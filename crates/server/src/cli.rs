@@ -3,6 +3,7 @@
 mod cluster;
 mod docs;
 mod events;
+mod explain;
 mod import;
 mod jobs;
 mod nodes;
@@ -42,6 +43,9 @@ enum Verb {
     /// Look at nodes, drain them
     #[command(subcommand)]
     Node(nodes::Verb),
+    /// Ask why a job or a run is where it is
+    #[command(subcommand)]
+    Explain(explain::Verb),
     /// Look at what happened to nodes
     #[command(subcommand)]
     Event(events::Verb),
@@ -66,6 +70,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Shard(verb) => shards::run(verb),
         Verb::Run(verb) => runs::run(verb),
         Verb::Node(verb) => nodes::run(verb),
+        Verb::Explain(verb) => explain::run(verb),
         Verb::Event(verb) => events::run(verb),
         Verb::Cluster(verb) => cluster::run(verb),
         Verb::Import(verb) => import::run(verb),

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::rows::{BalanceRow, EventRow, FoldedRow, JobRow, NodeRow, RunRow, ShareRow, Then, word};
+use crate::rows::{BalanceRow, EventRow, FoldedRow, JobRow, NodeRow, Point, RunRow, ShareRow, Then, word};
 
 /// How a verb prints its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -117,6 +117,13 @@ impl Row for EventRow {
     const HEADS: &'static [&'static str] = &["at", "node", "kind", "what"];
     fn cells(&self) -> Vec<String> {
         vec![local(Some(&self.at)), self.node.clone(), self.kind.clone(), self.text.clone()]
+    }
+}
+
+impl Row for Point {
+    const HEADS: &'static [&'static str] = &["about", "rule", "says"];
+    fn cells(&self) -> Vec<String> {
+        vec![self.about.clone(), or_dash(self.rule.as_deref()), self.says.clone()]
     }
 }
 

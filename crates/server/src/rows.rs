@@ -2,6 +2,7 @@
 
 mod balance;
 mod events;
+mod explain;
 mod shards;
 
 use evenkeel_core::job::{Job, Placement};
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use balance::{Balance, BalanceRow, Then, WhatIfRow};
 pub(crate) use events::{EventPage, EventRow};
+pub(crate) use explain::{Explained, Point};
 pub(crate) use shards::{Doing, FoldedRow, MarkRow, ShardPage, ShardRow, ShareRow, Sharing};
 
 /// A job in a list.

@@ -86,7 +86,7 @@ pub(crate) fn few(nodes: usize) -> Vec<String> {
 }
 
 /// K, the living nodes, and how many runs each executes at once. Two lives of one node are one.
-fn looked(view: &View) -> (usize, Vec<Standing>, BTreeMap<String, u32>) {
+pub(super) fn looked(view: &View) -> (usize, Vec<Standing>, BTreeMap<String, u32>) {
     let mut standings: Vec<Standing> = Vec::new();
     let mut slots = BTreeMap::new();
     for (member, state) in view.members() {

@@ -8,6 +8,7 @@ mod console;
 mod crontab;
 mod dev;
 mod events;
+mod explain;
 mod notify;
 mod process;
 mod security;
