@@ -158,6 +158,7 @@ fn settings() -> Settings {
         alarm: 100,
         slots: 64,
         spread: Spread::Even,
+        quota: Quota::Now,
         lead: Millis::secs(1),
         max_difference: Millis(500),
         rescan: Millis::secs(1_000_000),
