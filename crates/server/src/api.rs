@@ -9,6 +9,7 @@ mod nodes;
 pub(crate) mod output;
 mod relay;
 mod runs;
+mod settings;
 mod shards;
 
 use std::sync::Arc;
@@ -72,6 +73,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/service", get(nodes::idlest))
         .route("/nodes/{name}/{verb}", post(nodes::switch))
         .route("/cluster/tree", get(cluster::tree))
+        .route("/cluster/settings", get(settings::show).post(settings::set))
         .route("/events", get(live::events))
         .layer(axum::middleware::from_fn_with_state(app.clone(), gate::key));
     Router::new()

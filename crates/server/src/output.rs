@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::rows::{FoldedRow, JobRow, NodeRow, RunRow, ServiceRow, ShareRow, word};
+use crate::rows::{FoldedRow, JobRow, NodeRow, RunRow, ServiceRow, SettingsRow, ShareRow, word};
 
 /// How a verb prints its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -64,6 +64,19 @@ impl Row for RunRow {
     }
 }
 
+impl Row for SettingsRow {
+    const HEADS: &'static [&'static str] = &["planner", "beat", "strikes", "handover", "leader"];
+    fn cells(&self) -> Vec<String> {
+        vec![
+            word(&self.planner),
+            format!("{}s", self.beat),
+            self.strikes.to_string(),
+            word(&self.handover),
+            or_dash(self.leader.as_deref()),
+        ]
+    }
+}
+
 impl Row for ServiceRow {
     const HEADS: &'static [&'static str] = &["node", "address", "score"];
     fn cells(&self) -> Vec<String> {
@@ -72,7 +85,8 @@ impl Row for ServiceRow {
 }
 
 impl Row for NodeRow {
-    const HEADS: &'static [&'static str] = &["name", "held", "quota", "shards", "alarm", "draining", "score"];
+    const HEADS: &'static [&'static str] =
+        &["name", "held", "quota", "shards", "alarm", "draining", "offline", "score"];
     fn cells(&self) -> Vec<String> {
         vec![
             self.name.clone(),
@@ -81,6 +95,7 @@ impl Row for NodeRow {
             self.shards.to_string(),
             self.alarm.to_string(),
             yes(self.draining),
+            yes(self.offline),
             score(self.score),
         ]
     }

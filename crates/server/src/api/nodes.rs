@@ -33,7 +33,12 @@ pub(super) async fn switch(
     let command = match verb.as_str() {
         "drain" => Command::Drain(name),
         "undrain" => Command::Undrain(name),
-        _ => return Err(ApiError::not_found(format!("a node knows no {verb:?}: use drain or undrain"))),
+        "activate" => Command::Activate(name),
+        _ => {
+            return Err(ApiError::not_found(format!(
+                "a node knows no {verb:?}: use drain, undrain or activate"
+            )));
+        }
     };
     done(app.handle.ask(command).await)
 }

@@ -36,6 +36,13 @@ pub(crate) enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
+    /// Take a node for online again that its peers could not reach
+    Activate {
+        /// The node's name
+        name: String,
+        #[command(flatten)]
+        reach: Reach,
+    },
 }
 
 /// Does it.
@@ -64,6 +71,9 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             "draining: it claims nothing more and gives up its jobs after their runs",
         ),
         Verb::Undrain { name, reach } => switch(&reach, &name, "undrain", "back: it claims jobs again"),
+        Verb::Activate { name, reach } => {
+            switch(&reach, &name, "activate", "online: its strikes are forgiven")
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod dev;
 mod peers;
 mod process;
 mod security;
+mod service;
 mod shards;
 mod tree;
 mod wire;
