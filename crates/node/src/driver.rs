@@ -19,7 +19,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use evenkeel_core::effect::{Effect, Event, Reason};
 use evenkeel_core::input::{Answer, AskId, Command, Input};
+use evenkeel_core::load::Part;
 use evenkeel_core::node::{Node, Wake};
+use evenkeel_core::time::{Millis, Mono};
 use evenkeel_core::words::{LockName, Member, RunId};
 use evenkeel_registry::Registry;
 use tokio::sync::{Notify, oneshot, watch};
@@ -27,7 +29,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use crate::clock;
 use crate::executor::{Executor, News, Trust};
 use crate::handle::Order;
-use crate::history::{Entry, History, Told};
+use crate::history::{Entry, History, LoadPoint, Told};
 use commits::Commits;
 use feed::Listening;
 use inbox::{Happening, Inbox, Sender};
@@ -40,6 +42,8 @@ pub(crate) use life::begin;
 
 /// How many steps are taken before what they caused goes out together.
 const TOGETHER: u64 = 1_000;
+/// How often history is told how busy the node is.
+const LOAD_EVERY: Millis = Millis::secs(60);
 
 /// Everything that one node drives.
 struct Driver {
@@ -66,6 +70,8 @@ struct Driver {
     timer: Timer,
     /// How many steps were taken.
     steps: u64,
+    /// When history gets the next point of the load.
+    load_at: Mono,
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
     alarm: Option<Event>,
 }
@@ -161,6 +167,10 @@ impl Driver {
                     self.step(Input::Run { id, attempt, event });
                 }
             }
+            Happening::Sampled(sample) => {
+                self.step(Input::Sampled(sample));
+                self.keep_load();
+            }
             Happening::Told(Told::Recorded { run, attempt }) => self.step(Input::Recorded { run, attempt }),
             Happening::Told(Told::Able(able)) => {
                 self.able.history = able;
@@ -173,6 +183,20 @@ impl Driver {
             }
             Happening::Order(Order::Halt) | Happening::Fatal(_) => {}
         }
+    }
+
+    /// History gets a point a minute.
+    fn keep_load(&mut self) {
+        let now = clock::now();
+        if now.mono < self.load_at {
+            return;
+        }
+        self.load_at = now.mono + LOAD_EVERY;
+        let (sample, busy, slots, score) = self.node.read().unwrap_or_else(PoisonError::into_inner).load();
+        let (cpu, memory) = (sample.cpu.map(Part::hundredths), sample.memory.map(Part::hundredths));
+        let (node, at, score) = (self.runs.node().to_string(), now.wall, score.0);
+        let point = LoadPoint { node, at, cpu, memory, busy, slots, score };
+        self.history.put(Entry::Load(Box::new(point)));
     }
 
     fn step_able(&mut self) {
