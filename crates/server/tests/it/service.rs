@@ -10,10 +10,18 @@ const JOBS: &str = "[[job]]\nname = \"slow\"\nplacement = \"dispatched\"\ncomman
 
 /// Two nodes with a beat of a second, the first one behind a wire.
 fn two(folder: &Path, wire: &Wire, first: &[&str]) -> (Node, Node) {
+    both(behind(folder, "a", wire, first), Node::serve(folder, "b", &[]))
+}
+
+/// A node behind a wire.
+fn behind(folder: &Path, name: &str, wire: &Wire, more: &[&str]) -> Node {
     let advertised = wire.address.to_string();
-    let first = Node::serve(folder, "a", &[&["--advertise", &advertised], first].concat());
-    wire.lead_to(first.address);
-    let second = Node::serve(folder, "b", &[]);
+    let node = Node::serve(folder, name, &[&["--advertise", &advertised], more].concat());
+    wire.lead_to(node.address);
+    node
+}
+
+fn both(first: Node, second: Node) -> (Node, Node) {
     let beat = second.json(&["cluster", "settings", "--beat", "1"]);
     assert_eq!(beat[0]["beat"], 1);
     until("both see both", || {
@@ -116,4 +124,39 @@ fn a_node_on_standby_refuses_orders_and_says_who_leads() {
     }
     let (_, health) = standby.raw(&format!("GET /api/v1/health HTTP/1.1\nHost: {}", standby.address), b"");
     assert!(health.contains("member"), "it answers for its health: {health}");
+}
+
+/// proves: S0-19
+#[test]
+fn with_all_http_between_nodes_cut_every_fire_still_happens_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (wire, other) = (Wire::new(), Wire::new());
+    let (first, second) =
+        both(behind(folder.path(), "a", &wire, &[]), behind(folder.path(), "b", &other, &[]));
+    wire.cut();
+    other.cut();
+    let ticked = folder.path().join("ticked");
+    let tick = format!(
+        "[[job]]\nname = \"tick\"\nschedule = \"* * * * * *\"\nplacement = \"dispatched\"\n\
+         command = [\"/bin/sh\", \"-c\", \"echo $EVENKEEL_DUE >> {}\"]\n",
+        ticked.display()
+    );
+    assert!(first.fed(&["job", "apply", "-f", "-"], &tick).status.success());
+    // What was executed, by whomever: the history would show a fire once even if it had happened twice.
+    let ticks = || -> Vec<String> {
+        let text = std::fs::read_to_string(&ticked).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    };
+    let offline = || {
+        let nodes = second.json(&["node", "list"]);
+        nodes.as_array().expect("a list").iter().filter(|node| node["offline"] == true).count()
+    };
+    until("each takes the other for offline", || (offline() == 2).then_some(()));
+    let so_far = ticks().len();
+    until("fires go on", || (ticks().len() > so_far + 5).then_some(()));
+    let mut dues = ticks();
+    let all = dues.len();
+    dues.sort();
+    dues.dedup();
+    assert_eq!(dues.len(), all, "none twice");
 }
