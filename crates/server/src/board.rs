@@ -140,6 +140,7 @@ pub(crate) fn nodes(handle: &Handle) -> Vec<NodeRow> {
                     quota: quota(view.enabled(), view.nodes(), state.info.tolerance),
                     alarm: state.info.alarm,
                     draining: view.intent(&member.node).is_some(),
+                    offline: view.is_offline(member),
                     score: view.load(member).map(points),
                 }),
             }

@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::rows::{
-    BalanceRow, EventRow, FoldedRow, JobRow, NodeRow, Point, RunRow, ServiceRow, ShareRow, Then, word,
+    BalanceRow, EventRow, FoldedRow, JobRow, NodeRow, Point, RunRow, ServiceRow, SettingsRow, ShareRow, Then,
+    word,
 };
 
 /// How a verb prints its answer.
@@ -66,6 +67,19 @@ impl Row for RunRow {
     }
 }
 
+impl Row for SettingsRow {
+    const HEADS: &'static [&'static str] = &["planner", "beat", "strikes", "handover", "leader"];
+    fn cells(&self) -> Vec<String> {
+        vec![
+            word(&self.planner),
+            format!("{}s", self.beat),
+            self.strikes.to_string(),
+            word(&self.handover),
+            or_dash(self.leader.as_deref()),
+        ]
+    }
+}
+
 impl Row for ServiceRow {
     const HEADS: &'static [&'static str] = &["node", "address", "score"];
     fn cells(&self) -> Vec<String> {
@@ -74,7 +88,8 @@ impl Row for ServiceRow {
 }
 
 impl Row for NodeRow {
-    const HEADS: &'static [&'static str] = &["name", "held", "quota", "shards", "alarm", "draining", "score"];
+    const HEADS: &'static [&'static str] =
+        &["name", "held", "quota", "shards", "alarm", "draining", "offline", "score"];
     fn cells(&self) -> Vec<String> {
         vec![
             self.name.clone(),
@@ -83,6 +98,7 @@ impl Row for NodeRow {
             self.shards.to_string(),
             self.alarm.to_string(),
             yes(self.draining),
+            yes(self.offline),
             score(self.score),
         ]
     }
