@@ -8,13 +8,16 @@ use evenkeel_core::input::{Answer, Applied, Command, Refusal};
 use evenkeel_core::job::Job;
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{ShardLane, decode};
+use evenkeel_core::record::{Lane, Plan, ShardLane, decode};
 use evenkeel_core::registry::{Change, Facts};
-use evenkeel_core::words::{JobName, LockName, Member, NodeName, RunId};
+use evenkeel_core::time::Wall;
+use evenkeel_core::words::{JobName, LockName, Member, NodeName, Operation, RunId, Token};
 use evenkeel_registry::RegistryError;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::history::{EventRecord, HistoryError, HistoryReader, RunFilter, RunRecord};
+use crate::history::{
+    EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord,
+};
 use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
 
@@ -55,6 +58,15 @@ pub enum Left {
     Cleanly,
     /// Its time was up first: what still ran was ended, and its jobs pass to others when its lease does.
     InHaste,
+}
+
+/// An operation that is the caller's for one beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// The beat's number.
+    pub beat: u64,
+    /// For whoever is written to by the operation: a later beat's is larger.
+    pub token: Token,
 }
 
 /// Jobs were not applied. The text says why and the fix.
@@ -115,17 +127,43 @@ impl Handle {
         let sharding = self.look(|node| node.view().find(job).and_then(|job| job.sharding().cloned()));
         let sharding = sharding.unwrap_or_default();
         let keys = sharding.lanes.iter().map(|member| keys::shard_lane(job, member)).collect();
-        let (answer, answered) = oneshot::channel();
-        let gone = || LanesError("this node has stopped: ask another one".into());
-        self.shared.orders.send(Order::Read(keys, answer)).await.map_err(|_| gone())?;
-        let found = answered.await.map_err(|_| gone())?.map_err(|e| LanesError(e.to_string()))?;
+        let found = self.read(keys).await?;
         let lane = |member: &Member| {
-            let key = keys::shard_lane(job, member);
-            let entry = found.iter().find(|change| change.key == key)?.entry.as_ref()?;
+            let entry = found.get(&keys::shard_lane(job, member))?.entry.as_ref()?;
             decode::<ShardLane>(&entry.value)
         };
         let adopted = |member: &Member| (member.clone(), sharding.lane_of(member, lane(member).as_ref()));
         Ok(sharding.lanes.iter().map(adopted).collect())
+    }
+
+    /// The lanes of claimed jobs at this moment: watermark and open fire, as the registry has them, which is asked. A job
+    /// that never fired has none.
+    ///
+    /// # Errors
+    /// The registry is out of reach, or the node has stopped.
+    pub async fn claims(&self, jobs: &[JobName]) -> Result<BTreeMap<JobName, Lane>, LanesError> {
+        let found = self.read(jobs.iter().map(keys::lane).collect()).await?;
+        let lane = |job: &JobName| decode::<Lane>(&found.get(&keys::lane(job))?.entry.as_ref()?.value);
+        Ok(jobs.iter().filter_map(|job| Some((job.clone(), lane(job)?))).collect())
+    }
+
+    /// The plans of dispatched jobs at this moment, as the registry has them, which is asked. A job of which nothing was
+    /// ever planned has none.
+    ///
+    /// # Errors
+    /// The registry is out of reach, or the node has stopped.
+    pub async fn plans(&self, jobs: &[JobName]) -> Result<BTreeMap<JobName, Plan>, LanesError> {
+        let found = self.read(jobs.iter().map(keys::plan).collect()).await?;
+        let plan = |job: &JobName| decode::<Plan>(&found.get(&keys::plan(job))?.entry.as_ref()?.value);
+        Ok(jobs.iter().filter_map(|job| Some((job.clone(), plan(job)?))).collect())
+    }
+
+    async fn read(&self, keys: Vec<Key>) -> Result<BTreeMap<Key, Change>, LanesError> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || LanesError("this node has stopped: ask another one".into());
+        self.shared.orders.send(Order::Read(keys, answer)).await.map_err(|_| gone())?;
+        let found = answered.await.map_err(|_| gone())?.map_err(|e| LanesError(e.to_string()))?;
+        Ok(found.into_iter().map(|change| (change.key.clone(), change)).collect())
     }
 
     /// Attempts in the history, the latest heard of first.
@@ -170,12 +208,50 @@ impl Handle {
             .unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
     }
 
+    /// Removes what this node keeps of a run's output; returns how many attempts' output went. What the history says of
+    /// the run stays. A run that is under way loses what it has written and what it still writes.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub async fn remove_log(&self, run: &RunId) -> std::io::Result<usize> {
+        let (logs, run) = (self.shared.logs.clone(), run.clone());
+        tokio::task::spawn_blocking(move || logs.remove(&run))
+            .await
+            .unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
+    }
+
     /// What happened to nodes that share this history, the latest first.
     ///
     /// # Errors
     /// The history cannot be read.
-    pub async fn events(&self, limit: u32) -> Result<Vec<EventRecord>, HistoryError> {
-        self.shared.history.events(limit).await
+    pub async fn events(&self, filter: EventFilter) -> Result<Vec<EventRecord>, HistoryError> {
+        self.shared.history.events(filter).await
+    }
+
+    /// How busy a node was since a moment, the latest first: a point a minute.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub async fn loads(
+        &self,
+        node: &NodeName,
+        since: Wall,
+        limit: u32,
+    ) -> Result<Vec<LoadPoint>, HistoryError> {
+        self.shared.history.loads(node.to_string(), since, limit).await
+    }
+
+    /// Takes an operation of the cluster for the present beat (`S0-24`): one caller gets it, whichever node it asks, and
+    /// nobody gives it back, for in the next beat it is free. Idle nodes' callers come first as a rule.
+    ///
+    /// # Errors
+    /// It is taken, or this node takes no beats; the text says which.
+    pub async fn beat(&self, operation: Operation) -> Result<Beat, String> {
+        match self.ask(Command::Beat(operation)).await {
+            Answer::Beat { beat, token } => Ok(Beat { beat, token }),
+            Answer::Refused(_, why) => Err(why),
+            other => Err(format!("a beat was answered by {other:?}")),
+        }
     }
 
     /// Ticks when anything may have changed, at most ten times a second.

@@ -136,6 +136,46 @@ pub struct EventRecord {
     pub text: String,
 }
 
+/// Which events are wanted, latest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Of this node only.
+    pub node: Option<String>,
+    /// Of this kind only.
+    pub kind: Option<String>,
+    /// Only those since then.
+    pub since: Option<Wall>,
+    /// At most so many.
+    pub limit: u32,
+    /// Only those before this [`EventRecord::seq`]: the last one of the page before.
+    pub before: Option<u64>,
+}
+
+impl Default for EventFilter {
+    fn default() -> Self {
+        Self { node: None, kind: None, since: None, limit: 100, before: None }
+    }
+}
+
+/// How busy a node was at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadPoint {
+    /// The node's name.
+    pub node: String,
+    /// When, by its clock.
+    pub at: Wall,
+    /// How much of its processors was in use, in hundredths of a percent; `None` when that was not known.
+    pub cpu: Option<u32>,
+    /// How much of its memory, likewise.
+    pub memory: Option<u32>,
+    /// How many of its slots were busy.
+    pub busy: u32,
+    /// How many it had.
+    pub slots: u32,
+    /// Its load score in hundredths.
+    pub score: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

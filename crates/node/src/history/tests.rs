@@ -1,6 +1,6 @@
 //! History's promises, each against a file.
 
-use super::record::{RunFilter, State};
+use super::record::{EventFilter, RunFilter, State};
 use super::*;
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
@@ -216,6 +216,26 @@ async fn a_history_that_takes_nothing_says_so_and_recovers() {
     history.close(Duration::from_secs(5)).await;
 }
 
+#[tokio::test]
+async fn events_are_listed_by_node_kind_and_time_page_by_page() {
+    let mut file = File::new();
+    for at in 1..=6 {
+        let node = if at % 2 == 0 { "a" } else { "b" };
+        let kind = if at <= 3 { "joined" } else { "alarm" };
+        file.write(vec![Entry::Event { at: Wall(at), node: node.into(), kind, text: format!("event {at}") }]);
+    }
+    let ask = async |filter| {
+        let found: Vec<EventRecord> = file.reader.events(filter).await.unwrap();
+        found.into_iter().map(|event| event.at.0).collect::<Vec<_>>()
+    };
+    let all = EventFilter::default;
+    assert_eq!(ask(all()).await, [6, 5, 4, 3, 2, 1]);
+    assert_eq!(ask(EventFilter { node: Some("a".into()), ..all() }).await, [6, 4, 2]);
+    assert_eq!(ask(EventFilter { kind: Some("joined".into()), ..all() }).await, [3, 2, 1]);
+    assert_eq!(ask(EventFilter { since: Some(Wall(5)), ..all() }).await, [6, 5]);
+    assert_eq!(ask(EventFilter { limit: 2, before: Some(5), ..all() }).await, [4, 3]);
+}
+
 #[test]
 fn history_lies_beside_the_registry_unless_told_otherwise() {
     let data = Path::new("/data");
@@ -223,4 +243,33 @@ fn history_lies_beside_the_registry_unless_told_otherwise() {
     assert_eq!(path(None, "memory:", data), Ok("/data/history".into()));
     assert_eq!(path(Some("sqlite:/h"), "sqlite:/r", data), Ok("/h".into()));
     assert!(path(Some("mysql:x"), "sqlite:/r", data).unwrap_err().contains("use sqlite:PATH"));
+}
+
+/// proves: S0-56
+#[tokio::test]
+async fn how_busy_a_node_was_is_kept_also_in_a_file_of_the_first_layout() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("h.db");
+    let db = schema::open(&path).unwrap();
+    db.execute_batch("DROP TABLE load; PRAGMA user_version = 1").unwrap();
+    drop(db);
+    let mut db = schema::open(&path).unwrap();
+    let reader = HistoryReader::open(&path).unwrap();
+    let point = |node: &str, at, score| LoadPoint {
+        node: node.into(),
+        at: Wall(at),
+        cpu: Some(2_500),
+        memory: None,
+        busy: 3,
+        slots: 8,
+        score,
+    };
+    let points =
+        [point("a", 1_000, 10), point("b", 1_000, 20), point("a", 61_000, 30), point("a", 61_000, 31)];
+    let entries: Vec<Entry> = points.iter().cloned().map(|p| Entry::Load(Box::new(p))).collect();
+    write::write(&mut db, &entries, Wall(0)).unwrap();
+    let found = reader.loads("a".into(), Wall(0), 10).await.unwrap();
+    assert_eq!(found, [points[3].clone(), points[0].clone()], "the latest first, one for each moment");
+    assert_eq!(reader.loads("a".into(), Wall(2_000), 10).await.unwrap().len(), 1);
+    assert_eq!(reader.loads("a".into(), Wall(0), 1).await.unwrap().len(), 1);
 }
