@@ -139,8 +139,13 @@ impl<'a> Storm<'a> {
 
     /// Something befalls a host or a link.
     fn strike(&mut self, world: &mut World) {
-        let kinds: Vec<Fault> =
-            self.swarm.faults.iter().copied().filter(|f| *f >= Fault::HistoryAway).collect();
+        let kinds: Vec<Fault> = self
+            .swarm
+            .faults
+            .iter()
+            .copied()
+            .filter(|f| (Fault::HistoryAway..=Fault::Unable).contains(f))
+            .collect();
         let Some(fault) = self.chance.pick(&kinds).copied() else { return };
         let Some(node) = self.some_node(world) else { return };
         let lasts = self.chance.between(50, 3 * self.ttl);

@@ -96,7 +96,7 @@ impl Swarm {
         let rescan = random.between(5_000, 10_000);
         let early = if random.chance(250) { ttl / 12 } else { 0 };
         let roomy = random.chance(800);
-        let faults = subset(Fault::ALL, random);
+        let faults = subset(&Fault::of_hosts(), random);
         let nodes = nodes(random, ttl, rescan, early, roomy, faults.contains(&Fault::Drift));
         let jobs = jobs(random, ttl);
         let calm_jobs = jobs.iter().map(|j| j.name.clone()).filter(|_| random.chance(500)).collect();
