@@ -37,7 +37,11 @@ impl Node {
             Input::Recorded { run, attempt } => self.absorb_recorded(run, attempt),
             Input::Sampled(sample) => self.local.peers.sample = sample,
             Input::Probed { member, asked, answer } => {
+                let unreachable = answer.is_none();
                 self.local.peers.probed(&member, asked, now.mono, answer);
+                if unreachable {
+                    self.revisit_planned_for(&member);
+                }
             }
             Input::Offered { to, runs, answer } => self.absorb_offered(now, &to, &runs, &answer),
             Input::Able(able) => {

@@ -111,11 +111,21 @@ impl Node {
         }
     }
 
+    /// Whoever cannot be reached may have runs of any job planned for it.
+    pub(super) fn revisit_planned_for(&mut self, unreachable: &Member) {
+        for (member, jobs) in self.view.planned_by_member() {
+            if member == unreachable {
+                self.local.agenda.extend(jobs);
+            }
+        }
+    }
+
     /// How an offer was answered.
     pub(super) fn absorb_offered(&mut self, now: Now, to: &Member, runs: &[RunId], answer: &OfferAnswer) {
         let beat = self.view.settings().beat_of(now.wall);
         if *answer == OfferAnswer::Unreachable {
             self.local.peers.unreachable(to, beat);
+            self.revisit_planned_for(to);
         }
         for run in runs {
             let Some(id) = self.view.id(&run.job) else { continue };
