@@ -147,6 +147,12 @@ impl World {
     /// A node answered a command; if it came from another node, the answer travels back.
     pub(super) fn answer_call(&mut self, ask: AskId, answer: &Answer) {
         let Some((number, call)) = self.peers.asks.remove(&ask) else { return };
+        let offered = call.offers.as_ref().map_or(0, Vec::len);
+        if let (Answer::Busy(busy), Some(actor)) = (answer, self.actors.get(&call.to.node)) {
+            let now = actor.clock.read(self.at).mono - Millis(actor.slept);
+            let trusted = actor.node.as_ref().is_some_and(|node| node.trusted_until(now).is_some());
+            self.watch.offered(self.at, &call.to.node, trusted, offered - busy.len().min(offered));
+        }
         let answer = match answer {
             Answer::Busy(busy) => OfferAnswer::Taken { busy: busy.clone() },
             _ => OfferAnswer::Unreachable,
