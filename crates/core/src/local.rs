@@ -17,7 +17,7 @@ use crate::words::{JobName, LockName, Member, NodeName, Operation, RequestId, Ru
 
 mod peers;
 
-pub use peers::{Contact, OfferState, Peers, Reign, Sent};
+pub use peers::{Contact, OfferState, Peers, Placing, Reign, Sent};
 
 /// What a commit is about. One commit at a time is under way for each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

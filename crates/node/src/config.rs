@@ -1,12 +1,14 @@
 //! What a node is told at its start.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::node::Spread;
 use evenkeel_core::words::NodeName;
 
 use crate::executors::Functions;
+use crate::peers::{Nobody, Peers};
 
 /// How a node is to live. [`Config::new`] fills in every default; change the fields you care about.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub struct Config {
     pub executable: Option<PathBuf>,
     /// How much is kept of what runs leave behind.
     pub keep: Keep,
+    /// How it reaches other nodes; nobody by default. Dispatched jobs then start a little later, and nobody is probed.
+    pub peers: Arc<dyn Peers>,
 }
 
 /// How much is kept of what runs leave behind (`I48`).
@@ -88,6 +92,7 @@ impl Config {
             functions: Functions::default(),
             executable: None,
             keep: Keep::default(),
+            peers: Arc::new(Nobody),
         }
     }
 

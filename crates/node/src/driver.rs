@@ -10,6 +10,7 @@ mod folder;
 mod inbox;
 mod lease;
 mod life;
+mod peers;
 mod runs;
 mod timer;
 
@@ -17,20 +18,23 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use evenkeel_core::effect::{Effect, Event, Reason};
-use evenkeel_core::input::{Answer, AskId, Command, Input, OfferAnswer};
+use evenkeel_core::input::{Answer, AskId, Command, Input};
+use evenkeel_core::load::Part;
 use evenkeel_core::node::{Node, Wake};
-use evenkeel_core::words::{LockName, RunId};
+use evenkeel_core::time::{Millis, Mono};
+use evenkeel_core::words::{LockName, Member, RunId};
 use evenkeel_registry::Registry;
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::clock;
 use crate::executor::{Executor, News, Trust};
 use crate::handle::Order;
-use crate::history::{Entry, History, Told};
+use crate::history::{Entry, History, LoadPoint, Told};
 use commits::Commits;
 use feed::Listening;
 use inbox::{Happening, Inbox, Sender};
 use lease::Leases;
+use peers::Reach;
 use runs::Runs;
 use timer::Timer;
 
@@ -38,6 +42,8 @@ pub(crate) use life::begin;
 
 /// How many steps are taken before what they caused goes out together.
 const TOGETHER: u64 = 1_000;
+/// How often history is told how busy the node is.
+const LOAD_EVERY: Millis = Millis::secs(60);
 
 /// Everything that one node drives.
 struct Driver {
@@ -49,6 +55,7 @@ struct Driver {
     listening: Listening,
     commits: Commits,
     executor: Executor,
+    reach: Reach,
     runs: Runs,
     history: History,
     changed: Arc<Notify>,
@@ -63,6 +70,8 @@ struct Driver {
     timer: Timer,
     /// How many steps were taken.
     steps: u64,
+    /// When history gets the next point of the load.
+    load_at: Mono,
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
     alarm: Option<Event>,
 }
@@ -158,6 +167,10 @@ impl Driver {
                     self.step(Input::Run { id, attempt, event });
                 }
             }
+            Happening::Sampled(sample) => {
+                self.step(Input::Sampled(sample));
+                self.keep_load();
+            }
             Happening::Told(Told::Recorded { run, attempt }) => self.step(Input::Recorded { run, attempt }),
             Happening::Told(Told::Able(able)) => {
                 self.able.history = able;
@@ -170,6 +183,20 @@ impl Driver {
             }
             Happening::Order(Order::Halt) | Happening::Fatal(_) => {}
         }
+    }
+
+    /// History gets a point a minute.
+    fn keep_load(&mut self) {
+        let now = clock::now();
+        if now.mono < self.load_at {
+            return;
+        }
+        self.load_at = now.mono + LOAD_EVERY;
+        let (sample, busy, slots, score) = self.node.read().unwrap_or_else(PoisonError::into_inner).load();
+        let (cpu, memory) = (sample.cpu.map(Part::hundredths), sample.memory.map(Part::hundredths));
+        let (node, at, score) = (self.runs.node().to_string(), now.wall, score.0);
+        let point = LoadPoint { node, at, cpu, memory, busy, slots, score };
+        self.history.put(Entry::Load(Box::new(point)));
     }
 
     fn step_able(&mut self) {
@@ -221,15 +248,9 @@ impl Driver {
             Effect::List => self.listening.list(&self.registry, &self.sender),
             Effect::Read(keys) => feed::read(keys, &self.registry, &self.sender),
             Effect::Commit { ticket, txn, .. } => self.commits.add(ticket, txn),
-            // Without a way to its peers a node reaches nobody.
-            Effect::Probe { to: member, .. } => {
-                let asked = clock::now().mono;
-                self.inbox.put_back(Happening::Inputs(vec![Input::Probed { member, asked, answer: None }]));
-            }
-            Effect::Offer { to, runs, .. } => {
-                let runs = runs.into_iter().map(|offer| offer.run).collect();
-                let answer = OfferAnswer::Unreachable;
-                self.inbox.put_back(Happening::Inputs(vec![Input::Offered { to, runs, answer }]));
+            Effect::Probe { to, address } => self.reach.probe(self.member(), to, address, &self.sender),
+            Effect::Offer { to, address, runs } => {
+                self.reach.offer(self.member(), to, address, runs, &self.sender);
             }
             Effect::Start(run) => {
                 self.runs.starting(&run);
@@ -241,6 +262,10 @@ impl Driver {
             Effect::Announce(event) => self.tell(event),
             Effect::Answer(ask, answer) => self.answer(ask, answer),
         }
+    }
+
+    fn member(&self) -> Option<Member> {
+        self.node.read().unwrap_or_else(PoisonError::into_inner).member()
     }
 
     fn tell(&mut self, event: Event) {

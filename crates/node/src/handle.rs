@@ -10,11 +10,12 @@ use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{ShardLane, decode};
 use evenkeel_core::registry::{Change, Facts};
-use evenkeel_core::words::{JobName, LockName, Member, NodeName, RunId};
+use evenkeel_core::time::Wall;
+use evenkeel_core::words::{JobName, LockName, Member, NodeName, Operation, RunId, Token};
 use evenkeel_registry::RegistryError;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::history::{EventRecord, HistoryError, HistoryReader, RunFilter, RunRecord};
+use crate::history::{EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord};
 use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
 
@@ -55,6 +56,15 @@ pub enum Left {
     Cleanly,
     /// Its time was up first: what still ran was ended, and its jobs pass to others when its lease does.
     InHaste,
+}
+
+/// An operation that is the caller's for one beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// The beat's number.
+    pub beat: u64,
+    /// For whoever is written to by the operation: a later beat's is larger.
+    pub token: Token,
 }
 
 /// Jobs were not applied. The text says why and the fix.
@@ -170,12 +180,50 @@ impl Handle {
             .unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
     }
 
+    /// Removes what this node keeps of a run's output; returns how many attempts' output went. What the history says of
+    /// the run stays. A run that is under way loses what it has written and what it still writes.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub async fn remove_log(&self, run: &RunId) -> std::io::Result<usize> {
+        let (logs, run) = (self.shared.logs.clone(), run.clone());
+        tokio::task::spawn_blocking(move || logs.remove(&run))
+            .await
+            .unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
+    }
+
     /// What happened to nodes that share this history, the latest first.
     ///
     /// # Errors
     /// The history cannot be read.
     pub async fn events(&self, limit: u32) -> Result<Vec<EventRecord>, HistoryError> {
         self.shared.history.events(limit).await
+    }
+
+    /// How busy a node was since a moment, the latest first: a point a minute.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub async fn loads(
+        &self,
+        node: &NodeName,
+        since: Wall,
+        limit: u32,
+    ) -> Result<Vec<LoadPoint>, HistoryError> {
+        self.shared.history.loads(node.to_string(), since, limit).await
+    }
+
+    /// Takes an operation of the cluster for the present beat (`S0-24`): one caller gets it, whichever node it asks, and
+    /// nobody gives it back, for in the next beat it is free. Idle nodes' callers come first as a rule.
+    ///
+    /// # Errors
+    /// It is taken, or this node takes no beats; the text says which.
+    pub async fn beat(&self, operation: Operation) -> Result<Beat, String> {
+        match self.ask(Command::Beat(operation)).await {
+            Answer::Beat { beat, token } => Ok(Beat { beat, token }),
+            Answer::Refused(_, why) => Err(why),
+            other => Err(format!("a beat was answered by {other:?}")),
+        }
     }
 
     /// Ticks when anything may have changed, at most ten times a second.

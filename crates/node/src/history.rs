@@ -23,7 +23,7 @@ use crate::config::Keep;
 
 pub use query::HistoryError;
 pub(crate) use query::HistoryReader;
-pub use record::{EventRecord, RunFilter, RunRecord, State};
+pub use record::{EventRecord, LoadPoint, RunFilter, RunRecord, State};
 pub(crate) use write::Entry;
 
 /// The most entries of one transaction.
@@ -183,7 +183,7 @@ fn acknowledgement(entry: &Entry) -> Option<Told> {
         Entry::Verdict(verdict) => {
             Some(Told::Recorded { run: verdict.run.clone(), attempt: verdict.attempt })
         }
-        Entry::Attempt(_) | Entry::NotStarted { .. } | Entry::Event { .. } => None,
+        Entry::Attempt(_) | Entry::NotStarted { .. } | Entry::Load(_) | Entry::Event { .. } => None,
     }
 }
 

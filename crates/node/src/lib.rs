@@ -34,8 +34,10 @@ mod executor;
 mod executors;
 mod handle;
 mod history;
+mod host;
 mod lock;
 mod logs;
+mod peers;
 
 pub use evenkeel_core as core;
 
@@ -44,10 +46,11 @@ pub use error::OpenError;
 pub use evenkeel_core::input::{Answer, Command};
 pub use evenkeel_core::job::{Job, Work};
 pub use executors::{FunctionOutput, Functions, RunContext};
-pub use handle::{ApplyError, Handle, LanesError, Left};
-pub use history::{EventRecord, HistoryError, RunFilter, RunRecord, State};
+pub use handle::{ApplyError, Beat, Handle, LanesError, Left};
+pub use history::{EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord, State};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
+pub use peers::{Call, Peers, Reply};
 
 /// Opens a node: joins the cluster whose books the registry keeps, and starts to work.
 ///

@@ -58,6 +58,23 @@ impl Logs {
         Ok(LogChunk { next: offset + data.len() as u64, data, size })
     }
 
+    /// Removes the output of all attempts of a run that were made here; returns how many files went.
+    pub(crate) fn remove(&self, run: &RunId) -> io::Result<usize> {
+        let any = self.path(run, 0);
+        let ends = any.file_name().and_then(|name| name.to_str()?.strip_suffix("0.log"));
+        let (Some(folder), Some(begins)) = (any.parent(), ends) else { return Ok(0) };
+        let mut removed = 0;
+        for path in entries(folder)? {
+            let name = path.file_name().and_then(|name| name.to_str()?.strip_prefix(begins));
+            let attempt = name.and_then(|name| name.strip_suffix(".log"));
+            if attempt.is_some_and(|attempt| attempt.parse::<u32>().is_ok()) {
+                fs::remove_file(&path)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
     /// Removes what is too old, too many or too much, oldest first; returns how many files went (`I48`).
     pub(crate) fn sweep(&self, now: Wall, keep: &Keep) -> io::Result<usize> {
         let oldest = now - Millis(i64::try_from(keep.age.as_millis()).unwrap_or(i64::MAX));
@@ -155,6 +172,25 @@ mod tests {
                 assert!(path.starts_with("/logs") && seen.insert(path));
             }
         }
+    }
+
+    #[test]
+    fn output_of_one_run_goes_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let logs = Logs::new(folder.path().to_path_buf());
+        let left = |id, attempt| logs.read(&run(id), attempt, 0, 9).unwrap().size > 0;
+        let others = ["a:1000:1", "a:100:0", "a:10000:0", "a:ask-x.0:1", "b:1000:0"];
+        for id in others {
+            write(&logs, id, 1, b"kept", Wall(0));
+        }
+        for (id, attempts) in [("a:1000:0", &[1, 2, 11][..]), ("a:ask-x:0", &[1])] {
+            attempts.iter().for_each(|attempt| write(&logs, id, *attempt, b"gone", Wall(0)));
+            assert_eq!(logs.remove(&run(id)).unwrap(), attempts.len());
+            assert!(!attempts.iter().any(|attempt| left(id, *attempt)), "{id}");
+            assert_eq!(logs.remove(&run(id)).unwrap(), 0, "it is gone already");
+        }
+        assert!(others.iter().all(|id| left(id, 1)));
+        assert_eq!(logs.remove(&run("unknown:1:0")).unwrap(), 0);
     }
 
     /// proves: I48

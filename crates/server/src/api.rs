@@ -1,4 +1,4 @@
-//! The HTTP interface: one router for people, programs and, later, peers (S0-20).
+//! The HTTP interface: one router for people, programs and peers (S0-20).
 
 mod cluster;
 mod error;
@@ -6,6 +6,7 @@ mod gate;
 mod jobs;
 mod live;
 mod nodes;
+pub(crate) mod output;
 mod relay;
 mod runs;
 mod shards;
@@ -24,8 +25,9 @@ use tokio::sync::watch;
 
 use crate::board;
 use crate::console;
-pub(crate) use error::ApiError;
-pub(crate) use gate::{Door, Key};
+use crate::peer::{self, Ear, Line};
+pub(crate) use error::{ApiError, done};
+pub(crate) use gate::Door;
 pub(crate) use live::{Live, Picture};
 
 /// What every handler knows.
@@ -34,6 +36,10 @@ pub(crate) struct App {
     pub(crate) handle: Handle,
     pub(crate) door: Arc<Door>,
     pub(crate) live: Arc<Live>,
+    /// How other nodes are asked.
+    pub(crate) line: Line,
+    /// What was asked by them.
+    pub(crate) ear: Arc<Ear>,
     /// Whether the process ends, so that answers which would go on for ever end too.
     pub(crate) ending: watch::Receiver<bool>,
 }
@@ -58,16 +64,19 @@ pub(crate) fn router(app: App) -> Router {
         .route("/jobs/{name}/{verb}", post(jobs::switch))
         .route("/runs", get(runs::list))
         .route("/runs/{run}", get(runs::show))
-        .route("/runs/{run}/logs", get(runs::logs))
+        .route("/runs/{run}/logs", get(runs::logs).delete(runs::forget))
         .route("/runs/{run}/wait", get(runs::wait))
         .route("/runs/{run}/kill", post(runs::kill))
+        .route("/runs/{run}/restart", post(runs::restart))
         .route("/nodes", get(nodes::list))
+        .route("/service", get(nodes::idlest))
         .route("/nodes/{name}/{verb}", post(nodes::switch))
         .route("/cluster/tree", get(cluster::tree))
         .route("/events", get(live::events))
         .layer(axum::middleware::from_fn_with_state(app.clone(), gate::key));
     Router::new()
         .merge(open)
+        .merge(peer::router(&app))
         .nest("/api/v1", keyed)
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)

@@ -4,13 +4,13 @@ mod shards;
 
 use evenkeel::{Handle, RunRecord};
 use evenkeel_core::job::{Job, Spec};
-use evenkeel_core::record::Request;
+use evenkeel_core::record::{LoadRecord, Request};
 use evenkeel_core::rules::claims::quota;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::JobView;
-use evenkeel_core::words::{Fire, JobName, NodeName, RunId};
+use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId};
 
-use crate::rows::{JobDetail, JobPage, JobRow, NodeRow, RunRow, Sharing, moment, zone};
+use crate::rows::{JobDetail, JobPage, JobRow, NodeRow, RunRow, ServiceRow, Sharing, moment, zone};
 use crate::zones;
 pub(crate) use shards::{folded, shards, wanted};
 
@@ -135,7 +135,7 @@ pub(crate) fn nodes(handle: &Handle) -> Vec<NodeRow> {
                     quota: quota(view.enabled(), view.nodes(), state.info.tolerance),
                     alarm: state.info.alarm,
                     draining: view.intent(&member.node).is_some(),
-                    score: None,
+                    score: view.load(member).map(points),
                 }),
             }
         }
@@ -167,11 +167,32 @@ pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
     })
 }
 
-/// Where the living node of this name answers.
-pub(crate) fn address(handle: &Handle, name: &NodeName) -> Option<String> {
+/// The latest life of the living node of this name, and where it answers.
+pub(crate) fn living(handle: &Handle, name: &NodeName) -> Option<(Member, String)> {
     handle.look(|node| {
-        let member = node.view().members().find(|(member, _)| member.node == *name);
-        member.map(|(_, state)| state.info.address.clone()).filter(|address| !address.is_empty())
+        let lives = node.view().members().filter(|(member, _)| member.node == *name);
+        let (member, state) = lives.last().filter(|(_, state)| !state.info.address.is_empty())?;
+        Some((member.clone(), state.info.address.clone()))
+    })
+}
+
+/// A load score as the API writes it.
+fn points(load: &LoadRecord) -> f64 {
+    f64::from(load.score.0) / 100.0
+}
+
+/// The node that has least to do of those that are online, take work and answer somewhere (S0-54).
+pub(crate) fn idlest(handle: &Handle) -> Option<ServiceRow> {
+    handle.look(|node| {
+        let view = node.view();
+        let takes = |member: &Member| !view.is_offline(member) && view.intent(&member.node).is_none();
+        let all = view.members().filter(|(member, state)| takes(member) && !state.info.address.is_empty());
+        let (member, state) = all.min_by_key(|(member, _)| (view.score(member), *member))?;
+        Some(ServiceRow {
+            node: member.node.to_string(),
+            address: state.info.address.clone(),
+            score: view.load(member).map(points),
+        })
     })
 }
 

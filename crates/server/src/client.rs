@@ -16,8 +16,8 @@ use crate::output::Output;
 /// Answers are bounded, so that a wrong address cannot fill the memory.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Marks a request that one node hands on to another, so that it is handed on only once.
-pub(crate) const FORWARDED: &str = "evenkeel-forwarded";
+/// Where the serving leader answers, on the refusal of a node that is on standby.
+pub(crate) const LEADER: &str = "evenkeel-leader";
 
 /// Where the node is, how to be let in, and how to print: every client verb takes these.
 #[derive(Clone, Debug, Args)]
@@ -39,7 +39,6 @@ pub(crate) struct Client {
     agent: Agent,
     base: String,
     key: Option<String>,
-    forwarding: bool,
 }
 
 impl Reach {
@@ -88,14 +87,7 @@ impl Client {
             .max_redirects(0)
             .proxy(None)
             .build();
-        Self { agent: config.into(), base: base.to_owned(), key, forwarding: false }
-    }
-
-    /// The same, asking in somebody else's name.
-    #[must_use]
-    pub(crate) fn forwarding(mut self) -> Self {
-        self.forwarding = true;
-        self
+        Self { agent: config.into(), base: base.to_owned(), key }
     }
 
     /// Asks.
@@ -150,15 +142,28 @@ impl Client {
         }
     }
 
+    /// Sends it, and once more to the serving leader when the node says that it is another one.
     fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Response<Body>, Failure> {
-        let mut request = Request::builder().method(method).uri(format!("{}/api/v1{path}", self.base));
+        let response = self.sent(&self.base, method.clone(), path, body.clone())?;
+        let leader = response.headers().get(LEADER).and_then(|leader| leader.to_str().ok());
+        match leader.filter(|leader| leader.starts_with("http://")).map(ToOwned::to_owned) {
+            Some(leader) => self.sent(&leader, method, path, body),
+            None => Ok(response),
+        }
+    }
+
+    fn sent(
+        &self,
+        base: &str,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Response<Body>, Failure> {
+        let mut request = Request::builder().method(method).uri(format!("{base}/api/v1{path}"));
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
-        if self.forwarding {
-            request = request.header(FORWARDED, "1");
-        }
-        let bad = |e: ureq::http::Error| Failure::usage(format!("--server is {:?}: {e}", self.base));
+        let bad = |e: ureq::http::Error| Failure::usage(format!("--server is {base:?}: {e}"));
         let sent = match body {
             Some(body) => {
                 self.agent.run(request.header("content-type", "application/json").body(body).map_err(bad)?)
@@ -169,9 +174,8 @@ impl Client {
             Failure::new(
                 Exit::Unreachable,
                 format!(
-                    "no node answers at {}: {e}\nstart one with `evenkeel dev`, or say where it is with --server URL \
-                     or EVENKEEL_SERVER",
-                    self.base
+                    "no node answers at {base}: {e}\nstart one with `evenkeel dev`, or say where it is with --server URL \
+                     or EVENKEEL_SERVER"
                 ),
             )
         })

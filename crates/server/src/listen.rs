@@ -1,15 +1,19 @@
 //! Connections: how many there may be, and how long one may take to say what it wants.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::{Request, service};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tower::Service as _;
 
 /// More callers than this wait in the system's queue.
 const CONNECTIONS_MAX: usize = 1024;
@@ -19,6 +23,10 @@ const HEADERS_MAX: usize = 64;
 const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// When no connection can be taken, for want of file handles, it is tried again after this.
 const BREATH: Duration = Duration::from_millis(100);
+
+/// Where a request comes from; every request carries it along.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller(pub(crate) SocketAddr);
 
 /// Serves until the process ends, then lets answers under way end.
 pub(crate) async fn serve(listener: TcpListener, router: Router, mut ending: watch::Receiver<bool>) {
@@ -34,7 +42,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, mut ending: wat
             accepted = accept(&listener, &room) => accepted,
             _ = ending.wait_for(|ending| *ending) => break,
         };
-        let (stream, place) = match accepted {
+        let (stream, caller, place) = match accepted {
             Ok(accepted) => accepted,
             Err(e) => {
                 tracing::warn!("no connection can be taken: {e}");
@@ -43,9 +51,12 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, mut ending: wat
             }
         };
         let _ = stream.set_nodelay(true);
-        let connection =
-            http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
-        let connection = graceful.watch(connection);
+        let router = router.clone();
+        let answer = service::service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Caller(caller));
+            router.clone().call(request.map(Body::new))
+        });
+        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), answer));
         tokio::spawn(async move {
             // A caller that breaks off is no concern of the node.
             let _ = connection.await;
@@ -59,8 +70,8 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, mut ending: wat
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-) -> std::io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> std::io::Result<(tokio::net::TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
     let place = room.clone().acquire_owned().await.map_err(std::io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
+    let (stream, caller) = listener.accept().await?;
+    Ok((stream, caller, place))
 }

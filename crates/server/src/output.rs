@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::rows::{FoldedRow, JobRow, NodeRow, RunRow, ShareRow, word};
+use crate::rows::{FoldedRow, JobRow, NodeRow, RunRow, ServiceRow, ShareRow, word};
 
 /// How a verb prints its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -64,6 +64,13 @@ impl Row for RunRow {
     }
 }
 
+impl Row for ServiceRow {
+    const HEADS: &'static [&'static str] = &["node", "address", "score"];
+    fn cells(&self) -> Vec<String> {
+        vec![self.node.clone(), self.address.clone(), score(self.score)]
+    }
+}
+
 impl Row for NodeRow {
     const HEADS: &'static [&'static str] = &["name", "held", "quota", "shards", "alarm", "draining", "score"];
     fn cells(&self) -> Vec<String> {
@@ -74,7 +81,7 @@ impl Row for NodeRow {
             self.shards.to_string(),
             self.alarm.to_string(),
             yes(self.draining),
-            self.score.map_or_else(|| "-".to_owned(), |score| format!("{score:.1}")),
+            score(self.score),
         ]
     }
 }
@@ -197,6 +204,10 @@ fn in_zone(moment: Option<&str>, zone: &TimeZone) -> String {
 
 fn or_dash(text: Option<&str>) -> String {
     text.filter(|t| !t.is_empty()).unwrap_or("-").to_owned()
+}
+
+fn score(score: Option<f64>) -> String {
+    score.map_or_else(|| "-".to_owned(), |score| format!("{score:.2}"))
 }
 
 fn yes(is: bool) -> String {

@@ -3,7 +3,10 @@
 use std::fs::File;
 use std::io::Read;
 
+use evenkeel_core::words::{RequestId, RunId, Shard, WordError};
+
 use crate::exit::{Exit, Failure};
+use crate::key::digest;
 
 /// A new request id of twelve letters and digits.
 ///
@@ -11,20 +14,48 @@ use crate::exit::{Exit, Failure};
 /// The host has no source of chance.
 pub(crate) fn fresh() -> Result<String, Failure> {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-    let mut bytes = [0_u8; 12];
+    let bytes: [u8; 12] = chance()?;
+    Ok(bytes.iter().map(|b| char::from(LETTERS[usize::from(b % 32)])).collect())
+}
+
+/// The id of the request to run the job of this run once more: always the same, and of one fire one for all shards.
+///
+/// # Errors
+/// It is no request id, which cannot be.
+pub(crate) fn named_after(run: &RunId) -> Result<RequestId, WordError> {
+    let fire = RunId { shard: Shard(0), ..run.clone() };
+    let digest = digest(fire.to_string().as_bytes());
+    format!("again-{}", digest.get(..20).unwrap_or(&digest)).parse()
+}
+
+/// Bytes that nobody can guess.
+///
+/// # Errors
+/// The host has no source of chance.
+pub(crate) fn chance<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
     File::open("/dev/urandom")
         .and_then(|mut chance| chance.read_exact(&mut bytes))
         .map_err(|e| Failure::new(Exit::Failed, format!("/dev/urandom cannot be read: {e}")))?;
-    Ok(bytes.iter().map(|b| char::from(LETTERS[usize::from(b % 32)])).collect())
+    Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::words::RequestId;
+    use super::*;
+
+    #[test]
+    fn a_run_is_asked_for_again_under_one_name_for_each_fire() {
+        let named = |run: &str| named_after(&run.parse().expect("a run")).expect("an id").to_string();
+        assert_eq!(named("a:1000:0"), "again-6dd52466c71a5aec3a35");
+        assert_eq!(named("a:1000:0"), named("a:1000:7"));
+        let others = ["a:1000:0", "a:1001:0", "b:1000:0", "a:ask-x:0"].map(named);
+        assert_eq!(std::collections::BTreeSet::from(others).len(), 4);
+    }
 
     #[test]
     fn fresh_ids_are_request_ids_and_differ() {
-        let (one, other) = (super::fresh().expect("chance"), super::fresh().expect("chance"));
+        let (one, other) = (fresh().expect("chance"), fresh().expect("chance"));
         assert_ne!(one, other);
         assert!(one.parse::<RequestId>().is_ok(), "{one}");
     }

@@ -94,6 +94,17 @@ pub(crate) struct NodeRow {
     pub(crate) score: Option<f64>,
 }
 
+/// The node that has least to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ServiceRow {
+    /// Its name.
+    pub(crate) node: String,
+    /// Where it answers.
+    pub(crate) address: String,
+    /// Its load score, from 0 to 100; none while it has not said one.
+    pub(crate) score: Option<f64>,
+}
+
 /// A page of jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobPage {

@@ -11,8 +11,10 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::api::{App, Door, Key, Live, router};
+use crate::api::{App, Door, Live, router};
 use crate::exit::{Exit, Failure};
+use crate::key::Key;
+use crate::peer::{Ear, Line, Reach};
 use crate::settings::Meant;
 use crate::{board, listen};
 
@@ -47,10 +49,15 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
     meant.node.address = meant.advertise.unwrap_or_else(|| address.to_string());
     let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name));
     let home = meant.node.home.clone();
+    let key = meant.key.map(|text| Arc::new(Key::new(text)));
+    let line = Line::new(key.clone());
+    meant.node.peers = Arc::new(Reach::new(line.clone()));
     let handle = evenkeel::open(meant.node).await.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     let (end, ending) = watch::channel(false);
     let app = App {
-        door: Arc::new(Door::new(names, meant.key.map(Key::new))),
+        door: Arc::new(Door::new(names, key)),
+        line,
+        ear: Arc::new(Ear::new()),
         live: Live::start(handle.clone(), ending.clone()),
         handle: handle.clone(),
         ending: ending.clone(),

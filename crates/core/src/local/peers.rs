@@ -23,7 +23,7 @@ pub struct Peers {
     /// Jobs whose plans have to be read again, and from when on: a run of somebody else's held one up.
     pub reread: BTreeMap<JobId, Wall>,
     /// Where the runs go that are being planned, so that they count before the view shows them.
-    pub placing: BTreeMap<JobId, Vec<Member>>,
+    pub placing: Placing,
     /// Whether the registry answered when it was last asked; `None` before the first answer.
     pub connected: Option<bool>,
     /// The lead of this node, from when it was first seen.
@@ -34,6 +34,51 @@ pub struct Peers {
     pub nodes: usize,
     /// The leader whose end was told last.
     pub lost: Option<Member>,
+}
+
+/// Where runs go whose plans are under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Placing {
+    jobs: BTreeMap<JobId, Vec<Member>>,
+    counts: BTreeMap<Member, i64>,
+}
+
+impl Placing {
+    /// A plan is under way that gives a job's runs to these.
+    pub fn begin(&mut self, job: JobId, to: Vec<Member>) {
+        self.end(job);
+        for member in &to {
+            match self.counts.get_mut(member) {
+                Some(count) => *count += 1,
+                None => drop(self.counts.insert(member.clone(), 1)),
+            }
+        }
+        self.jobs.insert(job, to);
+    }
+
+    /// It is not under way any more.
+    pub fn end(&mut self, job: JobId) {
+        for member in self.jobs.remove(&job).into_iter().flatten() {
+            if let Some(count) = self.counts.get_mut(&member) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(&member);
+                }
+            }
+        }
+    }
+
+    /// How many runs go to a member.
+    #[must_use]
+    pub fn on(&self, member: &Member) -> i64 {
+        self.counts.get(member).copied().unwrap_or(0)
+    }
+
+    /// Whether no plan is under way.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
 }
 
 /// How a member was last reached.
@@ -131,7 +176,7 @@ impl Peers {
         self.offers.clear();
         self.offered.clear();
         self.reread.clear();
-        self.placing.clear();
+        self.placing = Placing::default();
         self.reign = None;
     }
 }

@@ -274,7 +274,7 @@ impl Node {
         }
         match pending.subject {
             Subject::Job(id) => {
-                self.local.peers.placing.remove(&id);
+                self.local.peers.placing.end(id);
                 self.touch_job(id);
             }
             Subject::Wish(ask, n) if self.local.wishes.contains_key(&(ask, n)) => {

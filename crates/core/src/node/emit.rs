@@ -196,7 +196,9 @@ impl Node {
 
     /// A job's commit goes out: where its runs go counts from now on, and whose turn is next is told.
     fn place(&mut self, id: JobId, out: &mut Decisions, offers: &mut BTreeMap<Member, Vec<Offer>>) {
-        self.local.peers.placing.extend(out.placing.remove_entry(&id));
+        if let Some(to) = out.placing.remove(&id) {
+            self.local.peers.placing.begin(id, to);
+        }
         for (_, run, to) in out.nudges.extract_if(.., |(job, ..)| *job == id) {
             offers.entry(to).or_default().push(Offer { run, must: true });
         }

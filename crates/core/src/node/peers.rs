@@ -6,8 +6,10 @@ use alloc::vec::Vec;
 use super::Node;
 use crate::effect::{Effect, Event};
 use crate::input::{LeaseEvent, OfferAnswer, Role};
+use crate::load::{Sample, Score};
 use crate::local::{OfferState, Reign};
 use crate::registry::Revision;
+use crate::rules::firing;
 use crate::time::{Mono, Now, Wall};
 use crate::view::JobId;
 use crate::words::{Fire, Member, NodeName, RunId};
@@ -20,6 +22,15 @@ impl Node {
         Role {
             serves: self.local.peers.reign.filter(|reign| trusted && reign.serves.is_some()).map(|r| r.epoch),
         }
+    }
+
+    /// How busy the node is: what was measured of its host, how many slots are busy and how many it has, and its score.
+    #[must_use]
+    pub fn load(&self) -> (Sample, u32, u32, Score) {
+        let (sample, slots) = (self.local.peers.sample, self.local.settings.slots);
+        let free = firing::free_slots(&self.view, &self.local);
+        let busy = slots.saturating_sub(u32::try_from(free).unwrap_or(slots));
+        (sample, busy, slots, Score::of(sample, busy, slots))
     }
 
     /// Whether the registry answers, told when that changes.

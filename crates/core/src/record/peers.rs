@@ -70,11 +70,16 @@ pub struct Planned {
     /// Counted from 1.
     pub attempt: u32,
     /// The plan's `seq` when it was accepted: the lower part of its token.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub seq: u64,
     /// Once its node has accepted it: it starts in `[from, from + 1 s]`, later only after another commit (law 2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Wall>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Planned {

@@ -44,7 +44,10 @@ fn publish(scene: &Scene<'_>, born: &Guard, out: &mut Decisions) {
     wake_at(scene, settings.start_of(beat + 1), "the next beat", out);
     let known = scene.view.load_entry(node).cloned().unwrap_or_default();
     let told = known.value.as_ref().filter(|record| record.incarnation == scene.member.incarnation);
-    if told.is_some_and(|record| settings.beat_of(record.at) == beat) || !scene.is_idle(&Subject::Load) {
+    // Just after its start a node does not know its processors yet.
+    let learnt = |record: &LoadRecord| record.sample.cpu.is_none() && scene.local.peers.sample.cpu.is_some();
+    let is_told = told.is_some_and(|record| settings.beat_of(record.at) == beat && !learnt(record));
+    if is_told || !scene.is_idle(&Subject::Load) {
         return;
     }
     let record = LoadRecord {

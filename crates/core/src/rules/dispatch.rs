@@ -201,7 +201,7 @@ impl<'a> Desk<'a> {
                 Some(OfferState::Busy) => !sent.is_some_and(Sent::is_settled),
                 Some(OfferState::Asked | OfferState::Taken) | None => false,
             };
-            if !refused && self.batch.may_have(scene, &run.by) {
+            if !refused && self.batch.may_have(&run.by) {
                 continue;
             }
             let chosen = self.batch.choose(scene, busy).or_else(|| self.batch.choose(scene, &[]));
@@ -221,7 +221,7 @@ impl<'a> Desk<'a> {
             if self.draft.runs.len() >= RUNS_MAX {
                 break;
             }
-            let Some((member, free)) = self.batch.idlest(self.scene) else { break };
+            let Some((member, free)) = self.batch.idlest() else { break };
             request.taken = true;
             self.draft.runs.push(Planned {
                 fire: Fire::Asked(request.id.clone()),

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use evenkeel_core::effect::Ticket;
 use evenkeel_core::input::Input;
+use evenkeel_core::load::Sample;
 use evenkeel_core::registry::Outcome;
 use tokio::sync::mpsc;
 
@@ -25,6 +26,8 @@ pub(super) enum Happening {
     Inputs(Vec<Input>),
     /// The answers to one batch of commits.
     Committed(Vec<(Ticket, Outcome)>),
+    /// What was measured of this host.
+    Sampled(Sample),
     /// News from an executor.
     News(News),
     /// News from history.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use evenkeel_core::effect::Event;
 use evenkeel_core::node::{Node, Settings};
-use evenkeel_core::time::Millis;
+use evenkeel_core::time::{Millis, Mono};
 use evenkeel_registry::Registry;
 use tokio::runtime::{Builder, Handle as Runtime};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -21,8 +21,9 @@ use super::cluster;
 use super::commits::Commits;
 use super::feed::Listening;
 use super::folder::Folder;
-use super::inbox::{Inbox, ORDERS_MAX};
+use super::inbox::{Happening, Inbox, ORDERS_MAX};
 use super::lease::Leases;
+use super::peers::Reach;
 use super::runs::Runs;
 use super::timer::Timer;
 use super::{Able, Driver, End};
@@ -34,6 +35,7 @@ use crate::executors::{CommandRuns, FunctionRuns};
 use crate::guard::{self, Guard, Keeper};
 use crate::handle::{Handle, Shared};
 use crate::history::{self, History};
+use crate::host::Host;
 use crate::logs::Logs;
 
 /// The shortest term of a lease.
@@ -52,6 +54,9 @@ const CHANGES: Duration = Duration::from_millis(100);
 const LAST_RUNS: Duration = Duration::from_secs(3);
 /// How long the history may take for its last entries.
 const LAST_ENTRIES: Duration = Duration::from_secs(5);
+/// How often the host is measured; the first time sooner, for until then nobody knows how busy it is.
+const MEASURE_EVERY: Duration = Duration::from_secs(5);
+const MEASURE_FIRST: Duration = Duration::from_millis(500);
 
 /// Opens a node and starts its thread. Returns once it is a member, or could not become one within a lease's term.
 pub(crate) async fn begin(config: Config) -> Result<Handle, OpenError> {
@@ -140,6 +145,7 @@ impl Life {
         let node = Arc::new(RwLock::new(Node::new(settings)));
         let (to_node, asked) = mpsc::channel(ORDERS_MAX);
         let (inbox, sender) = Inbox::new(news, told, asked);
+        let sampled_by = sender.registry.clone();
         let (joined_by, joined) = watch::channel(None);
         let name = config.name.clone();
         let keep = config.keep.output;
@@ -156,6 +162,7 @@ impl Life {
             listening: Listening::default(),
             commits: Commits::new(config.ttl),
             executor,
+            reach: Reach(config.peers),
             runs: Runs::new(name.clone()),
             history,
             changed: changed.clone(),
@@ -168,11 +175,13 @@ impl Life {
             effects: Vec::new(),
             timer: Timer::new().map_err(|e| OpenError::Setting(format!("no timer can be had: {e}")))?,
             steps: 0,
+            load_at: Mono(i64::MIN),
             alarm: None,
         };
         let (stopped_by, stopped) = watch::channel(None);
         let changes = tell_of_changes(changed);
         tokio::spawn(tidy(logs.clone(), config.keep));
+        tokio::spawn(measure(sampled_by));
         let facts = registry.facts();
         let shared = Shared { name, facts, node, orders: to_node, history: reader, logs, changes, stopped };
         let life = Self { driver, guard, stopped: stopped_by };
@@ -198,6 +207,18 @@ impl Life {
             End::Fatal(why) => why,
         };
         self.stopped.send_replace(Some(why));
+    }
+}
+
+/// Measures the host as long as there is a node.
+async fn measure(sampled: mpsc::Sender<Happening>) {
+    let (mut host, mut wait) = (Host::default(), MEASURE_FIRST);
+    loop {
+        // Reading a few lines of the kernel's takes no time worth another thread.
+        if sampled.send(Happening::Sampled(host.measure())).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(std::mem::replace(&mut wait, MEASURE_EVERY)).await;
     }
 }
 

@@ -8,7 +8,7 @@ use evenkeel_core::words::{RunId, Shard, Token, WordError};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::record::{EventRecord, RunFilter, RunRecord, State};
+use super::record::{EventRecord, LoadPoint, RunFilter, RunRecord, State};
 use super::{schema, write};
 
 /// The most rows one question is answered with.
@@ -52,6 +52,23 @@ impl HistoryReader {
         .await
     }
 
+    pub(crate) async fn loads(
+        &self,
+        node: String,
+        since: Wall,
+        limit: u32,
+    ) -> Result<Vec<LoadPoint>, HistoryError> {
+        self.ask(move |db| {
+            db.prepare_cached(
+                "SELECT node, at, cpu, memory, busy, slots, score FROM load WHERE node = ?1 AND at >= ?2
+                 ORDER BY at DESC LIMIT ?3",
+            )?
+            .query_map((node, since.0, limit.min(LIMIT_MAX)), load)?
+            .collect()
+        })
+        .await
+    }
+
     async fn ask<R: Send + 'static>(
         &self,
         question: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
@@ -62,6 +79,18 @@ impl HistoryReader {
             .map_err(|panic| HistoryError(panic.to_string()))?
             .map_err(|e| HistoryError(e.to_string()))
     }
+}
+
+fn load(row: &Row<'_>) -> rusqlite::Result<LoadPoint> {
+    Ok(LoadPoint {
+        node: row.get(0)?,
+        at: Wall(row.get(1)?),
+        cpu: row.get(2)?,
+        memory: row.get(3)?,
+        busy: row.get(4)?,
+        slots: row.get(5)?,
+        score: row.get(6)?,
+    })
 }
 
 fn runs(db: &Connection, filter: &RunFilter) -> rusqlite::Result<Vec<RunRecord>> {

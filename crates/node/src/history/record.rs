@@ -136,6 +136,25 @@ pub struct EventRecord {
     pub text: String,
 }
 
+/// How busy a node was at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadPoint {
+    /// The node's name.
+    pub node: String,
+    /// When, by its clock.
+    pub at: Wall,
+    /// How much of its processors was in use, in hundredths of a percent; `None` when that was not known.
+    pub cpu: Option<u32>,
+    /// How much of its memory, likewise.
+    pub memory: Option<u32>,
+    /// How many of its slots were busy.
+    pub busy: u32,
+    /// How many it had.
+    pub slots: u32,
+    /// Its load score in hundredths.
+    pub score: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

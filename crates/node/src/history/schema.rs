@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 /// Written into the file's header, so that another program's file is not taken for ours ("EvKh").
 const APPLICATION: i64 = 0x4576_4b68;
 /// The layout that this program writes.
-const LAYOUT: i64 = 1;
+const LAYOUT: i64 = 2;
 
 /// `attempt.seq` is the order in which history heard of attempts: lists are paged by it. Successes are by far the most
 /// and nobody looks for them alone, so they are not in the index of states.
@@ -53,6 +53,20 @@ CREATE TABLE event (
 );
 ";
 
+/// What layout 2 has more than layout 1: how busy nodes were. Parts and scores are in hundredths.
+const LOADS: &str = "
+CREATE TABLE load (
+    node TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    cpu INTEGER,
+    memory INTEGER,
+    busy INTEGER NOT NULL,
+    slots INTEGER NOT NULL,
+    score INTEGER NOT NULL,
+    PRIMARY KEY (node, at)
+) WITHOUT ROWID;
+";
+
 /// Opens the file for writing and creates what is missing.
 pub(super) fn open(path: &Path) -> Result<Connection, String> {
     let text = |e: rusqlite::Error| e.to_string();
@@ -78,10 +92,15 @@ pub(super) fn open(path: &Path) -> Result<Connection, String> {
                 return Err("the file belongs to another program".to_string());
             }
             new.execute_batch(TABLES).map_err(text)?;
+            new.execute_batch(LOADS).map_err(text)?;
             new.pragma_update(None, "application_id", APPLICATION).map_err(text)?;
             new.pragma_update(None, "user_version", LAYOUT).map_err(text)?;
         }
         (APPLICATION, LAYOUT) => {}
+        (APPLICATION, 1) => {
+            new.execute_batch(LOADS).map_err(text)?;
+            new.pragma_update(None, "user_version", LAYOUT).map_err(text)?;
+        }
         (APPLICATION, newer) => {
             return Err(format!(
                 "the file has layout {newer}, this program knows {LAYOUT}: use a newer program"
@@ -123,7 +142,7 @@ mod tests {
         Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE x (y)").unwrap();
         assert!(open(&foreign).unwrap_err().contains("another program"));
         let newer = folder.path().join("newer");
-        open(&newer).unwrap().pragma_update(None, "user_version", 2).unwrap();
+        open(&newer).unwrap().pragma_update(None, "user_version", LAYOUT + 1).unwrap();
         let mode = std::fs::metadata(&newer).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(open(&newer).unwrap_err().contains("use a newer program"));

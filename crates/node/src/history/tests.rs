@@ -224,3 +224,32 @@ fn history_lies_beside_the_registry_unless_told_otherwise() {
     assert_eq!(path(Some("sqlite:/h"), "sqlite:/r", data), Ok("/h".into()));
     assert!(path(Some("mysql:x"), "sqlite:/r", data).unwrap_err().contains("use sqlite:PATH"));
 }
+
+/// proves: S0-56
+#[tokio::test]
+async fn how_busy_a_node_was_is_kept_also_in_a_file_of_the_first_layout() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("h.db");
+    let db = schema::open(&path).unwrap();
+    db.execute_batch("DROP TABLE load; PRAGMA user_version = 1").unwrap();
+    drop(db);
+    let mut db = schema::open(&path).unwrap();
+    let reader = HistoryReader::open(&path).unwrap();
+    let point = |node: &str, at, score| LoadPoint {
+        node: node.into(),
+        at: Wall(at),
+        cpu: Some(2_500),
+        memory: None,
+        busy: 3,
+        slots: 8,
+        score,
+    };
+    let points =
+        [point("a", 1_000, 10), point("b", 1_000, 20), point("a", 61_000, 30), point("a", 61_000, 31)];
+    let entries: Vec<Entry> = points.iter().cloned().map(|p| Entry::Load(Box::new(p))).collect();
+    write::write(&mut db, &entries, Wall(0)).unwrap();
+    let found = reader.loads("a".into(), Wall(0), 10).await.unwrap();
+    assert_eq!(found, [points[3].clone(), points[0].clone()], "the latest first, one for each moment");
+    assert_eq!(reader.loads("a".into(), Wall(2_000), 10).await.unwrap().len(), 1);
+    assert_eq!(reader.loads("a".into(), Wall(0), 1).await.unwrap().len(), 1);
+}

@@ -7,7 +7,7 @@ use evenkeel_core::time::Wall;
 use evenkeel_core::words::{JobName, RunId, Shard};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::record::{RunRecord, State};
+use super::record::{LoadPoint, RunRecord, State};
 
 /// One thing to be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub(crate) enum Entry {
     NotStarted { run: RunId, attempt: u32 },
     /// A verdict that must be acknowledged.
     Verdict(Box<Verdict>),
+    /// How busy the node was.
+    Load(Box<LoadPoint>),
     /// Something that happened to the node.
     Event { at: Wall, node: String, kind: &'static str, text: String },
 }
@@ -30,7 +32,7 @@ pub(super) fn coalesce(batch: Vec<Entry>) -> Vec<Entry> {
         let key = match &entry {
             Entry::Attempt(record) => (record.run.clone(), record.attempt),
             Entry::NotStarted { run, attempt } => (run.clone(), *attempt),
-            Entry::Verdict(_) | Entry::Event { .. } => {
+            Entry::Verdict(_) | Entry::Load(_) | Entry::Event { .. } => {
                 kept.push(Some(entry));
                 continue;
             }
@@ -71,6 +73,21 @@ pub(super) fn write(
                     put(&all, &of_verdict(verdict, shard, now), now)?;
                 }
                 *jobs.entry(verdict.run.job.clone()).or_default() += 1;
+            }
+            Entry::Load(load) => {
+                all.prepare_cached(
+                    "INSERT OR REPLACE INTO load (node, at, cpu, memory, busy, slots, score)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                )?
+                .execute(params![
+                    load.node,
+                    load.at.0,
+                    load.cpu,
+                    load.memory,
+                    load.busy,
+                    load.slots,
+                    load.score
+                ])?;
             }
             Entry::Event { at, node, kind, text } => {
                 all.prepare_cached("INSERT INTO event (at, node, kind, text) VALUES (?1, ?2, ?3, ?4)")?

@@ -3,7 +3,6 @@
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use evenkeel::Handle;
 use evenkeel_core::job::Placement;
 use evenkeel_core::view::View;
@@ -54,11 +53,9 @@ fn checked(handle: &Handle, job: JobName) -> Result<JobName, ApiError> {
     let placement = handle.look(|node| Some(node.view().find(&job)?.spec()?.job.placement));
     match placement {
         Some(Placement::Sharded) => Ok(job),
-        Some(Placement::Claimed | Placement::Dispatched) => Err(ApiError::new(
-            StatusCode::CONFLICT,
-            "conflict",
-            format!("job {job} is not sharded, so it has no such tree: see `evenkeel job show {job}`"),
-        )),
+        Some(Placement::Claimed | Placement::Dispatched) => Err(ApiError::conflict(format!(
+            "job {job} is not sharded, so it has no such tree: see `evenkeel job show {job}`"
+        ))),
         None => Err(ApiError::not_found(format!("no job is called {job}: see `evenkeel job list`"))),
     }
 }

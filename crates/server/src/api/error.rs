@@ -24,6 +24,11 @@ impl ApiError {
         Self { status, code, message: message.into() }
     }
 
+    /// What it says.
+    pub(crate) fn message(self) -> String {
+        self.message
+    }
+
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
@@ -36,6 +41,10 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
@@ -45,10 +54,20 @@ impl ApiError {
     }
 }
 
+/// Marks an answer to which the way to the serving leader is to be added.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standby;
+
+const STANDBY: &str = "standby";
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = json!({ "error": { "code": self.code, "message": self.message } });
-        (self.status, Json(body)).into_response()
+        let mut response = (self.status, Json(body)).into_response();
+        if self.code == STANDBY {
+            response.extensions_mut().insert(Standby);
+        }
+        response
     }
 }
 
@@ -57,9 +76,9 @@ impl From<(Refusal, String)> for ApiError {
         match refusal {
             Refusal::NotFound => Self::not_found(message),
             Refusal::Invalid => Self::invalid(message),
-            Refusal::Conflict => Self::new(StatusCode::CONFLICT, "conflict", message),
+            Refusal::Conflict => Self::conflict(message),
             Refusal::Unavailable => Self::unavailable(message),
-            Refusal::Standby => Self::new(StatusCode::SERVICE_UNAVAILABLE, "standby", message),
+            Refusal::Standby => Self::new(StatusCode::SERVICE_UNAVAILABLE, STANDBY, message),
         }
     }
 }
@@ -103,7 +122,7 @@ impl From<Failure> for ApiError {
         match failure.exit {
             Exit::NotFound => Self::not_found(message),
             Exit::Invalid | Exit::Usage => Self::invalid(message),
-            Exit::Conflict => Self::new(StatusCode::CONFLICT, "conflict", message),
+            Exit::Conflict => Self::conflict(message),
             Exit::Unreachable | Exit::Unavailable | Exit::Denied => Self::unavailable(message),
             Exit::Failed => Self::internal(message),
         }

@@ -124,7 +124,7 @@ pub(super) async fn switch(
 ) -> Answered {
     let (Path((name, verb)), Query(Where { node })) = (path?, place?);
     let command = match (verb.as_str(), node) {
-        ("run", node) => return run_now(&app, name, node, &body).await,
+        ("run", node) => return run(&app, name, node, &body).await,
         ("shutdown", None) => {
             if board::job(&app.handle, &name).is_none() {
                 return Err(unknown(&name));
@@ -149,14 +149,23 @@ pub(super) async fn switch(
     done(app.handle.ask(command).await)
 }
 
-async fn run_now(app: &App, name: JobName, place: Option<NodeName>, body: &Bytes) -> Answered {
+async fn run(app: &App, name: JobName, place: Option<NodeName>, body: &Bytes) -> Answered {
     let RunNow { request, node } =
         if body.is_empty() { RunNow::default() } else { serde_json::from_slice(body)? };
     let request = match request {
         Some(request) => request,
         None => request::fresh()?.parse()?,
     };
-    let node = node.or(place);
+    run_now(app, name, node.or(place), request).await
+}
+
+/// Runs a job once, now, under this request.
+pub(super) async fn run_now(
+    app: &App,
+    name: JobName,
+    node: Option<NodeName>,
+    request: RequestId,
+) -> Answered {
     let shards = board::wanted(&app.handle, &name, node.as_ref());
     let command = match node {
         Some(node) => Command::RunOn(name, request, node),

@@ -10,9 +10,16 @@ use serde_json::{Value, json};
 use super::error::done;
 use super::{ApiError, App};
 use crate::board;
+use crate::rows::ServiceRow;
 
 pub(super) async fn list(State(app): State<App>) -> Json<Value> {
     Json(json!({ "nodes": board::nodes(&app.handle), "closed": board::is_closed(&app.handle) }))
+}
+
+/// Where interactive work is done best: on the online node with the lowest score (S0-54).
+pub(super) async fn idlest(State(app): State<App>) -> Result<Json<ServiceRow>, ApiError> {
+    let idlest = board::idlest(&app.handle).map(Json);
+    idlest.ok_or_else(|| ApiError::unavailable("no node is online just now: try again"))
 }
 
 pub(super) async fn switch(

@@ -1,73 +1,114 @@
-//! What only the node that executes a run can do is done there, asked in the caller's name.
+//! What only the node that executed a run can do is done there: that node is asked, signed, and hands nothing on.
 
 use axum::body::{Body, Bytes};
-use axum::http::HeaderMap;
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use evenkeel::Call;
 use evenkeel_core::words::{NodeName, RunId};
-use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{ApiError, App, Key};
+use super::{ApiError, App};
 use crate::board;
-use crate::client::{Client, FORWARDED, escape};
-use crate::exit::{Exit, Failure};
+use crate::client::escape;
+use crate::peer::{Heard, PATIENCE, Piece};
 
 /// Another node.
-pub(super) struct Other(Client);
+#[derive(Clone)]
+pub(super) struct Other {
+    app: App,
+    call: Call,
+}
 
-/// The living node of this name (`name` or `name@incarnation`), unless it is this one or the request was already
-/// handed on once.
-pub(super) fn other(app: &App, node: &str, headers: &HeaderMap) -> Option<Other> {
-    let name: NodeName = node.split('@').next()?.parse().ok()?;
-    if name == *app.handle.name() || headers.contains_key(FORWARDED) {
-        return None;
-    }
-    let address = board::address(&app.handle, &name)?;
-    let key = app.door.key().map(Key::reveal).map(ToOwned::to_owned);
-    Some(Other(Client::new(&format!("http://{address}"), key).forwarding()))
+/// The living node of this name (`name` or `name@incarnation`), unless it is this one.
+///
+/// # Errors
+/// This node is no member, so it can ask nobody.
+pub(super) fn other(app: &App, node: &str) -> Result<Option<Other>, ApiError> {
+    let name: Option<NodeName> = node.split('@').next().and_then(|name| name.parse().ok());
+    let name = name.filter(|name| name != app.handle.name());
+    let Some((to, address)) = name.and_then(|name| board::living(&app.handle, &name)) else {
+        return Ok(None);
+    };
+    let from = app.handle.look(evenkeel_core::node::Node::member);
+    let from =
+        from.ok_or_else(|| ApiError::unavailable("this node is no member just now: ask another one"))?;
+    Ok(Some(Other { app: app.clone(), call: Call { from, to, address, patience: PATIENCE } }))
 }
 
 impl Other {
-    pub(super) async fn kill(self, run: &RunId) -> Result<Value, ApiError> {
-        let path = format!("/runs/{}/kill", escape(&run.to_string()));
-        let asked = tokio::task::spawn_blocking(move || self.0.post(&path, &json!({}))).await;
-        Ok(asked.map_err(|panic| ApiError::internal(panic.to_string()))??)
+    pub(super) async fn kill(&self, run: &RunId) -> Result<Response, ApiError> {
+        self.ask(Method::POST, &format!("/peer/v1/runs/{}/kill", escape(&run.to_string()))).await.map(said)
     }
 
-    pub(super) async fn logs(
-        self,
-        run: &RunId,
-        attempt: u32,
-        offset: u64,
-        follow: bool,
-    ) -> Result<Body, ApiError> {
-        let run = escape(&run.to_string());
-        let path = format!("/runs/{run}/logs?attempt={attempt}&offset={offset}&follow={follow}");
-        let (send, mut receive) = mpsc::channel::<Result<Bytes, std::io::Error>>(4);
-        tokio::task::spawn_blocking(move || {
-            let gone = || Failure::new(Exit::Failed, "the reader is gone");
-            let done = self.0.stream(&path, |piece| {
-                send.blocking_send(Ok(Bytes::copy_from_slice(piece))).map_err(|_| gone())
-            });
-            if let Err(failure) = done {
-                let _ = send.blocking_send(Err(std::io::Error::other(failure)));
-            }
-        });
-        // A refusal comes before the first piece; it is said as a refusal and not as a broken body.
-        let first = receive.recv().await;
-        if let Some(Err(error)) = first {
-            return Err(ApiError::unavailable(error.to_string()));
+    /// Removes what it has of the run's output.
+    pub(super) async fn forget(&self, run: &RunId) -> Result<(), ApiError> {
+        let path = format!("/peer/v1/runs/{}/logs", escape(&run.to_string()));
+        let heard = self.ask(Method::DELETE, &path).await?;
+        if heard.status.is_success() {
+            return Ok(());
         }
-        let (again, pieces) = mpsc::channel(4);
+        let said: serde_json::Value = serde_json::from_slice(&heard.body).unwrap_or_default();
+        let why = said.pointer("/error/message").and_then(serde_json::Value::as_str).unwrap_or("refused");
+        let why = format!("{}: {why}", self.named());
+        Err(if heard.status == StatusCode::CONFLICT {
+            ApiError::conflict(why)
+        } else {
+            ApiError::unavailable(why)
+        })
+    }
+
+    /// Its output of that attempt; a refusal comes before the first piece, as a refusal and not as a broken body.
+    pub(super) async fn logs(self, run: &RunId, mut wanted: Piece) -> Result<Body, ApiError> {
+        let run = escape(&run.to_string());
+        let mut next = self.piece(&run, wanted).await?;
+        let (send, receive) = mpsc::channel::<Result<Bytes, std::io::Error>>(4);
         tokio::spawn(async move {
-            let mut next = first;
-            while let Some(piece) = next {
-                if again.send(piece).await.is_err() {
+            while let Some(data) = next {
+                wanted.offset += data.len() as u64;
+                let sent = data.is_empty() || send.send(Ok(data)).await.is_ok();
+                if !sent || send.is_closed() || *self.app.ending.borrow() {
                     return;
                 }
-                next = receive.recv().await;
+                next = match self.piece(&run, wanted).await {
+                    Ok(next) => next,
+                    Err(error) => return drop(send.send(Err(std::io::Error::other(error.message()))).await),
+                };
             }
         });
-        Ok(Body::from_stream(ReceiverStream::new(pieces)))
+        Ok(Body::from_stream(ReceiverStream::new(receive)))
     }
+
+    async fn piece(&self, run: &str, wanted: Piece) -> Result<Option<Bytes>, ApiError> {
+        let Piece { attempt, offset, follow } = wanted;
+        let path = format!("/peer/v1/runs/{run}/logs?attempt={attempt}&offset={offset}&follow={follow}");
+        let heard = self.ask(Method::GET, &path).await?;
+        match heard.status {
+            StatusCode::OK => Ok(Some(heard.body)),
+            StatusCode::NO_CONTENT => Ok(None),
+            status => Err(ApiError::unavailable(format!("{} says {status}", self.named()))),
+        }
+    }
+
+    async fn ask(&self, method: Method, path: &str) -> Result<Heard, ApiError> {
+        let heard = self.app.line.ask(&self.call, method, path, Vec::new()).await;
+        let heard = heard.map_err(|why| {
+            ApiError::unavailable(format!("{} does not answer at {}: {why}", self.named(), self.call.address))
+        })?;
+        // What is between the nodes is not the caller's fault.
+        if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&heard.status) {
+            let why = String::from_utf8_lossy(&heard.body);
+            return Err(ApiError::unavailable(format!("{} refuses this node: {why}", self.named())));
+        }
+        Ok(heard)
+    }
+
+    fn named(&self) -> String {
+        format!("node {}", self.call.to.node)
+    }
+}
+
+/// What it said, said on.
+fn said(heard: Heard) -> Response {
+    (heard.status, [(header::CONTENT_TYPE, "application/json")], heard.body).into_response()
 }

@@ -1,36 +1,30 @@
 //! Runs over HTTP: `/api/v1/runs` and below.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::{Body, Bytes};
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use evenkeel::{RunFilter, RunRecord, State as RunState};
 use evenkeel_core::input::{Answer, Command, Refusal};
-use evenkeel_core::words::{JobName, RunId};
+use evenkeel_core::words::{Fire, JobName, RunId};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
 use super::error::done;
-use super::relay;
-use super::{ApiError, App};
-use crate::board;
-use crate::rows::{RunPage, RunRow};
+use super::{ApiError, App, jobs, output, relay};
+use crate::peer::Piece;
+use crate::rows::{RunPage, RunRow, moment};
+use crate::{board, request};
 
 /// The most rows of a page, and how many there are when nobody says.
 const PAGE_MAX: u32 = 1_000;
 const PAGE: u32 = 100;
 /// The longest wait in one request.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// How much output is read at once.
-const PIECE: usize = 64 * 1024;
-/// How often output is looked for again while it is followed.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -119,8 +113,7 @@ pub(super) async fn wait(
 pub(super) async fn kill(
     State(app): State<App>,
     run: Result<Path<RunId>, PathRejection>,
-    headers: HeaderMap,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Response, ApiError> {
     let Path(run) = run?;
     match app.handle.ask(Command::Kill(run.clone())).await {
         Answer::Refused(Refusal::NotFound, message) => {
@@ -129,66 +122,75 @@ pub(super) async fn kill(
                 let state = ended.state.as_str();
                 return Err((Refusal::Conflict, format!("run {run} has ended already: it is {state}")).into());
             }
-            let other = last.and_then(|last| relay::other(&app, &last.node, &headers));
+            let other = last.map(|last| relay::other(&app, &last.node)).transpose()?.flatten();
             let Some(other) = other else { return Err(ApiError::not_found(message)) };
-            other.kill(&run).await.map(Json)
+            other.kill(&run).await
         }
-        answer => done(answer),
+        answer => done(answer).map(IntoResponse::into_response),
     }
+}
+
+/// Removes what was written by a run, wherever an attempt of it was made.
+pub(super) async fn forget(
+    State(app): State<App>,
+    run: Result<Path<RunId>, PathRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Path(run) = run?;
+    let attempts = attempts(&app, &run).await?;
+    output::forget(&app, &run).await?;
+    let own = app.handle.name().as_str();
+    let names = attempts.iter().filter_map(|attempt| attempt.node.split('@').next());
+    let names: BTreeSet<&str> = names.filter(|name| !name.is_empty() && *name != own).collect();
+    for name in names {
+        let Some(other) = relay::other(&app, name)? else {
+            let why =
+                format!("node {name} has output of run {run} and is no member: start it, then try again");
+            return Err(ApiError::unavailable(why));
+        };
+        other.forget(&run).await?;
+    }
+    done(Answer::Done)
+}
+
+/// Runs the job of a run that has ended once more. The request is named after the run, so asking twice asks once.
+pub(super) async fn restart(
+    State(app): State<App>,
+    run: Result<Path<RunId>, PathRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Path(run) = run?;
+    let attempts = attempts(&app, &run).await?;
+    let Some(last) = attempts.last().filter(|last| last.state.is_end()) else {
+        let fix = format!("wait for its end, or end it with `evenkeel run kill {run}`");
+        return Err(ApiError::conflict(format!("run {run} has not ended yet: {fix}")));
+    };
+    let request = request::named_after(&run)?;
+    // The registry forgets requests in time, the history says longer what became of them.
+    let again = RunId { fire: Fire::Asked(request.clone()), ..run };
+    if let Some(known) = app.handle.run(&again).await?.first() {
+        return Ok(Json(json!({ "run": again, "asked": moment(known.due) })));
+    }
+    jobs::run_now(&app, last.job.clone(), None, request).await
 }
 
 pub(super) async fn logs(
     State(app): State<App>,
     run: Result<Path<RunId>, PathRejection>,
-    output: Result<Query<Output>, QueryRejection>,
-    headers: HeaderMap,
+    asked: Result<Query<Output>, QueryRejection>,
 ) -> Result<Response, ApiError> {
-    let (Path(run), Query(output)) = (run?, output?);
+    let (Path(run), Query(asked)) = (run?, asked?);
     let attempts = attempts(&app, &run).await?;
-    let wanted = match output.attempt {
+    let wanted = match asked.attempt {
         None => attempts.last(),
         Some(n) => Some(attempts.iter().find(|a| a.attempt == n).ok_or_else(|| {
             ApiError::not_found(format!("run {run} has no attempt {n}: see `evenkeel run show {run}`"))
         })?),
     };
     let attempt = wanted.map_or(1, |a| a.attempt);
-    let body = match wanted.and_then(|a| relay::other(&app, &a.node, &headers)) {
-        Some(other) => other.logs(&run, attempt, output.offset, output.follow).await?,
-        None => own_logs(app, run, attempt, output),
+    let piece = Piece { attempt, offset: asked.offset, follow: asked.follow };
+    let body = match wanted.map(|a| relay::other(&app, &a.node)).transpose()?.flatten() {
+        Some(other) => other.logs(&run, piece).await?,
+        None => output::own(app, run, piece),
     };
     let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::CONTENT_DISPOSITION, "inline")];
     Ok((kind, body).into_response())
-}
-
-/// Output as it is, and as it comes when it is followed.
-fn own_logs(app: App, run: RunId, attempt: u32, output: Output) -> Body {
-    let (send, receive) = mpsc::channel::<Result<Bytes, std::io::Error>>(4);
-    tokio::spawn(async move {
-        let mut ending = app.ending.clone();
-        let mut offset = output.offset;
-        let mut ended = !output.follow;
-        loop {
-            let piece = match app.handle.log(&run, attempt, offset, PIECE).await {
-                Ok(piece) => piece,
-                Err(e) => return drop(send.send(Err(e)).await),
-            };
-            offset = piece.next;
-            if !piece.data.is_empty() {
-                if send.send(Ok(piece.data.into())).await.is_err() {
-                    return;
-                }
-                continue;
-            }
-            if ended || *ending.borrow_and_update() || send.is_closed() {
-                return;
-            }
-            // The end is looked up before the last piece is read, so that nothing written before it is missed.
-            let records = app.handle.run(&run).await.unwrap_or_default();
-            ended = records.iter().any(|r| r.attempt == attempt && r.state.is_end());
-            if !ended {
-                let _ = tokio::time::timeout(LOOK_AGAIN, ending.changed()).await;
-            }
-        }
-    });
-    Body::from_stream(ReceiverStream::new(receive))
 }

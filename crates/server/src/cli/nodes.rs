@@ -7,13 +7,18 @@ use super::jobs::said;
 use crate::client::{Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::rows::NodeRow;
+use crate::rows::{NodeRow, ServiceRow};
 
 /// What can be done with nodes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// List the living nodes
     List {
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Show which node has least to do, and where it answers
+    Idlest {
         #[command(flatten)]
         reach: Reach,
     },
@@ -47,6 +52,10 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
                 eprintln!("evenkeel: this node was closed from outside and is no member: start it again");
             }
             output::list(reach.output, &nodes, "no node has joined yet")
+        }
+        Verb::Idlest { reach } => {
+            let idlest: ServiceRow = reach.client()?.get("/service")?;
+            output::list(reach.output, &[idlest], "no node is online")
         }
         Verb::Drain { name, reach } => switch(
             &reach,

@@ -46,6 +46,16 @@ pub(crate) enum Verb {
         #[command(flatten)]
         run: OneRun,
     },
+    /// Run the job of a run that has ended once more, now; asking twice asks once
+    Restart {
+        #[command(flatten)]
+        run: OneRun,
+    },
+    /// Delete a run's output on the node that has it; its history stays
+    Delete {
+        #[command(flatten)]
+        run: OneRun,
+    },
 }
 
 /// `run list`.
@@ -91,6 +101,17 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             let path = format!("/runs/{}/kill", escape(&run.run));
             let answer: Value = run.reach.client()?.post(&path, &json!({}))?;
             said(&run.reach, &answer, &format!("run {} is being ended", run.run))
+        }
+        Verb::Restart { run } => {
+            let path = format!("/runs/{}/restart", escape(&run.run));
+            let answer: Value = run.reach.client()?.post(&path, &json!({}))?;
+            let next = answer["run"].as_str().unwrap_or_default();
+            said(&run.reach, &answer, &format!("run {} is done again as {next}", run.run))
+        }
+        Verb::Delete { run } => {
+            let path = format!("/runs/{}/logs", escape(&run.run));
+            let answer: Value = run.reach.client()?.delete(&path)?;
+            said(&run.reach, &answer, &format!("the output of run {} is deleted", run.run))
         }
     }
 }

@@ -41,7 +41,7 @@ const JOBS: &[(&str, &str)] = &[
     ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nmonitor = false\n", "monitor is for sharded jobs"),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"spread\"\n",
-        ":4:13: unknown variant `spread`, expected `claimed` or `sharded`",
+        ":4:13: unknown variant `spread`, expected one of `claimed`, `sharded`, `dispatched`",
     ),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nstrategy = \"even\"\n",

@@ -114,3 +114,32 @@ fn settings_come_from_the_file_the_environment_and_flags_in_this_order() {
     let row = until("it is a member", || node.json(&["node", "list"]).get(0).cloned());
     assert_eq!((row["name"].as_str(), row["alarm"].as_u64()), (Some("from-flag"), Some(8)));
 }
+
+/// proves: S0-07, S0-09, S0-18
+#[test]
+fn three_nodes_of_one_host_find_each_other_by_the_registry_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = Node::serve(folder.path(), "a", &[]);
+    let jobs: String = (0..9).map(|n| SLOW.replace("slow", &format!("idle-{n}"))).collect();
+    assert!(first.fed(&["job", "apply", "-f", "-"], &jobs).status.success());
+    let owns = |node: &str| {
+        let jobs = first.json(&["job", "list"]);
+        jobs.as_array()?.iter().find(|job| job["owner"] == node)?["name"].as_str().map(str::to_owned)
+    };
+    until("a holds some", || owns("a"));
+    // Nothing that a node is told names another one: the registry is all they have in common.
+    let second = Node::serve(folder.path(), "b", &[]);
+    let third = Node::serve(folder.path(), "c", &[]);
+    let jobs = ["a", "b", "c"].map(|node| until("each has work", || owns(node)));
+    let nodes = [&first, &second, &third];
+    for node in nodes {
+        until("it sees all three", || (node.json(&["node", "list"]).as_array()?.len() == 3).then_some(()));
+    }
+    for (job, next) in jobs.iter().zip([&second, &third, &first]) {
+        let run = next.json(&["job", "run", job])["run"].as_str().expect("a run").to_owned();
+        until("its output is read through another node", || {
+            (next.ok(&["run", "logs", &run]) == "begun\n").then_some(())
+        });
+        next.ok(&["run", "kill", &run]);
+    }
+}

@@ -18,7 +18,8 @@ pub struct Batch {
     full: bool,
     scores: Vec<Score>,
     free: FreeSlots,
-    beat: u64,
+    /// Whom runs can be brought to in this beat.
+    open: Vec<bool>,
 }
 
 impl Batch {
@@ -26,41 +27,42 @@ impl Batch {
     pub(super) fn new(scene: &Scene<'_>) -> Self {
         let members: Vec<Member> = standing::candidates(scene).into_iter().cloned().collect();
         let scores: Vec<Score> = members.iter().map(|member| score(scene, member)).collect();
-        let free = members.iter().map(|member| free_slots(scene, member)).zip(scores.iter().copied());
+        let free = |member| free_slots(scene, member) - scene.local.peers.placing.on(member);
+        let free = members.iter().map(free).zip(scores.iter().copied());
         let free = FreeSlots::new(free.collect::<Vec<_>>());
         let beat = scene.view.settings().beat_of(scene.now.wall);
+        let open = members.iter().map(|member| is_reachable(scene, member, beat)).collect();
         let full = firing::free_slots(scene.view, scene.local) == 0;
-        Self { members, full, scores, free, beat }
+        Self { members, full, scores, free, open }
     }
 
     /// Whether runs may go to this member at all.
-    pub(super) fn may_have(&self, scene: &Scene<'_>, member: &Member) -> bool {
-        self.members.binary_search(member).is_ok() && self.is_reachable(scene, member)
-    }
-
-    fn is_reachable(&self, scene: &Scene<'_>, member: &Member) -> bool {
-        member == scene.member
-            || (!scene.local.peers.is_unreachable(member, self.beat)
-                && scene.view.member(member).is_some_and(|state| !state.info.address.is_empty()))
+    pub(super) fn may_have(&self, member: &Member) -> bool {
+        self.members.binary_search(member).is_ok_and(|at| self.open[at])
     }
 
     /// The node with most free slots but for those that `passed` it on. Where none of the others can be reached it is this
     /// node, whatever its slots (S0-44).
     pub(super) fn choose(&mut self, scene: &Scene<'_>, passed: &[Member]) -> Option<Chosen> {
-        let open: Vec<bool> = self.members.iter().map(|member| self.is_reachable(scene, member)).collect();
         let busy = |member: &Member| {
             passed.contains(member) || (!passed.is_empty() && self.full && member == scene.member)
         };
-        let given = self.free.give(|at| open[at] && !busy(&self.members[at]));
+        let given = self.free.give(|at| self.open[at] && !busy(&self.members[at]));
         given.map(|(at, free)| (self.members[at].clone(), free))
     }
 
     /// The node with the lowest load score (S0-54).
-    pub(super) fn idlest(&mut self, scene: &Scene<'_>) -> Option<Chosen> {
-        let reachable = (0..self.members.len()).filter(|at| self.is_reachable(scene, &self.members[*at]));
-        let best = reachable.min_by_key(|at| self.scores[*at])?;
+    pub(super) fn idlest(&mut self) -> Option<Chosen> {
+        let best = (0..self.members.len()).filter(|at| self.open[*at]).min_by_key(|at| self.scores[*at])?;
         self.free.give(|at| at == best).map(|(at, free)| (self.members[at].clone(), free))
     }
+}
+
+/// Whether a member can be brought runs, as far as is known in this beat.
+fn is_reachable(scene: &Scene<'_>, member: &Member, beat: u64) -> bool {
+    member == scene.member
+        || (!scene.local.peers.is_unreachable(member, beat)
+            && scene.view.member(member).is_some_and(|state| !state.info.address.is_empty()))
 }
 
 fn score(scene: &Scene<'_>, member: &Member) -> Score {
@@ -76,6 +78,5 @@ fn free_slots(scene: &Scene<'_>, member: &Member) -> i64 {
         let slots = scene.view.member(member).map_or(0, |state| state.info.slots);
         i64::from(slots) - scene.view.load(member).map_or(0, |load| i64::from(load.busy))
     };
-    let placing = scene.local.peers.placing.values().flatten().filter(|placed| *placed == member).count();
-    free - number(scene.view.planned_for(member)) - number(placing)
+    free - number(scene.view.planned_for(member))
 }

@@ -1,0 +1,63 @@
+//! Other nodes: each is asked beside the driver, and whatever becomes of it comes back as one input.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::input::{Input, Offer, OfferAnswer};
+use evenkeel_core::words::Member;
+use tokio::time::timeout;
+
+use super::inbox::{Happening, Sender};
+use crate::clock;
+use crate::peers::{Call, Peers};
+
+/// So long may the answer to a probe take; after it the node counts as unreachable (S0-46).
+const PROBE_PATIENCE: Duration = Duration::from_secs(2);
+/// So long may the answer to an offer take.
+const OFFER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The way to other nodes.
+pub(super) struct Reach(pub(super) Arc<dyn Peers>);
+
+impl Reach {
+    /// Asks a node whether it is there; one that is no member itself reaches nobody.
+    pub(super) fn probe(&self, from: Option<Member>, to: Member, address: String, sender: &Sender) {
+        let (peers, inputs) = (self.0.clone(), sender.registry.clone());
+        let asked = clock::now().mono;
+        tokio::spawn(async move {
+            let answer = match from {
+                Some(from) => {
+                    let call = Call { from, to: to.clone(), address, patience: PROBE_PATIENCE };
+                    timeout(PROBE_PATIENCE, peers.probe(call)).await.unwrap_or_default()
+                }
+                None => None,
+            };
+            let input = Input::Probed { member: to, asked, answer };
+            let _ = inputs.send(Happening::Inputs(vec![input])).await;
+        });
+    }
+
+    /// Offers runs to a node.
+    pub(super) fn offer(
+        &self,
+        from: Option<Member>,
+        to: Member,
+        address: String,
+        offers: Vec<Offer>,
+        sender: &Sender,
+    ) {
+        let (peers, inputs) = (self.0.clone(), sender.registry.clone());
+        tokio::spawn(async move {
+            let runs = offers.iter().map(|offer| offer.run.clone()).collect();
+            let answer = match from {
+                Some(from) => {
+                    let call = Call { from, to: to.clone(), address, patience: OFFER_PATIENCE };
+                    let answer = timeout(OFFER_PATIENCE, peers.offer(call, offers)).await;
+                    answer.unwrap_or(OfferAnswer::Unreachable)
+                }
+                None => OfferAnswer::Unreachable,
+            };
+            let _ = inputs.send(Happening::Inputs(vec![Input::Offered { to, runs, answer }])).await;
+        });
+    }
+}

@@ -1,0 +1,85 @@
+//! Output of runs, as it is and as it comes.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use evenkeel_core::words::RunId;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::{ApiError, App};
+use crate::peer::Piece;
+
+/// How much is read at once.
+const PIECE: usize = 64 * 1024;
+/// How often it is looked for again while it is followed.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// The next piece; empty when none came within `patience`, none when there will be no more.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) async fn piece(
+    app: &App,
+    run: &RunId,
+    piece: Piece,
+    patience: Duration,
+) -> std::io::Result<Option<Bytes>> {
+    let looked = tokio::time::timeout(patience, next(app, run, piece)).await;
+    looked.unwrap_or_else(|_| Ok(Some(Bytes::new())))
+}
+
+async fn next(app: &App, run: &RunId, piece: Piece) -> std::io::Result<Option<Bytes>> {
+    let Piece { attempt, offset, follow } = piece;
+    let mut ending = app.ending.clone();
+    let mut ended = !follow;
+    loop {
+        let chunk = app.handle.log(run, attempt, offset, PIECE).await?;
+        if !chunk.data.is_empty() {
+            return Ok(Some(chunk.data.into()));
+        }
+        if ended || *ending.borrow_and_update() {
+            return Ok(None);
+        }
+        // The end is looked up before the last piece is read, so that nothing written before it is missed.
+        let records = app.handle.run(run).await.unwrap_or_default();
+        ended = records.iter().any(|r| r.attempt == attempt && r.state.is_end());
+        if !ended {
+            let _ = tokio::time::timeout(LOOK_AGAIN, ending.changed()).await;
+        }
+    }
+}
+
+/// Removes what this node has of a run's output.
+///
+/// # Errors
+/// The run is under way here, or a file cannot be removed.
+pub(crate) async fn forget(app: &App, run: &RunId) -> Result<(), ApiError> {
+    if app.handle.run(run).await?.iter().any(|attempt| !attempt.state.is_end()) {
+        let fix = format!("wait for its end, or end it with `evenkeel run kill {run}`");
+        return Err(ApiError::conflict(format!("run {run} is under way: {fix}")));
+    }
+    let removed = app.handle.remove_log(run).await;
+    removed.map(drop).map_err(|e| ApiError::internal(format!("its output cannot be removed: {e}")))
+}
+
+/// All that is left of this node's own, piece by piece.
+pub(super) fn own(app: App, run: RunId, mut wanted: Piece) -> Body {
+    let (send, receive) = mpsc::channel::<Result<Bytes, std::io::Error>>(4);
+    tokio::spawn(async move {
+        while !send.is_closed() {
+            match piece(&app, &run, wanted, LOOK_AGAIN * 5).await {
+                Ok(None) => return,
+                Ok(Some(data)) if data.is_empty() => {}
+                Ok(Some(data)) => {
+                    wanted.offset += data.len() as u64;
+                    if send.send(Ok(data)).await.is_err() {
+                        return;
+                    }
+                }
+                Err(e) => return drop(send.send(Err(e)).await),
+            }
+        }
+    });
+    Body::from_stream(ReceiverStream::new(receive))
+}

@@ -1,0 +1,98 @@
+//! The cluster's key: people show it, nodes sign with it and never show it.
+
+use std::fmt::Write;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+
+/// The cluster's key.
+pub(crate) struct Key(String);
+
+impl Key {
+    /// Takes it as it was read from its file.
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// Compares in a time that does not tell how much of a guess was right.
+    pub(crate) fn is(&self, guess: &[u8]) -> bool {
+        let own = self.0.as_bytes();
+        let differ =
+            own.iter().zip(guess.iter().chain(std::iter::repeat(&0))).fold(0, |acc, (a, b)| acc | (a ^ b));
+        std::hint::black_box(differ) == 0 && own.len() == guess.len()
+    }
+
+    /// The signature of a text, in hexadecimal digits.
+    pub(crate) fn sign(&self, text: &str) -> String {
+        hex(&self.mac(text).finalize().into_bytes())
+    }
+
+    /// Whether this is the signature of that text; takes the same time whatever differs.
+    pub(crate) fn signed(&self, text: &str, signature: &str) -> bool {
+        bytes(signature).is_some_and(|signature| self.mac(text).verify_slice(&signature).is_ok())
+    }
+
+    fn mac(&self, text: &str) -> Hmac<Sha256> {
+        let keyed = Hmac::<Sha256>::new_from_slice(self.0.as_bytes());
+        keyed.expect("HMAC takes a key of any length").chain_update(text)
+    }
+}
+
+/// What tells one body from every other.
+pub(crate) fn digest(body: &[u8]) -> String {
+    hex(&Sha256::digest(body))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> =
+        hex.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
+    Some(digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_only_itself() {
+        let key = Key::new("0123456789abcdef".to_owned());
+        assert!(key.is(b"0123456789abcdef"));
+        for guess in
+            [&b""[..], b"0123456789abcde", b"0123456789abcdef0", b"0123456789abcdeF", b"0123456789abcdef\0"]
+        {
+            assert!(!key.is(guess), "{guess:?}");
+        }
+    }
+
+    /// The second test case of RFC 4231, so that another program may sign too.
+    #[test]
+    fn a_signature_is_hmac_sha256() {
+        let key = Key::new("Jefe".to_owned());
+        let text = "what do ya want for nothing?";
+        let signature = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+        assert_eq!(key.sign(text), signature);
+        assert!(key.signed(text, signature));
+        for (text, signature) in [
+            ("what do ya want for nothing!", signature),
+            (text, ""),
+            (text, "5b"),
+            (text, "zz"),
+            (text, signature.get(1..).expect("it is longer")),
+            (text, signature.get(2..).expect("it is longer")),
+            (text, "4bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"),
+        ] {
+            assert!(!key.signed(text, signature), "{signature}");
+        }
+        assert!(!Key::new("jefe".to_owned()).signed(text, signature));
+        assert_eq!(digest(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
+}

@@ -1,0 +1,148 @@
+//! The side that is asked: who is let in, and the answer signed.
+
+use std::net::IpAddr;
+use std::sync::PoisonError;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use evenkeel_core::time::Millis;
+use evenkeel_core::words::Member;
+
+use super::envelope::Envelope;
+use super::seen::Old;
+use super::{BODY_BYTES_MAX, BODY_PATIENCE, WINDOW};
+use crate::api::{ApiError, App};
+use crate::key::{Key, digest};
+use crate::listen::Caller;
+
+/// Lets in whoever shows that he has the cluster's key and means this life of this node, once.
+pub(super) async fn gate(State(app): State<App>, request: Request, next: Next) -> Response {
+    let caller = request.extensions().get::<Caller>().map(|caller| caller.0.ip());
+    let envelope = match known(app.door.key(), caller, &request) {
+        Ok(envelope) => envelope,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let Some(own) = app.handle.look(evenkeel::core::node::Node::member) else {
+        return ApiError::unavailable("this node is no member just now: ask another one").into_response();
+    };
+    let answer = match let_in(&app, &own, &envelope, request).await {
+        Ok(request) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    signed(app.door.key(), &own, &envelope, answer).await
+}
+
+/// Reads who asks. Where there is a key the request is signed with it; where there is none the caller is of this host.
+fn known(key: Option<&Key>, caller: Option<IpAddr>, request: &Request) -> Result<Envelope, ApiError> {
+    let refused = |why: String| ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", why);
+    let read = Envelope::read(request.headers());
+    let (envelope, signature) =
+        read.map_err(|why| refused(format!("only nodes ask here, and sign: {why}")))?;
+    let method = request.method();
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    match key {
+        Some(key) if !envelope.is_signed(key, method, path, signature.as_deref()) => Err(refused(format!(
+            "this request of {} is not signed with this cluster's key, or was changed on its way: give all nodes \
+             the same --cluster-key-file",
+            envelope.from
+        ))),
+        None if !caller.is_some_and(|caller| caller.is_loopback()) => Err(refused(
+            "without a key only nodes of this host may ask: give all nodes --cluster-key-file".into(),
+        )),
+        _ => Ok(envelope),
+    }
+}
+
+/// Takes in the body of a request by somebody known, if it is for this life, whole, near in time and new.
+async fn let_in(app: &App, own: &Member, envelope: &Envelope, request: Request) -> Result<Request, ApiError> {
+    if envelope.to != *own {
+        let message = format!("this is {own}, not {}: read again who is a member", envelope.to);
+        return Err(ApiError::new(StatusCode::CONFLICT, "other_life", message));
+    }
+    let (parts, body) = request.into_parts();
+    let said =
+        parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let large = || {
+        let text = format!("the body is larger than {BODY_BYTES_MAX} bytes or broke off: send less at once");
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text)
+    };
+    if said.is_some_and(|said: u64| said > BODY_BYTES_MAX as u64) {
+        return Err(large());
+    }
+    let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "too_slow", "the body did not arrive in time");
+    let read = tokio::time::timeout(BODY_PATIENCE, to_bytes(body, BODY_BYTES_MAX)).await;
+    let body = read.map_err(late)?.map_err(|_| large())?;
+    if digest(&body) != envelope.digest {
+        let message = "the body is not the one that was signed: it was changed on its way";
+        return Err(ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message));
+    }
+    let now = evenkeel::clock::now().wall;
+    let mut seen = app.ear.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.take(envelope.at, envelope.nonce, now).map_err(refused)?;
+    drop(seen);
+    Ok(Request::from_parts(parts, Body::from(body)))
+}
+
+fn refused(old: Old) -> ApiError {
+    match old {
+        Old::Apart(by) => {
+            let by = Millis(by.0.saturating_abs());
+            let message =
+                format!("the clocks here and there are {by} apart, {WINDOW} are allowed: set them right");
+            ApiError::new(StatusCode::FORBIDDEN, "stale", message)
+        }
+        Old::Again => ApiError::new(StatusCode::FORBIDDEN, "replayed", "this request was let in already"),
+        Old::Full => ApiError::unavailable("too many requests of nodes at once: try again in a minute"),
+    }
+}
+
+/// The answer with the headers by which the one who asked knows who has answered what.
+async fn signed(key: Option<&Key>, own: &Member, envelope: &Envelope, answer: Response) -> Response {
+    let (mut parts, body) = answer.into_parts();
+    let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
+        return ApiError::internal("the answer is too large: ask for less at once").into_response();
+    };
+    parts.headers.extend(envelope.reply(key, own, parts.status.as_u16(), &body));
+    Response::from_parts(parts, Body::from(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Method;
+    use evenkeel_core::time::Wall;
+
+    use super::*;
+
+    fn request(key: Option<&Key>) -> Request {
+        let (from, to) = ("a@1".parse().expect("a member"), "b@2".parse().expect("a member"));
+        let envelope = Envelope { from, to, at: Wall(1), nonce: 1, digest: digest(b"") };
+        let mut request = Request::get("/peer/v1/role").body(Body::empty()).expect("a request");
+        *request.headers_mut() = envelope.write(key, &Method::GET, "/peer/v1/role");
+        request
+    }
+
+    #[test]
+    fn without_a_key_only_this_host_is_let_in() {
+        let ip = |text: &str| Some(text.parse().expect("an address"));
+        for own in ["127.0.0.1", "127.0.0.9", "::1"] {
+            assert!(known(None, ip(own), &request(None)).is_ok(), "{own}");
+        }
+        for other in ["10.0.0.7", "192.168.1.1", "fe80::1", "0.0.0.0"] {
+            assert!(known(None, ip(other), &request(None)).is_err(), "{other}");
+        }
+        assert!(known(None, None, &request(None)).is_err(), "nobody knows from where");
+    }
+
+    #[test]
+    fn with_a_key_no_address_helps() {
+        let key = Key::new("0123456789abcdef".to_owned());
+        let own = Some("127.0.0.1".parse().expect("an address"));
+        assert!(known(Some(&key), own, &request(None)).is_err());
+        assert!(known(Some(&key), own, &request(Some(&Key::new("0123456789abcdeF".to_owned())))).is_err());
+        let elsewhere = Some("10.0.0.7".parse().expect("an address"));
+        assert!(known(Some(&key), elsewhere, &request(Some(&key))).is_ok());
+    }
+}

@@ -1,0 +1,101 @@
+//! What nodes ask each other: what only the one that is asked can know or do. Nothing of it is handed on.
+
+use axum::body::Bytes;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router, middleware};
+use evenkeel_core::input::{Answer, Command, Offer, Role};
+use evenkeel_core::words::RunId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{OUTPUT_PATIENCE, gate};
+use crate::api::{ApiError, App, done, output};
+
+/// Runs that are planned for whoever is asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Offers {
+    /// Which.
+    pub(super) runs: Vec<Offer>,
+}
+
+/// The answer to it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Busy {
+    /// The runs for which there is no slot; the others are taken.
+    pub(super) busy: Vec<RunId>,
+}
+
+/// Which piece of an attempt's output.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Piece {
+    /// Which attempt.
+    pub(crate) attempt: u32,
+    /// From which byte on.
+    pub(crate) offset: u64,
+    /// Whether to wait for some when there is none yet.
+    pub(crate) follow: bool,
+}
+
+/// Everything that is answered to nodes, and to nobody else.
+pub(crate) fn router(app: &App) -> Router<App> {
+    Router::new()
+        .route("/peer/v1/role", get(role))
+        .route("/peer/v1/offers", post(offers))
+        .route("/peer/v1/runs/{run}/kill", post(kill))
+        .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
+        .layer(middleware::from_fn_with_state(app.clone(), gate::gate))
+}
+
+/// The answer itself says who it is, and is signed.
+async fn role(State(app): State<App>) -> Json<Role> {
+    let now = evenkeel::clock::now().mono;
+    Json(app.handle.look(|node| node.role(now)))
+}
+
+/// Only names runs: whether they are planned for this node, it reads in the registry.
+async fn offers(State(app): State<App>, body: Bytes) -> Result<Json<Busy>, ApiError> {
+    let Offers { runs } = serde_json::from_slice(&body)?;
+    match app.handle.ask(Command::Offer(runs)).await {
+        Answer::Busy(busy) => Ok(Json(Busy { busy })),
+        Answer::Refused(refusal, message) => Err((refusal, message).into()),
+        other => Err(ApiError::internal(format!("an offer was answered by {other:?}"))),
+    }
+}
+
+async fn kill(
+    State(app): State<App>,
+    run: Result<Path<RunId>, PathRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Path(run) = run?;
+    done(app.handle.ask(Command::Kill(run)).await)
+}
+
+/// Removes what this node has of a run's output.
+async fn forget(
+    State(app): State<App>,
+    run: Result<Path<RunId>, PathRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Path(run) = run?;
+    output::forget(&app, &run).await?;
+    done(Answer::Done)
+}
+
+/// A piece of output; nothing when there is none yet, and no content when there will be no more.
+async fn logs(
+    State(app): State<App>,
+    run: Result<Path<RunId>, PathRejection>,
+    piece: Result<Query<Piece>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let (Path(run), Query(piece)) = (run?, piece?);
+    let found = output::piece(&app, &run, piece, OUTPUT_PATIENCE).await;
+    match found.map_err(|e| ApiError::internal(e.to_string()))? {
+        Some(data) => Ok(data.into_response()),
+        None => Ok(StatusCode::NO_CONTENT.into_response()),
+    }
+}

@@ -1,0 +1,122 @@
+//! A wire that remembers what went over it, and requests as nodes sign them, made by somebody else.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+
+use crate::process::text;
+
+/// Stands before a node; whoever asks it asks the node.
+pub(crate) struct Wire {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    behind: Arc<Mutex<Option<SocketAddr>>>,
+    asked: Arc<Mutex<Vec<u8>>>,
+    answered: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Wire {
+    /// One that leads nowhere yet.
+    pub(crate) fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let wire = Self { address, behind: Arc::default(), asked: Arc::default(), answered: Arc::default() };
+        let (behind, asked, answered) = (wire.behind.clone(), wire.asked.clone(), wire.answered.clone());
+        std::thread::spawn(move || {
+            for caller in listener.incoming().map_while(Result::ok) {
+                let Some(node) = *behind.lock().expect("nobody panics") else { continue };
+                let Ok(node) = TcpStream::connect(node) else { continue };
+                let (caller_too, node_too) = (caller.try_clone(), node.try_clone());
+                copy(caller, node, asked.clone());
+                copy(node_too.expect("a stream"), caller_too.expect("a stream"), answered.clone());
+            }
+        });
+        wire
+    }
+
+    /// Leads to this node from now on.
+    pub(crate) fn lead_to(&self, node: SocketAddr) {
+        *self.behind.lock().expect("nobody panics") = Some(node);
+    }
+
+    /// Everything that was asked.
+    pub(crate) fn asked(&self) -> String {
+        text(&self.asked.lock().expect("nobody panics"))
+    }
+
+    /// Everything that was answered.
+    pub(crate) fn answered(&self) -> String {
+        text(&self.answered.lock().expect("nobody panics"))
+    }
+
+    /// The latest request to a path that begins so: its head and its body.
+    pub(crate) fn captured(&self, begins: &str) -> Option<(String, String)> {
+        let asked = self.asked();
+        let at = asked.rfind(begins)?;
+        let (head, rest) = asked.get(at..)?.split_once("\r\n\r\n")?;
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        Some((head.to_owned(), rest.get(..length.unwrap_or(0))?.to_owned()))
+    }
+}
+
+fn copy(mut from: TcpStream, mut to: TcpStream, seen: Arc<Mutex<Vec<u8>>>) {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 16 * 1024];
+        while let Ok(n) = from.read(&mut buffer)
+            && n > 0
+        {
+            let bytes = buffer.get(..n).expect("it was read");
+            seen.lock().expect("nobody panics").extend_from_slice(bytes);
+            if to.write_all(bytes).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Write);
+    });
+}
+
+/// A request as a node would write it.
+#[derive(Clone)]
+pub(crate) struct Letter {
+    /// Who asks.
+    pub(crate) from: String,
+    /// Who is asked.
+    pub(crate) to: String,
+    /// When.
+    pub(crate) at: i64,
+    /// Never the same twice.
+    pub(crate) nonce: u128,
+    /// Asked for.
+    pub(crate) line: String,
+    /// With this.
+    pub(crate) body: String,
+}
+
+impl Letter {
+    /// Its head, signed with this key; `Content-Length` and what else a connection needs is added by who sends it.
+    pub(crate) fn head(&self, key: &str, host: SocketAddr) -> String {
+        let Self { from, to, at, nonce, line, body } = self;
+        let (method, path) = line.split_once(' ').expect("METHOD PATH");
+        let digest = hex(&Sha256::digest(body));
+        let signed =
+            format!("evenkeel request 1\n{method}\n{path}\n{from}\n{to}\n{at}\n{nonce:032x}\n{digest}");
+        let mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("any length").chain_update(signed);
+        let signature = hex(&mac.finalize().into_bytes());
+        format!(
+            "{line} HTTP/1.1\nHost: {host}\nContent-Type: application/json\nEvenkeel-From: {from}\nEvenkeel-To: {to}\n\
+             Evenkeel-Time: {at}\nEvenkeel-Nonce: {nonce:032x}\nEvenkeel-Digest: {digest}\n\
+             Evenkeel-Signature: {signature}"
+        )
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").expect("a text takes it");
+        hex
+    })
+}
