@@ -140,6 +140,8 @@ pub struct StrikeRecord {
 pub struct OfflineRecord {
     /// Which life of it. Another life is online (S0-52).
     pub incarnation: u64,
+    /// Who wrote it: of two that would say the same at the same moment one is first, and tells it.
+    pub by: Member,
     /// Whether it is offline; written `false` by who activates it again by hand.
     pub offline: bool,
     /// The beat in which that was so: strikes up to it are forgiven once it is online again.

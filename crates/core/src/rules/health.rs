@@ -135,6 +135,7 @@ pub(super) fn offline_write(scene: &Scene<'_>, member: &Member, offline: bool, b
     let key = keys::offline(&member.node);
     let record = OfflineRecord {
         incarnation: member.incarnation,
+        by: scene.member.clone(),
         offline,
         beat,
         since: scene.now.wall,
