@@ -10,7 +10,7 @@ use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::job::{Job, Placement, Spec, Work};
 use evenkeel_core::keys;
 use evenkeel_core::load::Score;
-use evenkeel_core::node::{Node, Settings, Spread};
+use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{MemberInfo, Place, Plan, SpecRecord, decode, encode};
 use evenkeel_core::registry::{Batch, Change, Entry, Granted, LeaseId, Outcome, Revision, Value, Write};
 use evenkeel_core::shards::ShardSet;
@@ -158,11 +158,13 @@ fn settings() -> Settings {
         alarm: 100,
         slots: 64,
         spread: Spread::Even,
+        quota: Quota::Now,
         lead: Millis::secs(1),
         max_difference: Millis(500),
         rescan: Millis::secs(1_000_000),
         early: Millis(0),
         notice: Millis::ZERO,
+        quota: Quota::Now,
         generation: 1,
     }
 }

@@ -1,11 +1,18 @@
 //! What the API says and the client reads: rows with stable fields, times as RFC 3339 in UTC with milliseconds.
 
+mod balance;
+mod events;
+mod explain;
 mod shards;
 
 use evenkeel_core::job::{Job, Placement};
+use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use balance::{Balance, BalanceRow, Then, WhatIfRow};
+pub(crate) use events::{EventPage, EventRow};
+pub(crate) use explain::{Explained, Point};
 pub(crate) use shards::{Doing, FoldedRow, MarkRow, ShardPage, ShardRow, ShareRow, Sharing};
 
 /// A job in a list.
@@ -90,6 +97,9 @@ pub(crate) struct NodeRow {
     pub(crate) alarm: u32,
     /// Whether it gives its jobs up.
     pub(crate) draining: bool,
+    /// Whether its peers take it for unreachable.
+    #[serde(default)]
+    pub(crate) offline: bool,
     /// Its load score; none until load is sampled.
     pub(crate) score: Option<f64>,
 }
@@ -103,6 +113,35 @@ pub(crate) struct ServiceRow {
     pub(crate) address: String,
     /// Its load score, from 0 to 100; none while it has not said one.
     pub(crate) score: Option<f64>,
+}
+
+/// What is set for the whole cluster, and who leads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SettingsRow {
+    /// Who plans dispatched jobs.
+    pub(crate) planner: PlannerKind,
+    /// The length of a beat in seconds.
+    pub(crate) beat: u32,
+    /// How many strikes make a node offline.
+    pub(crate) strikes: u32,
+    /// What a new leader waits for.
+    pub(crate) handover: Handover,
+    /// The living leader, where one plans.
+    pub(crate) leader: Option<String>,
+}
+
+/// What is to be set of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// Who plans dispatched jobs.
+    pub(crate) planner: Option<PlannerKind>,
+    /// The length of a beat in seconds.
+    pub(crate) beat: Option<u32>,
+    /// How many strikes make a node offline.
+    pub(crate) strikes: Option<u32>,
+    /// What a new leader waits for.
+    pub(crate) handover: Option<Handover>,
 }
 
 /// A page of jobs.

@@ -37,9 +37,8 @@ impl Node {
             Input::Recorded { run, attempt } => self.absorb_recorded(run, attempt),
             Input::Sampled(sample) => self.local.peers.sample = sample,
             Input::Probed { member, asked, answer } => {
-                let unreachable = answer.is_none();
                 self.local.peers.probed(&member, asked, now.mono, answer);
-                if unreachable {
+                if answer.is_none() {
                     self.revisit_planned_for(&member);
                 }
             }
@@ -173,6 +172,7 @@ impl Node {
         if let Some(member) = self.member() {
             self.local.agenda.extend(self.view.owned(&member));
             self.local.agenda.extend(self.view.sharded());
+            self.local.agenda.extend(self.view.dispatched());
         }
     }
 

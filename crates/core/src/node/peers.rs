@@ -122,13 +122,10 @@ impl Node {
         }
     }
 
-    /// Whoever cannot be reached may have runs of any job planned for it.
-    pub(super) fn revisit_planned_for(&mut self, unreachable: &Member) {
-        for (member, jobs) in self.view.planned_by_member() {
-            if member == unreachable {
-                self.local.agenda.extend(jobs);
-            }
-        }
+    /// A member cannot be reached: what is planned for it is looked at, also what it was not offered yet.
+    pub(super) fn revisit_planned_for(&mut self, member: &Member) {
+        let jobs = self.view.planned_by_member().filter(|(by, _)| *by == member).flat_map(|(_, jobs)| jobs);
+        self.local.agenda.extend(jobs);
     }
 
     /// How an offer was answered.

@@ -24,6 +24,9 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     let settings = scene.view.settings();
     let beat = settings.beat_of(scene.now.wall);
     come_online(scene, &born, beat, out);
+    if !standing::speaks(scene) {
+        return;
+    }
     let others: Vec<(&Member, &MemberState)> = scene
         .view
         .members()
@@ -135,10 +138,10 @@ pub(super) fn offline_write(scene: &Scene<'_>, member: &Member, offline: bool, b
     let key = keys::offline(&member.node);
     let record = OfflineRecord {
         incarnation: member.incarnation,
-        by: scene.member.clone(),
         offline,
         beat,
         since: scene.now.wall,
+        by: scene.member.clone(),
         seq: known.value.as_ref().map_or(0, |record| record.seq) + 1,
     };
     (known.guard(key.clone()), Write::Put { key, value: encode(&record), owner: None })

@@ -67,7 +67,7 @@ fn fields_are_stable_for_programs() {
     node.cli(&["run", "wait", &run]);
     let mut job = ["name", "schedule", "zone", "placement", "owner", "nodes", "next", "paused"];
     let mut one = ["run", "job", "shard", "due", "node", "attempt", "state", "reason", "started", "ended"];
-    let mut living = ["name", "held", "shards", "quota", "alarm", "draining", "score"];
+    let mut living = ["name", "held", "shards", "quota", "alarm", "draining", "offline", "score"];
     for (list, wanted) in
         [(["job", "list"], &mut job[..]), (["run", "list"], &mut one), (["node", "list"], &mut living)]
     {
@@ -134,7 +134,7 @@ fn a_person_can_have_everything_claimed() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = node(folder.path());
     assert_eq!(node.json(&["job", "acquire"]), json!({ "claims": 0, "left": 0 }), "all is held already");
-    node.ok(&["node", "drain", "a"]);
+    node.ok(&["node", "drain", "a", "--force"]);
     crate::process::until("nothing is held", || (node.json(&["node", "list"])[0]["held"] == 0).then_some(()));
     assert_eq!(node.json(&["node", "list"])[0]["draining"], true);
     node.ok(&["node", "undrain", "a"]);

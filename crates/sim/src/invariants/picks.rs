@@ -21,6 +21,7 @@ impl Watch {
         &mut self,
         at: i64,
         name: &NodeName,
+        life: u64,
         node: &Node,
         now: Now,
         effects: &[Effect],
@@ -32,6 +33,9 @@ impl Watch {
         let mut pure = true;
         for effect in effects {
             match effect {
+                // What is sent again was decided on earlier.
+                Effect::Commit { ticket, .. }
+                    if self.tickets.contains_key(&(name.clone(), life, *ticket)) => {}
                 Effect::Commit { why, txn, .. } => {
                     self.check_order(at, name, node, why, txn);
                     match *why {

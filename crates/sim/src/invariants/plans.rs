@@ -246,11 +246,14 @@ impl Turn<'_> {
     ) {
         let at = self.act.at;
         let id = self.run(&run.fire);
-        let next = run.attempt == old.attempt + 1 && old.is_accepted() && !run.is_accepted();
+        let next = run.attempt == old.attempt + 1 && old.is_accepted();
         findings.test(at, Invariant::I20, next, || format!("{id}: {run:?} follows {old:?}"));
         let repeats = book.delivery == Delivery::AtLeastOnce;
         findings.test(at, Invariant::I19, repeats, || format!("{id} is at_most_once and is attempted again"));
         self.lost(old, book, findings, lives);
+        if run.is_accepted() {
+            self.accepted(run, run, book, findings);
+        }
     }
 
     /// An attempt is lost only when its node is, or when trust ran out under it; and it is said so.

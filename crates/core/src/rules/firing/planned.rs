@@ -145,7 +145,8 @@ impl<'a> Desk<'a> {
         if self.draft.runs.len() < before {
             self.act("withdraw");
         }
-        let Some(terms) = terms else { return };
+        // By a clock that is off nothing is too old.
+        let Some(terms) = terms.filter(|_| self.scene.clock_agrees()) else { return };
         let grace = terms.grace(ttl);
         let latest = self.draft.runs.iter().map(|run| run.due).max();
         let old = |run: &Planned| {
