@@ -293,14 +293,17 @@ impl Turn<'_> {
             self.lost(old, book, findings, lives);
             Closed::Lost
         } else {
-            let ended = book.attempt(&old.fire, old.attempt).is_some_and(|a| a.ended.is_some());
-            findings.test(at, Invariant::I22, ended, || {
+            let attempt = book.attempt(&old.fire, old.attempt);
+            let ended = attempt.as_ref().is_some_and(|a| a.ended.is_some());
+            // With its job it may go before it was started.
+            let dropped = attempt.is_some_and(|a| a.started.is_none());
+            findings.test(at, Invariant::I22, ended || dropped, || {
                 format!("{run} was closed by {} before it ended", self.act.why)
             });
             findings.test(at, Invariant::I2, Some(&old.by) == self.act.member, || {
                 format!("{:?} closed {run} that {} accepted", self.act.member, old.by)
             });
-            Closed::Finished
+            if dropped { Closed::Dropped } else { Closed::Finished }
         };
         if let Some(fire) = book.fires.get_mut(&old.fire) {
             fire.closed = Some(closed);
