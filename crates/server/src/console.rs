@@ -211,7 +211,7 @@ fn node_row(node: &NodeRow) -> Markup {
     html! {
         tr {
             td.name { (node.name) }
-            td { (chip(if node.draining { "draining" } else { "serving" })) }
+            td { (chip(if node.draining { "draining" } else { &node.state })) }
             td.number { (node.held) }
             td.number { (node.quota) }
             td.number { (node.shards) }

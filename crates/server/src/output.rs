@@ -74,16 +74,23 @@ impl Row for ServiceRow {
 }
 
 impl Row for NodeRow {
-    const HEADS: &'static [&'static str] = &["name", "held", "quota", "shards", "alarm", "draining", "score"];
+    const HEADS: &'static [&'static str] =
+        &["name", "state", "held", "quota", "shards", "alarm", "busy", "cpu", "memory", "score", "address"];
     fn cells(&self) -> Vec<String> {
+        let percent = |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |part| format!("{part:.0}%"));
+        let busy = self.busy.map_or_else(|| "-".to_owned(), |busy| busy.to_string());
         vec![
             self.name.clone(),
+            if self.draining { "draining".to_owned() } else { self.state.clone() },
             self.held.to_string(),
             self.quota.to_string(),
             self.shards.to_string(),
             self.alarm.to_string(),
-            yes(self.draining),
+            format!("{busy} of {}", self.slots),
+            percent(self.cpu),
+            percent(self.memory),
             score(self.score),
+            or_dash(Some(&self.address)),
         ]
     }
 }
@@ -94,11 +101,11 @@ impl Row for BalanceRow {
         let node = &self.node;
         vec![
             node.name.clone(),
-            self.state.clone(),
+            self.part.clone(),
             node.held.to_string(),
             node.quota.to_string(),
             node.alarm.to_string(),
-            self.slots.to_string(),
+            node.slots.to_string(),
             node.score.map_or_else(|| "-".to_owned(), |score| format!("{score:.2}")),
         ]
     }
