@@ -11,6 +11,7 @@ mod nodes;
 pub(crate) mod output;
 mod relay;
 mod runs;
+mod settings;
 mod shards;
 
 use std::sync::Arc;
@@ -77,6 +78,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/nodes/balance", get(nodes::balance))
         .route("/nodes/{name}/{verb}", post(nodes::switch))
         .route("/cluster/tree", get(cluster::tree))
+        .route("/cluster/settings", get(settings::show).post(settings::set))
         .route("/events", get(events::list))
         .route("/live", get(live::stream))
         .layer(axum::middleware::from_fn_with_state(app.clone(), gate::key));

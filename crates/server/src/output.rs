@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::rows::{
-    BalanceRow, EventRow, FoldedRow, JobRow, NodeRow, Point, RunRow, ServiceRow, ShareRow, Then, word,
+    BalanceRow, EventRow, FoldedRow, JobRow, NodeRow, Point, RunRow, ServiceRow, SettingsRow, ShareRow, Then,
+    word,
 };
 
 /// How a verb prints its answer.
@@ -66,6 +67,19 @@ impl Row for RunRow {
     }
 }
 
+impl Row for SettingsRow {
+    const HEADS: &'static [&'static str] = &["planner", "beat", "strikes", "handover", "leader"];
+    fn cells(&self) -> Vec<String> {
+        vec![
+            word(&self.planner),
+            format!("{}s", self.beat),
+            self.strikes.to_string(),
+            word(&self.handover),
+            or_dash(self.leader.as_deref()),
+        ]
+    }
+}
+
 impl Row for ServiceRow {
     const HEADS: &'static [&'static str] = &["node", "address", "score"];
     fn cells(&self) -> Vec<String> {
@@ -81,7 +95,7 @@ impl Row for NodeRow {
         let busy = self.busy.map_or_else(|| "-".to_owned(), |busy| busy.to_string());
         vec![
             self.name.clone(),
-            if self.draining { "draining".to_owned() } else { self.state.clone() },
+            node_state(self).to_owned(),
             self.held.to_string(),
             self.quota.to_string(),
             self.shards.to_string(),
@@ -166,6 +180,16 @@ impl Row for FoldedRow {
             or_dash(Some(&doing.parameter)),
             local(doing.began.as_deref()),
         ]
+    }
+}
+
+/// How a node stands, in a word or two.
+fn node_state(node: &NodeRow) -> &'static str {
+    match (node.offline, node.draining) {
+        (true, true) => "offline, draining",
+        (true, false) => "offline",
+        (false, true) => "draining",
+        (false, false) => "online",
     }
 }
 

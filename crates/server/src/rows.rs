@@ -6,6 +6,7 @@ mod explain;
 mod shards;
 
 use evenkeel_core::job::{Job, Placement};
+use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
@@ -96,12 +97,13 @@ pub(crate) struct NodeRow {
     pub(crate) alarm: u32,
     /// Whether it gives its jobs up.
     pub(crate) draining: bool,
+    /// Whether its peers take it for unreachable.
+    #[serde(default)]
+    pub(crate) offline: bool,
     /// Its load score; none until load is sampled.
     pub(crate) score: Option<f64>,
     /// Where it answers; empty for one that does not.
     pub(crate) address: String,
-    /// `online`, or `offline` while its peers cannot reach it.
-    pub(crate) state: String,
     /// How much of its processors is in use, in percent.
     pub(crate) cpu: Option<f64>,
     /// How much of its memory is in use, in percent.
@@ -125,6 +127,35 @@ pub(crate) struct ServiceRow {
     pub(crate) address: String,
     /// Its load score, from 0 to 100; none while it has not said one.
     pub(crate) score: Option<f64>,
+}
+
+/// What is set for the whole cluster, and who leads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SettingsRow {
+    /// Who plans dispatched jobs.
+    pub(crate) planner: PlannerKind,
+    /// The length of a beat in seconds.
+    pub(crate) beat: u32,
+    /// How many strikes make a node offline.
+    pub(crate) strikes: u32,
+    /// What a new leader waits for.
+    pub(crate) handover: Handover,
+    /// The living leader, where one plans.
+    pub(crate) leader: Option<String>,
+}
+
+/// What is to be set of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// Who plans dispatched jobs.
+    pub(crate) planner: Option<PlannerKind>,
+    /// The length of a beat in seconds.
+    pub(crate) beat: Option<u32>,
+    /// How many strikes make a node offline.
+    pub(crate) strikes: Option<u32>,
+    /// What a new leader waits for.
+    pub(crate) handover: Option<Handover>,
 }
 
 /// A page of jobs.

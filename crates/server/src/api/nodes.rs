@@ -81,7 +81,8 @@ pub(super) async fn switch(
     match verb.as_str() {
         "drain" => drain(&app, name, &body).await,
         "undrain" => done(app.handle.ask(Command::Undrain(name)).await),
-        _ => Err(ApiError::not_found(format!("a node knows no {verb:?}: use drain or undrain"))),
+        "activate" => done(app.handle.ask(Command::Activate(name)).await),
+        _ => Err(ApiError::not_found(format!("a node knows no {verb:?}: use drain, undrain or activate"))),
     }
 }
 

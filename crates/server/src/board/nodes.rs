@@ -55,7 +55,7 @@ fn row(view: &View, member: &Member, state: &MemberState) -> NodeRow {
         draining: view.intent(&member.node).is_some(),
         score: load.map(points),
         address: state.info.address.clone(),
-        state: if offline.is_some() { "offline" } else { "online" }.to_owned(),
+        offline: offline.is_some(),
         cpu: load.and_then(|load| load.sample.cpu).map(percent),
         memory: load.and_then(|load| load.sample.memory).map(percent),
         busy: load.map(|load| load.busy),

@@ -1,11 +1,14 @@
 //! What `evenkeel cluster …` does.
 
 use clap::Subcommand;
+use evenkeel_core::record::{Handover, PlannerKind};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::client::{Client, Reach, escape};
 use crate::exit::Failure;
 use crate::output::{self, Output};
+use crate::rows::{SettingsRow, Wanted};
 use crate::tree::{self, Entry, Form};
 
 /// What can be looked at.
@@ -19,6 +22,23 @@ pub(crate) enum Verb {
         /// Only this job's
         #[arg(long, value_name = "NAME")]
         job: Option<String>,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Show what is set for the whole cluster, and set what is given
+    Settings {
+        /// Who plans dispatched jobs: beat (in each beat the idlest) or leader (one for as long as it lives)
+        #[arg(long, value_name = "WHO", value_parser = chosen::<PlannerKind>)]
+        planner: Option<PlannerKind>,
+        /// The length of a beat, 1 to 3600
+        #[arg(long, value_name = "SECONDS")]
+        beat: Option<u32>,
+        /// How many strikes make a node offline, 1 to 100
+        #[arg(long, value_name = "N")]
+        strikes: Option<u32>,
+        /// What a new leader waits for: fenced (what leases leave to wait for) or waited (all of it, to the letter)
+        #[arg(long, value_name = "HOW", value_parser = chosen::<Handover>)]
+        handover: Option<Handover>,
         #[command(flatten)]
         reach: Reach,
     },
@@ -36,8 +56,31 @@ struct Answer {
 /// # Errors
 /// It could not be done.
 pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
-    let Verb::Tree { form, job, reach } = verb;
-    let entries = entries(&reach.client()?, form, job.as_deref())?;
+    match verb {
+        Verb::Tree { form, job, reach } => shown(form, job.as_deref(), &reach),
+        Verb::Settings { planner, beat, strikes, handover, reach } => {
+            settings(Wanted { planner, beat, strikes, handover }, &reach)
+        }
+    }
+}
+
+/// One of the words that are written for this.
+fn chosen<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|e: serde_json::Error| e.to_string())
+}
+
+fn settings(wanted: Wanted, reach: &Reach) -> Result<(), Failure> {
+    let client = reach.client()?;
+    let row: SettingsRow = if wanted == Wanted::default() {
+        client.get("/cluster/settings")?
+    } else {
+        client.post("/cluster/settings", &wanted)?
+    };
+    output::list(reach.output, &[row], "nothing is set")
+}
+
+fn shown(form: Form, job: Option<&str>, reach: &Reach) -> Result<(), Failure> {
+    let entries = entries(&reach.client()?, form, job)?;
     match reach.output {
         Output::Json => output::json(&entries),
         Output::Table if entries.is_empty() => output::line("no job is sharded"),

@@ -47,6 +47,13 @@ pub(crate) enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
+    /// Take a node for online again that its peers could not reach
+    Activate {
+        /// The node's name
+        name: String,
+        #[command(flatten)]
+        reach: Reach,
+    },
 }
 
 /// Does it.
@@ -76,6 +83,9 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         }
         Verb::Undrain { name, reach } => {
             switch(&reach, &name, "undrain", &json!({}), "back: it claims jobs again")
+        }
+        Verb::Activate { name, reach } => {
+            switch(&reach, &name, "activate", &json!({}), "online: its strikes are forgiven")
         }
     }
 }

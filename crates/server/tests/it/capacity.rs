@@ -127,8 +127,8 @@ fn the_list_of_nodes_says_where_each_is_how_it_does_and_since_when() {
         let row = node.json(&["node", "list"])[0].clone();
         (row["score"].is_f64() && row["joined"].is_string()).then_some(row)
     });
-    let wanted = serde_json::json!(["a", "127.0.0.2:7700", "online", 5, 0]);
-    let told = ["name", "address", "state", "slots", "busy"].map(|field| row[field].clone());
+    let wanted = serde_json::json!(["a", "127.0.0.2:7700", false, 5, 0]);
+    let told = ["name", "address", "offline", "slots", "busy"].map(|field| row[field].clone());
     assert_eq!(Value::from(told.to_vec()), wanted, "{row}");
     let percent = |field: &str| row[field].as_f64().is_some_and(|part| (0.0..=100.0).contains(&part));
     // A processor's use is what changed since the sample before.

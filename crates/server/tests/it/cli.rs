@@ -76,7 +76,7 @@ fn fields_are_stable_for_programs() {
         "draining",
         "score",
         "address",
-        "state",
+        "offline",
         "cpu",
         "memory",
         "busy",

@@ -13,6 +13,7 @@ mod notify;
 mod peers;
 mod process;
 mod security;
+mod service;
 mod shards;
 mod tree;
 mod wire;

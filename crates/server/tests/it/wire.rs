@@ -3,18 +3,30 @@
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use crate::process::text;
 
+/// Where a wire leads.
+#[derive(Clone, Copy)]
+enum End {
+    /// Nobody knows yet: whoever asks waits.
+    Open,
+    /// To this node.
+    Node(SocketAddr),
+    /// Nowhere.
+    Cut,
+}
+
 /// Stands before a node; whoever asks it asks the node.
 pub(crate) struct Wire {
     /// Where it listens.
     pub(crate) address: SocketAddr,
-    behind: Arc<Mutex<Option<SocketAddr>>>,
+    end: Arc<(Mutex<End>, Condvar)>,
+    streams: Arc<Mutex<Vec<TcpStream>>>,
     asked: Arc<Mutex<Vec<u8>>>,
     answered: Arc<Mutex<Vec<u8>>>,
 }
@@ -23,16 +35,25 @@ impl Wire {
     /// One that leads nowhere yet.
     pub(crate) fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let wire = Self { address, behind: Arc::default(), asked: Arc::default(), answered: Arc::default() };
-        let (behind, asked, answered) = (wire.behind.clone(), wire.asked.clone(), wire.answered.clone());
+        let wire = Self {
+            address: listener.local_addr().expect("an address"),
+            end: Arc::new((Mutex::new(End::Open), Condvar::new())),
+            streams: Arc::default(),
+            asked: Arc::default(),
+            answered: Arc::default(),
+        };
+        let (end, streams) = (wire.end.clone(), wire.streams.clone());
+        let (asked, answered) = (wire.asked.clone(), wire.answered.clone());
         std::thread::spawn(move || {
             for caller in listener.incoming().map_while(Result::ok) {
-                let Some(node) = *behind.lock().expect("nobody panics") else { continue };
+                let known =
+                    end.1.wait_while(end.0.lock().expect("nobody panics"), |end| matches!(end, End::Open));
+                let End::Node(node) = *known.expect("nobody panics") else { continue };
                 let Ok(node) = TcpStream::connect(node) else { continue };
-                let (caller_too, node_too) = (caller.try_clone(), node.try_clone());
+                let again = |stream: &TcpStream| stream.try_clone().expect("a stream");
+                streams.lock().expect("nobody panics").push(again(&caller));
+                copy(again(&node), again(&caller), answered.clone());
                 copy(caller, node, asked.clone());
-                copy(node_too.expect("a stream"), caller_too.expect("a stream"), answered.clone());
             }
         });
         wire
@@ -40,7 +61,21 @@ impl Wire {
 
     /// Leads to this node from now on.
     pub(crate) fn lead_to(&self, node: SocketAddr) {
-        *self.behind.lock().expect("nobody panics") = Some(node);
+        self.end(End::Node(node));
+    }
+
+    /// Leads nowhere any more.
+    pub(crate) fn cut(&self) {
+        self.end(End::Cut);
+        for stream in self.streams.lock().expect("nobody panics").drain(..) {
+            // It may have ended before.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn end(&self, end: End) {
+        *self.end.0.lock().expect("nobody panics") = end;
+        self.end.1.notify_all();
     }
 
     /// Everything that was asked.

@@ -1,0 +1,52 @@
+//! What is set for the whole cluster: `/api/v1/cluster/settings`.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use evenkeel_core::input::{Answer, Command, Setting};
+
+use super::{ApiError, App};
+use crate::rows::{SettingsRow, Wanted};
+
+pub(super) async fn show(State(app): State<App>) -> Json<SettingsRow> {
+    Json(row(&app))
+}
+
+/// Sets what is named, one after the other; each is a transaction of its own.
+pub(super) async fn set(State(app): State<App>, body: Bytes) -> Result<Json<SettingsRow>, ApiError> {
+    let Wanted { planner, beat, strikes, handover } = serde_json::from_slice(&body)?;
+    let settings = [
+        beat.map(Setting::Beat),
+        strikes.map(Setting::Strikes),
+        handover.map(Setting::Handover),
+        // Last, since the node that is asked may be on standby from then on.
+        planner.map(Setting::Planner),
+    ];
+    let mut shown = row(&app);
+    for setting in settings.into_iter().flatten() {
+        if let Answer::Refused(refusal, message) = app.handle.ask(Command::Configure(setting)).await {
+            return Err((refusal, message).into());
+        }
+        match setting {
+            Setting::Beat(beat) => shown.beat = beat,
+            Setting::Strikes(strikes) => shown.strikes = strikes,
+            Setting::Handover(handover) => shown.handover = handover,
+            Setting::Planner(planner) => shown.planner = planner,
+        }
+    }
+    Ok(Json(shown))
+}
+
+fn row(app: &App) -> SettingsRow {
+    app.handle.look(|node| {
+        let settings = node.view().settings();
+        let leader = node.view().leader().map(|leader| leader.node.to_string());
+        SettingsRow {
+            planner: settings.planner,
+            beat: settings.beat,
+            strikes: settings.strikes,
+            handover: settings.handover,
+            leader,
+        }
+    })
+}

@@ -1,0 +1,162 @@
+//! Which node does what any could do: the idlest one that can be reached, or the one that leads.
+
+use std::path::Path;
+
+use crate::process::{Node, text, until};
+use crate::wire::Wire;
+
+const JOBS: &str = "[[job]]\nname = \"slow\"\nplacement = \"dispatched\"\ncommand = [\"/bin/sleep\", \"60\"]\n\
+                    [[job]]\nname = \"quick\"\nplacement = \"dispatched\"\ncommand = [\"/bin/true\"]\n";
+
+/// Two nodes with a beat of a second, the first one behind a wire.
+fn two(folder: &Path, wire: &Wire, first: &[&str]) -> (Node, Node) {
+    both(behind(folder, "a", wire, first), Node::serve(folder, "b", &[]))
+}
+
+/// A node behind a wire.
+fn behind(folder: &Path, name: &str, wire: &Wire, more: &[&str]) -> Node {
+    let advertised = wire.address.to_string();
+    let node = Node::serve(folder, name, &[&["--advertise", &advertised], more].concat());
+    wire.lead_to(node.address);
+    node
+}
+
+fn both(first: Node, second: Node) -> (Node, Node) {
+    let beat = second.json(&["cluster", "settings", "--beat", "1"]);
+    assert_eq!(beat[0]["beat"], 1);
+    until("both see both", || {
+        let two = |node: &Node| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(2);
+        (two(&first) && two(&second)).then_some(())
+    });
+    (first, second)
+}
+
+fn idlest(node: &Node) -> String {
+    node.json(&["node", "idlest"])[0]["node"].as_str().expect("a name").to_owned()
+}
+
+/// Asks for a run by hand; which node runs it.
+fn run(node: &Node, job: &str) -> (String, String) {
+    let run = node.json(&["job", "run", job])["run"].as_str().expect("a run").to_owned();
+    let by = until("somebody runs it", || {
+        let attempts = node.json(&["run", "show", &run]);
+        attempts["attempts"][0]["node"].as_str().map(str::to_owned)
+    });
+    (run, by)
+}
+
+/// proves: S0-54
+#[test]
+fn what_any_node_could_do_is_done_by_the_idlest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = two(folder.path(), &Wire::new(), &["--slots", "1"]);
+    assert!(first.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
+    second.ok(&["node", "drain", "b"]);
+    until("b takes nothing", || (idlest(&first) == "a").then_some(()));
+    assert_eq!(run(&second, "slow").1, "a", "who was asked is not who has least to do");
+    second.ok(&["node", "undrain", "b"]);
+    until("a has no slot any more and says so", || (idlest(&first) == "b").then_some(()));
+    let idlest = second.json(&["node", "idlest"]);
+    assert_eq!(idlest[0]["address"], second.address.to_string());
+    for asked in [&first, &second] {
+        let (done, by) = run(asked, "quick");
+        assert_eq!(by, "b", "run now");
+        second.ok(&["run", "wait", &done]);
+        let again = asked.json(&["run", "restart", &done])["run"].as_str().expect("a run").to_owned();
+        second.ok(&["run", "wait", &again]);
+        assert_eq!(second.json(&["run", "show", &again])["attempts"][0]["node"], "b", "run again");
+    }
+}
+
+/// proves: S0-50, S0-52
+#[test]
+fn a_node_that_cannot_be_reached_is_left_alone_until_it_can() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let wire = Wire::new();
+    let (first, second) = two(folder.path(), &wire, &[]);
+    assert!(first.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
+    let offline = |node: &Node| {
+        let row = node.json(&["node", "list"]);
+        row.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == "a"))?["offline"].as_bool()
+    };
+    until("b has probed a", || wire.asked().contains("GET /peer/v1/role").then_some(()));
+    assert_eq!(offline(&second), Some(false));
+    wire.cut();
+    until("it is taken for offline", || offline(&second).filter(|offline| *offline));
+    until("a has heard of it too", || offline(&first).filter(|offline| *offline));
+    assert_eq!(idlest(&first), "b");
+    assert_eq!(run(&first, "quick").1, "b", "it is asked for nothing");
+    wire.lead_to(first.address);
+    let asked = wire.asked().len();
+    second.ok(&["node", "activate", "a"]);
+    assert_eq!(offline(&second), Some(false));
+    until("it is probed again", || (wire.asked().len() > asked).then_some(()));
+    second.ok(&["node", "drain", "b"]);
+    assert_eq!(run(&second, "quick").1, "a", "it gets work again");
+}
+
+/// proves: S4-33
+#[test]
+fn a_node_on_standby_refuses_orders_and_says_who_leads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let wire = Wire::new();
+    let (first, second) = two(folder.path(), &wire, &[]);
+    first.ok(&["cluster", "settings", "--planner", "leader"]);
+    let order = |node: &Node| {
+        let head = format!(
+            "POST /api/v1/jobs/apply HTTP/1.1\nHost: {}\nContent-Type: application/json",
+            node.address
+        );
+        node.raw(&head, br#"{"jobs":[{"name":"ordered","command":["/bin/true"]}]}"#)
+    };
+    let (leader, standby) = until("one leads", || {
+        let leader = first.json(&["cluster", "settings"])[0]["leader"].as_str().map(str::to_owned)?;
+        let (leader, standby) = if leader == "a" { (&first, &second) } else { (&second, &first) };
+        (order(leader).0 == 200 && order(standby).0 == 503).then_some((leader, standby))
+    });
+    let (_, answer) = order(standby);
+    assert!(answer.contains("\"standby\""), "{answer}");
+    let at = if std::ptr::eq(leader, &first) { wire.address } else { second.address };
+    assert!(answer.contains(&format!("evenkeel-leader: http://{at}\r\n")), "{answer}");
+    for node in [leader, standby] {
+        let applied = node.fed(&["job", "apply", "-f", "-"], JOBS);
+        assert!(applied.status.success(), "the command line follows: {}", text(&applied.stderr));
+    }
+    let (_, health) = standby.raw(&format!("GET /api/v1/health HTTP/1.1\nHost: {}", standby.address), b"");
+    assert!(health.contains("member"), "it answers for its health: {health}");
+}
+
+/// proves: S0-19
+#[test]
+fn with_all_http_between_nodes_cut_every_fire_still_happens_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (wire, other) = (Wire::new(), Wire::new());
+    let (first, second) =
+        both(behind(folder.path(), "a", &wire, &[]), behind(folder.path(), "b", &other, &[]));
+    wire.cut();
+    other.cut();
+    let ticked = folder.path().join("ticked");
+    let tick = format!(
+        "[[job]]\nname = \"tick\"\nschedule = \"* * * * * *\"\nplacement = \"dispatched\"\n\
+         command = [\"/bin/sh\", \"-c\", \"echo $EVENKEEL_DUE >> {}\"]\n",
+        ticked.display()
+    );
+    assert!(first.fed(&["job", "apply", "-f", "-"], &tick).status.success());
+    // What was executed, by whomever: the history would show a fire once even if it had happened twice.
+    let ticks = || -> Vec<String> {
+        let text = std::fs::read_to_string(&ticked).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    };
+    let offline = || {
+        let nodes = second.json(&["node", "list"]);
+        nodes.as_array().expect("a list").iter().filter(|node| node["offline"] == true).count()
+    };
+    until("each takes the other for offline", || (offline() == 2).then_some(()));
+    let so_far = ticks().len();
+    until("fires go on", || (ticks().len() > so_far + 5).then_some(()));
+    let mut dues = ticks();
+    let all = dues.len();
+    dues.sort();
+    dues.dedup();
+    assert_eq!(dues.len(), all, "none twice");
+}
