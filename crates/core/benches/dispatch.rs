@@ -10,7 +10,7 @@ use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::job::{Job, Placement, Spec, Work};
 use evenkeel_core::keys;
 use evenkeel_core::load::Score;
-use evenkeel_core::node::{Node, Settings, Spread};
+use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{MemberInfo, Place, Plan, SpecRecord, decode, encode};
 use evenkeel_core::registry::{Batch, Change, Entry, Granted, LeaseId, Outcome, Revision, Value, Write};
 use evenkeel_core::shards::ShardSet;
@@ -163,6 +163,7 @@ fn settings() -> Settings {
         rescan: Millis::secs(1_000_000),
         early: Millis(0),
         notice: Millis::ZERO,
+        quota: Quota::Now,
         generation: 1,
     }
 }

@@ -11,7 +11,7 @@ use evenkeel_core::effect::Effect;
 use evenkeel_core::input::{Ended, Input, LeaseEvent, RunEvent};
 use evenkeel_core::job::{Job, Spec, Work};
 use evenkeel_core::keys;
-use evenkeel_core::node::{Node, Settings, Spread};
+use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{MemberInfo, Place, SpecRecord, encode};
 use evenkeel_core::registry::{Batch, Change, Entry, Granted, LeaseId, Outcome, Revision, Value};
 use evenkeel_core::shards::ShardSet;
@@ -188,6 +188,7 @@ fn settings() -> Settings {
         alarm: 100,
         slots: 1_000,
         spread: Spread::Even,
+        quota: Quota::Now,
         lead: Millis::secs(1),
         max_difference: Millis(500),
         rescan: Millis::secs(1_000_000),

@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+pub mod capacity;
 pub mod due;
 pub mod effect;
 pub mod input;

@@ -371,7 +371,7 @@ impl Local {
 mod tests {
     use super::*;
     use crate::input::Ended;
-    use crate::settings::Spread;
+    use crate::settings::{Quota, Spread};
     use crate::words::Fire;
     use alloc::string::String;
 
@@ -387,6 +387,7 @@ mod tests {
             alarm: 100,
             slots: 100,
             spread: Spread::Even,
+            quota: Quota::Now,
             lead: Millis(1_000),
             max_difference: Millis(500),
             rescan: Millis(60_000),

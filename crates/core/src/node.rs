@@ -9,7 +9,7 @@ use crate::local::Local;
 use crate::registry::LeaseId;
 use crate::rules::{self, firing};
 use crate::scene::{Decide, Decision, Decisions, Rule, Scene};
-pub use crate::settings::{Settings, Spread};
+pub use crate::settings::{Quota, Settings, Spread};
 use crate::time::{Millis, Mono, Now};
 use crate::view::{JobId, View};
 use crate::words::Member;

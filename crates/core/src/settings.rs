@@ -28,6 +28,8 @@ pub struct Settings {
     pub slots: u32,
     /// How free jobs are spread over nodes.
     pub spread: Spread,
+    /// By which quota it goes.
+    pub quota: Quota,
     /// How long before its due moment a fire may be claimed.
     pub lead: Millis,
     /// How much its clock may differ from the registry's before it claims no fire (law 6).
@@ -50,4 +52,15 @@ pub enum Spread {
     Even,
     /// Whoever comes first, up to the quota: seed 001 to the letter.
     FirstCome,
+}
+
+/// By which quota a node goes (S1-21).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Quota {
+    /// The one that follows from what it has heard.
+    #[default]
+    Now,
+    /// The larger of that one and the one that followed from the last listing: lost news never makes it too small, late news
+    /// may leave it too large for as long as a listing lasts.
+    Larger,
 }

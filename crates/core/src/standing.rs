@@ -99,6 +99,13 @@ pub fn candidates<'a>(scene: &Scene<'a>) -> Vec<&'a Member> {
     list
 }
 
+/// Whether this node speaks to others at all. One that is embedded without an HTTP interface does not: it cannot say of
+/// anybody that they are out of reach.
+#[must_use]
+pub fn speaks(scene: &Scene<'_>) -> bool {
+    !scene.local.settings.address.is_empty()
+}
+
 /// Whether this node may take a beat or the lead: it is able, wanted, reachable, and its clock agrees (I11, law 6).
 #[must_use]
 pub fn may_lead(scene: &Scene<'_>) -> bool {

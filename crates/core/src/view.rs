@@ -133,6 +133,8 @@ pub struct View {
     life: Option<Member>,
     listed: bool,
     listing: u32,
+    /// K and S as of the last listing.
+    balance: (usize, usize),
     /// News from before the last listing is in the listing.
     floor: Revision,
     /// Deletions since the listing, so that news that comes late brings nobody back to life.
@@ -181,6 +183,7 @@ impl View {
             life: None,
             listed: false,
             listing: 0,
+            balance: (0, 0),
             floor: Revision(0),
             gone: BTreeMap::new(),
             members: BTreeMap::new(),
@@ -246,6 +249,12 @@ impl View {
         self.enabled
     }
 
+    /// K and S as they were at the last listing.
+    #[must_use]
+    pub fn balance_listed(&self) -> (usize, usize) {
+        self.balance
+    }
+
     /// X: how many jobs a member holds.
     #[must_use]
     pub fn count(&self, member: &Member) -> usize {
@@ -293,6 +302,11 @@ impl View {
     pub fn intent(&self, node: &NodeName) -> Option<Revision> {
         let known = self.intents.get(node)?;
         known.value.as_ref().is_some_and(|intent| intent.wanted).then_some(known.revision)
+    }
+
+    /// The nodes that somebody wants drained, living or not.
+    pub fn drained(&self) -> impl Iterator<Item = &NodeName> {
+        self.intents.keys().filter(|node| self.intent(node).is_some())
     }
 
     /// What is known of the wish to drain a node, taken back or not.

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::node::Spread;
+use evenkeel_core::node::{Quota, Spread};
 use evenkeel_core::words::NodeName;
 
 use crate::executors::Functions;
+use crate::notify::Notifier;
 use crate::peers::{Nobody, Peers};
 
 /// How a node is to live. [`Config::new`] fills in every default; change the fields you care about.
@@ -29,12 +30,16 @@ pub struct Config {
     pub slots: u32,
     /// How free jobs are spread over nodes.
     pub spread: Spread,
+    /// By which quota the node goes (`S1-21`).
+    pub quota: Quota,
     /// Where history is kept, as `sqlite:PATH`; `None` keeps it beside the registry's file, or in the data folder.
     pub history: Option<String>,
     /// Where the node's HTTP interface answers, shown to people.
     pub address: String,
     /// The installation folder, compared between nodes (`S0-04`).
     pub home: String,
+    /// Whom to tell what happens to the node.
+    pub notify: Vec<Notifier>,
     /// The functions that jobs may call by name.
     pub functions: Functions,
     /// The program that is started as the guard; `None` for the current one, which must call
@@ -86,9 +91,11 @@ impl Config {
             alarm: 100,
             slots: 64,
             spread: Spread::default(),
+            quota: Quota::default(),
             history: None,
             address: String::new(),
             home: std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default(),
+            notify: Vec::new(),
             functions: Functions::default(),
             executable: None,
             keep: Keep::default(),

@@ -30,6 +30,7 @@ use crate::clock;
 use crate::executor::{Executor, News, Trust};
 use crate::handle::Order;
 use crate::history::{Entry, History, LoadPoint, Told};
+use crate::notify::Notifiers;
 use commits::Commits;
 use feed::Listening;
 use inbox::{Happening, Inbox, Sender};
@@ -74,6 +75,7 @@ struct Driver {
     load_at: Mono,
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
     alarm: Option<Event>,
+    notifiers: Notifiers,
 }
 
 /// Somebody who waits for an answer, and the lock he would hold.
@@ -308,8 +310,9 @@ impl Driver {
             | Event::Online(_) => tracing::info!("{text}"),
             _ => tracing::warn!("{text}"),
         }
-        let node = self.runs.node().to_string();
-        self.history.put(Entry::Event { at: clock::now().wall, node, kind, text });
+        let (now, node) = (clock::now(), self.runs.node().to_string());
+        self.notifiers.tell(now, &node, kind, &event, &text);
+        self.history.put(Entry::Event { at: now.wall, node, kind, text });
         if matches!(event, Event::Joined | Event::NameTaken(_)) {
             self.joined.send_replace(Some(event));
         }

@@ -8,14 +8,16 @@ use evenkeel_core::input::{Answer, Applied, Command, Refusal};
 use evenkeel_core::job::Job;
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{ShardLane, decode};
+use evenkeel_core::record::{Lane, Plan, ShardLane, decode};
 use evenkeel_core::registry::{Change, Facts};
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::{JobName, LockName, Member, NodeName, Operation, RunId, Token};
 use evenkeel_registry::RegistryError;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::history::{EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord};
+use crate::history::{
+    EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord,
+};
 use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
 
@@ -125,17 +127,43 @@ impl Handle {
         let sharding = self.look(|node| node.view().find(job).and_then(|job| job.sharding().cloned()));
         let sharding = sharding.unwrap_or_default();
         let keys = sharding.lanes.iter().map(|member| keys::shard_lane(job, member)).collect();
-        let (answer, answered) = oneshot::channel();
-        let gone = || LanesError("this node has stopped: ask another one".into());
-        self.shared.orders.send(Order::Read(keys, answer)).await.map_err(|_| gone())?;
-        let found = answered.await.map_err(|_| gone())?.map_err(|e| LanesError(e.to_string()))?;
+        let found = self.read(keys).await?;
         let lane = |member: &Member| {
-            let key = keys::shard_lane(job, member);
-            let entry = found.iter().find(|change| change.key == key)?.entry.as_ref()?;
+            let entry = found.get(&keys::shard_lane(job, member))?.entry.as_ref()?;
             decode::<ShardLane>(&entry.value)
         };
         let adopted = |member: &Member| (member.clone(), sharding.lane_of(member, lane(member).as_ref()));
         Ok(sharding.lanes.iter().map(adopted).collect())
+    }
+
+    /// The lanes of claimed jobs at this moment: watermark and open fire, as the registry has them, which is asked. A job
+    /// that never fired has none.
+    ///
+    /// # Errors
+    /// The registry is out of reach, or the node has stopped.
+    pub async fn claims(&self, jobs: &[JobName]) -> Result<BTreeMap<JobName, Lane>, LanesError> {
+        let found = self.read(jobs.iter().map(keys::lane).collect()).await?;
+        let lane = |job: &JobName| decode::<Lane>(&found.get(&keys::lane(job))?.entry.as_ref()?.value);
+        Ok(jobs.iter().filter_map(|job| Some((job.clone(), lane(job)?))).collect())
+    }
+
+    /// The plans of dispatched jobs at this moment, as the registry has them, which is asked. A job of which nothing was
+    /// ever planned has none.
+    ///
+    /// # Errors
+    /// The registry is out of reach, or the node has stopped.
+    pub async fn plans(&self, jobs: &[JobName]) -> Result<BTreeMap<JobName, Plan>, LanesError> {
+        let found = self.read(jobs.iter().map(keys::plan).collect()).await?;
+        let plan = |job: &JobName| decode::<Plan>(&found.get(&keys::plan(job))?.entry.as_ref()?.value);
+        Ok(jobs.iter().filter_map(|job| Some((job.clone(), plan(job)?))).collect())
+    }
+
+    async fn read(&self, keys: Vec<Key>) -> Result<BTreeMap<Key, Change>, LanesError> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || LanesError("this node has stopped: ask another one".into());
+        self.shared.orders.send(Order::Read(keys, answer)).await.map_err(|_| gone())?;
+        let found = answered.await.map_err(|_| gone())?.map_err(|e| LanesError(e.to_string()))?;
+        Ok(found.into_iter().map(|change| (change.key.clone(), change)).collect())
     }
 
     /// Attempts in the history, the latest heard of first.
@@ -196,8 +224,8 @@ impl Handle {
     ///
     /// # Errors
     /// The history cannot be read.
-    pub async fn events(&self, limit: u32) -> Result<Vec<EventRecord>, HistoryError> {
-        self.shared.history.events(limit).await
+    pub async fn events(&self, filter: EventFilter) -> Result<Vec<EventRecord>, HistoryError> {
+        self.shared.history.events(filter).await
     }
 
     /// How busy a node was since a moment, the latest first: a point a minute.

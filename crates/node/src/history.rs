@@ -23,7 +23,7 @@ use crate::config::Keep;
 
 pub use query::HistoryError;
 pub(crate) use query::HistoryReader;
-pub use record::{EventRecord, LoadPoint, RunFilter, RunRecord, State};
+pub use record::{EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord, State};
 pub(crate) use write::Entry;
 
 /// The most entries of one transaction.
@@ -50,6 +50,19 @@ pub(crate) enum Told {
 pub(crate) struct History {
     queue: mpsc::UnboundedSender<Entry>,
     done: oneshot::Receiver<()>,
+}
+
+/// A door for those who may still have something to say when history has ended.
+#[derive(Clone)]
+pub(crate) struct WeakHistory(mpsc::WeakUnboundedSender<Entry>);
+
+impl WeakHistory {
+    /// Hands over an entry, unless history has ended.
+    pub(crate) fn put(&self, entry: Entry) {
+        if let Some(queue) = self.0.upgrade() {
+            let _ = queue.send(entry);
+        }
+    }
 }
 
 impl History {
@@ -82,6 +95,11 @@ impl History {
     pub(crate) fn put(&self, entry: Entry) {
         // The writer ends only after this sender is gone.
         let _ = self.queue.send(entry);
+    }
+
+    /// The same for those that must not keep it from ending.
+    pub(crate) fn weak(&self) -> WeakHistory {
+        WeakHistory(self.queue.downgrade())
     }
 
     /// Waits until everything handed over is on the disk, at most this long.

@@ -22,6 +22,7 @@
 //! - `driver`: hands inputs to [`core::node::Node`] and carries out its effects; decides nothing.
 //! - `executor`, `executors`: what a run can be. [`guard`]: the process that ends runs whatever becomes of the node.
 //! - `history`: what became of every attempt. `logs`: what commands wrote.
+//! - `notify`: whom to tell what happens to the node.
 //! - [`clock`]: the one file that reads time.
 
 pub mod clock;
@@ -37,6 +38,7 @@ mod history;
 mod host;
 mod lock;
 mod logs;
+mod notify;
 mod peers;
 
 pub use evenkeel_core as core;
@@ -47,9 +49,10 @@ pub use evenkeel_core::input::{Answer, Command};
 pub use evenkeel_core::job::{Job, Work};
 pub use executors::{FunctionOutput, Functions, RunContext};
 pub use handle::{ApplyError, Beat, Handle, LanesError, Left};
-pub use history::{EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord, State};
+pub use history::{EventFilter, EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord, State};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
+pub use notify::{Means, Notifier, event_kind};
 pub use peers::{Call, Peers, Reply};
 
 /// Opens a node: joins the cluster whose books the registry keeps, and starts to work.

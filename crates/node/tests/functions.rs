@@ -71,7 +71,7 @@ async fn a_function_runs_on_each_second_and_history_tells() {
     assert_eq!((record.due, record.from), (first.due, first.due));
     let listed = node.runs(RunFilter::default()).await.unwrap();
     assert!(listed.iter().any(|r| r.run == first.id));
-    assert!(node.events(10).await.unwrap().iter().any(|e| e.kind == "joined"));
+    assert!(node.events(evenkeel::EventFilter::default()).await.unwrap().iter().any(|e| e.kind == "joined"));
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 
 mod cluster;
 mod error;
+mod events;
+mod explain;
 mod gate;
 mod jobs;
 mod live;
@@ -60,21 +62,25 @@ pub(crate) fn router(app: App) -> Router {
         .route("/jobs/acquire", post(jobs::acquire))
         .route("/jobs/{name}", get(jobs::show).delete(jobs::delete))
         .route("/jobs/{name}/next", get(jobs::next))
+        .route("/jobs/{name}/explain", get(explain::job))
         .route("/jobs/{name}/shards", get(shards::list))
         .route("/jobs/{name}/shards/{set}/{verb}", post(shards::switch))
         .route("/jobs/{name}/{verb}", post(jobs::switch))
         .route("/runs", get(runs::list))
         .route("/runs/{run}", get(runs::show))
+        .route("/runs/{run}/explain", get(explain::run))
         .route("/runs/{run}/logs", get(runs::logs).delete(runs::forget))
         .route("/runs/{run}/wait", get(runs::wait))
         .route("/runs/{run}/kill", post(runs::kill))
         .route("/runs/{run}/restart", post(runs::restart))
         .route("/nodes", get(nodes::list))
         .route("/service", get(nodes::idlest))
+        .route("/nodes/balance", get(nodes::balance))
         .route("/nodes/{name}/{verb}", post(nodes::switch))
         .route("/cluster/tree", get(cluster::tree))
         .route("/cluster/settings", get(settings::show).post(settings::set))
-        .route("/events", get(live::events))
+        .route("/events", get(events::list))
+        .route("/live", get(live::stream))
         .layer(axum::middleware::from_fn_with_state(app.clone(), gate::key));
     Router::new()
         .merge(open)

@@ -1,6 +1,9 @@
 //! What the API and the console show of a node: rows made of its view and its history.
 
+mod capacity;
+pub(crate) mod explain;
 mod shards;
+mod whole;
 
 use evenkeel::{Handle, RunRecord};
 use evenkeel_core::job::{Job, Spec};
@@ -12,7 +15,9 @@ use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId};
 
 use crate::rows::{JobDetail, JobPage, JobRow, NodeRow, RunRow, ServiceRow, Sharing, moment, zone};
 use crate::zones;
+pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
 pub(crate) use shards::{folded, shards, wanted};
+pub(crate) use whole::whole;
 
 /// So many jobs are copied at one look, which the node waits for.
 const LOOK: usize = 200;
@@ -166,6 +171,11 @@ pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
         let view = node.view();
         view.intent(name).is_some() || view.members().any(|(member, _)| member.node == *name)
     })
+}
+
+/// Whether a node of this name is wanted drained.
+pub(crate) fn is_draining(handle: &Handle, name: &NodeName) -> bool {
+    handle.look(|node| node.view().intent(name).is_some())
 }
 
 /// The latest life of the living node of this name, and where it answers.

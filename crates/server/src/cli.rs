@@ -2,6 +2,8 @@
 
 mod cluster;
 mod docs;
+mod events;
+mod explain;
 mod import;
 mod jobs;
 mod nodes;
@@ -41,6 +43,12 @@ enum Verb {
     /// Look at nodes, drain them
     #[command(subcommand)]
     Node(nodes::Verb),
+    /// Ask why a job or a run is where it is
+    #[command(subcommand)]
+    Explain(explain::Verb),
+    /// Look at what happened to nodes
+    #[command(subcommand)]
+    Event(events::Verb),
     /// Look at the whole as others would write it down
     #[command(subcommand)]
     Cluster(cluster::Verb),
@@ -62,6 +70,8 @@ pub(crate) fn run() -> ExitCode {
         Verb::Shard(verb) => shards::run(verb),
         Verb::Run(verb) => runs::run(verb),
         Verb::Node(verb) => nodes::run(verb),
+        Verb::Explain(verb) => explain::run(verb),
+        Verb::Event(verb) => events::run(verb),
         Verb::Cluster(verb) => cluster::run(verb),
         Verb::Import(verb) => import::run(verb),
         Verb::Docs(verb) => docs::run(&verb, Cli::command()),

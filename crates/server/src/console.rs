@@ -1,5 +1,6 @@
 //! The console at `/`: readable as it comes from the node, kept live by one small script of our own.
 
+mod events;
 mod shards;
 
 use std::collections::BTreeSet;
@@ -89,6 +90,7 @@ fn whole(picture: &Picture, shared: Option<&ShardPage<FoldedRow>>, locked: bool)
                     (jobs(picture))
                     (runs(picture))
                     (nodes(&picture.nodes))
+                    (events::section(&picture.events))
                 }
                 footer { "version " (env!("CARGO_PKG_VERSION")) " · times are in your own zone" }
             }

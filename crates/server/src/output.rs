@@ -11,7 +11,10 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::rows::{FoldedRow, JobRow, NodeRow, RunRow, ServiceRow, SettingsRow, ShareRow, word};
+use crate::rows::{
+    BalanceRow, EventRow, FoldedRow, JobRow, NodeRow, Point, RunRow, ServiceRow, SettingsRow, ShareRow, Then,
+    word,
+};
 
 /// How a verb prints its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -98,6 +101,54 @@ impl Row for NodeRow {
             yes(self.offline),
             score(self.score),
         ]
+    }
+}
+
+impl Row for BalanceRow {
+    const HEADS: &'static [&'static str] = &["name", "state", "held", "quota", "alarm", "slots", "score"];
+    fn cells(&self) -> Vec<String> {
+        let node = &self.node;
+        vec![
+            node.name.clone(),
+            self.state.clone(),
+            node.held.to_string(),
+            node.quota.to_string(),
+            node.alarm.to_string(),
+            self.slots.to_string(),
+            node.score.map_or_else(|| "-".to_owned(), |score| format!("{score:.2}")),
+        ]
+    }
+}
+
+/// The same when it is asked what would be.
+#[derive(Serialize)]
+pub(crate) struct Simulated<'a>(pub(crate) &'a BalanceRow);
+
+impl Row for Simulated<'_> {
+    const HEADS: &'static [&'static str] =
+        &["name", "state", "held", "then", "quota", "then", "alarm", "slots", "score"];
+    fn cells(&self) -> Vec<String> {
+        let mut cells = self.0.cells();
+        let then = |part: fn(&Then) -> usize| {
+            self.0.then.as_ref().map_or_else(|| "-".to_owned(), |then| part(then).to_string())
+        };
+        cells.insert(4, then(|then| then.quota));
+        cells.insert(3, then(|then| then.held));
+        cells
+    }
+}
+
+impl Row for EventRow {
+    const HEADS: &'static [&'static str] = &["at", "node", "kind", "what"];
+    fn cells(&self) -> Vec<String> {
+        vec![local(Some(&self.at)), self.node.clone(), self.kind.clone(), self.text.clone()]
+    }
+}
+
+impl Row for Point {
+    const HEADS: &'static [&'static str] = &["about", "rule", "says"];
+    fn cells(&self) -> Vec<String> {
+        vec![self.about.clone(), or_dash(self.rule.as_deref()), self.says.clone()]
     }
 }
 

@@ -1,5 +1,8 @@
 //! What the API says and the client reads: rows with stable fields, times as RFC 3339 in UTC with milliseconds.
 
+mod balance;
+mod events;
+mod explain;
 mod shards;
 
 use evenkeel_core::job::{Job, Placement};
@@ -7,6 +10,9 @@ use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use balance::{Balance, BalanceRow, Then, WhatIfRow};
+pub(crate) use events::{EventPage, EventRow};
+pub(crate) use explain::{Explained, Point};
 pub(crate) use shards::{Doing, FoldedRow, MarkRow, ShardPage, ShardRow, ShareRow, Sharing};
 
 /// A job in a list.

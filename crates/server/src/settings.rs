@@ -1,16 +1,20 @@
 //! A node's settings: written in a file, over that the environment, over that flags; then meant, or refused.
 
+mod notify;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel_core::node::Quota;
 use evenkeel_core::words::NodeName;
 use serde::Deserialize;
 
 use crate::client::read_key;
 use crate::exit::Failure;
 use crate::files::position;
+use notify::WrittenNotifier;
 
 /// The port when nobody says one (S0-06).
 pub(crate) const PORT: u16 = 7700;
@@ -49,6 +53,9 @@ pub(crate) struct Written {
     /// How many failed nodes the others make up for; 1 when absent
     #[arg(long, value_name = "N", env = "EVENKEEL_TOLERANCE")]
     pub(crate) tolerance: Option<u32>,
+    /// By which quota the node goes: now (what it has heard) or larger (of that and what it last listed); now when absent
+    #[arg(long, value_name = "WHICH", env = "EVENKEEL_QUOTA")]
+    pub(crate) quota: Option<String>,
     /// Above how many held jobs the alarm is raised; 100 when absent
     #[arg(long, value_name = "N", env = "EVENKEEL_ALARM")]
     pub(crate) alarm: Option<u32>,
@@ -58,6 +65,10 @@ pub(crate) struct Written {
     /// Where history is kept: sqlite:PATH; beside the registry's file when absent
     #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY")]
     pub(crate) history: Option<String>,
+    /// Whom to tell of which events; only in the file.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) notify: Vec<WrittenNotifier>,
 }
 
 /// The settings as meant.
@@ -102,9 +113,11 @@ impl Written {
             cluster_key_file: self.cluster_key_file.or(below.cluster_key_file),
             ttl: self.ttl.or(below.ttl),
             tolerance: self.tolerance.or(below.tolerance),
+            quota: self.quota.or(below.quota),
             alarm: self.alarm.or(below.alarm),
             slots: self.slots.or(below.slots),
             history: self.history.or(below.history),
+            notify: if self.notify.is_empty() { below.notify } else { self.notify },
         }
     }
 
@@ -124,9 +137,11 @@ impl Written {
             })?;
         }
         node.tolerance = at_least_one("--tolerance", self.tolerance, node.tolerance)?;
+        node.quota = self.quota.as_deref().map_or(Ok(Quota::Now), quota)?;
         node.alarm = at_least_one("--alarm", self.alarm, node.alarm)?;
         node.slots = at_least_one("--slots", self.slots, node.slots)?;
         node.history = self.history;
+        node.notify = self.notify.into_iter().map(WrittenNotifier::meant).collect::<Result<_, _>>()?;
         node.home = home();
         let listen =
             SocketAddr::new(self.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()), self.port.unwrap_or(PORT));
@@ -161,6 +176,14 @@ fn at_least_one(flag: &str, value: Option<u32>, default: u32) -> Result<u32, Fai
     }
 }
 
+fn quota(word: &str) -> Result<Quota, Failure> {
+    match word {
+        "now" => Ok(Quota::Now),
+        "larger" => Ok(Quota::Larger),
+        _ => Err(Failure::usage(format!("--quota is {word:?}: write now or larger"))),
+    }
+}
+
 /// `HOST:PORT`, where the host is a name or an address.
 fn advertised(text: &str) -> Result<(), Failure> {
     let parts = text.rsplit_once(':').filter(|(host, _)| {
@@ -174,8 +197,8 @@ fn advertised(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// `90s`, `1500ms`, `2m`, `1h`.
-fn span(text: &str) -> Option<Duration> {
+/// `90s`, `1500ms`, `2m`, `1h`, `2d`.
+pub(crate) fn span(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().ok()?;
@@ -184,6 +207,7 @@ fn span(text: &str) -> Option<Duration> {
         "s" => 1_000,
         "m" => 60_000,
         "h" => 3_600_000,
+        "d" => 86_400_000,
         _ => return None,
     };
     number.checked_mul(millis).map(Duration::from_millis)
@@ -239,6 +263,7 @@ mod tests {
             (Written { ttl: text("99999999999999999999h"), ..least() }, "from 2s to 1h"),
             (Written { tolerance: Some(0), ..least() }, "at least 1"),
             (Written { slots: Some(0), ..least() }, "at least 1"),
+            (Written { quota: text("most"), ..least() }, "write now or larger"),
             (Written { listen: ip("0.0.0.0"), ..least() }, "a key is needed"),
             (Written { listen: ip("10.0.0.7"), ..least() }, "a key is needed"),
             (Written { listen: ip("::"), ..least() }, "a key is needed"),
@@ -254,7 +279,7 @@ mod tests {
     fn spans_are_read() {
         assert_eq!(span("1500ms"), Some(Duration::from_millis(1500)));
         assert_eq!(span("2m"), Some(Duration::from_secs(120)));
-        for nonsense in ["", "s", "-1s", "1", "1d", "1.5s"] {
+        for nonsense in ["", "s", "-1s", "1", "1y", "1.5s"] {
             assert_eq!(span(nonsense), None, "{nonsense}");
         }
     }

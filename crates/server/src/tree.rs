@@ -1,6 +1,6 @@
-//! A sharded job's tree as Elastic-Job-Lite keeps one in its registry, worked out from our records at each look.
+//! Our records in the shapes of others: a sharded job as Elastic-Job-Lite keeps one, a whole cluster as SIA-TASK, Keeper or Azkaban do.
 //!
-//! Nothing of it is stored: `seen` and `shard` answer what is so, and each form says under which path its source writes that down.
+//! Nothing of it is stored: `seen`, `shard` and `whole` answer what is so, and each form says under which path its source writes that down.
 
 use std::str::FromStr;
 
@@ -10,14 +10,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::plain;
 
+mod azkaban;
 mod elasticjob1;
 mod elasticjob3;
+mod keeper;
 mod seen;
 mod shard;
+mod siatask;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 pub(crate) use seen::Seen;
+pub(crate) use whole::{JobSeen, NodeSeen, Whole};
 
 /// What stands above all jobs, as the source's namespace does.
 const NAMESPACE: &str = "evenkeel";
@@ -31,6 +36,15 @@ pub(crate) enum Form {
     /// ElasticJob 3.x: settings as YAML, `instances`, `sharding`.
     #[value(name = "elasticjob-3")]
     ElasticJob3,
+    /// SIA-TASK: jobs with their holders, nodes with what they hold and may hold.
+    #[value(name = "siatask")]
+    SiaTask,
+    /// Qross Keeper: the rows of its tables nodes, locks and tasks.
+    #[value(name = "keeper")]
+    Keeper,
+    /// Azkaban: the leading web, projects and triggers with their versions.
+    #[value(name = "azkaban")]
+    Azkaban,
 }
 
 /// How long an entry of the source would stay.
@@ -55,32 +69,54 @@ pub(crate) struct Entry {
 }
 
 impl Form {
+    const ALL: [Self; 5] = [Self::ElasticJob1, Self::ElasticJob3, Self::SiaTask, Self::Keeper, Self::Azkaban];
+
     /// What it is called on the command line and in requests.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ElasticJob1 => "elasticjob-1",
             Self::ElasticJob3 => "elasticjob-3",
+            Self::SiaTask => "siatask",
+            Self::Keeper => "keeper",
+            Self::Azkaban => "azkaban",
         }
+    }
+
+    /// Whether it shows the whole cluster, and not sharded jobs alone.
+    #[must_use]
+    pub(crate) fn is_whole(self) -> bool {
+        !matches!(self, Self::ElasticJob1 | Self::ElasticJob3)
     }
 }
 
 impl FromStr for Form {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let all = [Self::ElasticJob1, Self::ElasticJob3];
-        all.into_iter()
-            .find(|form| form.name() == text)
-            .ok_or_else(|| format!("no tree has the form {text:?}: use {}", all.map(Self::name).join(" or ")))
+        Self::ALL.into_iter().find(|form| form.name() == text).ok_or_else(|| {
+            format!("no tree has the form {text:?}: use one of {}", Self::ALL.map(Self::name).join(", "))
+        })
     }
 }
 
-/// The tree of one job, in the order in which a walk through it meets its entries.
+/// The tree of one job, in the order in which a walk through it meets its entries; none in a form of whole clusters.
 #[must_use]
 pub(crate) fn render(form: Form, seen: &Seen) -> Vec<Entry> {
     match form {
         Form::ElasticJob1 => elasticjob1::render(seen),
         Form::ElasticJob3 => elasticjob3::render(seen),
+        Form::SiaTask | Form::Keeper | Form::Azkaban => Vec::new(),
+    }
+}
+
+/// The tree of a whole cluster; none in a form of single jobs.
+#[must_use]
+pub(crate) fn render_whole(form: Form, whole: &Whole) -> Vec<Entry> {
+    match form {
+        Form::ElasticJob1 | Form::ElasticJob3 => Vec::new(),
+        Form::SiaTask => siatask::render(whole),
+        Form::Keeper => keeper::render(whole),
+        Form::Azkaban => azkaban::render(whole),
     }
 }
 
@@ -112,6 +148,13 @@ impl Tree {
     fn of(job: &JobName, value: &str) -> Self {
         let mut tree = Self { root: format!("/{NAMESPACE}/{job}"), entries: Vec::new() };
         tree.add("", Kind::Persistent, value.to_owned());
+        tree
+    }
+
+    /// The tree of a whole cluster.
+    fn whole() -> Self {
+        let mut tree = Self { root: format!("/{NAMESPACE}"), entries: Vec::new() };
+        tree.add("", Kind::Persistent, String::new());
         tree
     }
 

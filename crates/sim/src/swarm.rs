@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Work};
-use evenkeel_core::node::{Settings, Spread};
+use evenkeel_core::node::{Quota, Settings, Spread};
 use evenkeel_core::share::{Order, Strategy};
 use evenkeel_core::time::Millis;
 use evenkeel_core::words::{JobName, NodeName};
@@ -167,6 +167,7 @@ fn nodes(
             alarm,
             slots,
             spread,
+            quota: Quota::Now,
             lead: LEAD,
             max_difference: Millis(500),
             rescan: Millis(rescan),

@@ -120,7 +120,7 @@ impl Node {
         }
         self.local.eager = true;
         let held = self.member().map_or(0, |m| self.view.count(&m));
-        let quota = claims::quota(self.view.enabled(), self.view.nodes(), self.local.settings.tolerance);
+        let quota = claims::quota_in_use(&self.view, &self.local.settings);
         let claims = quota.saturating_sub(held).min(self.view.free_count());
         let left = self.view.free_count() - claims;
         effects

@@ -59,6 +59,7 @@ fn settings(name: &str) -> Settings {
         alarm: 100,
         slots: 100,
         spread: Spread::Even,
+        quota: Quota::Now,
         lead: Millis(1_000),
         max_difference: Millis(500),
         rescan: Millis(60_000),

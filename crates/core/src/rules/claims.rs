@@ -6,13 +6,13 @@
 
 use crate::keys;
 use crate::local::Subject;
-use crate::node::Spread;
+use crate::node::{Quota, Settings, Spread};
 use crate::record::{Place, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::scene::{Decision, Decisions, Scene};
 use crate::takeover;
 use crate::time::{Millis, Mono};
-use crate::view::{JobId, JobView};
+use crate::view::{JobId, JobView, View};
 use crate::words::Member;
 
 /// How many claims are under way at most; more are sent when half of them are answered, so that what is under way is
@@ -28,10 +28,20 @@ pub fn quota(jobs: usize, nodes: usize, tolerance: u32) -> usize {
     1 + jobs / spare.max(1)
 }
 
+/// The quota a node goes by: as it has heard, or the larger of that and what it last listed (S1-21).
+#[must_use]
+pub fn quota_in_use(view: &View, settings: &Settings) -> usize {
+    let heard = quota(view.enabled(), view.nodes(), settings.tolerance);
+    let (jobs, nodes) = view.balance_listed();
+    match settings.quota {
+        Quota::Now => heard,
+        Quota::Larger => heard.max(quota(jobs, nodes, settings.tolerance)),
+    }
+}
+
 /// Claims what is free, up to the quota.
 pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
-    let quota = quota(scene.view.enabled(), scene.view.nodes(), scene.local.settings.tolerance);
-    decide_within(scene, quota, out);
+    decide_within(scene, quota_in_use(scene.view, &scene.local.settings), out);
 }
 
 /// Claims what is free, up to any quota; the rule itself gives its own.

@@ -24,6 +24,9 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     let settings = scene.view.settings();
     let beat = settings.beat_of(scene.now.wall);
     come_online(scene, &born, beat, out);
+    if !standing::speaks(scene) {
+        return;
+    }
     let others: Vec<(&Member, &MemberState)> = scene
         .view
         .members()

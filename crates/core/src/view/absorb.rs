@@ -54,6 +54,7 @@ impl View {
         self.drop_unlisted(now, batch.revision, &rest, &mut touched);
         self.floor = self.floor.max(batch.revision);
         self.listed = true;
+        self.balance = (self.enabled, self.nodes());
         touched
     }
 

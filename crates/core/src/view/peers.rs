@@ -87,6 +87,11 @@ impl View {
         self.peers.loads.get(node)
     }
 
+    /// What every node that was ever a member said last of how busy it is.
+    pub fn loads(&self) -> impl Iterator<Item = (&NodeName, &LoadRecord)> {
+        self.peers.loads.iter().filter_map(|(node, known)| Some((node, known.value.as_ref()?)))
+    }
+
     /// How busy a member said it is.
     #[must_use]
     pub fn load(&self, member: &Member) -> Option<&LoadRecord> {

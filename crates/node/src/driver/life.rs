@@ -37,6 +37,7 @@ use crate::handle::{Handle, Shared};
 use crate::history::{self, History};
 use crate::host::Host;
 use crate::logs::Logs;
+use crate::notify::Notifiers;
 
 /// The shortest term of a lease.
 const TTL_MIN: Duration = Duration::from_secs(2);
@@ -52,6 +53,8 @@ const TIDY: Duration = Duration::from_secs(60);
 const CHANGES: Duration = Duration::from_millis(100);
 /// How long runs may take to end when the node stops: as long as the guard lets them, and a little.
 const LAST_RUNS: Duration = Duration::from_secs(3);
+/// How long notifiers may take to tell what waits.
+const LAST_WORDS: Duration = Duration::from_secs(3);
 /// How long the history may take for its last entries.
 const LAST_ENTRIES: Duration = Duration::from_secs(5);
 /// How often the host is measured; the first time sooner, for until then nobody knows how busy it is.
@@ -153,6 +156,9 @@ impl Life {
             functions: FunctionRuns::new(config.functions, name.clone(), functions_run_on, news_from.clone()),
             commands: CommandRuns::new(orders, name.clone(), logs.clone(), keep, news_from),
         };
+        let notifiers = Notifiers::start(config.notify, name.as_str(), &history.weak());
+        let notifiers = notifiers
+            .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))?;
         let driver = Driver {
             node: node.clone(),
             registry: registry.clone(),
@@ -177,6 +183,7 @@ impl Life {
             steps: 0,
             load_at: Mono(i64::MIN),
             alarm: None,
+            notifiers,
         };
         let (stopped_by, stopped) = watch::channel(None);
         let changes = tell_of_changes(changed);
@@ -193,13 +200,14 @@ impl Life {
         if tokio::time::timeout(LAST_RUNS, self.driver.end_runs()).await.is_err() {
             tracing::warn!("some runs did not end within {LAST_RUNS:?}");
         }
-        let Driver { mut leases, executor, history, .. } = self.driver;
+        let Driver { mut leases, executor, history, notifiers, .. } = self.driver;
         leases.finish().await;
         // The guard ends what is left when it hears nothing more, and then itself.
         drop(executor);
         if let Some(guard) = self.guard {
             let _ = guard.await;
         }
+        notifiers.close(LAST_WORDS).await;
         history.close(LAST_ENTRIES).await;
         drop(leases);
         let why = match end {
@@ -254,6 +262,7 @@ fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>) -> S
         alarm: config.alarm,
         slots: config.slots,
         spread: config.spread,
+        quota: config.quota,
         lead: LEAD,
         max_difference: MAX_DIFFERENCE,
         rescan: RESCAN,

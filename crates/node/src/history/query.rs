@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::{RunId, Shard, Token, WordError};
 use rusqlite::types::Type;
-use rusqlite::{Connection, Row, params_from_iter};
+use rusqlite::{Connection, Row, params, params_from_iter};
 
-use super::record::{EventRecord, LoadPoint, RunFilter, RunRecord, State};
+use super::record::{EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord, State};
 use super::{schema, write};
 
 /// The most rows one question is answered with.
@@ -43,11 +43,17 @@ impl HistoryReader {
         .await
     }
 
-    pub(crate) async fn events(&self, limit: u32) -> Result<Vec<EventRecord>, HistoryError> {
+    pub(crate) async fn events(&self, filter: EventFilter) -> Result<Vec<EventRecord>, HistoryError> {
         self.ask(move |db| {
-            db.prepare_cached("SELECT seq, at, node, kind, text FROM event ORDER BY seq DESC LIMIT ?1")?
-                .query_map([limit.min(LIMIT_MAX)], event)?
-                .collect()
+            let before = filter.before.map_or(i64::MAX, u64::cast_signed);
+            let since = filter.since.map_or(i64::MIN, |at| at.0);
+            db.prepare_cached(
+                "SELECT seq, at, node, kind, text FROM event
+                 WHERE seq < ?1 AND at >= ?2 AND (?3 IS NULL OR node = ?3) AND (?4 IS NULL OR kind = ?4)
+                 ORDER BY seq DESC LIMIT ?5",
+            )?
+            .query_map(params![before, since, filter.node, filter.kind, filter.limit.min(LIMIT_MAX)], event)?
+            .collect()
         })
         .await
     }

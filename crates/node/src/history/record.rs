@@ -136,6 +136,27 @@ pub struct EventRecord {
     pub text: String,
 }
 
+/// Which events are wanted, latest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Of this node only.
+    pub node: Option<String>,
+    /// Of this kind only.
+    pub kind: Option<String>,
+    /// Only those since then.
+    pub since: Option<Wall>,
+    /// At most so many.
+    pub limit: u32,
+    /// Only those before this [`EventRecord::seq`]: the last one of the page before.
+    pub before: Option<u64>,
+}
+
+impl Default for EventFilter {
+    fn default() -> Self {
+        Self { node: None, kind: None, since: None, limit: 100, before: None }
+    }
+}
+
 /// How busy a node was at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadPoint {

@@ -1,6 +1,6 @@
 //! History's promises, each against a file.
 
-use super::record::{RunFilter, State};
+use super::record::{EventFilter, RunFilter, State};
 use super::*;
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
@@ -214,6 +214,26 @@ async fn a_history_that_takes_nothing_says_so_and_recovers() {
     assert_eq!(news.recv().await, Some(Told::Able(true)));
     assert_eq!(reader.run(run).await.unwrap().len(), 1);
     history.close(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn events_are_listed_by_node_kind_and_time_page_by_page() {
+    let mut file = File::new();
+    for at in 1..=6 {
+        let node = if at % 2 == 0 { "a" } else { "b" };
+        let kind = if at <= 3 { "joined" } else { "alarm" };
+        file.write(vec![Entry::Event { at: Wall(at), node: node.into(), kind, text: format!("event {at}") }]);
+    }
+    let ask = async |filter| {
+        let found: Vec<EventRecord> = file.reader.events(filter).await.unwrap();
+        found.into_iter().map(|event| event.at.0).collect::<Vec<_>>()
+    };
+    let all = EventFilter::default;
+    assert_eq!(ask(all()).await, [6, 5, 4, 3, 2, 1]);
+    assert_eq!(ask(EventFilter { node: Some("a".into()), ..all() }).await, [6, 4, 2]);
+    assert_eq!(ask(EventFilter { kind: Some("joined".into()), ..all() }).await, [3, 2, 1]);
+    assert_eq!(ask(EventFilter { since: Some(Wall(5)), ..all() }).await, [6, 5]);
+    assert_eq!(ask(EventFilter { limit: 2, before: Some(5), ..all() }).await, [4, 3]);
 }
 
 #[test]

@@ -10,7 +10,9 @@ use evenkeel_core::words::JobName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::jobs::unknown;
 use super::{ApiError, App};
+use crate::board;
 use crate::tree::{self, Form, Seen};
 use crate::zones;
 
@@ -34,6 +36,16 @@ pub(super) async fn tree(
 ) -> Result<Json<Value>, ApiError> {
     let Query(Which { form, job, after }) = which?;
     let form: Form = form.unwrap_or_default().parse().map_err(ApiError::invalid)?;
+    if form.is_whole() {
+        if let Some(job) = job.as_ref().filter(|job| board::job(&app.handle, job).is_none()) {
+            return Err(unknown(job));
+        }
+        let whole = board::whole(&app.handle, job.as_ref()).await;
+        let whole = whole.map_err(|e| ApiError::unavailable(e.to_string()))?;
+        let shown = tokio::task::spawn_blocking(move || tree::render_whole(form, &whole)).await;
+        let entries = shown.map_err(|e| ApiError::internal(e.to_string()))?;
+        return Ok(Json(json!({ "tree": entries, "after": null })));
+    }
     let (jobs, after) = match job {
         Some(job) => (vec![checked(&app.handle, job)?], None),
         None => page(&app.handle, after.as_ref()),
@@ -56,7 +68,7 @@ fn checked(handle: &Handle, job: JobName) -> Result<JobName, ApiError> {
         Some(Placement::Claimed | Placement::Dispatched) => Err(ApiError::conflict(format!(
             "job {job} is not sharded, so it has no such tree: see `evenkeel job show {job}`"
         ))),
-        None => Err(ApiError::not_found(format!("no job is called {job}: see `evenkeel job list`"))),
+        None => Err(unknown(&job)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/api/v1/events`: what the console shows, sent again whenever it has changed.
+//! `/api/v1/live`: what the console shows, sent again whenever it has changed.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,11 +14,12 @@ use tokio_stream::{Stream, StreamExt};
 
 use super::App;
 use crate::board;
-use crate::rows::{JobRow, NodeRow, RunRow};
+use crate::rows::{EventRow, JobRow, NodeRow, RunRow};
 
-/// How many jobs and runs the console shows at once.
+/// How many jobs, runs and events the console shows at once.
 pub(crate) const JOBS_SHOWN: usize = 200;
 pub(crate) const RUNS_SHOWN: u32 = 50;
+pub(crate) const EVENTS_SHOWN: u32 = 20;
 /// Changes that come closer together than this are sent as one.
 const PACE: Duration = Duration::from_millis(400);
 /// Without any change the picture is taken again after this, for next fires move by themselves.
@@ -41,6 +42,8 @@ pub(crate) struct Picture {
     pub(crate) nodes: Vec<NodeRow>,
     /// The latest attempts.
     pub(crate) runs: Vec<RunRow>,
+    /// The latest events.
+    pub(crate) events: Vec<EventRow>,
 }
 
 /// The picture, taken once for all who look, and only while somebody looks.
@@ -54,6 +57,8 @@ impl Picture {
         let page = board::jobs(handle, None, JOBS_SHOWN);
         let filter = evenkeel::RunFilter { limit: RUNS_SHOWN, ..evenkeel::RunFilter::default() };
         let runs = handle.runs(filter).await.unwrap_or_default();
+        let filter = evenkeel::EventFilter { limit: EVENTS_SHOWN, ..evenkeel::EventFilter::default() };
+        let events = handle.events(filter).await.unwrap_or_default();
         Self {
             node: handle.name().to_string(),
             closed: board::is_closed(handle),
@@ -62,6 +67,7 @@ impl Picture {
             more: page.after.is_some(),
             nodes: board::nodes(handle),
             runs: runs.iter().map(board::run_row).collect(),
+            events: events.iter().map(EventRow::of).collect(),
         }
     }
 
@@ -104,7 +110,7 @@ impl Live {
     }
 }
 
-pub(super) async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+pub(super) async fn stream(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let changes = WatchStream::from_changes(app.live.picture.subscribe());
     // The first one is taken at once: the others wait for a change.
     let first = tokio_stream::once(Picture::take(&app.handle).await.text());

@@ -88,7 +88,7 @@ pub(super) async fn show(
 }
 
 /// All attempts of a run; none while it was only asked for.
-async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, ApiError> {
+pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, ApiError> {
     let attempts = app.handle.run(run).await?;
     if attempts.is_empty() && !board::is_expected(&app.handle, run) {
         return Err(ApiError::not_found(format!("no run is called {run}: see `evenkeel run list`")));

@@ -14,9 +14,9 @@ use crate::tree::{self, Entry, Form};
 /// What can be looked at.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Show each sharded job's tree as another scheduler keeps one: its settings, nodes, shards and leader
+    /// Show the cluster, or each sharded job, as another scheduler writes it down
     Tree {
-        /// In whose shape: elasticjob-1 (Elastic-Job-Lite 1.x) or elasticjob-3 (ElasticJob 3.x)
+        /// In whose shape: elasticjob-1 (Elastic-Job-Lite 1.x) or elasticjob-3 (ElasticJob 3.x) for sharded jobs; siatask (SIA-TASK), keeper (Qross Keeper) or azkaban (Azkaban) for the whole cluster
         #[arg(long = "as", value_enum, value_name = "FORM", hide_possible_values = true)]
         form: Form,
         /// Only this job's

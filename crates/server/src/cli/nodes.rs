@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::jobs::said;
 use crate::client::{Reach, escape};
 use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::rows::{NodeRow, ServiceRow};
+use crate::output::{self, Output, Simulated};
+use crate::rows::{Balance, NodeRow, ServiceRow, WhatIfRow};
 
 /// What can be done with nodes.
 #[derive(Debug, Subcommand)]
@@ -22,10 +22,21 @@ pub(crate) enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Let a node give its jobs up, each after its run, and claim no more
+    /// Show how jobs are spread over nodes, and what would be if some were lost or drained
+    Balance {
+        /// What if: kill=NODE,NODE or drain=NODE,NODE; may be given more than once
+        #[arg(long, value_name = "WHAT=NODES")]
+        simulate: Vec<String>,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Let a node give its jobs up, each after its run, and claim no more; refused when the others have no room for them
     Drain {
         /// The node's name
         name: String,
+        /// Drain it even if the others have no room for its jobs
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         reach: Reach,
     },
@@ -58,26 +69,94 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             if answer["closed"] == Value::Bool(true) {
                 eprintln!("evenkeel: this node was closed from outside and is no member: start it again");
             }
+            warn(&answer);
             output::list(reach.output, &nodes, "no node has joined yet")
         }
         Verb::Idlest { reach } => {
             let idlest: ServiceRow = reach.client()?.get("/service")?;
             output::list(reach.output, &[idlest], "no node is online")
         }
-        Verb::Drain { name, reach } => switch(
-            &reach,
-            &name,
-            "drain",
-            "draining: it claims nothing more and gives up its jobs after their runs",
-        ),
-        Verb::Undrain { name, reach } => switch(&reach, &name, "undrain", "back: it claims jobs again"),
+        Verb::Balance { simulate, reach } => balance(&simulate, &reach),
+        Verb::Drain { name, force, reach } => {
+            let done = "draining: it claims nothing more and gives up its jobs after their runs";
+            switch(&reach, &name, "drain", &json!({ "force": force }), done)
+        }
+        Verb::Undrain { name, reach } => {
+            switch(&reach, &name, "undrain", &json!({}), "back: it claims jobs again")
+        }
         Verb::Activate { name, reach } => {
-            switch(&reach, &name, "activate", "online: its strikes are forgiven")
+            switch(&reach, &name, "activate", &json!({}), "online: its strikes are forgiven")
         }
     }
 }
 
-fn switch(reach: &Reach, name: &str, verb: &str, done: &str) -> Result<(), Failure> {
-    let answer: Value = reach.client()?.post(&format!("/nodes/{}/{verb}", escape(name)), &json!({}))?;
+fn switch(reach: &Reach, name: &str, verb: &str, body: &Value, done: &str) -> Result<(), Failure> {
+    let answer: Value = reach.client()?.post(&format!("/nodes/{}/{verb}", escape(name)), body)?;
+    warn(&answer);
     said(reach, &answer, &format!("node {name} is {done}"))
+}
+
+/// What the node wants thought of, beside the answer.
+fn warn(answer: &Value) {
+    let warnings = answer["warnings"].as_array().into_iter().flatten();
+    warnings.filter_map(Value::as_str).for_each(|text| eprintln!("evenkeel: {}", output::plain(text)));
+}
+
+fn balance(simulate: &[String], reach: &Reach) -> Result<(), Failure> {
+    let (mut kill, mut drain) = (Vec::new(), Vec::new());
+    for text in simulate {
+        match text.split_once('=') {
+            Some(("kill", names)) if !names.is_empty() => kill.push(names),
+            Some(("drain", names)) if !names.is_empty() => drain.push(names),
+            _ => {
+                let text = format!("--simulate is {text:?}: write kill=NODE,NODE or drain=NODE,NODE");
+                return Err(Failure::usage(text));
+            }
+        }
+    }
+    let path = format!("/nodes/balance?kill={}&drain={}", escape(&kill.join(",")), escape(&drain.join(",")));
+    let found: Balance = reach.client()?.get(&path)?;
+    if reach.output == Output::Json {
+        return output::json(&found);
+    }
+    let none = "no node has joined yet";
+    if found.then.is_some() {
+        let rows: Vec<Simulated<'_>> = found.rows.iter().map(Simulated).collect();
+        output::list(Output::Table, &rows, none)?;
+    } else {
+        output::list(Output::Table, &found.rows, none)?;
+    }
+    output::line(&format!("\n{}", summary(&found)))?;
+    found.warnings.iter().for_each(|text| eprintln!("evenkeel: {}", output::plain(text)));
+    Ok(())
+}
+
+/// In a sentence: whether there is room for every job.
+fn summary(found: &Balance) -> String {
+    let Balance { jobs, room, free, .. } = found;
+    let Some(then) = &found.then else {
+        let held = if *free == 0 { "all are held".to_owned() } else { format!("{free} held by nobody") };
+        return match found.covers {
+            true => format!("room for {room}, {jobs} jobs: {held}"),
+            false => format!("room for only {room} of {jobs} jobs: undrain a node or start one more"),
+        };
+    };
+    let WhatIfRow { moved, room_at_once, room, .. } = then;
+    let lost = Vec::from_iter((!then.lost.is_empty()).then(|| format!("without {}", then.lost.join(", "))));
+    let drained = (!then.drained.is_empty()).then(|| format!("with {} drained", then.drained.join(", ")));
+    let what = lost.into_iter().chain(drained).collect::<Vec<_>>().join(" and ");
+    match (then.covers_at_once, then.covers) {
+        (true, _) => {
+            format!("{what}: {moved} jobs move, the others have room for {room_at_once} of {jobs} at once")
+        }
+        (false, true) => format!(
+            "{what}: {moved} jobs move, the others have room for only {room_at_once} of {jobs} until they know of the \
+             loss, then for {room}: raise --tolerance to close the gap"
+        ),
+        (false, false) => format!(
+            "{what}: the others have room for only {room} of {jobs} jobs, {} would be held by nobody: start more nodes or \
+             undrain one first",
+            then.free
+        ),
+    }
 }

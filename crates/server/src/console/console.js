@@ -7,7 +7,8 @@
 /** @typedef {{node: string, shards: string, state: string, paused: boolean, disabled: boolean, shutdown: boolean}} Share */
 /** @typedef {{shards: string, node: string | null, state: string, fire: string | null, due: string | null, attempt: number | null, failed_over: boolean, parameter: string, began: string | null}} Shard */
 /** @typedef {{job: string, total: number, leader: string | null, mark: {why: string, since: string} | null, off: string, nodes: Share[], shards: Shard[]}} Sharing */
-/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, nodes: Member[], runs: Run[]}} Picture */
+/** @typedef {{seq: number, at: string, node: string, kind: string, text: string}} Happening */
+/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, nodes: Member[], runs: Run[], events: Happening[]}} Picture */
 
 const KEY = "evenkeel-cluster-key";
 
@@ -256,6 +257,14 @@ const fill = (id, none, rows, key, cells) => {
   if (none) at(none).hidden = rows.length > 0;
 };
 
+/** @param {Happening} event */
+const eventRow = (event) => [
+  el("td", {}, time(event.at)),
+  el("td", { class: "name" }, event.node),
+  el("td", {}, chip(event.kind)),
+  el("td", {}, event.text),
+];
+
 /** @param {Picture} picture */
 const paint = (picture) => {
   document.querySelector("main")?.removeAttribute("hidden");
@@ -267,6 +276,7 @@ const paint = (picture) => {
   fill("job-rows", "no-jobs", picture.jobs, (job) => job.name, jobRow);
   fill("run-rows", "no-runs", picture.runs, (run) => `${run.run}#${run.attempt}`, runRow);
   fill("node-rows", "no-nodes", picture.nodes, (node) => node.name, nodeRow);
+  fill("event-rows", "no-events", picture.events, (event) => String(event.seq), eventRow);
   at("more-jobs").hidden = !picture.more;
   at("closed").hidden = !picture.closed;
   look().catch(() => undefined);
@@ -311,7 +321,7 @@ const unlock = () =>
 
 /** Reads the stream until it ends; whether there is a new key to try at once. */
 const follow = async () => {
-  const answer = await fetch("/api/v1/events", { headers: shown() });
+  const answer = await fetch("/api/v1/live", { headers: shown() });
   if (answer.status === 401) {
     if (sessionStorage.getItem(KEY)) notice("this is not the cluster's key");
     sessionStorage.removeItem(KEY);

@@ -14,6 +14,8 @@ use evenkeel_core::words::{Fire, Member, NodeName, Shard};
 
 use super::{Form, Kind, Seen, render, text};
 
+mod whole;
+
 /// A moment at which the schedule is due.
 const T: i64 = 1_795_259_680_000;
 
@@ -801,7 +803,10 @@ fn a_form_is_known_by_its_name_or_refused_with_all_names() {
     assert_eq!("elasticjob-1".parse(), Ok(ONE));
     assert_eq!("elasticjob-3".parse(), Ok(THREE));
     let refused = "elasticjob-2".parse::<Form>().unwrap_err();
-    assert_eq!(refused, "no tree has the form \"elasticjob-2\": use elasticjob-1 or elasticjob-3");
+    assert_eq!(
+        refused,
+        "no tree has the form \"elasticjob-2\": use one of elasticjob-1, elasticjob-3, siatask, keeper, azkaban"
+    );
 }
 
 #[test]

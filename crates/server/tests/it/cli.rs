@@ -134,7 +134,7 @@ fn a_person_can_have_everything_claimed() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = node(folder.path());
     assert_eq!(node.json(&["job", "acquire"]), json!({ "claims": 0, "left": 0 }), "all is held already");
-    node.ok(&["node", "drain", "a"]);
+    node.ok(&["node", "drain", "a", "--force"]);
     crate::process::until("nothing is held", || (node.json(&["node", "list"])[0]["held"] == 0).then_some(()));
     assert_eq!(node.json(&["node", "list"])[0]["draining"], true);
     node.ok(&["node", "undrain", "a"]);

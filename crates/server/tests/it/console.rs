@@ -15,7 +15,7 @@ impl Pictures {
     fn of(node: &Node) -> Self {
         let mut stream = TcpStream::connect(node.address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
-        write!(stream, "GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n\r\n", node.address).expect("it reads");
+        write!(stream, "GET /api/v1/live HTTP/1.1\r\nHost: {}\r\n\r\n", node.address).expect("it reads");
         Self(BufReader::new(stream))
     }
 

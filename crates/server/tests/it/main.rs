@@ -1,11 +1,15 @@
 //! The binary from outside: real processes on loopback, each in a folder of its own.
 
 mod bad_input;
+mod capacity;
 mod cli;
 mod cluster;
 mod console;
 mod crontab;
 mod dev;
+mod events;
+mod explain;
+mod notify;
 mod peers;
 mod process;
 mod security;

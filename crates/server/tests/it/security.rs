@@ -32,7 +32,7 @@ fn a_request_by_another_name_or_from_another_page_changes_nothing() {
         let got = if got == 400 && head == json { 403 } else { got };
         assert_eq!(got, status, "{head}: {answer}");
     }
-    for path in ["/", "/api/v1/jobs", "/api/v1/events"] {
+    for path in ["/", "/api/v1/jobs", "/api/v1/live"] {
         let (got, _) = node.raw(&format!("GET {path} HTTP/1.1\nHost: evil.example"), b"");
         assert_eq!(got, 403, "{path} is not shown to a rebound name");
     }
@@ -109,7 +109,14 @@ fn where_there_is_a_key_every_caller_shows_it() {
     let get =
         |path: &str, more: &str| node.raw(&format!("GET {path} HTTP/1.1\nHost: {}{more}", node.address), b"");
     assert_eq!(get("/api/v1/health", "").0, 200);
-    for path in ["/api/v1/jobs", "/api/v1/runs", "/api/v1/nodes", "/api/v1/events", "/api/v1/jobs/x/next"] {
+    for path in [
+        "/api/v1/jobs",
+        "/api/v1/runs",
+        "/api/v1/nodes",
+        "/api/v1/events",
+        "/api/v1/live",
+        "/api/v1/jobs/x/next",
+    ] {
         assert_eq!(get(path, "").0, 401, "{path}");
         assert_eq!(get(path, "\nAuthorization: Bearer correct-horse-batterx").0, 401, "{path}");
         assert_eq!(get(path, "\nAuthorization: Basic correct-horse-battery").0, 401, "{path}");

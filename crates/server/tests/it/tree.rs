@@ -135,9 +135,9 @@ fn what_has_no_tree_is_refused_with_what_has() {
     }
     let host = node.address;
     let (status, said) = node.raw(&format!("GET /api/v1/cluster/tree?as=zk HTTP/1.1\nHost: {host}"), b"");
-    assert!(status == 400 && said.contains("use elasticjob-1 or elasticjob-3"), "{status} {said}");
+    assert!(status == 400 && said.contains("use one of elasticjob-1, elasticjob-3"), "{status} {said}");
     let (status, said) = node.raw(&format!("GET /api/v1/cluster/tree HTTP/1.1\nHost: {host}"), b"");
-    assert!(status == 400 && said.contains("use elasticjob-1 or elasticjob-3"), "{status} {said}");
+    assert!(status == 400 && said.contains("use one of elasticjob-1, elasticjob-3"), "{status} {said}");
 }
 
 #[test]
@@ -153,4 +153,78 @@ fn all_sharded_jobs_are_shown_however_many_there_are() {
     let roots: Vec<&str> = paths.filter(|path| path.matches('/').count() == 2).collect();
     let wanted: Vec<String> = (0..45).map(|n| format!("/evenkeel/split-{n:02}")).collect();
     assert_eq!(roots, wanted);
+}
+
+/// The entries of the whole cluster by their path.
+fn whole(node: &Node, args: &[&str]) -> BTreeMap<String, (String, String)> {
+    let found = node.json(&[&["cluster", "tree"], args].concat());
+    let word = |entry: &Value, field: &str| entry[field].as_str().expect("a text").to_owned();
+    let entries = found.as_array().expect("a list").iter();
+    entries.map(|entry| (word(entry, "path"), (word(entry, "kind"), word(entry, "value")))).collect()
+}
+
+/// proves: S1-34, S1-37
+#[test]
+fn a_living_cluster_is_shown_as_siatask_keeps_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &["--advertise", "127.0.0.2:7700", "--alarm", "7"]);
+    let scheduler = "/evenkeel/Scheduler/127.0.0.2:7700";
+    let says = |value: &str| ("ephemeral".to_owned(), value.to_owned());
+    let before = whole(&node, &["--as", "siatask"]);
+    assert_eq!(before[scheduler], says(r#"{"ALARM_JOB_NUM":7,"MAX_JOB_NUM":1,"MY_JOB_NUM":0}"#));
+    let jobs = "[[job]]\nname = \"slow\"\ncommand = [\"/bin/sleep\", \"60\"]\n\n\
+                [[job]]\nname = \"idle\"\ncommand = [\"/bin/true\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], jobs).status.success());
+    until("both are held", || {
+        let tree = whole(&node, &["--as", "siatask"]);
+        (tree[scheduler] == says(r#"{"ALARM_JOB_NUM":7,"MAX_JOB_NUM":3,"MY_JOB_NUM":2}"#)).then_some(())
+    });
+    node.ok(&["job", "run", "slow"]);
+    let tree = until("it runs", || {
+        let tree = whole(&node, &["--as", "siatask", "--job", "slow"]);
+        (tree["/evenkeel/Job/default/slow"].1 == "running").then_some(tree)
+    });
+    assert_eq!(tree["/evenkeel/Job/default/slow/127.0.0.2:7700"], says(""));
+    assert!(!tree.contains_key("/evenkeel/Job/default/idle"), "only that job's");
+    node.ok(&["node", "drain", "a", "--force"]);
+    until("it is to give them up", || {
+        let tree = whole(&node, &["--as", "siatask"]);
+        let idle_is_free = !tree.contains_key("/evenkeel/Job/default/idle/127.0.0.2:7700");
+        let listed = tree.contains_key("/evenkeel/Offline/127.0.0.2:7700");
+        let kept = tree.get("/evenkeel/JobTransfer/slow").is_some_and(|from| from.1 == "127.0.0.2:7700");
+        (idle_is_free && listed && kept).then_some(())
+    });
+    assert_eq!(node.cli(&["cluster", "tree", "--as", "siatask", "--job", "nobody"]).status.code(), Some(4));
+}
+
+#[test]
+fn a_living_cluster_is_shown_in_the_tables_of_keeper_and_as_azkaban_keeps_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &["--advertise", "127.0.0.2:7700", "--slots", "5"]);
+    let row = |tree: &BTreeMap<String, (String, String)>, path: &str| {
+        serde_json::from_str::<Value>(&tree.get(path)?.1).ok()
+    };
+    let keeper = |path: &str| row(&whole(&node, &["--as", "keeper"]), path);
+    let a = until("history knows when it joined", || {
+        keeper("/evenkeel/nodes/127.0.0.2:7700").filter(|row| row["online_time"].is_string())
+    });
+    let wanted = serde_json::json!(["a", "127.0.0.2", 7700, "online", 5, 0]);
+    let columns = ["name", "ip", "port", "status", "executors", "disconnection"].map(|name| a[name].clone());
+    assert_eq!(Value::from(columns.to_vec()), wanted);
+    let job = "[[job]]\nname = \"slow\"\nschedule = \"@every 1h\"\ncommand = [\"/bin/sleep\", \"60\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
+    let run = node.json(&["job", "run", "slow"])["run"].as_str().expect("a run").to_owned();
+    let task = format!("/evenkeel/tasks/{run}");
+    let task = until("it runs", || keeper(&task).filter(|row| row["status"] == "executing"));
+    assert_eq!((task["job"].as_str(), task["node"].as_str()), (Some("slow"), Some("127.0.0.2:7700")));
+
+    let azkaban = |path: &str| row(&whole(&node, &["--as", "azkaban"]), path).expect("a row");
+    assert_eq!(azkaban("/evenkeel/projects/slow")["version"], 1);
+    assert_eq!(azkaban("/evenkeel/triggers/slow")["status"], "READY");
+    assert_eq!(azkaban("/evenkeel/executors/127.0.0.2:7700")["active"], true);
+    node.ok(&["job", "pause", "slow"]);
+    until("its version has risen", || {
+        let trigger = azkaban("/evenkeel/triggers/slow");
+        (trigger["status"] == "PAUSED" && trigger["version"] == 2).then_some(())
+    });
 }

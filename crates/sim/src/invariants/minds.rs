@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_core::effect::{Effect, Event, Ticket};
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::keys::{self, Parsed, parse};
-use evenkeel_core::node::Node;
+use evenkeel_core::node::{Node, Quota};
 use evenkeel_core::record::{Intent, Place, decode};
 use evenkeel_core::registry::{Batch, Change, Outcome, Revision, Txn, Write};
 use evenkeel_core::time::{Millis, Mono, Now};
@@ -182,8 +182,13 @@ impl Watch {
         held.retain(|job| view.find(job).is_some_and(|job| job.is_enabled()));
         let jobs = view.page(None, usize::MAX).filter(JobView::is_enabled).count();
         let nodes: BTreeSet<&NodeName> = view.members().map(|(m, _)| &m.node).collect();
-        let spare = nodes.len().saturating_sub(local.settings.tolerance.max(1) as usize).max(1);
-        let quota = 1 + jobs / spare;
+        let tolerance = local.settings.tolerance.max(1) as usize;
+        let quota = |jobs: usize, nodes: usize| 1 + jobs / nodes.saturating_sub(tolerance).max(1);
+        let (listed, there) = view.balance_listed();
+        let quota = match local.settings.quota {
+            Quota::Now => quota(jobs, nodes.len()),
+            Quota::Larger => quota(jobs, nodes.len()).max(quota(listed, there)),
+        };
         self.findings.test(at, Invariant::I36, held.len() <= quota, || {
             format!("{name} claims up to {} jobs, its quota is {quota}", held.len())
         });

@@ -4,7 +4,7 @@ use evenkeel_core::effect::{Reason, Run, Ticket};
 use evenkeel_core::input::Input;
 use evenkeel_core::job::{CatchUp, Job, Placement, Spec, Work};
 use evenkeel_core::keys::{self, Key};
-use evenkeel_core::node::{Node, Settings, Spread};
+use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{Lane, Place, SpecRecord, decode, encode};
 use evenkeel_core::registry::{LeaseId, Revision, Txn, Write};
 use evenkeel_core::shards::ShardSet;
@@ -136,6 +136,7 @@ fn settings(index: usize, predecessor: Option<u64>) -> Settings {
         alarm: 100,
         slots: 10,
         spread: Spread::FirstCome,
+        quota: Quota::Now,
         lead: Millis(1_000),
         max_difference: Millis(500),
         rescan: Millis(4_500),

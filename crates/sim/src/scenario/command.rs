@@ -6,7 +6,7 @@ use std::str::FromStr;
 use evenkeel_core::input;
 use evenkeel_core::input::NodeSwitch;
 use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Work};
-use evenkeel_core::node::{Settings, Spread};
+use evenkeel_core::node::{Quota, Settings, Spread};
 use evenkeel_core::share::{Order, Strategy};
 use evenkeel_core::time::Millis;
 use evenkeel_core::words::{JobName, NodeName};
@@ -50,7 +50,7 @@ impl FromStr for Command {
 impl Command {
     pub(super) fn run(&self, scenario: &mut Scenario) -> Result<String, String> {
         match self.verb.as_str() {
-            // start A M=10 n=1 spread=even
+            // start A M=10 n=1 spread=even quota=larger
             "start" => self.start(scenario)?,
             // jobs 9 winner=A takes=60000
             "jobs" => self.jobs(scenario)?,
@@ -138,6 +138,7 @@ impl Command {
             } else {
                 Spread::FirstCome
             },
+            quota: if self.setting("quota", "now") == "larger" { Quota::Larger } else { Quota::Now },
             lead: Millis(1_000),
             max_difference: Millis(500),
             rescan: Millis(i64::from(self.count("rescan", 600_000)?)),

@@ -51,8 +51,7 @@ impl World {
     /// N: a node's quota, by what it believes.
     #[must_use]
     pub fn quota(&self, name: &NodeName) -> usize {
-        let quota =
-            |n: &Node| claims::quota(n.view().enabled(), n.view().nodes(), n.local().settings.tolerance);
+        let quota = |n: &Node| claims::quota_in_use(n.view(), &n.local().settings);
         self.node(name).map_or(0, quota)
     }
 

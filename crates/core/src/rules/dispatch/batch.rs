@@ -61,7 +61,8 @@ impl Batch {
 /// Whether a member can be brought runs, as far as is known in this beat.
 fn is_reachable(scene: &Scene<'_>, member: &Member, beat: u64) -> bool {
     member == scene.member
-        || (!scene.local.peers.is_unreachable(member, beat)
+        || (standing::speaks(scene)
+            && !scene.local.peers.is_unreachable(member, beat)
             && scene.view.member(member).is_some_and(|state| !state.info.address.is_empty()))
 }
 

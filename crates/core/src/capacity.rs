@@ -1,0 +1,234 @@
+//! Capacity: what the nodes have room for, and what they would have if some of them were drained or lost (S1-54, S1-63).
+//!
+//! Nothing here decides who gets a job: it is the arithmetic of `claims`, done ahead for people who ask "what if".
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use crate::rules::claims::quota;
+use crate::words::NodeName;
+
+/// With fewer nodes one loss leaves no second pair of ears, and no spare for a drain (S1-93).
+pub const NODES_ADVISED: usize = 3;
+
+/// A living node, as capacity sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Standing {
+    /// Its name.
+    pub name: NodeName,
+    /// How many jobs it holds (X).
+    pub held: usize,
+    /// How many failures it makes up for (n).
+    pub tolerance: u32,
+    /// Whether it gives its jobs up.
+    pub drained: bool,
+}
+
+/// What is asked: "and if these were drained, and those gone?"
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct WhatIf {
+    /// Nodes that give their jobs up. They stay members, so they count in S.
+    pub drained: BTreeSet<NodeName>,
+    /// Nodes that are lost.
+    pub lost: BTreeSet<NodeName>,
+}
+
+/// The jobs and who is there to hold them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Capacity {
+    /// How many jobs may be held (K).
+    pub jobs: usize,
+    /// How many nodes there are (S).
+    pub nodes: usize,
+    /// How many of the jobs nobody holds.
+    pub free: usize,
+    /// For how many jobs the nodes that take any have room: ΣN of those.
+    pub room: usize,
+    /// Node by node, in the order of their names.
+    pub shares: Vec<Share>,
+}
+
+/// What a node has and may have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Share {
+    /// Its name.
+    pub name: NodeName,
+    /// How many jobs it holds (X).
+    pub held: usize,
+    /// How many it may hold at most (N).
+    pub quota: usize,
+    /// Whether it takes jobs: it lives and is not drained.
+    pub works: bool,
+}
+
+impl Capacity {
+    /// How things stand with K jobs and these nodes.
+    #[must_use]
+    pub fn of(jobs: usize, nodes: &[Standing]) -> Self {
+        let mut shares: Vec<Share> = nodes
+            .iter()
+            .map(|node| Share {
+                name: node.name.clone(),
+                held: node.held,
+                quota: quota(jobs, nodes.len(), node.tolerance),
+                works: !node.drained,
+            })
+            .collect();
+        shares.sort_by(|a, b| a.name.cmp(&b.name));
+        let room = shares.iter().filter(|share| share.works).map(|share| share.quota).sum();
+        let held: usize = nodes.iter().map(|node| node.held).sum();
+        Self { jobs, nodes: nodes.len(), free: jobs.saturating_sub(held), room, shares }
+    }
+
+    /// Whether those that take jobs have room for all there are: ΣN ≥ K (S1-54).
+    #[must_use]
+    pub fn covers(&self) -> bool {
+        self.room >= self.jobs
+    }
+
+    /// How many nodes take jobs.
+    #[must_use]
+    pub fn working(&self) -> usize {
+        self.shares.iter().filter(|share| share.works).count()
+    }
+
+    /// Gives what nobody holds to whoever has least and still has room: where claims come to rest.
+    #[must_use]
+    fn settled(mut self) -> Self {
+        let given = |share: &Share, level: usize| match share.works {
+            true => level.min(share.quota).saturating_sub(share.held),
+            false => 0,
+        };
+        let taken = |level: usize| self.shares.iter().map(|share| given(share, level)).sum::<usize>();
+        // The highest level to which all can be filled, then one more each for as many as there are jobs left.
+        let (mut low, mut high) = (0, self.jobs);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if taken(middle) <= self.free { low = middle } else { high = middle - 1 }
+        }
+        for level in [low, low + 1] {
+            for share in &mut self.shares {
+                let more = given(share, level).min(self.free);
+                share.held += more;
+                self.free -= more;
+            }
+        }
+        self
+    }
+}
+
+/// What would be right after the moment, before the others have heard that anybody is gone; and where it comes to rest.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Outlook {
+    /// The others' quotas as they stand: what n-fault tolerance counts on (S1-22).
+    pub at_once: Capacity,
+    /// Once everybody knows and what was given up is claimed again.
+    pub then: Capacity,
+}
+
+/// What would be (S1-63).
+#[must_use]
+pub fn outlook(jobs: usize, nodes: &[Standing], what_if: &WhatIf) -> Outlook {
+    let drained = |node: &Standing| node.drained || what_if.drained.contains(&node.name);
+    let stands = |node: &Standing| Standing { drained: drained(node), ..node.clone() };
+    let all: Vec<Standing> = nodes.iter().map(stands).collect();
+    let mut at_once = Capacity::of(jobs, &all);
+    at_once.shares.retain(|share| !what_if.lost.contains(&share.name));
+    at_once.room = at_once.shares.iter().filter(|share| share.works).map(|share| share.quota).sum();
+    at_once.free = jobs.saturating_sub(at_once.shares.iter().map(|share| share.held).sum());
+    // What is drained by then has given everything up.
+    let left = all.into_iter().filter(|node| !what_if.lost.contains(&node.name));
+    let emptied = |node: Standing| Standing { held: if node.drained { 0 } else { node.held }, ..node };
+    let left: Vec<Standing> = left.map(emptied).collect();
+    Outlook { at_once, then: Capacity::of(jobs, &left).settled() }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::String;
+
+    use super::*;
+
+    fn standing(name: &str, held: usize, tolerance: u32) -> Standing {
+        Standing { name: name.parse().unwrap(), held, tolerance, drained: false }
+    }
+
+    fn names(list: &[&str]) -> BTreeSet<NodeName> {
+        list.iter().map(|name| name.parse().unwrap()).collect()
+    }
+
+    fn without(drained: &[&str], lost: &[&str]) -> WhatIf {
+        WhatIf { drained: names(drained), lost: names(lost) }
+    }
+
+    fn face(capacity: &Capacity) -> String {
+        let shares: Vec<String> =
+            capacity.shares.iter().map(|s| format!("{}={}/{}", s.name, s.held, s.quota)).collect();
+        format!("{} room {} free {}", shares.join(" "), capacity.room, capacity.free)
+    }
+
+    /// The five nodes of the source's table, K = 10.
+    fn uneven() -> Vec<Standing> {
+        [("a", 1), ("b", 1), ("c", 2), ("d", 3), ("e", 4)].map(|(name, n)| standing(name, 2, n)).into()
+    }
+
+    /// proves: S1-54, S1-63
+    #[test]
+    fn a_set_may_drain_while_the_quotas_of_the_others_cover_all_jobs() {
+        let nodes = uneven();
+        let may = |drained: &[&str]| outlook(10, &nodes, &without(drained, &[])).at_once.covers();
+        assert!(may(&["a", "b", "c", "d"]), "e alone has room for 11");
+        assert!(may(&["a", "b", "e"]), "c and d have room for 4 and 6");
+        assert!(!may(&["b", "c", "e"]), "a and d have room for 3 and 6");
+        assert!(may(&["d", "e"]), "a, b and c have room for 3, 3 and 4: just enough");
+        assert!(!may(&["a", "b", "c", "d", "e"]));
+    }
+
+    /// proves: S1-63
+    #[test]
+    fn what_is_drained_already_gives_no_room() {
+        let mut nodes: Vec<Standing> = [("a", 7), ("b", 6), ("c", 6)].map(|(m, x)| standing(m, x, 1)).into();
+        assert!(outlook(19, &nodes, &without(&["c"], &[])).at_once.covers(), "20 of 19");
+        nodes[1].drained = true;
+        let outlook = outlook(19, &nodes, &without(&["c"], &[]));
+        assert!(!outlook.at_once.covers());
+        assert_eq!(face(&outlook.at_once), "a=7/10 b=6/10 c=6/10 room 10 free 0");
+        assert_eq!(face(&outlook.then), "a=10/10 b=0/10 c=0/10 room 10 free 9");
+    }
+
+    #[test]
+    fn the_jobs_of_the_lost_go_to_whoever_has_least() {
+        let nodes: Vec<Standing> = [("a", 9), ("b", 7), ("c", 3)].map(|(m, x)| standing(m, x, 1)).into();
+        let outlook = outlook(19, &nodes, &without(&[], &["b"]));
+        assert_eq!(face(&outlook.at_once), "a=9/10 c=3/10 room 20 free 7");
+        assert_eq!(face(&outlook.then), "a=10/20 c=9/20 room 40 free 0");
+    }
+
+    #[test]
+    fn nobody_left_has_room_for_nothing() {
+        let one = [standing("a", 3, 1)];
+        let outlook = outlook(3, &one, &without(&[], &["a"]));
+        assert_eq!((outlook.at_once.room, outlook.then.free, outlook.then.working()), (0, 3, 0));
+        assert!(!outlook.then.covers());
+        assert!(super::outlook(0, &one, &without(&["a"], &[])).at_once.covers(), "no job needs room");
+    }
+
+    /// proves: S1-54
+    #[test]
+    fn survivors_come_to_hold_all_jobs_exactly_when_their_quotas_cover_them() {
+        for jobs in 0..40 {
+            for kept in 1..31_usize {
+                let nodes = uneven();
+                let gone: Vec<&str> =
+                    (0..5).filter(|n| kept >> n & 1 == 0).map(|n| ["a", "b", "c", "d", "e"][n]).collect();
+                let drained = outlook(
+                    jobs,
+                    &nodes.iter().map(|n| Standing { held: 0, ..n.clone() }).collect::<Vec<_>>(),
+                    &without(&gone, &[]),
+                );
+                assert_eq!(drained.then.free == 0, drained.at_once.covers(), "{jobs} jobs without {gone:?}");
+            }
+        }
+    }
+}

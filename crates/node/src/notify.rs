@@ -1,0 +1,145 @@
+//! Notifiers: somebody is told when something happens to a node, by a webhook or a command of their own.
+//!
+//! The driver hands over each event that it tells, and never waits: what comes too often is counted (`window`), the rest
+//! queues up for a thread per notifier, which tries a few times and then says that it failed. Only the node that announces
+//! an event tells it, and that is the one whose commit made it so: one telling per transition in the whole cluster.
+
+mod message;
+mod send;
+mod window;
+mod worker;
+
+use std::time::Duration;
+
+use evenkeel_core::effect::Event;
+use evenkeel_core::time::Now;
+
+use crate::history::WeakHistory;
+use message::Message;
+use window::{Telling, Window};
+use worker::Worker;
+
+/// Every kind of event there is, as history, notifiers and `event list` write them.
+pub(crate) const KINDS: [&str; 23] = [
+    "joined",
+    "lease_lost",
+    "alarm",
+    "name_taken",
+    "clock_differs",
+    "unreadable",
+    "drained",
+    "electing",
+    "elected",
+    "pinned",
+    "rejected",
+    "closed",
+    "connected",
+    "disconnected",
+    "nodes_changed",
+    "node.offline",
+    "node.online",
+    "leader_changed",
+    "leader_lost",
+    "resuming",
+    "serving",
+    "suspended",
+    "multi_leader",
+];
+
+/// The kind of event that is called so, with dots or underscores; `None` when there is none.
+#[must_use]
+pub fn event_kind(name: &str) -> Option<&'static str> {
+    KINDS.into_iter().find(|kind| kind.replace('.', "_") == name.replace('.', "_"))
+}
+
+/// Whom to tell of which events, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notifier {
+    on: Vec<String>,
+    means: Means,
+    /// Before each further try it waits this long.
+    pauses: [Duration; 2],
+    /// The same kind about the same subject is told once within this; how many more there were is told with the next.
+    pub window: Duration,
+    /// How long one try may take.
+    pub timeout: Duration,
+}
+
+/// How somebody is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// The event is posted to this address as JSON.
+    Webhook(String),
+    /// This program is started, with the event as JSON on its standard input and in its environment.
+    Command(Vec<String>),
+}
+
+impl Notifier {
+    /// A notifier of these kinds of events; `*` is all of them. `node.offline` and `node_offline` are the same.
+    ///
+    /// # Errors
+    /// There is no such kind, or the means make no sense; the text says the fix.
+    pub fn new(on: Vec<String>, means: Means) -> Result<Self, String> {
+        if on.is_empty() {
+            return Err("say on = [\"alarm\", …], or on = [\"*\"] for all events".to_owned());
+        }
+        if let Some(unknown) = on.iter().find(|kind| *kind != "*" && event_kind(kind).is_none()) {
+            return Err(format!("no event is called {unknown:?}: use \"*\" or some of {}", KINDS.join(", ")));
+        }
+        match &means {
+            Means::Webhook(url) => send::check(url)?,
+            Means::Command(argv) if argv.first().is_none_or(String::is_empty) => {
+                return Err("the command is empty: write command = [\"/path/to/program\", …]".to_owned());
+            }
+            Means::Command(_) => {}
+        }
+        let pauses = [Duration::from_secs(1), Duration::from_secs(5)];
+        Ok(Self { on, means, pauses, window: Duration::from_mins(5), timeout: Duration::from_secs(10) })
+    }
+
+    fn wants(&self, kind: &str) -> bool {
+        self.on.iter().any(|on| on == "*" || event_kind(on) == Some(kind))
+    }
+}
+
+/// All notifiers of a node.
+pub(crate) struct Notifiers(Vec<(Notifier, Window, Worker)>);
+
+impl Notifiers {
+    /// Starts a thread for each.
+    pub(crate) fn start(all: Vec<Notifier>, node: &str, history: &WeakHistory) -> std::io::Result<Self> {
+        let started = all.into_iter().map(|notifier| {
+            let worker = Worker::start(notifier.clone(), node.to_owned(), history.clone())?;
+            let window = Window::new(notifier.window);
+            Ok((notifier, window, worker))
+        });
+        started.collect::<std::io::Result<_>>().map(Self)
+    }
+
+    /// Hands an event over to whoever wants it.
+    pub(crate) fn tell(&mut self, now: Now, node: &str, kind: &'static str, event: &Event, text: &str) {
+        let mut message = None;
+        for (_, window, worker) in self.0.iter_mut().filter(|(notifier, ..)| notifier.wants(kind)) {
+            let message = message.get_or_insert_with(|| Message::of(now.wall, node, kind, event, text));
+            if let Telling::Now { suppressed } = window.ask(now.mono, kind, &message.subject) {
+                worker.put(Message { suppressed, ..message.clone() });
+            }
+        }
+    }
+
+    /// Lets what waits be told, at most this long.
+    pub(crate) async fn close(self, bound: Duration) {
+        let workers: Vec<_> = self.0.into_iter().map(|(_, _, worker)| worker.close()).collect();
+        let all = async {
+            for ended in workers {
+                let _ = ended.await;
+            }
+        };
+        if tokio::time::timeout(bound, all).await.is_err() {
+            tracing::warn!("some notifications were not told within {bound:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

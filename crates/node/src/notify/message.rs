@@ -1,0 +1,89 @@
+//! What is told of an event: as JSON, and in a command's environment.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::effect::Event;
+use evenkeel_core::time::Wall;
+use serde::Serialize;
+
+/// The most bytes of an event's text, so that a command that reads nothing never blocks its notifier.
+const TEXT_MAX: usize = 16 * 1024;
+
+/// An event on its way to somebody.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Message {
+    /// Which kind.
+    pub(super) kind: &'static str,
+    /// What it is about: events of one kind about one subject are told once within a window.
+    pub(super) subject: String,
+    /// Which node says so.
+    pub(super) node: String,
+    /// When, as RFC 3339.
+    pub(super) at: String,
+    /// In words.
+    pub(super) text: String,
+    /// How many of the same were not told since the last one.
+    pub(super) suppressed: u64,
+    /// Its numbers.
+    pub(super) facts: BTreeMap<&'static str, u64>,
+}
+
+impl Message {
+    pub(super) fn of(at: Wall, node: &str, kind: &'static str, event: &Event, text: &str) -> Self {
+        let mut facts = BTreeMap::new();
+        let subject = match event {
+            Event::Alarm { held, alarm } => {
+                facts.insert("held", *held as u64);
+                facts.insert("alarm", *alarm as u64);
+                node.to_owned()
+            }
+            Event::Joined
+            | Event::LeaseLost
+            | Event::ClockDiffers(_)
+            | Event::Drained
+            | Event::Closed
+            | Event::Connected
+            | Event::Disconnected
+            | Event::NodesChanged(_)
+            | Event::Resuming(_)
+            | Event::Serving(_)
+            | Event::Suspended => node.to_owned(),
+            Event::NameTaken(other)
+            | Event::Offline(other)
+            | Event::Online(other)
+            | Event::LeaderLost(other)
+            | Event::LeaderChanged(Some(other), _) => other.to_string(),
+            Event::LeaderChanged(None, _) => "nobody".to_owned(),
+            Event::MultiLeader(one, other) => format!("{one}, {other}"),
+            Event::Unreadable(key) => key.to_string(),
+            Event::Electing(job) | Event::Elected(job) | Event::Pinned(job, _) | Event::Rejected(job, ..) => {
+                job.to_string()
+            }
+        };
+        let end = (0..=TEXT_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        let text = text.get(..end).unwrap_or_default().to_owned();
+        Self { kind, subject, node: node.to_owned(), at: at.to_string(), text, suppressed: 0, facts }
+    }
+
+    /// As it is posted, and as a command reads it.
+    pub(super) fn json(&self) -> Vec<u8> {
+        // Texts and numbers under text keys, which JSON can always express.
+        serde_json::to_vec(self).expect("a message is plain data")
+    }
+
+    /// As a command finds it in its environment.
+    pub(super) fn environment(&self) -> BTreeMap<String, String> {
+        let named = |name: &str| format!("EVENKEEL_EVENT_{}", name.to_ascii_uppercase());
+        let texts = [
+            ("kind", self.kind),
+            ("subject", self.subject.as_str()),
+            ("node", self.node.as_str()),
+            ("at", self.at.as_str()),
+            ("text", self.text.as_str()),
+        ];
+        let texts = texts.into_iter().map(|(name, value)| (named(name), value.replace('\0', " ")));
+        let suppressed = [(named("suppressed"), self.suppressed.to_string())];
+        let facts = self.facts.iter().map(|(name, value)| (named(name), value.to_string()));
+        texts.chain(suppressed).chain(facts).collect()
+    }
+}

@@ -1,0 +1,103 @@
+//! One try: a request, or a program.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use evenkeel_core::time::{Millis, Mono};
+use rustix::process::{Pid, Signal, kill_process_group};
+use ureq::Agent;
+use ureq::http::Uri;
+
+use super::Means;
+use super::message::Message;
+use crate::clock;
+
+/// How often a program is looked after.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Whether an address can be posted to.
+pub(super) fn check(url: &str) -> Result<(), String> {
+    if url.starts_with("https://") {
+        return Err(format!(
+            "webhook {url:?}: https is not spoken here: use http to a proxy on this host, or a command that calls curl"
+        ));
+    }
+    let uri = url.parse::<Uri>().ok().filter(|uri| uri.scheme_str() == Some("http") && uri.host().is_some());
+    uri.map(|_| ()).ok_or_else(|| format!("webhook {url:?} is no address: write http://HOST:PORT/PATH"))
+}
+
+/// Where an address leads; what comes after may be a secret.
+pub(super) fn host(url: &str) -> String {
+    let uri = url.parse::<Uri>().ok();
+    let host = uri.as_ref().and_then(|uri| Some((uri.host()?, uri.port_u16().unwrap_or(80))));
+    host.map_or_else(String::new, |(host, port)| format!("{host}:{port}"))
+}
+
+/// Tells it once. What went wrong is said in words.
+pub(super) fn send(means: &Means, message: &Message, timeout: Duration) -> Result<(), String> {
+    match means {
+        Means::Webhook(url) => post(url, message, timeout),
+        Means::Command(argv) => start(argv, message, timeout),
+    }
+}
+
+fn post(url: &str, message: &Message, timeout: Duration) -> Result<(), String> {
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(timeout))
+        .max_redirects(0)
+        .proxy(None)
+        .build();
+    let agent: Agent = config.into();
+    let request = agent
+        .post(url)
+        .header("content-type", "application/json")
+        .header("user-agent", concat!("evenkeel/", env!("CARGO_PKG_VERSION")));
+    let status = request.send(message.json()).map_err(|e| e.to_string())?.status();
+    if status.is_success() { Ok(()) } else { Err(format!("it answers with status {}", status.as_u16())) }
+}
+
+fn start(argv: &[String], message: &Message, timeout: Duration) -> Result<(), String> {
+    let (program, arguments) = argv.split_first().ok_or("the command is empty")?;
+    let mut command = Command::new(program);
+    command.args(arguments).envs(message.environment()).process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|e| format!("it cannot be started: {e}"))?;
+    if let Some(mut input) = child.stdin.take() {
+        // Whoever does not read what he is told has told us that he does not care.
+        let _ = input.write_all(&message.json());
+    }
+    let until = clock::now().mono + Millis(i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX / 2));
+    match wait(&mut child, until).map_err(|e| e.to_string())? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(format!("it ended with {status}")),
+        None => {
+            end(&mut child);
+            Err(format!("it did not end within {timeout:?}"))
+        }
+    }
+}
+
+fn wait(child: &mut Child, until: Mono) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if clock::now().mono >= until {
+            return Ok(None);
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Ends the program and whatever it started.
+fn end(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}

@@ -1,0 +1,255 @@
+//! Notifiers against a real listener and real programs.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use evenkeel_core::time::{Millis, Mono, Wall};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::clock;
+use crate::config::Keep;
+use crate::history::{EventFilter, EventRecord, History, HistoryReader};
+
+/// Whatever takes longer than this will not happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A listener that answers each request with the next of these statuses, then with 200; what it was sent comes out here.
+fn listener(statuses: &[u16]) -> (String, Receiver<Value>) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", socket.local_addr().unwrap());
+    let (heard, posts) = channel();
+    let statuses = statuses.to_vec();
+    thread::spawn(move || {
+        let mut statuses = statuses.into_iter();
+        for stream in socket.incoming() {
+            let body = read(stream.unwrap(), statuses.next().unwrap_or(200));
+            if heard.send(body).is_err() {
+                return;
+            }
+        }
+    });
+    (url, posts)
+}
+
+fn read(stream: TcpStream, status: u16) -> Value {
+    let mut reader = BufReader::new(stream);
+    let (mut line, mut length, mut json) = (String::new(), 0, false);
+    while reader.read_line(&mut line).unwrap() > 2 {
+        let head = line.to_ascii_lowercase();
+        length = head.strip_prefix("content-length:").map_or(length, |n| n.trim().parse().unwrap());
+        json |= head.trim() == "content-type: application/json";
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    reader.get_mut().write_all(answer.as_bytes()).unwrap();
+    assert!(json, "it says that it is JSON");
+    serde_json::from_slice(&body).unwrap()
+}
+
+fn next(posts: &Receiver<Value>) -> Value {
+    posts.recv_timeout(PATIENCE).unwrap()
+}
+
+fn webhook(on: &[&str], url: &str) -> Notifier {
+    made(on, Means::Webhook(url.to_owned()))
+}
+
+fn made(on: &[&str], means: Means) -> Notifier {
+    let mut notifier = Notifier::new(on.iter().map(ToString::to_string).collect(), means).unwrap();
+    notifier.pauses = [Duration::from_millis(60), Duration::from_millis(120)];
+    notifier.timeout = Duration::from_secs(5);
+    notifier
+}
+
+/// Notifiers of node `a`, and the history they complain to.
+struct Telling {
+    _folder: tempfile::TempDir,
+    history: History,
+    reader: HistoryReader,
+    notifiers: Notifiers,
+}
+
+impl Telling {
+    fn new(all: Vec<Notifier>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (told, _) = mpsc::unbounded_channel();
+        let path = folder.path().join("history");
+        let (history, reader) =
+            History::open(&path, Keep::default(), told, std::sync::Arc::default()).unwrap();
+        let notifiers = Notifiers::start(all, "a", &history.weak()).unwrap();
+        Self { _folder: folder, history, reader, notifiers }
+    }
+
+    fn tell(&mut self, at: i64, kind: &'static str, event: &Event) {
+        let now = Now { mono: Mono(at), wall: Wall(at) };
+        self.notifiers.tell(now, "a", kind, event, &event.to_string());
+    }
+
+    async fn complaint(&self) -> EventRecord {
+        let until = clock::now().mono + Millis(20_000);
+        loop {
+            let found = self.reader.events(EventFilter::default()).await.unwrap();
+            if let Some(found) = found.into_iter().find(|event| event.kind == "notify_failed") {
+                return found;
+            }
+            assert!(clock::now().mono < until, "nobody complains");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+const ALARM: Event = Event::Alarm { held: 11, alarm: 10 };
+
+/// proves: S1-26
+#[tokio::test]
+async fn a_webhook_hears_what_it_asked_for_with_the_numbers_of_an_alarm() {
+    let (url, posts) = listener(&[]);
+    let mut telling = Telling::new(vec![webhook(&["alarm"], &url)]);
+    telling.tell(1_000, "joined", &Event::Joined);
+    telling.tell(2_000, "alarm", &ALARM);
+    let said = next(&posts);
+    let wanted = serde_json::json!({
+        "kind": "alarm", "subject": "a", "node": "a", "at": "1970-01-01T00:00:02.000Z",
+        "text": "alarm: holds 11 jobs, threshold is 10", "suppressed": 0, "facts": { "held": 11, "alarm": 10 },
+    });
+    assert_eq!(said, wanted);
+    telling.notifiers.close(PATIENCE).await;
+    assert!(posts.try_recv().is_err(), "it did not ask to hear of a node that joined");
+    telling.history.close(PATIENCE).await;
+}
+
+#[tokio::test]
+async fn within_the_window_the_same_is_told_once_and_counted_with_the_next() {
+    let (url, posts) = listener(&[]);
+    let mut notifier = webhook(&["*"], &url);
+    notifier.window = Duration::from_secs(60);
+    let mut telling = Telling::new(vec![notifier]);
+    for at in [0, 10, 20, 59_999, 60_000] {
+        telling.tell(at, "alarm", &ALARM);
+    }
+    telling.tell(60_001, "elected", &Event::Elected("j".parse().unwrap()));
+    telling.tell(60_002, "elected", &Event::Elected("k".parse().unwrap()));
+    telling.notifiers.close(PATIENCE).await;
+    let told: Vec<(String, u64)> = posts
+        .try_iter()
+        .map(|said| (said["subject"].as_str().unwrap().into(), said["suppressed"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(told, [("a".into(), 0), ("a".into(), 3), ("j".into(), 0), ("k".into(), 0)]);
+}
+
+#[tokio::test]
+async fn what_fails_is_tried_again_a_few_times_and_then_said() {
+    let (url, posts) = listener(&[500, 503, 204, 500, 500, 500]);
+    let mut telling = Telling::new(vec![webhook(&["*"], &url)]);
+    telling.tell(0, "joined", &Event::Joined);
+    for _ in 0..3 {
+        assert_eq!(next(&posts)["kind"], "joined");
+    }
+    telling.tell(1, "drained", &Event::Drained);
+    let complaint = telling.complaint().await;
+    let host = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/hook")).unwrap();
+    let wanted = format!("webhook {host} was not told of drained of a: it answers with status 500");
+    assert_eq!((complaint.node.as_str(), complaint.text), ("a", wanted));
+    assert_eq!(posts.try_iter().count(), 3, "no fourth try");
+}
+
+#[tokio::test]
+async fn a_command_gets_the_event_on_its_input_and_in_its_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, names) = (folder.path().join("input"), folder.path().join("names"));
+    let script = format!(
+        "cat > {}; echo \"$EVENKEEL_EVENT_KIND $EVENKEEL_EVENT_NODE $EVENKEEL_EVENT_HELD $EVENKEEL_EVENT_SUPPRESSED $1\" > {}",
+        input.display(),
+        names.display()
+    );
+    let argv = ["/bin/sh", "-c", &script, "sh", "it is"].map(ToOwned::to_owned).to_vec();
+    let mut telling = Telling::new(vec![made(&["alarm"], Means::Command(argv))]);
+    telling.tell(5_000, "alarm", &ALARM);
+    telling.notifiers.close(PATIENCE).await;
+    let said: Value = serde_json::from_slice(&std::fs::read(input).unwrap()).unwrap();
+    assert_eq!((&said["kind"], &said["facts"]["held"]), (&"alarm".into(), &11.into()));
+    assert_eq!(std::fs::read_to_string(names).unwrap(), "alarm a 11 0 it is\n");
+}
+
+#[tokio::test]
+async fn a_command_that_hangs_is_ended_with_all_it_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid = folder.path().join("pid");
+    let script = format!("sleep 600 & echo $! > {}; wait", pid.display());
+    let argv = ["/bin/sh", "-c", &script].map(ToOwned::to_owned).to_vec();
+    let mut notifier = made(&["*"], Means::Command(argv));
+    notifier.timeout = Duration::from_millis(1_500);
+    let mut telling = Telling::new(vec![notifier]);
+    telling.tell(0, "joined", &Event::Joined);
+    let complaint = telling.complaint().await;
+    assert!(complaint.text.contains("it did not end within 1.5s"), "{}", complaint.text);
+    let pid = std::fs::read_to_string(pid).unwrap();
+    let gone = |state: String| state.split(") ").nth(1).is_none_or(|rest| rest.starts_with('Z'));
+    assert!(std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).map_or(true, gone));
+}
+
+/// Takes connections and never answers.
+fn mute() -> (TcpListener, String) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", socket.local_addr().unwrap());
+    (socket, url)
+}
+
+#[tokio::test]
+async fn a_webhook_that_hangs_delays_neither_the_driver_nor_another_notifier() {
+    let ((_socket, hanging), (url, posts)) = (mute(), listener(&[]));
+    let mut slow = webhook(&["*"], &hanging);
+    slow.timeout = Duration::from_secs(2);
+    let mut telling = Telling::new(vec![slow, webhook(&["joined"], &url)]);
+    let begun = clock::now().mono;
+    for n in 0..5_000 {
+        let job = format!("j{n}").parse().unwrap();
+        telling.tell(n, "elected", &Event::Elected(job));
+    }
+    telling.tell(5_000, "joined", &Event::Joined);
+    assert!(clock::now().mono < begun + Millis(2_000), "handing over waits for nobody");
+    assert_eq!(next(&posts)["kind"], "joined");
+    // More came than may wait: that is said too, in one sentence.
+    let said = async {
+        loop {
+            let found = telling.reader.events(EventFilter::default()).await.unwrap();
+            if found.iter().any(|event| event.text.contains("events: too many waited")) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, said).await.unwrap();
+    let begun = clock::now().mono;
+    telling.notifiers.close(Duration::from_millis(200)).await;
+    assert!(clock::now().mono < begun + Millis(2_000), "an end is not kept up for long");
+}
+
+#[test]
+fn nonsense_is_refused_with_the_fix() {
+    let hook = |url: &str| Means::Webhook(url.to_owned());
+    let refused =
+        |on: &[&str], means| Notifier::new(on.iter().map(ToString::to_string).collect(), means).unwrap_err();
+    assert!(refused(&[], hook("http://h/")).contains("on = [\"*\"]"));
+    assert!(refused(&["alarms"], hook("http://h/")).contains("no event is called \"alarms\""));
+    assert!(refused(&["*"], hook("https://h/")).contains("https is not spoken here"));
+    assert!(refused(&["*"], hook("h:80/x")).contains("write http://HOST:PORT/PATH"));
+    assert!(refused(&["*"], Means::Command(vec![])).contains("the command is empty"));
+    let dotted = Notifier::new(vec!["lease.lost".into()], hook("http://h/")).unwrap();
+    assert!(dotted.wants("lease_lost") && !dotted.wants("alarm"));
+}
+
+/// Every kind that the driver tells can be asked for, and no other.
+#[test]
+fn the_kinds_are_those_that_the_driver_tells() {
+    let driver = include_str!("../driver.rs");
+    let told = driver.lines().map(str::trim).filter(|line| line.starts_with("Event::"));
+    let told: Vec<&str> = told.filter_map(|line| line.split("=> \"").nth(1)?.split('"').next()).collect();
+    assert_eq!(told, KINDS);
+}

@@ -1,0 +1,120 @@
+//! The thread that tells: one per notifier, so that none waits for another's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::message::Message;
+use super::{Means, Notifier, send};
+use crate::clock;
+use crate::history::{Entry, WeakHistory};
+
+/// So many events wait at most; beyond them they are counted and not told.
+const QUEUE_MAX: usize = 256;
+/// How often a pause looks whether the node ends.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A notifier's thread, seen from the driver.
+pub(super) struct Worker {
+    queue: SyncSender<Message>,
+    shared: Arc<Shared>,
+    ended: oneshot::Receiver<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// How many were not told since the queue was full.
+    dropped: AtomicU64,
+    /// Whether the node ends: nothing is tried again.
+    closing: AtomicBool,
+}
+
+impl Worker {
+    pub(super) fn start(notifier: Notifier, node: String, history: WeakHistory) -> std::io::Result<Self> {
+        let (queue, messages) = sync_channel(QUEUE_MAX);
+        let (ending, ended) = oneshot::channel();
+        let shared = Arc::new(Shared::default());
+        let telling = Telling { notifier, node, history, shared: shared.clone() };
+        thread::Builder::new().name("evenkeel-notify".into()).spawn(move || {
+            telling.run(&messages);
+            let _ = ending.send(());
+        })?;
+        Ok(Self { queue, shared, ended })
+    }
+
+    /// Never waits.
+    pub(super) fn put(&self, message: Message) {
+        if self.queue.try_send(message).is_err() {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets it end; what waits is still tried once.
+    pub(super) fn close(self) -> oneshot::Receiver<()> {
+        self.shared.closing.store(true, Ordering::Relaxed);
+        self.ended
+    }
+}
+
+struct Telling {
+    notifier: Notifier,
+    node: String,
+    history: WeakHistory,
+    shared: Arc<Shared>,
+}
+
+impl Telling {
+    fn run(&self, messages: &Receiver<Message>) {
+        while let Ok(message) = messages.recv() {
+            if let Err(why) = self.tell(&message) {
+                let Message { kind, subject, .. } = &message;
+                self.fail(format!("{} was not told of {kind} of {subject}: {why}", self.name()));
+            }
+            let dropped = self.shared.dropped.swap(0, Ordering::Relaxed);
+            if dropped > 0 {
+                self.fail(format!("{} was not told of {dropped} events: too many waited", self.name()));
+            }
+        }
+    }
+
+    fn tell(&self, message: &Message) -> Result<(), String> {
+        let mut pauses = self.notifier.pauses.iter();
+        loop {
+            let Err(why) = send::send(&self.notifier.means, message, self.notifier.timeout) else {
+                return Ok(());
+            };
+            tracing::debug!("{} could not be told: {why}", self.name());
+            let again = pauses.next().is_some_and(|pause| self.rest(*pause));
+            if !again {
+                return Err(why);
+            }
+        }
+    }
+
+    /// Waits; whether there is reason to go on.
+    fn rest(&self, pause: Duration) -> bool {
+        let slices = pause.as_millis() / LOOK_AGAIN.as_millis();
+        (0..slices).all(|_| {
+            thread::sleep(LOOK_AGAIN);
+            !self.shared.closing.load(Ordering::Relaxed)
+        })
+    }
+
+    /// Says in the log and in history that somebody was not told.
+    fn fail(&self, text: String) {
+        tracing::warn!("{text}");
+        let at = clock::now().wall;
+        self.history.put(Entry::Event { at, node: self.node.clone(), kind: "notify_failed", text });
+    }
+
+    fn name(&self) -> String {
+        match &self.notifier.means {
+            Means::Webhook(url) => format!("webhook {}", send::host(url)),
+            Means::Command(argv) => format!("command {}", argv.first().map_or("", String::as_str)),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Why: `/api/v1/jobs/{name}/explain` and `/api/v1/runs/{run}/explain`.
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use evenkeel::LanesError;
+use evenkeel_core::words::{JobName, RunId};
+
+use super::jobs::unknown;
+use super::runs::attempts;
+use super::{ApiError, App};
+use crate::board;
+use crate::rows::Explained;
+
+pub(super) async fn job(
+    State(app): State<App>,
+    name: Result<Path<JobName>, PathRejection>,
+) -> Result<Json<Explained>, ApiError> {
+    let Path(name) = name?;
+    let told = board::explain::job(&app.handle, &name).await?;
+    told.map(Json).ok_or_else(|| unknown(&name))
+}
+
+pub(super) async fn run(
+    State(app): State<App>,
+    run: Result<Path<RunId>, PathRejection>,
+) -> Result<Json<Explained>, ApiError> {
+    let Path(run) = run?;
+    let attempts = attempts(&app, &run).await?;
+    Ok(Json(board::explain::run(&app.handle, &run, &attempts).await?))
+}
+
+impl From<LanesError> for ApiError {
+    fn from(error: LanesError) -> Self {
+        Self::unavailable(error.to_string())
+    }
+}

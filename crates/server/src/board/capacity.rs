@@ -1,0 +1,140 @@
+//! What the nodes have room for, now and "what if", as rows; and what a careful operator is told about it.
+
+use std::collections::BTreeMap;
+
+use evenkeel::Handle;
+use evenkeel_core::capacity::{Capacity, NODES_ADVISED, Outlook, Standing, WhatIf, outlook};
+use evenkeel_core::view::View;
+use evenkeel_core::words::NodeName;
+
+use super::{enabled, nodes};
+use crate::rows::{Balance, BalanceRow, NodeRow, Then};
+
+/// How things stand, and how they would if `what_if` came to pass.
+pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> Balance {
+    let (jobs, standings, slots) = handle.look(|node| looked(node.view()));
+    let now = Capacity::of(jobs, &standings);
+    let asked = *what_if != WhatIf::default();
+    let outlook = asked.then(|| outlook(jobs, &standings, what_if));
+    let mut warnings = few(now.nodes);
+    let rows = nodes(handle).into_iter().map(|row| {
+        let then = outlook.as_ref().and_then(|outlook| share(&outlook.then, &row.name));
+        let drains = row.draining || what_if.drained.iter().any(|name| name.as_str() == row.name);
+        let state = match (then, drains) {
+            (None, _) if asked => "lost",
+            (_, true) => "draining",
+            _ => "working",
+        };
+        BalanceRow {
+            slots: slots.get(row.name.as_str()).copied().unwrap_or(0),
+            state: state.to_owned(),
+            then: then.map(|(held, quota)| Then { held, quota }),
+            node: row,
+        }
+    });
+    let rows: Vec<BalanceRow> = rows.collect();
+    warnings.extend(rows.iter().filter_map(alarmed));
+    Balance {
+        jobs,
+        nodes: now.nodes,
+        free: now.free,
+        room: now.room,
+        covers: now.covers(),
+        then: outlook.map(|outlook| summed(jobs, &standings, what_if, &outlook)),
+        rows,
+        warnings,
+    }
+}
+
+/// Why a node should better not be drained; `None` when the others have room for everything (S1-63).
+pub(crate) fn cannot_drain(handle: &Handle, name: &NodeName) -> Option<String> {
+    let (jobs, standings, _) = handle.look(|node| looked(node.view()));
+    let what_if = WhatIf { drained: [name.clone()].into(), ..WhatIf::default() };
+    let left = outlook(jobs, &standings, &what_if).at_once;
+    let fix =
+        format!("undrain another node, start one more, or insist with `evenkeel node drain {name} --force`");
+    if left.working() == 0 && enabled(handle) > 0 {
+        return Some(format!("draining node {name} leaves no node that works: {fix}"));
+    }
+    (!left.covers())
+        .then(|| format!("draining node {name} leaves room for {} of {jobs} jobs: {fix}", left.room))
+}
+
+/// What to think of while a node drains: others that drain too (S1-64), and too few of them (S1-93).
+pub(crate) fn drain_warnings(handle: &Handle, name: &NodeName) -> Vec<String> {
+    let (_, standings, _) = handle.look(|node| looked(node.view()));
+    let others = standings.iter().filter(|node| node.drained && node.name != *name);
+    let others: Vec<&str> = others.map(|node| node.name.as_str()).collect();
+    let mut warnings = few(standings.len());
+    if !others.is_empty() {
+        warnings.push(format!(
+            "{} {} already: one after another is safer, since drains and crashes share the tolerance",
+            others.join(", "),
+            if others.len() == 1 { "drains" } else { "drain" }
+        ));
+    }
+    warnings
+}
+
+/// Whether there are fewer nodes than one should have (S1-93).
+pub(crate) fn few(nodes: usize) -> Vec<String> {
+    let are = if nodes == 1 { "is 1 node" } else { "are 2 nodes" };
+    let few = (1..NODES_ADVISED).contains(&nodes);
+    let text =
+        format!("there {are}: start {NODES_ADVISED} or more, so that one may fail while another is away");
+    Vec::from_iter(few.then_some(text))
+}
+
+/// K, the living nodes, and how many runs each executes at once. Two lives of one node are one.
+pub(super) fn looked(view: &View) -> (usize, Vec<Standing>, BTreeMap<String, u32>) {
+    let mut standings: Vec<Standing> = Vec::new();
+    let mut slots = BTreeMap::new();
+    for (member, state) in view.members() {
+        let held = view.count(member);
+        slots.insert(member.node.to_string(), state.info.slots);
+        match standings.last_mut().filter(|last| last.name == member.node) {
+            Some(last) => last.held += held,
+            None => standings.push(Standing {
+                name: member.node.clone(),
+                held,
+                tolerance: state.info.tolerance,
+                drained: view.intent(&member.node).is_some(),
+            }),
+        }
+    }
+    (view.enabled(), standings, slots)
+}
+
+fn share(capacity: &Capacity, name: &str) -> Option<(usize, usize)> {
+    let share = capacity.shares.iter().find(|share| share.name.as_str() == name)?;
+    Some((share.held, share.quota))
+}
+
+fn summed(
+    jobs: usize,
+    standings: &[Standing],
+    what_if: &WhatIf,
+    outlook: &Outlook,
+) -> crate::rows::WhatIfRow {
+    let gives_up = |node: &&Standing| {
+        node.drained || what_if.drained.contains(&node.name) || what_if.lost.contains(&node.name)
+    };
+    let names = |set: &std::collections::BTreeSet<NodeName>| set.iter().map(ToString::to_string).collect();
+    crate::rows::WhatIfRow {
+        lost: names(&what_if.lost),
+        drained: names(&what_if.drained),
+        moved: standings.iter().filter(gives_up).map(|node| node.held).sum(),
+        room_at_once: outlook.at_once.room,
+        covers_at_once: outlook.at_once.room >= jobs,
+        room: outlook.then.room,
+        covers: outlook.then.covers(),
+        free: outlook.then.free,
+    }
+}
+
+/// A node that would hold more than its alarm allows.
+fn alarmed(row: &BalanceRow) -> Option<String> {
+    let NodeRow { name, alarm, .. } = &row.node;
+    let then = row.then.as_ref().filter(|then| then.held > *alarm as usize && row.node.held < then.held)?;
+    Some(format!("{name} would hold {} jobs, above its alarm of {alarm}: give it more means", then.held))
+}

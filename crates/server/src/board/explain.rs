@@ -1,0 +1,206 @@
+//! Explanations: who decided about a job or a run, by which rule, on which facts and epoch.
+//!
+//! What is told is what the rules themselves look at, read at one moment; nothing of it is remembered for telling it.
+
+mod claimed;
+mod dispatched;
+mod run;
+mod sharded;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use evenkeel::{Handle, LanesError};
+use evenkeel_core::capacity::{Capacity, Standing};
+use evenkeel_core::job::{Job, Placement, Spec};
+use evenkeel_core::record::{BeatRecord, ClusterSettings, LoadRecord, Request, ServingRecord, Sharding};
+use evenkeel_core::rules::firing;
+use evenkeel_core::standing::DISPATCH;
+use evenkeel_core::time::Wall;
+use evenkeel_core::view::View;
+use evenkeel_core::words::{JobName, Member, NodeName};
+
+use super::capacity::looked;
+use crate::rows::{Explained, moment, word, zone};
+use crate::zones;
+pub(crate) use run::run;
+
+/// What a node believes of a job and of those who may have it.
+struct Known {
+    spec: Spec,
+    /// The place's epoch.
+    epoch: u64,
+    owner: Option<Member>,
+    sharding: Option<Sharding>,
+    /// Requests to run it now that nobody has taken.
+    waiting: Vec<Request>,
+    members: Vec<Member>,
+    standings: Vec<Standing>,
+    /// K.
+    jobs: usize,
+    slots: BTreeMap<String, u32>,
+    loads: BTreeMap<NodeName, LoadRecord>,
+    /// The node that explains, and how many slots it has free.
+    me: (NodeName, usize),
+    settings: ClusterSettings,
+    beat: Option<BeatRecord>,
+    serving: Option<ServingRecord>,
+    now: Wall,
+}
+
+/// Explains a job; `None` when there is none of this name.
+pub(crate) async fn job(handle: &Handle, name: &JobName) -> Result<Option<Explained>, LanesError> {
+    let Some(known) = look(handle, name) else { return Ok(None) };
+    let mut told = Explained::of(format!("job {name}"));
+    let job = known.job();
+    told.fact("placement", job.placement);
+    told.fact("version", known.spec.version);
+    told.fact("epoch", known.epoch);
+    told.fact("enabled", job.enabled);
+    told.fact("paused", known.spec.paused);
+    match job.placement {
+        Placement::Claimed => {
+            let lane = handle.claims(std::slice::from_ref(name)).await?.remove(name);
+            claimed::explain(&known, lane.as_ref(), &mut told);
+        }
+        Placement::Sharded => sharded::explain(&known, &handle.lanes(name).await?, &mut told),
+        Placement::Dispatched => {
+            let plan = handle.plans(std::slice::from_ref(name)).await?.remove(name);
+            dispatched::explain(&known, plan.as_ref(), &mut told);
+        }
+    }
+    Ok(Some(told))
+}
+
+fn look(handle: &Handle, name: &JobName) -> Option<Known> {
+    let me = handle.name().clone();
+    handle.look(|node| {
+        let free = firing::free_slots(node.view(), node.local());
+        known(node.view(), name, (me, free))
+    })
+}
+
+fn known(view: &View, name: &JobName, me: (NodeName, usize)) -> Option<Known> {
+    let job = view.find(name)?;
+    let (jobs, standings, slots) = looked(view);
+    let asked = job.asked().and_then(|known| known.value.as_ref());
+    let waiting = asked.into_iter().flat_map(|asked| &asked.requests).filter(|request| !request.taken);
+    let members: Vec<Member> = view.members().map(|(member, _)| member.clone()).collect();
+    let loads = members.iter().filter_map(|member| Some((member.node.clone(), view.load(member)?.clone())));
+    Some(Known {
+        spec: job.spec()?,
+        epoch: job.place().epoch,
+        owner: job.owner().cloned(),
+        sharding: job.sharding().cloned(),
+        waiting: waiting.cloned().collect(),
+        loads: loads.collect(),
+        settings: view.settings(),
+        beat: view.beat_known(DISPATCH).and_then(|(_, known)| known.value.clone()),
+        serving: view.serving().value.clone(),
+        now: zones::now(),
+        members,
+        standings,
+        jobs,
+        slots,
+        me,
+    })
+}
+
+impl Known {
+    fn job(&self) -> &Job {
+        &self.spec.job
+    }
+
+    fn lives(&self, member: &Member) -> bool {
+        self.members.contains(member)
+    }
+
+    fn drains(&self, node: &NodeName) -> bool {
+        self.standings.iter().any(|standing| standing.name == *node && standing.drained)
+    }
+
+    fn capacity(&self) -> Capacity {
+        Capacity::of(self.jobs, &self.standings)
+    }
+
+    /// How many slots of a node are busy, of how many, as far as is known here.
+    fn slots(&self, node: &NodeName) -> Option<(u32, u32)> {
+        if *node == self.me.0 {
+            let all = self.slots.get(node.as_str()).copied()?;
+            return Some((all.saturating_sub(u32::try_from(self.me.1).unwrap_or(all)), all));
+        }
+        self.loads.get(node).map(|load| (load.busy, load.slots))
+    }
+
+    /// The schedule in words.
+    fn schedule(&self) -> String {
+        format!("{} in {}", self.job().schedule, zone(&self.job().zone))
+    }
+
+    /// The first fire after everything that is settled, whether it is due already or not.
+    fn next(&self, settled: Wall) -> Option<Wall> {
+        let schedule = self.job().schedule().ok().flatten()?;
+        schedule.next(settled.max(self.spec.since))
+    }
+
+    /// What switches alone say of why it does not run: the commonest reason comes first.
+    fn switched_off(&self) -> Option<(&'static str, String)> {
+        let name = &self.job().name;
+        if !self.job().enabled {
+            return Some((
+                "control",
+                format!("it is disabled: let it fire with `evenkeel job enable {name}`"),
+            ));
+        }
+        if let Some(request) = self.waiting.first() {
+            let text = format!("request {} of {} waits to be taken", request.id, moment(request.at));
+            return Some(("firing", text));
+        }
+        self.spec.paused.then(|| {
+            (
+                "control",
+                format!("it is paused and fires only by hand: resume it with `evenkeel job resume {name}`"),
+            )
+        })
+    }
+
+    /// What the schedule alone says of it; `None` when a fire is due and should be under way.
+    fn not_due(&self, settled: Wall) -> Option<String> {
+        let name = &self.job().name;
+        if self.job().schedule.is_empty() {
+            return Some(format!("it has no schedule: run it with `evenkeel job run {name}`"));
+        }
+        match self.next(settled) {
+            None => Some("its schedule has no further fire".to_owned()),
+            Some(next) if next > self.now => Some(format!("it is not due before {}", moment(next))),
+            Some(_) => None,
+        }
+    }
+
+    /// The points that every placement has: the schedule and what it means next.
+    fn tell_schedule(&self, settled: Option<Wall>, told: &mut Explained) {
+        if let Some(settled) = settled.filter(|at| *at > Wall::MIN) {
+            told.fact("watermark", moment(settled));
+            told.point(
+                "settled",
+                "firing",
+                format!("no fire due up to {} is ever claimed again", moment(settled)),
+            );
+        }
+        let next = self.next(settled.unwrap_or(Wall::MIN));
+        told.fact("next", next.map(moment));
+        match next {
+            Some(next) => told.point("next", "firing", format!("{}, by {}", moment(next), self.schedule())),
+            None if self.job().schedule.is_empty() => {
+                told.point("next", "firing", "none: it runs only by hand")
+            }
+            None => told.point("next", "firing", format!("none: {} is over", self.schedule())),
+        }
+    }
+}
+
+/// An operation's word in prose.
+fn said<T: serde::Serialize>(value: &T) -> String {
+    word(value).replace('_', " ")
+}

@@ -1,0 +1,122 @@
+//! Why the runs of a dispatched job go where they go.
+
+use evenkeel_core::record::{Plan, Planned, Planner, PlannerKind};
+use evenkeel_core::time::Wall;
+use evenkeel_core::words::{RunId, Shard};
+
+use super::Known;
+use crate::rows::{Explained, moment};
+
+/// So many planned runs are told one by one.
+const RUNS_TOLD: usize = 10;
+
+pub(super) fn explain(known: &Known, plan: Option<&Plan>, told: &mut Explained) {
+    let planner = planner(known);
+    told.fact("planner", known.settings.planner);
+    told.point("planner", planner.0, &*planner.1);
+    let runs = plan.map_or(&[][..], |plan| &plan.runs);
+    if let Some(last) = plan.and_then(|plan| plan.planner.as_ref()) {
+        told.fact("planned_by", last.member.to_string());
+        told.fact("planned_in", last.number);
+        told.point("planned", "dispatch", format!("last by {}", by(known, last)));
+    }
+    for run in runs.iter().take(RUNS_TOLD) {
+        told.point("run", "dispatch", why_there(known, run));
+    }
+    if runs.len() > RUNS_TOLD {
+        told.point("run", "dispatch", format!("and {} more are planned", runs.len() - RUNS_TOLD));
+    }
+    told.fact("runs", runs.len());
+    known.tell_schedule(plan.map(|plan| plan.watermark), told);
+    let (rule, now) = now(known, plan, planner.2);
+    told.point("now", rule, &*now);
+    told.says = format!("dispatched run by run; {now}");
+}
+
+/// Who plans now: by which rule, in words, and whether anybody does.
+fn planner(known: &Known) -> (&'static str, String, bool) {
+    let settings = &known.settings;
+    match settings.planner {
+        PlannerKind::Beat => match &known.beat {
+            Some(beat) => {
+                let (number, since) = (beat.beat, moment(settings.start_of(beat.beat)));
+                let lives =
+                    if known.lives(&beat.holder) { "" } else { ", and is gone: another takes it over" };
+                ("beat", format!("{} took beat {number}, which began at {since}{lives}", beat.holder), true)
+            }
+            None => ("beat", "nobody yet: the first node that takes a beat plans".to_owned(), false),
+        },
+        PlannerKind::Leader => {
+            let serving = known.serving.as_ref();
+            let leader = serving.and_then(|serving| Some((serving, serving.leader.as_ref()?)));
+            match leader.filter(|(_, leader)| known.lives(leader)) {
+                Some((serving, leader)) if serving.serves => {
+                    ("promotion", format!("{leader} serves by epoch {}", serving.epoch), true)
+                }
+                Some((serving, leader)) => {
+                    let text = format!(
+                        "{leader} has won epoch {} and serves once no earlier leader can act",
+                        serving.epoch
+                    );
+                    ("promotion", text, false)
+                }
+                None => (
+                    "promotion",
+                    "nobody leads: the first node that notices takes the lead".to_owned(),
+                    false,
+                ),
+            }
+        }
+    }
+}
+
+/// By which right a plan was made.
+pub(super) fn by(known: &Known, planner: &Planner) -> String {
+    let right = match known.settings.planner {
+        PlannerKind::Beat => "in beat",
+        PlannerKind::Leader => "by epoch",
+    };
+    format!("{} {right} {}", planner.member, planner.number)
+}
+
+/// Why a run is where it is.
+pub(super) fn why_there(known: &Known, run: &Planned) -> String {
+    let id = RunId { job: known.job().name.clone(), fire: run.fire.clone(), shard: Shard(0) };
+    let node = &run.by.node;
+    let score = known.loads.get(node).map(|load| load.score.0);
+    let score = score.map(|score| format!(", load score {}.{:02} now", score / 100, score % 100));
+    let had = match run.free {
+        ..=0 => format!("{node} had no free slot, as all others, and it queues there"),
+        1 => format!("{node} had 1 free slot, most of all"),
+        free => format!("{node} had {free} free slots, most of all"),
+    };
+    let state = match run.from {
+        Some(from) if from <= known.now => "under way",
+        Some(_) => "accepted",
+        None => "planned",
+    };
+    format!("{id} is {state}: {had}{}", score.unwrap_or_default())
+}
+
+fn now(known: &Known, plan: Option<&Plan>, has_planner: bool) -> (&'static str, String) {
+    let runs = plan.map_or(&[][..], |plan| &plan.runs);
+    let begun = |run: &&Planned| run.from.is_some_and(|from| from <= known.now);
+    let (going, ahead) = (runs.iter().filter(begun).count(), runs.len());
+    if going > 0 {
+        let (s, are) = if going == 1 { ("", "is") } else { ("s", "are") };
+        return ("firing", format!("{going} run{s} {are} under way"));
+    }
+    if ahead > 0 {
+        let (s, are) = if ahead == 1 { ("", "is") } else { ("s", "are") };
+        return ("dispatch", format!("{ahead} run{s} {are} planned, none has begun"));
+    }
+    if let Some(switched) = known.switched_off() {
+        return switched;
+    }
+    let settled = plan.map_or(Wall::MIN, |plan| plan.watermark);
+    match known.not_due(settled) {
+        Some(why) => ("firing", why),
+        None if has_planner => ("dispatch", "it is due and about to be planned".to_owned()),
+        None => ("dispatch", "it is due, and nobody plans: see `planner`".to_owned()),
+    }
+}

@@ -1,0 +1,140 @@
+//! Why a run ran where it did, or has not run.
+
+use evenkeel::{Handle, RunRecord};
+use evenkeel_core::job::Placement;
+use evenkeel_core::words::{Fire, RunId, Token};
+
+use super::{Known, dispatched, job as explain_job, look};
+use crate::rows::{Explained, moment};
+use crate::zones;
+
+/// The lower bits of a token count claims; those above, how often the registry may have gone back in time.
+const SEQ_BITS: u32 = 48;
+
+/// Explains a run by its attempts and by its job as it is now.
+pub(crate) async fn run(
+    handle: &Handle,
+    run: &RunId,
+    attempts: &[RunRecord],
+) -> Result<Explained, evenkeel::LanesError> {
+    let mut told = Explained::of(format!("run {run}"));
+    let known = look(handle, &run.job);
+    why(run, known.as_ref(), &mut told);
+    if let Some(known) = &known {
+        told.fact("placement", known.job().placement);
+        told.fact("epoch", known.epoch);
+        place(handle, run, known, attempts, &mut told).await?;
+    } else {
+        told.point("job", "", format!("job {} is there no more", run.job));
+    }
+    for attempt in attempts {
+        told.point("attempt", "firing", one(attempt));
+    }
+    told.fact("attempts", attempts.len());
+    match attempts.last() {
+        Some(last) => {
+            let node = last.node.split('@').next().unwrap_or_default();
+            told.fact("state", last.state.as_str());
+            told.says = format!("{} on {node}", last.state.as_str().replace('_', " "));
+        }
+        None => {
+            let now = explain_job(handle, &run.job).await?;
+            let now = now.and_then(|told| told.points.into_iter().find(|point| point.about == "now"));
+            told.says = match &run.fire {
+                Fire::Due(due) if *due > zones::now() => format!("it is not due before {}", moment(*due)),
+                _ => now
+                    .as_ref()
+                    .map_or_else(|| "it has not run".to_owned(), |now| format!("not yet: {}", now.says)),
+            };
+            let rule = now.and_then(|now| now.rule).unwrap_or_default();
+            let says = told.says.clone();
+            told.point("now", &rule, says);
+        }
+    }
+    Ok(told)
+}
+
+/// What called for it.
+fn why(run: &RunId, known: Option<&Known>, told: &mut Explained) {
+    let says = match (&run.fire, known) {
+        (Fire::Asked(id), _) => format!("somebody asked for it by hand, as request {id}"),
+        (Fire::Due(due), Some(known)) if known.schedules(*due) => {
+            format!("{} is due by {}", moment(*due), known.schedule())
+        }
+        (Fire::Due(due), _) => format!("{} was due by the schedule of then", moment(*due)),
+    };
+    told.point("why", if matches!(run.fire, Fire::Asked(_)) { "" } else { "firing" }, says);
+}
+
+/// Who decided where.
+async fn place(
+    handle: &Handle,
+    run: &RunId,
+    known: &Known,
+    attempts: &[RunRecord],
+    told: &mut Explained,
+) -> Result<(), evenkeel::LanesError> {
+    match known.job().placement {
+        Placement::Claimed => {
+            let now = known.owner.as_ref().map_or("nobody".to_owned(), ToString::to_string);
+            let text = format!("its job's holder runs it; that is {now} now, by place epoch {}", known.epoch);
+            told.fact("holder", known.owner.as_ref().map(ToString::to_string));
+            told.point("where", "claims", text);
+        }
+        Placement::Sharded => {
+            let cut = known.sharding.as_ref().map(|sharding| &sharding.cut);
+            let holder = cut.and_then(|cut| Some((cut.number, cut.holder(run.shard)?)));
+            told.fact("cut", cut.map(|cut| cut.number));
+            let text = match holder {
+                Some((number, holder)) => {
+                    format!("shard {} is {holder}'s by the cut of epoch {number}", run.shard)
+                }
+                None => format!("shard {} is nobody's just now: there is no cut that has it", run.shard),
+            };
+            told.point("where", "sharding", text);
+        }
+        Placement::Dispatched => {
+            let plan =
+                handle.plans(std::slice::from_ref(&run.job)).await?.remove(&run.job).unwrap_or_default();
+            let Some(planned) = plan.runs.iter().find(|planned| planned.fire == run.fire) else {
+                if !attempts.is_empty() {
+                    told.point(
+                        "where",
+                        "dispatch",
+                        "it is over, so its plan is forgotten; its attempts say who ran it",
+                    );
+                }
+                return Ok(());
+            };
+            if let Some(planner) = &plan.planner {
+                told.fact("planned_by", planner.member.to_string());
+                told.fact("planned_in", planner.number);
+                told.point("planner", "dispatch", dispatched::by(known, planner));
+            }
+            told.fact("free", planned.free);
+            told.point("where", "dispatch", dispatched::why_there(known, planned));
+        }
+    }
+    Ok(())
+}
+
+fn one(attempt: &RunRecord) -> String {
+    let RunRecord { attempt: number, node, state, reason, token, started, ended, .. } = attempt;
+    let token = token.map(|Token(token)| {
+        let (generation, seq) = (token >> SEQ_BITS, token & ((1 << SEQ_BITS) - 1));
+        format!(", token {token} (generation {generation}, claim {seq})")
+    });
+    let from = started.map(|at| format!(" from {}", moment(at)));
+    let to = ended.map(|at| format!(" to {}", moment(at)));
+    let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    let parts = [from, to, token].map(Option::unwrap_or_default).concat();
+    format!("{number} on {node}{parts}: {}{reason}", state.as_str().replace('_', " "))
+}
+
+impl Known {
+    /// Whether the schedule as it is now has this fire.
+    fn schedules(&self, due: evenkeel_core::time::Wall) -> bool {
+        let schedule = self.job().schedule().ok().flatten();
+        schedule.is_some_and(|schedule| schedule.next(evenkeel_core::time::Wall(due.0 - 1)) == Some(due))
+    }
+}

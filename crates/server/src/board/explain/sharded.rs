@@ -1,0 +1,110 @@
+//! Why the shards of a job are where they are.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::record::{OpenShards, ShardLane, Sharding};
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::time::Wall;
+use evenkeel_core::words::Member;
+
+use super::{Known, said};
+use crate::rows::{Explained, moment};
+
+pub(super) fn explain(known: &Known, lanes: &BTreeMap<Member, ShardLane>, told: &mut Explained) {
+    let sharding = known.sharding.clone().unwrap_or_default();
+    leader(known, &sharding, told);
+    cut(&sharding, told);
+    if let Some(mark) = &sharding.mark {
+        let why = said(&mark.why);
+        told.fact("mark", &why);
+        let since = moment(mark.since);
+        let text =
+            format!("since {since} ({why}): no fire is claimed until the leader has cut the shards again");
+        told.point("mark", "sharding", text);
+    }
+    for portion in &sharding.cut.portions {
+        let own = portion.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
+        let lane = lanes.get(&portion.holder);
+        told.point(
+            "portion",
+            "sharding",
+            format!("{} has shards {own}{}", portion.holder, does(known, lane)),
+        );
+    }
+    let off = &known.spec.off;
+    if !off.is_empty() {
+        told.fact("off", off);
+        told.point("off", "", format!("shards {off} are switched off"));
+    }
+    let groups = lanes.values().flat_map(|lane| &lane.groups);
+    let settled = groups.map(|group| group.watermark).min();
+    known.tell_schedule(settled, told);
+    let (rule, now) = now(known, &sharding, lanes, settled.unwrap_or(Wall::MIN));
+    told.point("now", rule, &*now);
+    let leader = sharding.leader.as_ref().map_or("nobody", |leader| leader.node.as_str());
+    told.says = format!("led by {leader}; {now}");
+}
+
+fn leader(known: &Known, sharding: &Sharding, told: &mut Explained) {
+    told.fact("leader", sharding.leader.as_ref().map(ToString::to_string));
+    let says = match &sharding.leader {
+        Some(leader) if known.lives(leader) => format!("{leader} leads by place epoch {}", known.epoch),
+        Some(leader) => format!("{leader} led and is gone: the first node that notices stands for it"),
+        None => "nobody: a node that takes part stands for it".to_owned(),
+    };
+    told.point("leader", "election", says);
+}
+
+fn cut(sharding: &Sharding, told: &mut Explained) {
+    let cut = &sharding.cut;
+    told.fact("cut", cut.number);
+    if cut.number == 0 {
+        return told.point("cut", "sharding", "the shards were never cut: that comes before the first fire");
+    }
+    let among: Vec<&str> = cut.among.iter().map(|member| member.node.as_str()).collect();
+    let (total, way, number) = (cut.total, said(&cut.strategy), cut.number);
+    let text = format!("epoch {number} cut {total} shards by {way} for {}", among.join(", "));
+    told.point("cut", "sharding", text);
+    if !cut.pinned.is_empty() {
+        let text = format!("shards {} ran too long to be waited for and stayed where they run", cut.pinned);
+        told.point("pinned", "sharding", text);
+    }
+}
+
+/// What a member does with its shards.
+fn does(known: &Known, lane: Option<&ShardLane>) -> String {
+    let Some(lane) = lane.filter(|lane| !lane.open.is_empty()) else { return String::new() };
+    let open = lane.open.iter().map(|open| {
+        let verb = if open.from <= known.now { "runs" } else { "will run" };
+        format!("{verb} {} of the fire of {}", open.shards, moment(open.due))
+    });
+    format!(": {}", open.collect::<Vec<_>>().join(", "))
+}
+
+fn now(
+    known: &Known,
+    sharding: &Sharding,
+    lanes: &BTreeMap<Member, ShardLane>,
+    settled: Wall,
+) -> (&'static str, String) {
+    let open: Vec<(&Member, &OpenShards)> =
+        lanes.iter().flat_map(|(member, lane)| lane.open.iter().map(move |open| (member, open))).collect();
+    if let Some((dead, _)) = open.iter().find(|(member, _)| !known.lives(member)) {
+        return ("failover", format!("{dead} is gone with shards open: others settle them"));
+    }
+    if !open.is_empty() {
+        let shards = open.iter().fold(ShardSet::empty(), |all, (_, open)| all.or(&open.shards));
+        return ("firing", format!("shards {shards} are under way"));
+    }
+    if let Some(switched) = known.switched_off() {
+        return switched;
+    }
+    match known.not_due(settled) {
+        Some(why) => ("firing", why),
+        None if sharding.leader.is_none() => ("election", "it is due and waits for a leader".to_owned()),
+        None if sharding.mark.is_some() || sharding.cut.number == 0 => {
+            ("sharding", "it is due and waits for its shards to be cut".to_owned())
+        }
+        None => ("firing", "it is due and about to be claimed".to_owned()),
+    }
+}

@@ -1,0 +1,168 @@
+//! Why jobs run or do not, in states that a living cluster seldom stands still in.
+
+use evenkeel_core::job::Work;
+use evenkeel_core::load::{Sample, Score};
+use evenkeel_core::record::{Lane, Open, Plan, Planned, PlannerKind};
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::words::Fire;
+
+use super::*;
+
+/// A moment at which the schedule is due.
+const T: i64 = 1_795_259_680_000;
+
+fn standing(name: &str, held: usize) -> Standing {
+    Standing { name: name.parse().expect("a name"), held, tolerance: 1, drained: false }
+}
+
+/// A job on the first of two nodes, due every ten seconds.
+fn held() -> Known {
+    let job = Job::new("j".parse().expect("a name"), "*/10 * * * * *", Work::Function("f".to_owned()));
+    let members: Vec<Member> = ["a@1", "b@2"].map(|text| text.parse().expect("a member")).into();
+    Known {
+        spec: Spec { job, version: 1, since: Wall(T - 60_000), paused: false, off: ShardSet::empty() },
+        epoch: 9,
+        owner: members.first().cloned(),
+        sharding: None,
+        waiting: Vec::new(),
+        standings: vec![standing("a", 3), standing("b", 2)],
+        jobs: 5,
+        slots: [("a".to_owned(), 4), ("b".to_owned(), 4)].into(),
+        loads: BTreeMap::new(),
+        me: ("b".parse().expect("a name"), 4),
+        settings: ClusterSettings::default(),
+        beat: None,
+        serving: None,
+        now: Wall(T + 500),
+        members,
+    }
+}
+
+fn lane(watermark: i64) -> Lane {
+    Lane { watermark: Wall(watermark), seq: 3, open: None, verdicts: Vec::new() }
+}
+
+fn claimed(known: &Known, lane: &Lane) -> String {
+    let mut told = Explained::of("job j".to_owned());
+    claimed::explain(known, Some(lane), &mut told);
+    let now = told.points.last().expect("a point");
+    assert_eq!(now.about, "now");
+    assert!(told.says.ends_with(&now.says), "{}", told.says);
+    format!("{}: {}", now.rule.as_deref().unwrap_or("-"), now.says)
+}
+
+fn busy(known: &mut Known, node: &str, busy: u32) {
+    let load = LoadRecord {
+        incarnation: 1,
+        at: Wall(T),
+        sample: Sample::default(),
+        busy,
+        slots: 4,
+        score: Score(6_850),
+        seq: 1,
+    };
+    known.loads.insert(node.parse().expect("a name"), load);
+}
+
+#[test]
+fn a_claimed_job_says_why_it_does_not_run() {
+    let mut known = held();
+    let (settled, behind) = (lane(T), lane(T - 10_000));
+    assert_eq!(claimed(&known, &settled), "firing: it is not due before 2026-11-21T11:14:50.000Z");
+    assert_eq!(claimed(&known, &behind), "firing: it is due and about to be claimed");
+    busy(&mut known, "a", 4);
+    let full = "firing: it is due, but a has no free slot: 4 of 4 are busy";
+    assert_eq!(claimed(&known, &behind), full);
+    known.standings[0].drained = true;
+    assert_eq!(claimed(&known, &behind), "drain: a drains and gives it up");
+    known.spec.paused = true;
+    known.standings[0].drained = false;
+    assert!(claimed(&known, &behind).starts_with("control: it is paused"));
+    known.spec.job.enabled = false;
+    assert!(claimed(&known, &behind).starts_with("control: it is disabled"));
+
+    let mut known = held();
+    known.members.remove(0);
+    assert!(claimed(&known, &behind).starts_with("claims: a@1 is gone"));
+    known.owner = None;
+    assert_eq!(claimed(&known, &behind), "claims: it is free, and nodes with room claim it");
+    known.standings.iter_mut().for_each(|standing| standing.held = 99);
+    assert!(
+        claimed(&known, &behind).starts_with("claims: the 2 nodes that work hold as many jobs as they may")
+    );
+    known.standings.iter_mut().for_each(|standing| standing.drained = true);
+    assert!(claimed(&known, &behind).starts_with("claims: every node drains"));
+}
+
+#[test]
+fn an_open_fire_is_under_way_or_ahead_or_orphaned() {
+    let mut known = held();
+    let open = |from| {
+        let (by, due) = ("a@1".parse().expect("a member"), Wall(T));
+        let open =
+            Open { fire: Fire::Due(due), due, from: Wall(from), by, attempt: 2, seq: 3, back: Wall(0) };
+        Lane { open: Some(Box::new(open)), ..lane(T) }
+    };
+    let run = "run j:1795259680000:0";
+    assert_eq!(claimed(&known, &open(T)), format!("firing: {run} is under way on a, attempt 2"));
+    let ahead = format!("firing: {run} is claimed ahead by a and starts at 2026-11-21T11:14:41.000Z");
+    assert_eq!(claimed(&known, &open(T + 1_000)), ahead);
+    known.members.remove(0);
+    assert!(claimed(&known, &open(T)).starts_with("claims: a@1 is gone: another node takes it over"));
+}
+
+fn dispatched(known: &Known, plan: &Plan) -> Vec<String> {
+    let mut told = Explained::of("job j".to_owned());
+    dispatched::explain(known, Some(plan), &mut told);
+    told.points.iter().map(|point| format!("{} {}", point.about, point.says)).collect()
+}
+
+#[test]
+fn a_dispatched_job_says_who_planned_it_and_why_there() {
+    let mut known = held();
+    busy(&mut known, "a", 1);
+    let beat = known.settings.beat_of(Wall(T));
+    let holder: Member = "b@2".parse().expect("a member");
+    known.beat = Some(BeatRecord { beat, holder: holder.clone(), seq: 4 });
+    let run = |due: i64, by: &str, free: i64| Planned {
+        fire: Fire::Due(Wall(due)),
+        due: Wall(due),
+        by: by.parse().expect("a member"),
+        free,
+        attempt: 1,
+        seq: 0,
+        from: None,
+    };
+    let planner = Some(evenkeel_core::record::Planner { member: holder, number: beat });
+    let mut plan = Plan {
+        planner,
+        watermark: Wall(T + 20_000),
+        runs: vec![run(T + 10_000, "a@1", 3), run(T + 20_000, "b@2", -1)],
+        ..Plan::default()
+    };
+    let told = dispatched(&known, &plan);
+    let wanted = [
+        "planner b@2 took beat 29920994, which began at 2026-11-21T11:14:00.000Z",
+        "planned last by b@2 in beat 29920994",
+        "run j:1795259690000:0 is planned: a had 3 free slots, most of all, load score 68.50 now",
+        "run j:1795259700000:0 is planned: b had no free slot, as all others, and it queues there",
+        "settled no fire due up to 2026-11-21T11:15:00.000Z is ever claimed again",
+        "next 2026-11-21T11:15:10.000Z, by */10 * * * * * in UTC",
+        "now 2 runs are planned, none has begun",
+    ];
+    assert_eq!(told, wanted);
+    plan.runs[0].from = Some(Wall(T));
+    assert!(dispatched(&known, &plan).contains(&"now 1 run is under way".to_owned()));
+
+    known.settings.planner = PlannerKind::Leader;
+    plan.runs.clear();
+    plan.watermark = Wall(T - 20_000);
+    let told = dispatched(&known, &plan);
+    assert_eq!(told[0], "planner nobody leads: the first node that notices takes the lead");
+    assert_eq!(told.last().map(String::as_str), Some("now it is due, and nobody plans: see `planner`"));
+    let leader = Some("a@1".parse().expect("a member"));
+    known.serving = Some(ServingRecord { leader, epoch: 7, serves: true, ..ServingRecord::default() });
+    let told = dispatched(&known, &plan);
+    assert_eq!(told[0], "planner a@1 serves by epoch 7");
+    assert_eq!(told.last().map(String::as_str), Some("now it is due and about to be planned"));
+}

@@ -1,0 +1,62 @@
+//! What `evenkeel event …` does.
+
+use clap::{Args, Subcommand};
+
+use crate::client::{Reach, escape};
+use crate::exit::Failure;
+use crate::output;
+use crate::rows::{EventPage, EventRow};
+
+/// What can be done with events.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// List what happened to nodes, the latest first
+    List(List),
+}
+
+/// `event list`.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only what this node says
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// Only of this kind: joined, lease_lost, alarm, drained and others, as the list shows them
+    #[arg(long)]
+    kind: Option<String>,
+    /// Only since then: how long ago, like 10m or 2d, or a moment like 2026-03-01T22:30:00Z
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// How many at most
+    #[arg(short, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    n: u32,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Does it.
+///
+/// # Errors
+/// It could not be done.
+pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+    let Verb::List(list) = verb;
+    let client = list.reach.client()?;
+    let mut events: Vec<EventRow> = Vec::new();
+    let mut before = None;
+    let limit = list.n as usize;
+    while events.len() < limit {
+        let mut path = format!("/events?limit={}", (limit - events.len()).min(1000));
+        let given = [("node", &list.node), ("kind", &list.kind), ("since", &list.since), ("before", &before)];
+        for (key, value) in given {
+            if let Some(value) = value {
+                path.push_str(&format!("&{key}={}", escape(value)));
+            }
+        }
+        let page: EventPage = client.get(&path)?;
+        events.extend(page.events);
+        before = page.before;
+        if before.is_none() {
+            break;
+        }
+    }
+    output::list(list.reach.output, &events, "nothing of the kind has happened")
+}

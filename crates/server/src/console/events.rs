@@ -1,0 +1,31 @@
+//! What happened to nodes, in the console.
+
+use maud::{Markup, html};
+
+use super::{chip, time};
+use crate::rows::EventRow;
+
+/// The latest events.
+pub(super) fn section(events: &[EventRow]) -> Markup {
+    html! {
+        section #events {
+            h2 { "Latest events" }
+            p #no-events.empty hidden[!events.is_empty()] { "Nothing has happened yet." }
+            div.scroll { table hidden[events.is_empty()] {
+                thead { tr { th { "When" } th { "Node" } th { "Kind" } th { "What" } } }
+                tbody #event-rows { @for event in events { (row(event)) } }
+            } }
+        }
+    }
+}
+
+fn row(event: &EventRow) -> Markup {
+    html! {
+        tr {
+            td { (time(Some(&event.at))) }
+            td.name { (event.node) }
+            td { (chip(&event.kind)) }
+            td { (event.text) }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The spread of jobs over nodes, and what it would be.
+
+use serde::{Deserialize, Serialize};
+
+use super::NodeRow;
+
+/// What the nodes have room for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Balance {
+    /// How many jobs may be held (K).
+    pub(crate) jobs: usize,
+    /// How many nodes there are (S).
+    pub(crate) nodes: usize,
+    /// How many of the jobs nobody holds.
+    pub(crate) free: usize,
+    /// For how many jobs the nodes that take any have room (ΣN).
+    pub(crate) room: usize,
+    /// Whether that is enough.
+    pub(crate) covers: bool,
+    /// The nodes, by name.
+    pub(crate) rows: Vec<BalanceRow>,
+    /// What would be; none unless it was asked.
+    pub(crate) then: Option<WhatIfRow>,
+    /// What to think of.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// A node's part in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BalanceRow {
+    /// The node as in the list of nodes.
+    #[serde(flatten)]
+    pub(crate) node: NodeRow,
+    /// How many runs it executes at once.
+    pub(crate) slots: u32,
+    /// `working`, `draining` or `lost`.
+    pub(crate) state: String,
+    /// What would be; none when the node is lost, or nothing was asked.
+    pub(crate) then: Option<Then>,
+}
+
+/// What a node would come to hold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Then {
+    /// Jobs (X).
+    pub(crate) held: usize,
+    /// The most it might hold (N).
+    pub(crate) quota: usize,
+}
+
+/// What would be if nodes were lost or drained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WhatIfRow {
+    /// Which were lost.
+    pub(crate) lost: Vec<String>,
+    /// Which were drained.
+    pub(crate) drained: Vec<String>,
+    /// How many jobs move.
+    pub(crate) moved: usize,
+    /// What the others have room for before they know of it.
+    pub(crate) room_at_once: usize,
+    /// Whether that is enough.
+    pub(crate) covers_at_once: bool,
+    /// What they have room for once they know.
+    pub(crate) room: usize,
+    /// Whether that is enough.
+    pub(crate) covers: bool,
+    /// How many jobs nobody would hold in the end.
+    pub(crate) free: usize,
+}

@@ -1,0 +1,81 @@
+//! `[[notify]]` of the settings file: whom to tell of which events.
+
+use evenkeel::{Means, Notifier};
+use serde::Deserialize;
+
+use super::span;
+use crate::exit::Failure;
+
+/// One `[[notify]]` as written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WrittenNotifier {
+    on: Vec<String>,
+    webhook: Option<String>,
+    command: Option<Vec<String>>,
+    window: Option<String>,
+    timeout: Option<String>,
+}
+
+impl WrittenNotifier {
+    /// What it means.
+    pub(super) fn meant(self) -> Result<Notifier, Failure> {
+        let wrong = |what: String| Failure::usage(format!("[[notify]]: {what}"));
+        let means = match (self.webhook, self.command) {
+            (Some(url), None) => Means::Webhook(url),
+            (None, Some(argv)) => Means::Command(argv),
+            _ => {
+                return Err(wrong(
+                    "say either webhook = \"http://…\" or command = [\"/path/to/program\"]".to_owned(),
+                ));
+            }
+        };
+        let mut notifier = Notifier::new(self.on, means).map_err(wrong)?;
+        for (name, text, field) in
+            [("window", self.window, &mut notifier.window), ("timeout", self.timeout, &mut notifier.timeout)]
+        {
+            let Some(text) = text else { continue };
+            let known = span(&text).filter(|span| name == "window" || !span.is_zero());
+            *field =
+                known.ok_or_else(|| wrong(format!("{name} is {text:?}: write a time like 30s or 5m")))?;
+        }
+        Ok(notifier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Written;
+
+    fn written(text: &str) -> Result<Written, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    fn meant(notify: &str) -> Result<Vec<evenkeel::Notifier>, String> {
+        let least = "registry = \"sqlite:/r\"\nname = \"a\"\ndata = \"/d\"\n";
+        let text = format!("{least}[[notify]]\n{notify}");
+        let meant = written(&text).map_err(|e| e.to_string())?.meant().map_err(|e| e.to_string())?;
+        Ok(meant.node.notify)
+    }
+
+    #[test]
+    fn notifiers_are_read_and_nonsense_is_refused_with_the_fix() {
+        let two = "on = [\"lease.lost\"]\nwebhook = \"http://h:1/x\"\nwindow = \"1h\"\n\n\
+                   [[notify]]\non = [\"*\"]\ncommand = [\"/bin/mail\"]\ntimeout = \"3s\"\n";
+        let notifiers = meant(two).expect("it makes sense");
+        let spans: Vec<_> = notifiers.iter().map(|n| (n.window.as_secs(), n.timeout.as_secs())).collect();
+        assert_eq!(spans, [(3600, 10), (300, 3)]);
+        for (text, says) in [
+            ("on = [\"*\"]", "say either webhook"),
+            ("on = [\"*\"]\nwebhook = \"http://h/\"\ncommand = [\"x\"]", "say either webhook"),
+            ("webhook = \"http://h/\"", "missing field `on`"),
+            ("on = [\"nothing\"]\nwebhook = \"http://h/\"", "no event is called \"nothing\""),
+            ("on = [\"*\"]\nwebhook = \"http://h/\"\nurl = 1", "unknown field `url`"),
+            ("on = [\"*\"]\nwebhook = \"http://h/\"\nwindow = \"5\"", "window is \"5\": write a time"),
+            ("on = [\"*\"]\nwebhook = \"http://h/\"\ntimeout = \"0s\"", "timeout is \"0s\""),
+        ] {
+            let refused = meant(text).expect_err("it is nonsense");
+            assert!(refused.contains(says), "{text}: {refused}");
+        }
+    }
+}

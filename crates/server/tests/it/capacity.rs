@@ -1,0 +1,119 @@
+//! What if: whether the others have room for what a node holds, asked of living nodes.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::process::{Node, text, until};
+
+/// Nodes that see each other, with jobs that nobody runs but all of which are held.
+fn fleet(folder: &Path, names: &[&str], jobs: usize) -> Vec<Node> {
+    let nodes: Vec<Node> = names.iter().map(|name| Node::serve(folder, name, &[])).collect();
+    until("all see all", || {
+        let all = |node: &Node| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(names.len());
+        nodes.iter().all(all).then_some(())
+    });
+    let job = |n| format!("[[job]]\nname = \"j{n}\"\ncommand = [\"/bin/true\"]\n");
+    let declared: String = (0..jobs).map(job).collect();
+    assert!(nodes[0].fed(&["job", "apply", "-f", "-"], &declared).status.success());
+    until("all jobs are held evenly", || {
+        let found = nodes[0].json(&["node", "balance"]);
+        let fair = jobs.div_ceil(names.len()) as u64;
+        let rows = found["rows"].as_array()?;
+        let even = rows.iter().all(|row| row["held"].as_u64().is_some_and(|held| held <= fair));
+        (found["free"] == 0 && even).then_some(())
+    });
+    nodes
+}
+
+fn row<'a>(found: &'a Value, name: &str) -> &'a Value {
+    let rows = found["rows"].as_array().expect("rows");
+    rows.iter().find(|row| row["name"] == name).expect("its row")
+}
+
+/// proves: S1-54, S1-63, S1-64
+#[test]
+fn a_drain_that_the_others_have_no_room_for_is_refused_unless_forced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = fleet(folder.path(), &["a", "b", "c"], 19);
+    let first = nodes[0].cli(&["node", "drain", "c"]);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert_eq!(text(&first.stderr), "", "three nodes, none of which drains: nothing to warn about");
+    until("c drains", || {
+        (row(&nodes[0].json(&["node", "balance"]), "c")["state"] == "draining").then_some(())
+    });
+
+    // K = 19, S = 3, n = 1: each may hold ten, and one of them is not enough.
+    let second = nodes[0].cli(&["node", "drain", "b"]);
+    assert_eq!(second.status.code(), Some(6));
+    let said = text(&second.stderr);
+    assert!(
+        said.contains("leaves room for 10 of 19 jobs") && said.contains("node drain b --force"),
+        "{said}"
+    );
+    assert_eq!(row(&nodes[0].json(&["node", "balance"]), "b")["state"], "working");
+    let again = nodes[0].cli(&["node", "drain", "c"]);
+    assert!(again.status.success(), "what drains already may be asked to again: {}", text(&again.stderr));
+
+    let forced = nodes[0].cli(&["node", "drain", "b", "--force"]);
+    assert!(forced.status.success(), "{}", text(&forced.stderr));
+    assert!(
+        text(&forced.stderr).contains("c drains already: one after another is safer"),
+        "{}",
+        text(&forced.stderr)
+    );
+    until("b drains too", || {
+        (row(&nodes[1].json(&["node", "balance"]), "b")["state"] == "draining").then_some(())
+    });
+    let found = nodes[2].json(&["node", "balance"]);
+    assert_eq!((found["room"].as_u64(), found["covers"].as_bool()), (Some(10), Some(false)));
+}
+
+/// proves: S1-63
+#[test]
+fn a_loss_is_simulated_in_numbers_and_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = fleet(folder.path(), &["a", "b", "c"], 18);
+    let found = nodes[1].json(&["node", "balance", "--simulate", "kill=c"]);
+    assert_eq!(row(&found, "c")["state"], "lost");
+    assert_eq!(row(&found, "c")["then"], Value::Null);
+    for name in ["a", "b"] {
+        let row = row(&found, name);
+        assert_eq!((row["held"].as_u64(), row["quota"].as_u64()), (Some(6), Some(10)), "{row}");
+        assert_eq!(
+            (row["then"]["held"].as_u64(), row["then"]["quota"].as_u64()),
+            (Some(9), Some(19)),
+            "{row}"
+        );
+    }
+    let then = &found["then"];
+    assert_eq!((then["moved"].as_u64(), then["room_at_once"].as_u64()), (Some(6), Some(20)), "{then}");
+    assert_eq!((then["covers_at_once"].as_bool(), then["free"].as_u64()), (Some(true), Some(0)));
+    let both = nodes[1].ok(&["node", "balance", "--simulate", "kill=b,c"]);
+    assert!(both.contains("without b, c: 12 jobs move, the others have room for only 10 of 18"), "{both}");
+    let drained = nodes[1].ok(&["node", "balance", "--simulate", "kill=b", "--simulate", "drain=c"]);
+    assert!(drained.contains("without b and with c drained"), "{drained}");
+    let shown = nodes[1].ok(&["node", "balance"]);
+    assert!(shown.ends_with("room for 30, 18 jobs: all are held\n"), "{shown}");
+    assert_eq!(nodes[1].json(&["node", "list"]).as_array().map(Vec::len), Some(3));
+
+    assert_eq!(nodes[0].cli(&["node", "balance", "--simulate", "kill=nobody"]).status.code(), Some(4));
+    assert_eq!(nodes[0].cli(&["node", "balance", "--simulate", "crash=a"]).status.code(), Some(2));
+}
+
+/// proves: S1-93
+#[test]
+fn fewer_than_three_nodes_are_warned_about_and_the_last_one_does_not_drain() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = fleet(folder.path(), &["a", "b"], 2);
+    let list = nodes[0].cli(&["node", "list"]);
+    assert!(text(&list.stderr).contains("there are 2 nodes: start 3 or more"), "{}", text(&list.stderr));
+    let drained = nodes[0].cli(&["node", "drain", "a"]);
+    assert!(drained.status.success() && text(&drained.stderr).contains("there are 2 nodes"));
+    until("a drains", || {
+        (row(&nodes[1].json(&["node", "balance"]), "a")["state"] == "draining").then_some(())
+    });
+    let last = nodes[1].cli(&["node", "drain", "b"]);
+    assert_eq!(last.status.code(), Some(6));
+    assert!(text(&last.stderr).contains("leaves no node that works"), "{}", text(&last.stderr));
+}

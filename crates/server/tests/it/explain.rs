@@ -1,0 +1,145 @@
+//! Why a job or a run is where it is, asked of living nodes.
+
+use serde_json::Value;
+
+use crate::process::{Node, text, until};
+
+const JOBS: &str = r#"
+[[job]]
+name = "slow"
+schedule = "@every 1h"
+command = ["/bin/sleep", "60"]
+
+[[job]]
+name = "off"
+command = ["/bin/true"]
+enabled = false
+
+[[job]]
+name = "split"
+placement = "sharded"
+shards = 4
+schedule = "@every 1s"
+command = ["/bin/true"]
+
+[[job]]
+name = "sent"
+placement = "dispatched"
+schedule = "@every 1s"
+command = ["/bin/true"]
+"#;
+
+/// What is said about something, with the rule.
+fn point(told: &Value, about: &str) -> (String, String) {
+    let points = told["points"].as_array().expect("points");
+    let found = points.iter().find(|point| point["about"] == about);
+    let found = found.unwrap_or_else(|| panic!("nothing about {about}: {told}"));
+    let word = |field: &str| found[field].as_str().unwrap_or("-").to_owned();
+    (word("rule"), word("says"))
+}
+
+fn applied(node: &Node) {
+    let applied = node.fed(&["job", "apply", "-f", "-"], JOBS);
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    until("it is held", || {
+        (node.json(&["explain", "job", "slow"])["facts"]["holder"] == "a@1").then_some(())
+    });
+}
+
+#[test]
+fn a_claimed_job_and_its_run_are_explained() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    applied(&node);
+    let told = node.json(&["explain", "job", "slow"]);
+    assert_eq!(point(&told, "holder"), ("claims".into(), "a@1 has it by place epoch 2".into()));
+    assert_eq!(
+        point(&told, "quota"),
+        ("claims".into(), "a holds 1 of at most 2 = 1 + 1 / max(1 − 1, 1)".into())
+    );
+    assert!(point(&told, "now").1.starts_with("it is not due before "), "{told}");
+    let facts = &told["facts"];
+    assert_eq!(
+        (&facts["epoch"], &facts["quota"], &facts["placement"]),
+        (&2.into(), &2.into(), &"claimed".into())
+    );
+
+    let off = node.ok(&["explain", "job", "off"]);
+    let first = "job off: held by nobody; it is disabled: let it fire with `evenkeel job enable off`\n";
+    assert!(off.starts_with(first), "{off}");
+
+    let run = node.json(&["job", "run", "slow"])["run"].as_str().expect("a run").to_owned();
+    until("it runs", || {
+        let says = point(&node.json(&["explain", "job", "slow"]), "now").1;
+        (says == format!("run {run} is under way on a, attempt 1")).then_some(())
+    });
+    let told = until("its attempt is known", || {
+        let told = node.json(&["explain", "run", &run]);
+        (told["facts"]["attempts"] == 1).then_some(told)
+    });
+    assert!(point(&told, "why").1.starts_with("somebody asked for it by hand, as request "), "{told}");
+    assert!(point(&told, "where").1.contains("a@1 now, by place epoch 2"), "{told}");
+    assert!(point(&told, "attempt").1.contains("(generation 0, claim 1): running"), "{told}");
+
+    node.ok(&["node", "drain", "a", "--force"]);
+    node.ok(&["job", "pause", "slow"]);
+    node.ok(&["run", "kill", &run]);
+    until("it is given up", || {
+        (node.json(&["explain", "job", "slow"])["facts"]["holder"].is_null()).then_some(())
+    });
+    let told = node.json(&["explain", "job", "slow"]);
+    assert_eq!(
+        point(&told, "now"),
+        ("claims".into(), "every node drains: start a node or undrain one".into())
+    );
+    assert_eq!(node.json(&["explain", "run", &run])["says"], "killed on a");
+    assert_eq!(node.cli(&["explain", "job", "nobody"]).status.code(), Some(4));
+    assert_eq!(node.cli(&["explain", "run", "slow:1:0"]).status.code(), Some(4));
+    assert_eq!(node.cli(&["explain", "run", "slow"]).status.code(), Some(5));
+}
+
+#[test]
+fn a_sharded_job_says_who_leads_it_and_how_it_was_cut() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    applied(&node);
+    until("it was cut", || {
+        node.json(&["explain", "job", "split"])["facts"]["cut"].as_u64().filter(|cut| *cut > 0)
+    });
+    let told = node.json(&["explain", "job", "split"]);
+    let (rule, leads) = point(&told, "leader");
+    assert!(rule == "election" && leads.starts_with("a@1 leads by place epoch "), "{told}");
+    let (rule, cut) = point(&told, "cut");
+    assert!(rule == "sharding" && cut.ends_with("cut 4 shards by average for a"), "{told}");
+    assert!(point(&told, "portion").1.starts_with("a@1 has shards 0-3"), "{told}");
+    let run = until("a shard ran", || {
+        let runs = node.json(&["run", "list", "--job", "split", "--state", "succeeded"]);
+        runs[0]["run"].as_str().map(ToOwned::to_owned)
+    });
+    let told = node.json(&["explain", "run", &run]);
+    let (rule, place) = point(&told, "where");
+    assert!(rule == "sharding" && place.contains(" is a@1's by the cut of epoch "), "{told}");
+    assert!(point(&told, "why").1.contains("is due by @every 1s in UTC"), "{told}");
+}
+
+#[test]
+fn a_dispatched_job_says_who_planned_and_why_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &["--slots", "7"]);
+    applied(&node);
+    let told = until("runs are planned", || {
+        let told = node.json(&["explain", "job", "sent"]);
+        told["facts"]["runs"].as_u64().filter(|runs| *runs > 0).map(|_| told)
+    });
+    let (rule, planner) = point(&told, "planner");
+    assert!(rule == "beat" && planner.starts_with("a@1 took beat "), "{told}");
+    assert!(point(&told, "planned").1.starts_with("last by a@1 in beat "), "{told}");
+    let (rule, run) = point(&told, "run");
+    assert!(rule == "dispatch" && run.starts_with("sent:") && run.contains(": a had "), "{told}");
+    let id = run.split(' ').next().expect("its id").to_owned();
+    let told = node.json(&["explain", "run", &id]);
+    assert!(point(&told, "why").1.contains("is due by @every 1s in UTC"), "{told}");
+    until("it has run", || {
+        (node.json(&["explain", "run", &id])["facts"]["state"] == "succeeded").then_some(())
+    });
+}
