@@ -352,11 +352,19 @@ fn written(txn: &Txn, revision: Revision) -> Vec<Change> {
 }
 
 /// Whether a refused transaction had been made by an earlier try: values never repeat, so ours tell (law 5).
+///
+/// Of several entries some may repeat: two changes of one job write the same place, but not the same spec. So one of ours
+/// tells only if whatever else is ours was written with it, or has been written again since.
 fn landed(txn: &Txn, found: &[Change]) -> bool {
-    txn.writes.iter().any(|write| match write {
-        Write::Put { key, value, .. } => {
-            found.iter().any(|c| c.key == *key && c.entry.as_ref().is_some_and(|e| e.value == *value))
+    let entry = |key| found.iter().find(|change| change.key == *key).and_then(|change| change.entry.as_ref());
+    let of = |write: &Write, at: Option<Revision>| {
+        let Write::Put { key, value, .. } = write else { return at.is_some() };
+        match (entry(key), at) {
+            (Some(entry), None) => entry.value == *value,
+            (Some(entry), Some(at)) => entry.revision > at || entry.value == *value,
+            (None, at) => at.is_some(),
         }
-        Write::Delete { .. } => false,
-    })
+    };
+    let ours = txn.writes.iter().filter(|write| of(write, None)).filter_map(|write| entry(write.key()));
+    ours.map(|entry| entry.revision).any(|at| txn.writes.iter().all(|write| of(write, Some(at))))
 }
