@@ -158,12 +158,12 @@ fn settings() -> Settings {
         alarm: 100,
         slots: 64,
         spread: Spread::Even,
+        quota: Quota::Now,
         lead: Millis::secs(1),
         max_difference: Millis(500),
         rescan: Millis::secs(1_000_000),
         early: Millis(0),
         notice: Millis::ZERO,
-        quota: Quota::Now,
         generation: 1,
     }
 }

@@ -67,6 +67,36 @@ kinds! {
     Drift = "clock drift",
     /// A node's disk is full for a while.
     Unable = "node unable",
+    /// A call between nodes, or its answer, never arrives.
+    PeerLost = "call lost",
+    /// A call between nodes, or its answer, takes seconds.
+    PeerSlow = "call slow",
+    /// A call between nodes arrives twice.
+    PeerDoubled = "call doubled",
+    /// A node cannot reach another one for a while, though both may reach the registry.
+    PeerCut = "pair cut",
+    /// A node cannot be reached by any other one for a while, though it reaches the registry.
+    PeerAlone = "node alone",
+    /// A node is cut off from the registry for a while and its peers still reach it.
+    OnlyPeers = "only peers",
+    /// The serving leader's process is stopped for longer than its lease.
+    LeaderPause = "leader paused",
+    /// A node's time of day is off by up to a minute and a half.
+    Skew = "clock skewed",
+}
+
+impl Fault {
+    /// Those of hosts and of the way to the registry.
+    #[must_use]
+    pub fn of_hosts() -> Vec<Self> {
+        Self::ALL.iter().copied().filter(|fault| *fault <= Self::Unable).collect()
+    }
+
+    /// Those of nodes among each other.
+    #[must_use]
+    pub fn of_peers() -> Vec<Self> {
+        Self::ALL.iter().copied().filter(|fault| *fault > Self::Unable).collect()
+    }
 }
 
 /// How often each fault happened.

@@ -14,10 +14,14 @@ use evenkeel_core::words::{JobName, LockName, Member, NodeName, RunId, Token};
 use crate::faults::kinds;
 
 mod book;
+mod dispatched;
 pub(crate) mod healed;
 mod lanes;
 mod minds;
+mod peers;
+mod picks;
 mod places;
+mod plans;
 mod runs;
 mod shares;
 mod tickets;
@@ -38,8 +42,20 @@ kinds! {
     I3 = "I3",
     /// Whoever's lease ends believes in it no more, and runs nothing.
     I4 = "I4",
+    /// A new leader does nothing before it has waited.
+    I5 = "I5",
+    /// Who does not serve neither orders nor plans.
+    I6 = "I6",
+    /// A leader loads, waits, and serves, in this order.
+    I7 = "I7",
+    /// Versions of a declaration only rise.
+    I8 = "I8",
+    /// Of two edits of one version one is made.
+    I9 = "I9",
     /// Who does not hold can neither renew nor release.
     I10 = "I10",
+    /// In each beat an operation is one node's.
+    I11 = "I11",
     /// A job has a leader once somebody can stand, and it changes only when the one before is gone.
     I12 = "I12",
     /// No wait is for ever.
@@ -96,6 +112,14 @@ kinds! {
     I40 = "I40",
     /// A deleted job starts nothing.
     I41 = "I41",
+    /// Each run is planned for the node with most free slots.
+    I42 = "I42",
+    /// The wait before a beat is what the load demands.
+    I43 = "I43",
+    /// Offline is who was struck often enough, once a beat by each.
+    I44 = "I44",
+    /// Who is cut off from the registry takes no work.
+    I45 = "I45",
     /// Every outcome that a node takes for final is what the registry did.
     I46 = "I46",
     /// Once faults end, everything comes to rest.
@@ -166,6 +190,7 @@ pub struct Watch {
     minds: BTreeMap<NodeName, MindBook>,
     tickets: BTreeMap<(NodeName, u64, Ticket), TicketBook>,
     lock_tokens: BTreeMap<(LockName, Token), Member>,
+    peers: peers::PeersBook,
     /// Members that joined and whose entry is gone.
     gone: BTreeSet<Member>,
     starts: u64,
@@ -182,6 +207,7 @@ impl Watch {
             minds: BTreeMap::new(),
             tickets: BTreeMap::new(),
             lock_tokens: BTreeMap::new(),
+            peers: peers::PeersBook::default(),
             gone: BTreeSet::new(),
             starts: 0,
             canary,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use evenkeel_core::input::Command;
+use evenkeel_core::input::{Command, Setting};
 
 use crate::faults::{Fault, Tally};
 use crate::invariants::{Broken, Invariant, healed};
@@ -112,7 +112,21 @@ pub fn play(seed: u64, manner: Manner) -> World {
     // All is quiet at first, so that there is something to disturb.
     if let Some((first, _)) = swarm.nodes.first() {
         world.run_for(200);
+        if let Some(peers) = &swarm.peers {
+            let settings = [
+                Setting::Beat(peers.beat),
+                Setting::Strikes(peers.strikes),
+                Setting::Handover(peers.handover),
+            ];
+            settings.into_iter().for_each(|setting| {
+                world.ask(&first.name, Command::Configure(setting));
+            });
+        }
         world.ask(&first.name, Command::Apply(swarm.jobs.clone()));
+        if let Some(peers) = &swarm.peers {
+            world.run_for(1_000);
+            world.ask(&first.name, Command::Configure(Setting::Planner(peers.planner)));
+        }
         world.run_for(1_000);
     }
     world.set_weather(swarm.weather.clone());

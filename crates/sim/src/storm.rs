@@ -12,6 +12,10 @@ use crate::random::Random;
 use crate::swarm::{SHARDS, Swarm, Wish, job};
 use crate::world::{Link, World};
 
+mod peers;
+
+use peers::PeerStorm;
+
 /// What will be undone, and when.
 #[derive(Clone, Debug)]
 enum Undo {
@@ -35,6 +39,7 @@ pub(crate) struct Storm<'a> {
     undo: BTreeMap<(i64, u64), Undo>,
     number: u64,
     jobs: BTreeMap<JobName, Job>,
+    peers: Option<PeerStorm<'a>>,
 }
 
 impl<'a> Storm<'a> {
@@ -48,6 +53,7 @@ impl<'a> Storm<'a> {
             undo: BTreeMap::new(),
             number: 0,
             jobs: swarm.jobs.iter().map(|j| (j.name.clone(), j.clone())).collect(),
+            peers: swarm.peers.as_ref().map(|peers| PeerStorm::new(seed, peers, ttl)),
         }
     }
 
@@ -66,12 +72,21 @@ impl<'a> Storm<'a> {
 
     /// Lets time pass, and undoes what is over.
     fn pass(&mut self, world: &mut World, until: i64) {
-        while let Some(entry) = self.undo.first_entry()
-            && entry.key().0 <= until
-        {
-            let ((at, _), undo) = entry.remove_entry();
+        loop {
+            let own = self.undo.first_key_value().map(|((at, _), _)| *at);
+            let peers = self.peers.as_ref().map(PeerStorm::next);
+            let Some(at) = own.into_iter().chain(peers).min().filter(|at| *at <= until) else { break };
             world.run_until(at);
-            self.undo(world, undo);
+            if world.broken().is_some() {
+                return;
+            }
+            match self.undo.first_entry().filter(|entry| entry.key().0 <= at) {
+                Some(entry) => {
+                    let undo = entry.remove();
+                    self.undo(world, undo);
+                }
+                None => self.peers.iter_mut().for_each(|peers| peers.act(world)),
+            }
         }
         world.run_until(until);
     }
@@ -89,6 +104,7 @@ impl<'a> Storm<'a> {
         }) {
             self.undo(world, undo);
         }
+        self.peers.iter_mut().for_each(|peers| peers.end(world));
         world.set_history_away(false);
         world.set_weather(crate::faults::Weather::calm(4));
         for name in &names {
@@ -139,8 +155,13 @@ impl<'a> Storm<'a> {
 
     /// Something befalls a host or a link.
     fn strike(&mut self, world: &mut World) {
-        let kinds: Vec<Fault> =
-            self.swarm.faults.iter().copied().filter(|f| *f >= Fault::HistoryAway).collect();
+        let kinds: Vec<Fault> = self
+            .swarm
+            .faults
+            .iter()
+            .copied()
+            .filter(|f| (Fault::HistoryAway..=Fault::Unable).contains(f))
+            .collect();
         let Some(fault) = self.chance.pick(&kinds).copied() else { return };
         let Some(node) = self.some_node(world) else { return };
         let lasts = self.chance.between(50, 3 * self.ttl);

@@ -75,7 +75,14 @@ pub struct Swarm {
     pub early: i64,
     /// Whether nodes have slots for everything.
     pub roomy: bool,
+    /// What nodes have to do with each other; `None` where no job is dispatched.
+    pub peers: Option<Peers>,
 }
+
+mod peers;
+
+pub(crate) use peers::BEAT_MAX;
+pub use peers::Peers;
 
 const LEAD: Millis = Millis(1_000);
 /// How long the longest runs take, in leases.
@@ -96,11 +103,11 @@ impl Swarm {
         let rescan = random.between(5_000, 10_000);
         let early = if random.chance(250) { ttl / 12 } else { 0 };
         let roomy = random.chance(800);
-        let faults = subset(Fault::ALL, random);
+        let faults = subset(&Fault::of_hosts(), random);
         let nodes = nodes(random, ttl, rescan, early, roomy, faults.contains(&Fault::Drift));
         let jobs = jobs(random, ttl);
         let calm_jobs = jobs.iter().map(|j| j.name.clone()).filter(|_| random.chance(500)).collect();
-        Self {
+        let mut swarm = Self {
             nodes,
             calm_jobs,
             wishes: subset(Wish::ALL, random),
@@ -116,7 +123,10 @@ impl Swarm {
             early,
             roomy,
             jobs,
-        }
+            peers: None,
+        };
+        swarm.add_peers(seed, ttl);
+        swarm
     }
 
     /// How many nodes may be missing without a job losing its place.
@@ -197,6 +207,11 @@ fn is_sharded(name: &JobName) -> bool {
     name.as_str().starts_with('s')
 }
 
+/// Whether a job is dispatched: its name says so.
+fn is_dispatched(name: &JobName) -> bool {
+    name.as_str().starts_with('d')
+}
+
 /// A job as operators declare it.
 pub(crate) fn job(name: &JobName, ttl: i64, random: &mut Random) -> Job {
     let schedules = [
@@ -226,6 +241,8 @@ pub(crate) fn job(name: &JobName, ttl: i64, random: &mut Random) -> Job {
     job.timeout = random.chance(200).then_some(2);
     if is_sharded(name) {
         shard(&mut job, last, random);
+    } else if is_dispatched(name) {
+        job.placement = Placement::Dispatched;
     }
     job
 }

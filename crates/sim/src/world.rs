@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::effect::{Effect, Run, Verdict};
-use evenkeel_core::input::{Answer, AskId, Command, Input, LeaseEvent, OfferAnswer};
+use evenkeel_core::input::{Answer, AskId, Command, Input, LeaseEvent};
 use evenkeel_core::node::{Node, Settings, Wake};
 use evenkeel_core::registry::Revision;
 use evenkeel_core::store::Store;
@@ -25,6 +25,7 @@ mod executor;
 mod feed;
 mod history;
 mod operate;
+mod peers;
 mod query;
 mod registry;
 
@@ -70,13 +71,50 @@ impl Default for Options {
 /// Something that is going to happen.
 #[derive(Clone, Debug)]
 enum Event {
-    Wake { node: NodeName, life: u64, number: u64 },
-    Give { node: NodeName, life: u64, input: Input },
-    Arrive { node: NodeName, request: Request },
-    Start { node: NodeName, life: u64, run: Box<Run> },
-    End { node: NodeName, run: RunId, attempt: u32, number: u64, ended: evenkeel_core::input::Ended },
-    Guard { node: NodeName },
-    Record { node: NodeName, life: u64, verdict: Box<Verdict> },
+    Wake {
+        node: NodeName,
+        life: u64,
+        number: u64,
+    },
+    Give {
+        node: NodeName,
+        life: u64,
+        input: Input,
+    },
+    Arrive {
+        node: NodeName,
+        request: Request,
+    },
+    Start {
+        node: NodeName,
+        life: u64,
+        run: Box<Run>,
+    },
+    End {
+        node: NodeName,
+        run: RunId,
+        attempt: u32,
+        number: u64,
+        ended: evenkeel_core::input::Ended,
+    },
+    Guard {
+        node: NodeName,
+    },
+    Record {
+        node: NodeName,
+        life: u64,
+        verdict: Box<Verdict>,
+    },
+    /// A call arrives at another node.
+    Knock(u64, Box<peers::Call>),
+    /// Its answer arrives.
+    Reply {
+        number: u64,
+        by: NodeName,
+        input: Box<Input>,
+    },
+    /// Nobody waits for it any more.
+    GiveUp(u64),
     Sweep,
 }
 
@@ -95,6 +133,7 @@ pub struct World {
     hosts: Random,
     tally: Tally,
     history: history::History,
+    peers: peers::Peers,
     answers: BTreeMap<AskId, Answer>,
     next_ask: u64,
     events: Vec<(i64, NodeName, evenkeel_core::effect::Event)>,
@@ -125,6 +164,7 @@ impl World {
             hosts: Random::new(options.seed, "hosts"),
             tally: Tally::default(),
             history: history::History::default(),
+            peers: peers::Peers::new(options.seed),
             answers: BTreeMap::new(),
             next_ask: 0,
             events: Vec::new(),
@@ -198,6 +238,9 @@ impl World {
             }
             Event::Guard { node } => self.guard(&node),
             Event::Record { node, life, verdict } => self.record(&node, life, *verdict),
+            Event::Knock(number, call) => self.knock(number, *call),
+            Event::Reply { number, by, input } => self.replied(number, &by, *input),
+            Event::GiveUp(number) => self.give_up(number),
             Event::Sweep => {
                 self.store.sweep(evenkeel_core::time::Mono(self.at));
                 self.registry_moved(None);
@@ -226,6 +269,9 @@ impl World {
         let slept = Millis(actor.slept);
         if let Input::Lease(LeaseEvent::Opened { asked, .. } | LeaseEvent::Renewed { asked, .. }) = &mut input
         {
+            *asked = *asked - slept;
+        }
+        if let Input::Probed { asked, .. } = &mut input {
             *asked = *asked - slept;
         }
         let wake = node.step(Now { mono: now.mono - slept, ..now }, input, &mut effects);
@@ -265,19 +311,14 @@ impl World {
 
     fn carry_out(&mut self, name: &NodeName, effect: Effect) {
         match effect {
-            Effect::Probe { to, .. } => {
-                let asked = self.actors[name].clock.read(self.at).mono;
-                self.give(name, Input::Probed { member: to, asked, answer: None });
-            }
-            Effect::Offer { to, runs, .. } => {
-                let runs = runs.into_iter().map(|offer| offer.run).collect();
-                self.give(name, Input::Offered { to, runs, answer: OfferAnswer::Unreachable });
-            }
+            Effect::Probe { to, .. } => self.call(name, to, None),
+            Effect::Offer { to, runs, .. } => self.call(name, to, Some(runs)),
             Effect::Start(run) => self.give_to_executor(name, run),
             Effect::Stop(run, reason) => self.stop_run(name, &run, reason),
             Effect::Record(verdict) => self.give_to_history(name, verdict),
             Effect::Announce(event) => self.events.push((self.at, name.clone(), event)),
             Effect::Answer(ask, answer) => {
+                self.answer_call(ask, &answer);
                 self.answers.insert(ask, answer);
             }
             Effect::Open { .. }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::{Delivery, Placement, Spec};
-use evenkeel_core::record::{Lane, Place};
+use evenkeel_core::record::{Lane, Place, Plan};
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, Member, NodeName, RequestId, Token};
@@ -17,11 +17,15 @@ pub(crate) struct JobBook {
     /// The living declaration, as the registry has it; `None` while there is none.
     pub spec: Option<Spec>,
     pub schedule: Option<Schedule>,
+    /// The version of the last declaration.
+    pub version: u64,
     pub placement: Placement,
     /// What doubt about a run means, also of a job that was deleted; the workload never changes it.
     pub delivery: Delivery,
     pub place: Place,
     pub lane: Option<Lane>,
+    /// Of a dispatched job, its plan.
+    pub plan: Option<Plan>,
     /// When the job was last deleted, in the world's time.
     pub deleted: Option<i64>,
     /// Since when the job stands as it stands: created, switched or given another declaration.
@@ -72,6 +76,11 @@ impl JobBook {
     /// Whether the job is sharded, or was until it was deleted; the workload never places one in another way.
     pub(crate) fn is_sharded(&self) -> bool {
         self.placement == Placement::Sharded
+    }
+
+    /// Whether the job is dispatched, or was until it was deleted.
+    pub(crate) fn is_dispatched(&self) -> bool {
+        self.placement == Placement::Dispatched
     }
 
     pub(crate) fn attempt(&mut self, fire: &Fire, attempt: u32) -> Option<&mut AttemptBook> {

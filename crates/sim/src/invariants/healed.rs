@@ -11,7 +11,7 @@ use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId, Shard};
 
 use super::book::Closed;
-use super::{Findings, Invariant, JobBook, Verdicts, shares};
+use super::{Findings, Invariant, JobBook, Verdicts, dispatched, shares};
 use crate::swarm::Swarm;
 use crate::world::World;
 use crate::world::clock::START;
@@ -45,9 +45,19 @@ pub(crate) fn look(world: &mut World, swarm: &Swarm) {
     };
     rest.nodes(world, &mut findings);
     rest.locks(world, &mut findings);
+    let dispatches = |book: &JobBook| book.is_dispatched() && book.spec.is_some();
+    if world.watch().jobs().values().any(dispatches) {
+        dispatched::planner(&rest, world, &mut findings);
+    }
     for (name, book) in world.watch().jobs() {
         if book.is_sharded() {
             shares::look(&rest, world, name, book, &mut findings);
+            continue;
+        }
+        if book.is_dispatched() {
+            dispatched::look(&rest, name, book, &mut findings);
+            rest.fires(name, book, &mut findings);
+            rest.requests(name, book, &mut findings);
             continue;
         }
         rest.holder(name, book, &mut findings);
@@ -161,11 +171,15 @@ impl Rest<'_> {
     fn fires(&self, name: &JobName, book: &JobBook, findings: &mut Findings) {
         let at = self.at;
         let calm = self.swarm.calm_jobs.contains(name);
-        let open = book.lane.as_ref().and_then(|l| l.open.as_ref()).map(|o| &o.fire);
+        let planned = book.plan.iter().flat_map(|plan| &plan.runs).map(|run| &run.fire);
+        let open: BTreeSet<&Fire> =
+            book.lane.iter().filter_map(|l| l.open.as_ref()).map(|o| &o.fire).chain(planned).collect();
         let waiting = |run: &RunId, attempt: u32| {
-            book.lane.iter().flat_map(|l| &l.verdicts).any(|v| v.run == *run && v.attempt == attempt)
+            let verdicts = book.plan.iter().flat_map(|plan| &plan.verdicts);
+            let mut all = book.lane.iter().flat_map(|l| &l.verdicts).chain(verdicts);
+            all.any(|v| v.run == *run && v.attempt == attempt)
         };
-        for (fire, record) in book.fires.iter().filter(|(fire, r)| r.claimed && Some(*fire) != open) {
+        for (fire, record) in book.fires.iter().filter(|(fire, r)| r.claimed && !open.contains(fire)) {
             let run = RunId { job: name.clone(), fire: fire.clone(), shard: Shard(0) };
             findings
                 .test(at, Invariant::I22, record.closed.is_some(), || format!("{run} has no final state"));

@@ -22,6 +22,9 @@ const STEPS_MAX: u32 = 20_000;
 pub(super) struct MindBook {
     /// The term of its leases.
     pub(super) ttl: Millis,
+    /// How long it takes its leader's predecessor to notice, and by how much its registry is early.
+    pub(super) notice: Millis,
+    pub(super) early: Millis,
     /// Until when each of its leases may be trusted, by what it was told.
     trust: BTreeMap<u64, Mono>,
     /// The last it was told of the wish to drain it.
@@ -58,6 +61,7 @@ impl Watch {
 
     /// A node is about to take this input.
     pub(crate) fn hears(&mut self, name: &NodeName, life: u64, input: &Input) -> Heard {
+        self.hears_of_peers(name, input);
         let mind = self.minds.entry(name.clone()).or_default();
         let drained = mind.drain.1;
         let key = keys::intent(name);
@@ -109,7 +113,12 @@ impl Watch {
         heard: Heard,
         effects: &[Effect],
     ) {
+        if let Some(mind) = self.minds.get_mut(name) {
+            let settings = &node.local().settings;
+            (mind.notice, mind.early) = (settings.notice, settings.early);
+        }
         let claims = self.acts(at, name, life, node, now, effects);
+        self.check_peers(at, name, node, now, effects);
         self.check_quota(at, name, node, claims);
         self.check_alarm(at, name, node, effects);
         match heard {
@@ -150,7 +159,7 @@ impl Watch {
                     let job = claimed(txn, member.as_ref());
                     let job = job.and_then(|job| node.view().find(&job)).filter(JobView::is_enabled);
                     claims |= job.is_some();
-                    let new = job.is_some() || *why == "claim fire";
+                    let new = job.is_some() || matches!(*why, "claim fire" | "accept");
                     if drained {
                         self.findings.test(at, Invariant::I38, !new, || {
                             format!("{name} is drained, knows it, and claims ({why})")

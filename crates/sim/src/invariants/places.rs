@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::keys::{self, Parsed, parse};
-use evenkeel_core::record::{AskedRecord, Lane, LockRecord, Place, SpecRecord, Switches, decode};
+use evenkeel_core::record::{AskedRecord, Lane, LockRecord, Place, Plan, SpecRecord, Switches, decode};
 use evenkeel_core::registry::{Change, Guard, Write};
 use evenkeel_core::store::Store;
 use evenkeel_core::words::{JobName, LockName, Member, NodeName, Token};
@@ -28,6 +28,8 @@ impl Watch {
         let member = self.ticket_member(act);
         let act = &Act { member: member.as_ref(), ..*act };
         let lives = |m: &Member| store.read(&[keys::node(m)]).iter().any(|c| c.entry.is_some());
+        self.peers_written(act, store, lives);
+        let mut plans = Vec::new();
         let mut lanes = Vec::new();
         let mut places = Vec::new();
         let mut shares: BTreeMap<JobName, shares::Written> = BTreeMap::new();
@@ -39,6 +41,7 @@ impl Watch {
             let Write::Put { key, value, .. } = write else { continue };
             match parse(key) {
                 Some(Parsed::Lane(job)) => lanes.extend(decode::<Lane>(value).map(|lane| (job, lane))),
+                Some(Parsed::Plan(job)) => plans.extend(decode::<Plan>(value).map(|plan| (job, plan))),
                 Some(Parsed::Place(job)) => places.extend(decode::<Place>(value).map(|place| (job, place))),
                 Some(Parsed::Spec(job)) => self.declared(act, &job, decode(value)),
                 Some(Parsed::Asked(job)) => self.requested(act, &job, decode(value)),
@@ -60,6 +63,9 @@ impl Watch {
             let place = before.get(&job).cloned().unwrap_or_else(now);
             self.shares_written(act, &job, &place, written, &lives, history);
         }
+        for (job, plan) in plans {
+            self.plan_written(act, &job, plan, store, history);
+        }
         for (job, lane) in lanes {
             let now = || self.jobs.get(&job).map(|b| b.place.clone()).unwrap_or_default();
             let place = before.remove(&job).unwrap_or_else(now);
@@ -71,6 +77,18 @@ impl Watch {
     fn declared(&mut self, act: &Act<'_>, job: &JobName, record: Option<SpecRecord>) {
         let book = self.jobs.entry(job.clone()).or_default();
         book.changed = act.at;
+        let version = |record: &SpecRecord| record.version();
+        let key = keys::spec(job);
+        let stood = act.before.iter().find(|c| c.key == key).and_then(|c| c.entry.as_ref());
+        let old = stood.and_then(|entry| decode::<SpecRecord>(&entry.value)).as_ref().map_or(0, version);
+        let new = record.as_ref().map_or(0, version);
+        self.findings.test(act.at, Invariant::I8, new > book.version, || {
+            format!("version {new} of {job} was written after {}", book.version)
+        });
+        self.findings.test(act.at, Invariant::I9, new == old + 1, || {
+            format!("version {new} of {job} was written over {old}")
+        });
+        book.version = new;
         match record {
             Some(SpecRecord::Live(spec)) => {
                 book.schedule = spec.job.schedule().ok().flatten();

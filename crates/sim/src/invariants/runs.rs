@@ -3,12 +3,13 @@
 use evenkeel_core::effect::{Run, Verdict};
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::Delivery;
-use evenkeel_core::record::{Lane, decode};
+use evenkeel_core::keys;
+use evenkeel_core::record::{Lane, Plan, decode};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::Now;
-use evenkeel_core::words::{Fire, Member, NodeName, RunId};
+use evenkeel_core::words::{Fire, Member, NodeName, RunId, Token};
 
-use super::{Invariant, Watch};
+use super::{Invariant, JobBook, Watch};
 use crate::world::clock::START;
 
 /// How long after its deletion a job's fire may start that was claimed before: the lead, the start window, and as much
@@ -44,15 +45,7 @@ impl Watch {
             }
             return;
         }
-        let lane: Option<Lane> =
-            store.read(&[evenkeel_core::keys::lane(&run.id.job)]).pop().and_then(|c| decode(&c.entry?.value));
-        let open = lane.and_then(|lane| lane.open);
-        let claimed = open.is_some_and(|o| {
-            o.fire == run.id.fire
-                && o.attempt == run.attempt
-                && Some(&o.by) == member.as_ref()
-                && evenkeel_core::words::Token::new(1, o.seq) == run.token
-        });
+        let claimed = claim_of(store, book, run, member.as_ref());
         findings.test(at, Invariant::I18, claimed, || format!("{} started without a claim", id()));
         let beside = book.running.clone();
         findings.test(at, Invariant::I15, beside.is_none(), || format!("{} runs beside {beside:?}", id()));
@@ -110,4 +103,24 @@ impl Watch {
             format!("{} attempt {} was recorded as {before:?}", verdict.run, verdict.attempt)
         });
     }
+}
+
+/// Whether the registry says that this member may start this attempt, under this token.
+fn claim_of(store: &Store, book: &JobBook, run: &Run, member: Option<&Member>) -> bool {
+    let entry = |key| store.read(&[key]).pop().and_then(|change| change.entry);
+    let (by, seq) = if book.is_dispatched() {
+        let plan = entry(keys::plan(&run.id.job)).and_then(|entry| decode::<Plan>(&entry.value));
+        let runs = plan.into_iter().flat_map(|plan| plan.runs);
+        let mut open = runs.filter(|r| r.is_accepted() && r.fire == run.id.fire && r.attempt == run.attempt);
+        let Some(open) = open.next() else { return false };
+        (open.by, open.seq)
+    } else {
+        let lane = entry(keys::lane(&run.id.job)).and_then(|entry| decode::<Lane>(&entry.value));
+        let open = lane.and_then(|lane| lane.open);
+        let Some(open) = open.filter(|o| o.fire == run.id.fire && o.attempt == run.attempt) else {
+            return false;
+        };
+        (open.by, open.seq)
+    };
+    Some(&by) == member && Token::new(1, seq) == run.token
 }

@@ -9,6 +9,7 @@ use evenkeel_core::time::Mono;
 use evenkeel_core::words::{Member, RunId};
 
 use super::clock::Clock;
+use super::peers::Call;
 
 /// What of a node's talk with the registry gets through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(crate) struct Actor {
     pub slept: i64,
     /// What came while the process was stopped.
     pub inbox: VecDeque<Input>,
+    /// Other nodes' calls that came while it was stopped.
+    pub callers: VecDeque<(u64, Call)>,
     /// Which wake counts: each step asks for another one.
     pub wake: u64,
     pub link: Link,
@@ -86,6 +89,7 @@ impl Actor {
             stopped: 0,
             slept: 0,
             inbox: VecDeque::new(),
+            callers: VecDeque::new(),
             wake: 0,
             link: Link::Up,
             heard: None,
@@ -107,6 +111,7 @@ impl Actor {
         self.life += 1;
         self.paused = false;
         self.inbox.clear();
+        self.callers.clear();
         self.starting.clear();
         self.asked.clear();
         self.heard = None;

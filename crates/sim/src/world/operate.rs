@@ -74,6 +74,8 @@ impl World {
         }
         self.trace.note(self.at, name.as_str(), &actor.life, || "goes on".to_owned());
         let life = actor.life;
+        // Whoever asks at once gets an answer from a process that has looked at nothing since.
+        self.let_in(name);
         self.give(name, Input::Tick);
         while let Some(actor) = self.actors.get_mut(name)
             && actor.life == life

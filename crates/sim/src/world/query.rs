@@ -91,7 +91,9 @@ impl World {
         text
     }
 
-    fn entry(&self, key: &Key) -> Option<Value> {
+    /// What the registry truly has under a key.
+    #[must_use]
+    pub fn entry(&self, key: &Key) -> Option<Value> {
         Some(self.store.read(core::slice::from_ref(key)).pop()?.entry?.value)
     }
 

@@ -186,6 +186,9 @@ impl World {
             applied: matches!(outcome, Outcome::Applied(_)),
         };
         self.watch.committed(&act, &self.store, self.history.verdicts());
+        if act.applied && why == "serve" {
+            self.watch.spans(self.at, name, &self.actors);
+        }
         outcome
     }
 

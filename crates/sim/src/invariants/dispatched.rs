@@ -1,0 +1,72 @@
+//! The last look at dispatched jobs: somebody plans, every plan is carried out, and nothing waits.
+
+use evenkeel_core::effect::VerdictState;
+use evenkeel_core::keys;
+use evenkeel_core::record::{BeatRecord, ClusterSettings, PlannerKind, ServingRecord, decode};
+use evenkeel_core::registry::Value;
+use evenkeel_core::standing::DISPATCH;
+use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::words::{JobName, Operation};
+
+use super::healed::{CLOSING, PROMPT, Rest};
+use super::{Findings, Invariant, JobBook};
+use crate::world::World;
+use crate::world::clock::START;
+
+/// How long after the begin of a beat somebody has taken it, in milliseconds.
+const TAKEN: i64 = 2_000;
+
+/// Somebody plans: of this beat, or as the leader.
+pub(super) fn planner(rest: &Rest<'_>, world: &World, findings: &mut Findings) {
+    let at = rest.at;
+    let value = |key| -> Option<Value> { world.entry(&key) };
+    let settings: ClusterSettings = value(keys::settings()).and_then(|v| decode(&v)).unwrap_or_default();
+    let serving: ServingRecord = value(keys::serving()).and_then(|v| decode(&v)).unwrap_or_default();
+    if settings.planner == PlannerKind::Leader {
+        let serves = serving.serves && serving.leader.as_ref().is_some_and(|l| rest.members.contains(l));
+        return findings.test(at, Invariant::I53, serves, || format!("nobody serves: {serving:?}"));
+    }
+    findings.test(at, Invariant::I53, serving.leader.is_none(), || {
+        format!("beats plan, and the lead was not given back: {serving:?}")
+    });
+    let Ok(operation) = DISPATCH.parse::<Operation>() else { return };
+    let record: Option<BeatRecord> = value(keys::beat(&operation)).and_then(|v| decode(&v));
+    let now = settings.beat_of(Wall(START.0 + at - TAKEN));
+    let taken = record.as_ref().is_some_and(|r| r.beat >= now && rest.members.contains(&r.holder));
+    findings.test(at, Invariant::I53, taken, || format!("nobody plans in beat {now}: {record:?}"));
+}
+
+/// The plan of a job at rest.
+pub(super) fn look(rest: &Rest<'_>, name: &JobName, book: &JobBook, findings: &mut Findings) {
+    let at = rest.at;
+    let now = Wall(START.0 + at);
+    let Some(plan) = &book.plan else {
+        // With nothing ever due there is nothing to plan.
+        return;
+    };
+    let longest = rest.longest();
+    for run in &plan.runs {
+        let since = run.from.unwrap_or(run.due);
+        let queue = i64::try_from(rest.swarm.jobs.len()).unwrap_or(1);
+        let wait = if run.is_accepted() { 1 } else { 2 * if rest.swarm.roomy { 2 } else { queue } };
+        let old = since + Millis(wait * (longest + CLOSING)) < now;
+        findings.test(at, Invariant::I53, !old, || format!("{name}: {run:?} waits since long"));
+        findings.test(at, Invariant::I42, rest.members.contains(&run.by), || {
+            format!("{name}: {run:?} is planned for somebody who is gone")
+        });
+    }
+    for verdict in plan.verdicts.iter().filter(|v| v.state == VerdictState::Lost) {
+        let known = rest.verdicts.contains_key(&(verdict.run.clone(), verdict.attempt));
+        findings.test(at, Invariant::I53, known, || format!("history never got {verdict:?}"));
+    }
+    let (Some(spec), Some(schedule)) = (&book.spec, &book.schedule) else { return };
+    if !book.fires_by_schedule() {
+        return;
+    }
+    let floor = spec.since.max(Wall(START.0 + book.changed));
+    if let Some(due) = schedule.latest(floor, now - Millis(PROMPT)) {
+        findings.test(at, Invariant::I16, plan.watermark >= due, || {
+            format!("the fire of {name} due at {due} was never planned: the watermark is {}", plan.watermark)
+        });
+    }
+}

@@ -1,0 +1,292 @@
+//! Beats, leads, strikes: who may do for all what one node should do, and who may be taken for unreachable.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::input::Input;
+use evenkeel_core::keys::{self, Parsed, parse};
+use evenkeel_core::record::{
+    BeatRecord, ClusterSettings, Handover, OfflineRecord, Plan, ServingRecord, StrikeRecord, decode,
+};
+use evenkeel_core::registry::{Guard, Revision, Txn, Write};
+use evenkeel_core::store::Store;
+use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::words::{Member, NodeName, Operation};
+
+use super::runs::UNNOTICED;
+use super::{Act, Invariant, Watch};
+use crate::world::Actor;
+use crate::world::clock::START;
+
+/// How long a leader that lost its lead may still act, and how long what it sent is under way, in milliseconds.
+const STOP_AND_NET: i64 = 1_000;
+
+/// What the watch knows of nodes among each other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PeersBook {
+    beats: BTreeMap<Operation, BeatRecord>,
+    serving: ServingRecord,
+    /// When the lead was won, in the world's time and the registry's.
+    won: (i64, Revision),
+    /// Whether the leader has read everything since.
+    loaded: bool,
+    pub(super) settings: ClusterSettings,
+    strikes: BTreeMap<(NodeName, NodeName), StrikeRecord>,
+    offline: BTreeMap<NodeName, OfflineRecord>,
+    /// How often each node was taken for offline, and how often that was told.
+    turned: BTreeMap<NodeName, (u64, u64)>,
+    /// Whether each node reached each other one when it last tried.
+    pub(super) reached: BTreeMap<(NodeName, Member), bool>,
+}
+
+impl Watch {
+    /// Whether whoever wrote a plan may plan: its beat, or it serves; and its commit holds only as long as that does.
+    pub(super) fn may_plan(&mut self, act: &Act<'_>, after: &Plan, store: &Store) -> bool {
+        let named = |number: u64| {
+            after.planner.as_ref().is_some_and(|p| Some(&p.member) == act.member && p.number == number)
+        };
+        act.txn.guards.iter().any(|guard| {
+            let Guard::At(key, _) = guard else { return false };
+            let value = || store.read(core::slice::from_ref(key)).pop()?.entry.map(|entry| entry.value);
+            match parse(key) {
+                Some(Parsed::Beat(operation)) if operation.as_str() == evenkeel_core::standing::DISPATCH => {
+                    let record: Option<BeatRecord> = value().and_then(|value| decode(&value));
+                    record.is_some_and(|r| Some(&r.holder) == act.member && named(r.beat))
+                }
+                Some(Parsed::Serving) => {
+                    let record: Option<ServingRecord> = value().and_then(|value| decode(&value));
+                    record.is_some_and(|r| r.serves && r.leader.as_ref() == act.member && named(r.epoch))
+                }
+                _ => false,
+            }
+        })
+    }
+
+    /// The registry accepted a write of one of these entries.
+    pub(super) fn peers_written(&mut self, act: &Act<'_>, store: &Store, lives: impl Fn(&Member) -> bool) {
+        let lead = act.txn.guards.iter().any(|g| matches!(g, Guard::At(key, _) if *key == keys::serving()));
+        if lead && is_order(act.txn) {
+            let serving = &self.peers.serving;
+            let serves = serving.serves && serving.leader.as_ref() == act.member;
+            self.findings.test(act.at, Invariant::I6, serves, || {
+                format!("{:?} ordered ({}) and does not serve: {serving:?}", act.member, act.why)
+            });
+        }
+        for write in &act.txn.writes {
+            let Write::Put { key, value, .. } = write else { continue };
+            match parse(key) {
+                Some(Parsed::Beat(operation)) => self.beat_written(act, operation, decode(value), &lives),
+                Some(Parsed::Serving) => self.serving_written(act, decode(value), store.revision(), &lives),
+                Some(Parsed::Settings) => self.peers.settings = decode(value).unwrap_or_default(),
+                Some(Parsed::Strike(node, observer)) => self.struck(act, node, observer, decode(value)),
+                Some(Parsed::Offline(node)) => self.turned(act, node, decode(value)),
+                _ => {}
+            }
+        }
+    }
+
+    /// In each beat an operation is one node's, unless that is gone; and beats neither go back nor run ahead.
+    fn beat_written(
+        &mut self,
+        act: &Act<'_>,
+        operation: Operation,
+        record: Option<BeatRecord>,
+        lives: impl Fn(&Member) -> bool,
+    ) {
+        let Some(record) = record else { return };
+        let at = act.at;
+        let old = self.peers.beats.get(&operation);
+        let next =
+            old.is_none_or(|old| record.beat > old.beat || record.beat == old.beat && !lives(&old.holder));
+        self.findings.test(at, Invariant::I11, next, || {
+            format!("{} took {operation} for beat {} after {old:?}", record.holder, record.beat)
+        });
+        let rises = old.is_none_or(|old| record.seq > old.seq);
+        self.findings.test(at, Invariant::I1, rises, || {
+            format!("{operation} went to {} under the token of {old:?}", record.holder)
+        });
+        let mine = Some(&record.holder) == act.member;
+        self.findings.test(at, Invariant::I10, mine, || {
+            format!("{:?} took {operation} for {}", act.member, record.holder)
+        });
+        let now = self.peers.settings.beat_of(Wall(START.0 + at + UNNOTICED));
+        self.findings.test(at, Invariant::I11, record.beat <= now, || {
+            format!("{} took {operation} for beat {}, and this is {now}", record.holder, record.beat)
+        });
+        self.peers.beats.insert(operation, record);
+    }
+
+    /// Whoever leads loads what there is, waits, and only then serves; and nobody takes the lead from the living.
+    fn serving_written(
+        &mut self,
+        act: &Act<'_>,
+        record: Option<ServingRecord>,
+        revision: Revision,
+        lives: impl Fn(&Member) -> bool,
+    ) {
+        let Some(record) = record else { return };
+        let at = act.at;
+        let wait = self.takeover_wait(act.node);
+        let Self { findings, peers, .. } = self;
+        let old = std::mem::replace(&mut peers.serving, record.clone());
+        findings.test(at, Invariant::I1, record.seq > old.seq && record.epoch >= old.epoch, || {
+            format!("{record:?} was written over {old:?}")
+        });
+        if record.leader != old.leader {
+            let mine = old.leader.as_ref() == act.member;
+            let gone = old.leader.as_ref().is_none_or(|leader| !lives(leader));
+            findings.test(at, Invariant::I10, mine || gone, || {
+                format!("{:?} took the lead from {:?}, which lives", act.member, old.leader)
+            });
+            let right = record.leader.is_none() || !record.serves && record.epoch == old.epoch + 1;
+            findings.test(at, Invariant::I7, right, || format!("{record:?} followed {old:?}"));
+            (peers.won, peers.loaded) = ((at, revision), false);
+            return;
+        }
+        let itself = record.leader.as_ref() == act.member;
+        findings.test(at, Invariant::I10, itself, || format!("{:?} wrote {record:?}", act.member));
+        if record.serves && !old.serves {
+            findings.test(at, Invariant::I7, peers.loaded, || {
+                format!("{:?} serves before it has read what there is", act.member)
+            });
+            let waited = old.released || at - peers.won.0 >= wait;
+            findings.test(at, Invariant::I5, waited, || {
+                format!("{:?} serves {} ms after it won, not {wait}", act.member, at - peers.won.0)
+            });
+        }
+    }
+
+    /// W, by our own arithmetic, less what clocks may differ in rate.
+    fn takeover_wait(&self, node: &NodeName) -> i64 {
+        let Some(mind) = self.minds.get(node) else { return 0 };
+        let ttl = mind.ttl.0;
+        let exact = match self.peers.settings.handover {
+            Handover::Waited => mind.notice.0 + STOP_AND_NET + ttl / 100,
+            Handover::Fenced => {
+                STOP_AND_NET + ttl / 100 - (ttl / 3).max(ttl / 6 + mind.early.0 + ttl / 100) - 10
+            }
+        };
+        (exact - exact / 200 - 2).max(0)
+    }
+
+    /// A node was told something that bears on its peers.
+    pub(super) fn hears_of_peers(&mut self, name: &NodeName, input: &Input) {
+        let peers = &mut self.peers;
+        match input {
+            Input::Listed(Some(batch)) => {
+                let leads = peers.serving.leader.as_ref().is_some_and(|leader| leader.node == *name);
+                peers.loaded |= leads && batch.revision >= peers.won.1;
+            }
+            Input::Probed { member, answer, .. } => {
+                peers.reached.insert((name.clone(), member.clone()), answer.is_some());
+            }
+            Input::Offered { to, answer, .. } => {
+                let reached = *answer != evenkeel_core::input::OfferAnswer::Unreachable;
+                if !reached {
+                    peers.reached.insert((name.clone(), to.clone()), false);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A node struck another: once in a beat, and only whom it could not reach.
+    fn struck(&mut self, act: &Act<'_>, node: NodeName, observer: NodeName, record: Option<StrikeRecord>) {
+        let Some(record) = record else { return };
+        let at = act.at;
+        let Self { findings, peers, .. } = self;
+        let mine = act.member.is_some_and(|me| me.node == observer) && node != observer;
+        findings.test(at, Invariant::I44, mine, || {
+            format!("{:?} struck {node} in the name of {observer}", act.member)
+        });
+        let key = (node.clone(), observer.clone());
+        let old = peers.strikes.get(&key);
+        let rose = old.filter(|old| old.incarnation == record.incarnation && record.count > old.count);
+        let once = rose.is_none_or(|old| record.count == old.count + 1 && record.beat > old.beat)
+            && (rose.is_some() || record.count <= 1 || old.is_some_and(|old| old.count >= record.count));
+        findings.test(at, Invariant::I44, once, || {
+            format!("{observer} struck {node} twice in a beat: {old:?}, {record:?}")
+        });
+        let member = Member { node, incarnation: record.incarnation };
+        if rose.is_some() || old.is_none_or(|old| old.incarnation != record.incarnation) && record.count > 0 {
+            let reached = peers.reached.get(&(observer.clone(), member.clone()));
+            findings.test(at, Invariant::I42, reached.is_some(), || {
+                format!("{observer} struck {member} and never tried to reach it")
+            });
+        }
+        peers.strikes.insert(key, record);
+    }
+
+    /// A node was taken for offline: after enough strikes since it was last taken for online, and once.
+    fn turned(&mut self, act: &Act<'_>, node: NodeName, record: Option<OfflineRecord>) {
+        let Some(record) = record else { return };
+        let at = act.at;
+        let Self { findings, peers, .. } = self;
+        let old = peers.offline.get(&node).filter(|old| old.incarnation == record.incarnation);
+        if record.offline {
+            let again = old.is_some_and(|old| old.offline);
+            findings.test(at, Invariant::I44, !again, || format!("{node} was taken for offline twice"));
+            let since = old.map(|old| old.beat);
+            let strikes = peers.strikes.iter().filter(|((target, _), strike)| {
+                *target == node
+                    && strike.incarnation == record.incarnation
+                    && since.is_none_or(|since| strike.beat > since)
+            });
+            let sum: u32 = strikes.map(|(_, strike)| strike.count).sum();
+            let limit = peers.settings.strikes;
+            findings.test(at, Invariant::I44, sum >= limit, || {
+                format!("{node} was taken for offline after {sum} strikes of {limit}")
+            });
+            peers.turned.entry(node.clone()).or_default().0 += 1;
+        } else {
+            let later = peers.offline.get(&node).is_some_and(|old| old.incarnation < record.incarnation);
+            let may = act.why == "activate" || later && act.member.is_some_and(|me| me.node == node);
+            findings.test(at, Invariant::I44, may, || {
+                format!("{:?} took {node} for online ({})", act.member, act.why)
+            });
+        }
+        peers.offline.insert(node, record);
+    }
+
+    /// A node told that another one is offline.
+    pub(super) fn told_offline(&mut self, at: i64, node: &NodeName) {
+        let (turned, told) = self.peers.turned.entry(node.clone()).or_default();
+        *told += 1;
+        let right = told <= turned;
+        self.findings
+            .test(at, Invariant::I44, right, || format!("{node} was told to be offline once too often"));
+    }
+
+    /// A leader begins to serve: nobody else may believe that it does, unless it is stopped and cannot know.
+    pub(crate) fn spans(&mut self, at: i64, name: &NodeName, actors: &BTreeMap<NodeName, Actor>) {
+        let believes = |actor: &Actor| {
+            let now = actor.clock.read(at).mono - Millis(actor.slept);
+            actor.node.as_ref().is_some_and(|node| node.role(now).serves.is_some())
+        };
+        let others: BTreeSet<&NodeName> = actors
+            .iter()
+            .filter(|(other, actor)| *other != name && !actor.paused && believes(actor))
+            .map(|(other, _)| other)
+            .collect();
+        self.findings.test(at, Invariant::I4, others.is_empty(), || {
+            format!("{name} serves while {others:?} believes that it does")
+        });
+    }
+
+    /// A node answered an offer. One without trust takes nothing, however well its peers reach it.
+    pub(crate) fn offered(&mut self, at: i64, name: &NodeName, trusted: bool, taken: usize) {
+        if !trusted {
+            self.findings.test(at, Invariant::I45, taken == 0, || {
+                format!("{name} took {taken} runs without trust in its lease")
+            });
+        }
+    }
+}
+
+/// Whether a transaction is what an operator ordered about a job.
+pub(super) fn is_order(txn: &Txn) -> bool {
+    let writes =
+        |wanted: fn(&Parsed) -> bool| txn.writes.iter().filter_map(|w| parse(w.key())).any(|p| wanted(&p));
+    let lanes = |p: &Parsed| matches!(p, Parsed::Lane(_) | Parsed::ShardLane(..) | Parsed::Plan(_));
+    writes(|p| matches!(p, Parsed::Spec(_) | Parsed::Switches(..)))
+        || writes(|p| matches!(p, Parsed::Asked(_))) && !writes(lanes)
+}

@@ -1,0 +1,166 @@
+//! What nodes decide about their peers, by what they know: whom runs are planned for, when a beat is taken, who is struck.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::effect::{Effect, Event};
+use evenkeel_core::keys::{self, Parsed, parse};
+use evenkeel_core::node::Node;
+use evenkeel_core::record::{BeatRecord, Plan, PlannerKind, decode};
+use evenkeel_core::registry::{Guard, Txn, Write};
+use evenkeel_core::time::Now;
+use evenkeel_core::words::{Fire, Member, NodeName};
+
+use super::peers::is_order;
+use super::runs::UNNOTICED;
+use super::{Invariant, Watch};
+use crate::world::clock::START;
+
+impl Watch {
+    /// Looks at what a node just decided, as far as it concerns its peers.
+    pub(super) fn check_peers(
+        &mut self,
+        at: i64,
+        name: &NodeName,
+        node: &Node,
+        now: Now,
+        effects: &[Effect],
+    ) {
+        if effects.is_empty() {
+            return;
+        }
+        let mut picks: Vec<(Member, i64)> = Vec::new();
+        let mut pure = true;
+        for effect in effects {
+            match effect {
+                Effect::Commit { why, txn, .. } => {
+                    self.check_order(at, name, node, why, txn);
+                    match *why {
+                        "take the beat" | "take the beat over" | "take the lead" => {
+                            self.check_turn(at, name, node, now, why, txn);
+                        }
+                        "plan" => picks.extend(self.picked(at, name, node, txn)),
+                        "plan again" | "settle" | "follow the schedule" | "clear verdicts" | "skip" => {
+                            pure = false
+                        }
+                        "strike" => self.check_strike(at, name, txn),
+                        _ => {}
+                    }
+                }
+                Effect::Announce(Event::Offline(other)) => self.told_offline(at, other),
+                _ => {}
+            }
+        }
+        if pure && !picks.is_empty() {
+            self.check_argmax(at, name, node, now, &picks);
+        }
+    }
+
+    /// Where a leader plans, orders and plans hold only as long as it leads.
+    fn check_order(&mut self, at: i64, name: &NodeName, node: &Node, why: &str, txn: &Txn) {
+        if node.view().settings().planner != PlannerKind::Leader {
+            return;
+        }
+        let led = txn.guards.iter().any(|g| matches!(g, Guard::At(key, _) if *key == keys::serving()));
+        let beat = txn
+            .guards
+            .iter()
+            .any(|g| matches!(g, Guard::At(key, _) if matches!(parse(key), Some(Parsed::Beat(_)))));
+        let plans = beat && txn.writes.iter().any(|w| matches!(parse(w.key()), Some(Parsed::Plan(_))));
+        if is_order(txn) || plans {
+            self.findings.test(at, Invariant::I6, led, || {
+                format!("{name} orders or plans ({why}) without the lead, and knows that a leader plans")
+            });
+        }
+    }
+
+    /// A beat is taken after the wait that the load demands, and nothing by a node whose clock is off.
+    fn check_turn(&mut self, at: i64, name: &NodeName, node: &Node, now: Now, why: &str, txn: &Txn) {
+        let ahead = now.wall.0 - START.0 - at;
+        self.findings.test(at, Invariant::I11, ahead.abs() <= UNNOTICED, || {
+            format!("{name} would {why}, and its clock is off by {ahead} ms")
+        });
+        let Some(Write::Put { value, .. }) = txn.writes.first() else { return };
+        let Some(record) = decode::<BeatRecord>(value).filter(|_| why == "take the beat") else { return };
+        let sample = node.local().peers.sample;
+        let percent = |part: Option<evenkeel_core::load::Part>| {
+            part.map_or(100.0, |p| f64::from(p.hundredths()) / 100.0)
+        };
+        // What the slots add is left out: it may have changed within the step.
+        let idle = 0.64 * percent(sample.cpu) + 0.04 * percent(sample.memory);
+        let begun = node.view().settings().start_of(record.beat);
+        #[expect(clippy::cast_precision_loss, reason = "a few seconds")]
+        let waited = (now.wall - begun).0 as f64;
+        let enough = waited + 1.0 >= (idle * 10.0).min(1000.0);
+        self.findings.test(at, Invariant::I43, enough, || {
+            format!("{name} takes a beat {waited} ms after its begin with a load of {idle}")
+        });
+    }
+
+    /// The runs that a plan adds, and how many slots whoever gets each had free. They only get fewer.
+    fn picked(&mut self, at: i64, name: &NodeName, node: &Node, txn: &Txn) -> Vec<(Member, i64)> {
+        let mut picks: Vec<(Member, i64)> = Vec::new();
+        for write in &txn.writes {
+            let Write::Put { key, value, .. } = write else { continue };
+            let (Some(Parsed::Plan(job)), Some(plan)) = (parse(key), decode::<Plan>(value)) else { continue };
+            let id = node.view().id(&job);
+            let known =
+                id.and_then(|id| node.view().job(id).plan()).and_then(|plan| plan.known.value.as_ref());
+            let old = |fire: &Fire| known.is_some_and(|plan| plan.runs.iter().any(|run| run.fire == *fire));
+            let new = plan.runs.iter().filter(|run| matches!(run.fire, Fire::Due(_)) && !old(&run.fire));
+            picks.extend(new.map(|run| (run.by.clone(), run.free)));
+            let asked = plan.runs.iter().any(|run| matches!(run.fire, Fire::Asked(_)) && !old(&run.fire));
+            if asked {
+                return Vec::new();
+            }
+        }
+        let falls = picks.is_sorted_by(|a, b| a.1 >= b.1);
+        self.findings.test(at, Invariant::I42, falls, || {
+            format!("{name} planned for others than those with most free slots: {picks:?}")
+        });
+        picks
+    }
+
+    /// The first pick of a step had as many free slots as anybody, by what the node knew.
+    fn check_argmax(&mut self, at: i64, name: &NodeName, node: &Node, now: Now, picks: &[(Member, i64)]) {
+        let (view, local) = (node.view(), node.local());
+        let Some((_, free)) = picks.first() else { return };
+        let mut lives: BTreeMap<&NodeName, &Member> = BTreeMap::new();
+        view.members().for_each(|(member, _)| {
+            lives.insert(&member.node, member);
+        });
+        let beat = view.settings().beat_of(now.wall);
+        let count = |list: &mut dyn Iterator<Item = &Member>, of: &Member| {
+            i64::try_from(list.filter(|member| *member == of).count()).unwrap_or(0)
+        };
+        let more = lives.values().filter(|m| m.node != *name).find_map(|member| {
+            let state = view.member(member)?;
+            let open = view.intent(&member.node).is_none()
+                && !view.is_offline(member)
+                && !local.peers.is_unreachable(member, beat)
+                && !state.info.address.is_empty();
+            let busy = view.load(member).map_or(0, |load| i64::from(load.busy));
+            let planned = i64::try_from(view.planned_for(member)).unwrap_or(0);
+            let placing = count(&mut local.peers.placing.values().flatten(), member);
+            let now = count(&mut picks.iter().map(|(by, _)| by), member);
+            let has = i64::from(state.info.slots) - busy - planned - (placing - now);
+            (open && has > *free).then(|| (member.to_string(), has))
+        });
+        self.findings.test(at, Invariant::I42, more.is_none(), || {
+            format!("{name} planned for one with {free} free slots, and {more:?} has more")
+        });
+    }
+
+    /// Whoever is struck could not be reached; having no slot is no reason.
+    fn check_strike(&mut self, at: i64, name: &NodeName, txn: &Txn) {
+        for write in &txn.writes {
+            let Write::Put { key, value, .. } = write else { continue };
+            let Some(Parsed::Strike(node, _)) = parse(key) else { continue };
+            let Some(strike) = decode::<evenkeel_core::record::StrikeRecord>(value) else { continue };
+            let member = Member { node, incarnation: strike.incarnation };
+            let reached = self.peers.reached.get(&(name.clone(), member.clone())).copied();
+            self.findings.test(at, Invariant::I42, reached == Some(false), || {
+                format!("{name} strikes {member}, which it reached when it last tried: {reached:?}")
+            });
+        }
+    }
+}

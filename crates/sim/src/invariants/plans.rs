@@ -1,0 +1,334 @@
+//! Accepted writes of plans: who may plan, and what became of each planned run.
+
+use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::input::Ended;
+use evenkeel_core::job::Delivery;
+use evenkeel_core::record::{Plan, Planned};
+use evenkeel_core::store::Store;
+use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::words::{Fire, JobName, Member, RunId, Shard};
+
+use super::book::{AttemptBook, Closed};
+use super::runs::UNNOTICED;
+use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch};
+use crate::world::clock::START;
+
+/// How long before it is due a run is accepted.
+const LEAD: i64 = 1_000;
+
+/// One accepted write of a plan.
+struct Turn<'a> {
+    act: &'a Act<'a>,
+    job: &'a JobName,
+    before: Plan,
+    after: Plan,
+    ttl: Millis,
+    /// Whether whoever wrote it had the right to plan.
+    plans: bool,
+    now: Wall,
+}
+
+impl Watch {
+    pub(super) fn plan_written(
+        &mut self,
+        act: &Act<'_>,
+        job: &JobName,
+        after: Plan,
+        store: &Store,
+        history: &Verdicts,
+    ) {
+        let ttl = self.minds.get(act.node).map_or(Millis(0), |mind| mind.ttl);
+        let plans = self.may_plan(act, &after, store);
+        let Self { findings, jobs, gone, .. } = self;
+        let book = jobs.entry(job.clone()).or_default();
+        let before = book.plan.clone().unwrap_or_default();
+        let now = Wall(START.0 + act.at);
+        let turn = Turn { act, job, before, after, ttl, plans, now };
+        let lives = |member: &Member| !gone.contains(member);
+        findings.test(act.at, Invariant::I1, turn.after.seq > turn.before.seq, || {
+            format!("{} wrote seq {} of {job} over {}", act.why, turn.after.seq, turn.before.seq)
+        });
+        turn.watermark(book, findings);
+        turn.verdicts(history, findings);
+        turn.runs(book, findings, lives);
+        book.plan = Some(turn.after);
+    }
+}
+
+impl Turn<'_> {
+    fn old(&self, fire: &Fire) -> Option<&Planned> {
+        self.before.runs.iter().find(|run| run.fire == *fire)
+    }
+
+    fn new(&self, fire: &Fire) -> Option<&Planned> {
+        self.after.runs.iter().find(|run| run.fire == *fire)
+    }
+
+    fn run(&self, fire: &Fire) -> RunId {
+        RunId { job: self.job.clone(), fire: fire.clone(), shard: Shard(0) }
+    }
+
+    fn new_verdicts(&self, state: VerdictState) -> impl Iterator<Item = &Verdict> {
+        let old = |v: &Verdict| self.before.verdicts.iter().any(|b| b.run == v.run && b.attempt == v.attempt);
+        self.after.verdicts.iter().filter(move |v| v.state == state && !old(v))
+    }
+
+    /// From where on fires may be planned anew: behind everything that was ever accepted or skipped.
+    fn floor(&self, book: &JobBook) -> Wall {
+        let reached = self.before.reached;
+        match &book.spec {
+            Some(spec) if self.after.version == self.before.version => self.before.watermark.max(spec.since),
+            Some(spec) => self.before.watermark.min(reached.max(spec.since)).max(spec.since),
+            None => self.before.watermark.min(reached),
+        }
+    }
+
+    /// The watermark moves forward past fires that are planned or skipped, and back only behind what was ever accepted.
+    fn watermark(&self, book: &JobBook, findings: &mut Findings) {
+        let (at, from, to) = (self.act.at, self.before.watermark, self.after.watermark);
+        findings.test(at, Invariant::I14, to >= from || to >= self.before.reached, || {
+            format!("the watermark of {} went back from {from} to {to}", self.job)
+        });
+        findings.test(at, Invariant::I14, self.after.reached >= self.before.reached, || {
+            format!("{} forgot how far {} had come", self.act.why, self.job)
+        });
+        findings.test(at, Invariant::I16, from == to || self.plans, || {
+            format!("{} moved the watermark of {} and does not plan", self.act.node, self.job)
+        });
+        let (Some(spec), Some(schedule)) = (&book.spec, &book.schedule) else { return };
+        if !spec.job.enabled || to <= from && self.before.version == self.after.version {
+            return;
+        }
+        let grace = book.grace(self.ttl);
+        let skips: Vec<&Verdict> = self.new_verdicts(VerdictState::Skipped).collect();
+        let mut fire = self.floor(book);
+        while let Some(due) = schedule.next(fire).filter(|due| *due <= to) {
+            fire = due;
+            let skipped = skips.iter().any(|v| v.from <= due && due <= v.due);
+            let planned = self.new(&Fire::Due(due)).is_some();
+            findings.test(at, Invariant::I16, skipped || planned, || {
+                format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.why)
+            });
+            if skipped {
+                self.skipped(due, grace, findings);
+            }
+        }
+    }
+
+    fn skipped(&self, due: Wall, grace: Millis, findings: &mut Findings) {
+        let old = due + grace < self.now + Millis(UNNOTICED);
+        findings.test(self.act.at, Invariant::I23, old, || {
+            format!("the fire of {} due at {due} was skipped within its grace of {grace}", self.job)
+        });
+    }
+
+    /// A verdict leaves the plan only once history has it.
+    fn verdicts(&self, history: &Verdicts, findings: &mut Findings) {
+        let kept = |v: &Verdict| self.after.verdicts.iter().any(|a| a.run == v.run && a.attempt == v.attempt);
+        for verdict in self.before.verdicts.iter().filter(|v| !kept(v)) {
+            let recorded = history.contains_key(&(verdict.run.clone(), verdict.attempt));
+            findings.test(self.act.at, Invariant::I22, recorded, || {
+                format!("the verdict on {} was dropped before history had it", verdict.run)
+            });
+        }
+    }
+
+    fn runs(&self, book: &mut JobBook, findings: &mut Findings, lives: impl Fn(&Member) -> bool) {
+        let at = self.act.at;
+        let accepted = self.after.runs.iter().filter(|run| run.is_accepted()).count();
+        findings.test(at, Invariant::I15, accepted <= 1, || {
+            format!("{accepted} runs of {} are accepted at once", self.job)
+        });
+        for run in &self.after.runs {
+            let twice = self.after.runs.iter().filter(|other| other.fire == run.fire).count();
+            findings.test(at, Invariant::I14, twice == 1, || {
+                format!("{} stands in the plan twice", self.run(&run.fire))
+            });
+            match self.old(&run.fire) {
+                None => self.planned(run, book, findings),
+                Some(old) if old.attempt != run.attempt => self.again(old, run, book, findings, &lives),
+                Some(old) => match (old.is_accepted(), run.is_accepted()) {
+                    (false, false) => self.moved(old, run, findings),
+                    (false, true) => self.accepted(old, run, book, findings),
+                    (true, true) => self.confirmed(old, run, book, findings),
+                    (true, false) => findings.test(at, Invariant::I22, false, || {
+                        format!("{} was accepted and is not any more", self.run(&run.fire))
+                    }),
+                },
+            }
+        }
+        let gone: Vec<&Planned> =
+            self.before.runs.iter().filter(|run| self.new(&run.fire).is_none()).collect();
+        for run in gone {
+            match run.is_accepted() {
+                true => self.closed(run, book, findings, &lives),
+                false => self.dropped(run, book, findings),
+            }
+        }
+    }
+
+    /// A run was planned: by whoever may, for a fire or a request that has no run yet.
+    fn planned(&self, run: &Planned, book: &mut JobBook, findings: &mut Findings) {
+        let at = self.act.at;
+        let id = self.run(&run.fire);
+        let known = match &run.fire {
+            Fire::Due(due) => book.is_due_at(*due) && book.fires_by_schedule(),
+            Fire::Asked(request) => book.asked.contains_key(request),
+        };
+        findings.test(at, Invariant::I18, known, || format!("{id} was planned, but nothing is due"));
+        let right = self.plans && run.attempt == 1 && !run.is_accepted();
+        findings.test(at, Invariant::I6, right, || {
+            format!("{} planned {id} as {run:?} ({})", self.act.node, self.act.why)
+        });
+        let again = book.fires.get(&run.fire).is_some_and(|fire| fire.claimed || fire.closed.is_some());
+        findings.test(at, Invariant::I14, !again, || format!("{id} was planned again after it was accepted"));
+    }
+
+    fn moved(&self, old: &Planned, run: &Planned, findings: &mut Findings) {
+        let at = self.act.at;
+        let id = || self.run(&run.fire);
+        if old.by != run.by {
+            findings.test(at, Invariant::I6, self.plans, || {
+                format!("{} planned {} again and does not plan", self.act.node, id())
+            });
+        }
+        findings.test(at, Invariant::I22, old.due == run.due, || format!("{} is due at another time", id()));
+    }
+
+    /// A run was accepted by the node that it was planned for, while no other run of the job goes on.
+    fn accepted(&self, old: &Planned, run: &Planned, book: &mut JobBook, findings: &mut Findings) {
+        let at = self.act.at;
+        let id = self.run(&run.fire);
+        let mine = old.by == run.by && Some(&run.by) == self.act.member && run.seq == self.after.seq;
+        findings.test(at, Invariant::I2, mine, || format!("{:?} accepted {id} as {run:?}", self.act.member));
+        let early = run.due.0 - LEAD - UNNOTICED > self.now.0;
+        findings.test(at, Invariant::I17, !early, || format!("{id} was accepted long before it is due"));
+        let stands = book
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.job.enabled && (!spec.paused || matches!(run.fire, Fire::Asked(_))));
+        findings.test(at, Invariant::I18, stands, || format!("{id} was accepted, but its job does not fire"));
+        if let Fire::Due(due) = run.fire {
+            findings.test(at, Invariant::I14, self.after.reached >= due, || {
+                format!("{id} was accepted, and may be planned again")
+            });
+        }
+        let fire = book.fires.entry(run.fire.clone()).or_default();
+        let first = (fire.claimed == (run.attempt > 1)) && fire.closed.is_none();
+        findings.test(at, Invariant::I14, first, || format!("{id} was accepted twice"));
+        fire.claimed = true;
+        let attempt = AttemptBook { by: run.by.clone(), started: None, ended: None };
+        let before = fire.attempts.insert(run.attempt, attempt);
+        findings.test(at, Invariant::I20, before.is_none(), || {
+            format!("attempt {} of {id} was accepted twice", run.attempt)
+        });
+    }
+
+    fn confirmed(&self, old: &Planned, run: &Planned, book: &mut JobBook, findings: &mut Findings) {
+        if old == run {
+            return;
+        }
+        let same = old.by == run.by && old.seq == run.seq && old.due == run.due;
+        let started = book.attempt(&run.fire, run.attempt).is_none_or(|a| a.started.is_some());
+        findings.test(self.act.at, Invariant::I22, same && !started, || {
+            format!("{} was confirmed though it had started", self.run(&run.fire))
+        });
+    }
+
+    /// Another attempt follows one that was lost.
+    fn again(
+        &self,
+        old: &Planned,
+        run: &Planned,
+        book: &mut JobBook,
+        findings: &mut Findings,
+        lives: impl Fn(&Member) -> bool,
+    ) {
+        let at = self.act.at;
+        let id = self.run(&run.fire);
+        let next = run.attempt == old.attempt + 1 && old.is_accepted() && !run.is_accepted();
+        findings.test(at, Invariant::I20, next, || format!("{id}: {run:?} follows {old:?}"));
+        let repeats = book.delivery == Delivery::AtLeastOnce;
+        findings.test(at, Invariant::I19, repeats, || format!("{id} is at_most_once and is attempted again"));
+        self.lost(old, book, findings, lives);
+    }
+
+    /// An attempt is lost only when its node is, or when trust ran out under it; and it is said so.
+    fn lost(
+        &self,
+        old: &Planned,
+        book: &mut JobBook,
+        findings: &mut Findings,
+        lives: impl Fn(&Member) -> bool,
+    ) {
+        let at = self.act.at;
+        let run = self.run(&old.fire);
+        let said = self.new_verdicts(VerdictState::Lost).any(|v| v.run == run && v.attempt == old.attempt);
+        findings.test(at, Invariant::I16, said, || format!("{run}: nobody recorded that it is lost"));
+        let running = book.running.as_ref().is_some_and(|(f, a, _)| *f == old.fire && *a == old.attempt);
+        findings.test(at, Invariant::I20, !running, || format!("{run} is lost while it still runs"));
+        let Some(attempt) = book.attempt(&old.fire, old.attempt) else { return };
+        let fenced = matches!(attempt.ended, Some(Ended::Stopped(_)));
+        let gone = !lives(&attempt.by);
+        let may = gone && self.plans || fenced && Some(&attempt.by) == self.act.member;
+        findings.test(at, Invariant::I19, may, || {
+            format!("{run} was given up by {:?} while {} lives and has it", self.act.member, attempt.by)
+        });
+    }
+
+    fn closed(
+        &self,
+        old: &Planned,
+        book: &mut JobBook,
+        findings: &mut Findings,
+        lives: impl Fn(&Member) -> bool,
+    ) {
+        let at = self.act.at;
+        let run = self.run(&old.fire);
+        let lost = self.new_verdicts(VerdictState::Lost).any(|v| v.run == run && v.attempt == old.attempt);
+        let closed = if lost {
+            self.lost(old, book, findings, lives);
+            Closed::Lost
+        } else {
+            let ended = book.attempt(&old.fire, old.attempt).is_some_and(|a| a.ended.is_some());
+            findings.test(at, Invariant::I22, ended, || {
+                format!("{run} was closed by {} before it ended", self.act.why)
+            });
+            findings.test(at, Invariant::I2, Some(&old.by) == self.act.member, || {
+                format!("{:?} closed {run} that {} accepted", self.act.member, old.by)
+            });
+            Closed::Finished
+        };
+        if let Some(fire) = book.fires.get_mut(&old.fire) {
+            fire.closed = Some(closed);
+        }
+    }
+
+    /// A run that nobody accepted leaves the plan only with a reason.
+    fn dropped(&self, run: &Planned, book: &mut JobBook, findings: &mut Findings) {
+        let at = self.act.at;
+        let id = self.run(&run.fire);
+        let skipped = self.new_verdicts(VerdictState::Skipped).any(|v| v.run == id);
+        if skipped {
+            return self.skipped(run.due, book.grace(self.ttl), findings);
+        }
+        let spec = book.spec.as_ref();
+        let off = spec.is_none_or(|spec| !spec.job.enabled);
+        let stale = match run.fire {
+            Fire::Due(due) => {
+                spec.is_none_or(|spec| {
+                    due <= spec.since || (spec.paused && due <= self.now + Millis(UNNOTICED))
+                }) || !book.is_due_at(due)
+            }
+            Fire::Asked(_) => false,
+        };
+        findings.test(at, Invariant::I16, off || (stale && run.attempt == 1), || {
+            format!("{id} attempt {} left the plan by {} without a word", run.attempt, self.act.why)
+        });
+        if run.attempt > 1
+            && let Some(fire) = book.fires.get_mut(&run.fire)
+        {
+            fire.closed = Some(Closed::Dropped);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! HTTP between nodes: probes and offers travel from node to node, beside the registry and not through it.
+//!
+//! Each call takes its time on both ways, may be lost on either, may come twice, and is given up by whoever asked when it
+//! has waited long enough by its own clock. What is given up may still arrive. A pair of nodes may be cut in one direction
+//! or both, whatever each of them can reach besides.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::input::{Answer, AskId, Command, Input, Offer, OfferAnswer, Role};
+use evenkeel_core::load::Sample;
+use evenkeel_core::time::{Millis, Mono};
+use evenkeel_core::words::{Member, NodeName};
+
+use super::{Event, World};
+use crate::faults::Fault;
+use crate::random::Random;
+
+/// How long a probe waits for its answer.
+const PROBE: Millis = Millis::secs(2);
+/// How long an offer waits for its answer.
+const OFFER: Millis = Millis::secs(5);
+/// The longest that a slow message between nodes is under way, in milliseconds.
+const SLOW: i64 = 7_000;
+
+/// One node's call to another.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub from: NodeName,
+    /// Which process of it.
+    life: u64,
+    pub to: Member,
+    /// When, by the clock of whoever asked.
+    asked: Mono,
+    /// The runs that are offered; `None` for a probe.
+    pub offers: Option<Vec<Offer>>,
+}
+
+/// All calls under way, and which pairs are cut.
+#[derive(Clone, Debug)]
+pub(super) struct Peers {
+    chance: Random,
+    number: u64,
+    /// Those that somebody waits for.
+    open: BTreeMap<u64, Call>,
+    /// Which call a command came by.
+    asks: BTreeMap<AskId, (u64, Call)>,
+    /// Nothing gets from the first to the second.
+    cut: BTreeSet<(NodeName, NodeName)>,
+}
+
+impl Peers {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            chance: Random::new(seed, "peers"),
+            number: 0,
+            open: BTreeMap::new(),
+            asks: BTreeMap::new(),
+            cut: BTreeSet::new(),
+        }
+    }
+}
+
+impl World {
+    /// Lets nothing get from one node to another any more; the way back is another pair.
+    pub fn cut(&mut self, from: &NodeName, to: &NodeName) {
+        self.trace.note(self.at, from.as_str(), to, || format!("is cut from {to}"));
+        self.peers.cut.insert((from.clone(), to.clone()));
+    }
+
+    /// Lets everything get from one node to another again.
+    pub fn mend(&mut self, from: &NodeName, to: &NodeName) {
+        self.trace.note(self.at, from.as_str(), to, || format!("reaches {to} again"));
+        self.peers.cut.remove(&(from.clone(), to.clone()));
+    }
+
+    /// Mends every pair.
+    pub fn mend_all(&mut self) {
+        for (from, to) in std::mem::take(&mut self.peers.cut) {
+            self.mend(&from, &to);
+        }
+    }
+
+    /// Whether what one node sends to another is lost.
+    #[must_use]
+    pub fn is_cut(&self, from: &NodeName, to: &NodeName) -> bool {
+        self.peers.cut.contains(&(from.clone(), to.clone()))
+    }
+
+    /// A node measures its host.
+    pub fn sample(&mut self, name: &NodeName, sample: Sample) {
+        self.give(name, Input::Sampled(sample));
+    }
+
+    /// A node calls another one: to offer runs, or just to know whether it can be reached.
+    pub(super) fn call(&mut self, name: &NodeName, to: Member, offers: Option<Vec<Offer>>) {
+        let Some(actor) = self.actors.get(name) else { return };
+        let asked = actor.clock.read(self.at).mono;
+        let patience = if offers.is_some() { OFFER } else { PROBE };
+        let until = actor.clock.when(asked + patience);
+        let call = Call { from: name.clone(), life: actor.life, to, asked, offers };
+        self.peers.number += 1;
+        let number = self.peers.number;
+        self.at_moment(until, Event::GiveUp(number));
+        let times = if self.peer_strikes(Fault::PeerDoubled) { 2 } else { 1 };
+        for _ in 0..times {
+            if !self.peer_strikes(Fault::PeerLost) {
+                let delay = self.peer_way();
+                self.after(delay, Event::Knock(number, Box::new(call.clone())));
+            }
+        }
+        self.peers.open.insert(number, call);
+    }
+
+    /// A call arrives at the host of the node that it is for. A process that is stopped takes it up when it goes on.
+    pub(super) fn knock(&mut self, number: u64, call: Call) {
+        if self.is_cut(&call.from, &call.to.node) {
+            return;
+        }
+        let Some(actor) = self.actors.get_mut(&call.to.node) else { return };
+        if actor.paused {
+            actor.callers.push_back((number, call));
+            return;
+        }
+        let now = actor.clock.read(self.at).mono - Millis(actor.slept);
+        let Some(node) = actor.node.as_ref().filter(|node| node.member().as_ref() == Some(&call.to)) else {
+            return self.reply(number, call, None, OfferAnswer::Unreachable);
+        };
+        let Some(offers) = call.offers.clone() else {
+            let role = node.role(now);
+            return self.reply(number, call, Some(role), OfferAnswer::Unreachable);
+        };
+        self.next_ask += 1;
+        let ask = AskId(self.next_ask);
+        let to = call.to.node.clone();
+        self.peers.asks.insert(ask, (number, call));
+        self.give(&to, Input::Asked(ask, Command::Offer(offers)));
+    }
+
+    /// Those who called a stopped process are let in.
+    pub(super) fn let_in(&mut self, name: &NodeName) {
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        for (number, call) in std::mem::take(&mut actor.callers) {
+            self.knock(number, call);
+        }
+    }
+
+    /// A node answered a command; if it came from another node, the answer travels back.
+    pub(super) fn answer_call(&mut self, ask: AskId, answer: &Answer) {
+        let Some((number, call)) = self.peers.asks.remove(&ask) else { return };
+        let offered = call.offers.as_ref().map_or(0, Vec::len);
+        if let (Answer::Busy(busy), Some(actor)) = (answer, self.actors.get(&call.to.node)) {
+            let now = actor.clock.read(self.at).mono - Millis(actor.slept);
+            let trusted = actor.node.as_ref().is_some_and(|node| node.trusted_until(now).is_some());
+            self.watch.offered(self.at, &call.to.node, trusted, offered - busy.len().min(offered));
+        }
+        let answer = match answer {
+            Answer::Busy(busy) => OfferAnswer::Taken { busy: busy.clone() },
+            _ => OfferAnswer::Unreachable,
+        };
+        self.reply(number, call, None, answer);
+    }
+
+    fn reply(&mut self, number: u64, call: Call, role: Option<Role>, answer: OfferAnswer) {
+        if self.peer_strikes(Fault::PeerLost) {
+            return;
+        }
+        let delay = self.peer_way();
+        let event =
+            Event::Reply { number, by: call.to.node.clone(), input: Box::new(call.result(role, answer)) };
+        self.after(delay, event);
+    }
+
+    /// An answer arrives; whoever gave up waiting hears nothing of it.
+    pub(super) fn replied(&mut self, number: u64, by: &NodeName, input: Input) {
+        let Some(call) = self.peers.open.get(&number) else { return };
+        if self.is_cut(by, &call.from) {
+            return;
+        }
+        let (from, life) = (call.from.clone(), call.life);
+        self.peers.open.remove(&number);
+        self.happen(Event::Give { node: from, life, input });
+    }
+
+    /// Whoever asked has waited long enough.
+    pub(super) fn give_up(&mut self, number: u64) {
+        let Some(call) = self.peers.open.remove(&number) else { return };
+        let (node, life) = (call.from.clone(), call.life);
+        let input = call.result(None, OfferAnswer::Unreachable);
+        self.happen(Event::Give { node, life, input });
+    }
+
+    fn peer_strikes(&mut self, fault: Fault) -> bool {
+        let struck = self.peers.chance.chance(self.weather.rate(fault));
+        if struck {
+            self.tally.count(fault);
+        }
+        struck
+    }
+
+    fn peer_way(&mut self) -> i64 {
+        let most = if self.peer_strikes(Fault::PeerSlow) { SLOW } else { self.weather.delay };
+        self.peers.chance.between(0, most)
+    }
+}
+
+impl Call {
+    /// What whoever asked is told.
+    fn result(self, role: Option<Role>, answer: OfferAnswer) -> Input {
+        match self.offers {
+            None => Input::Probed { member: self.to, asked: self.asked, answer: role },
+            Some(offers) => {
+                let runs = offers.into_iter().map(|offer| offer.run).collect();
+                Input::Offered { to: self.to, runs, answer }
+            }
+        }
+    }
+}
