@@ -3,7 +3,9 @@
 //! A scenario is a text of commands, `----`, and what the cluster then looks like. It is played in a calm [`World`] whose
 //! order of messages is a seed's; what it shows is compared with what is written, or written anew with `UPDATE=1`.
 
+mod cluster;
 mod command;
+mod picture;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,6 +14,7 @@ use evenkeel_core::effect::Event;
 use evenkeel_core::input::{Answer, AskId};
 use evenkeel_core::words::{NodeName, RunId};
 
+use crate::trace::seconds;
 use crate::world::{Options, World};
 use command::Command;
 
@@ -30,6 +33,8 @@ struct Shown {
     events: usize,
     announced: usize,
     trace: usize,
+    acts: usize,
+    talk: usize,
     verdicts: BTreeSet<(RunId, u32)>,
 }
 
@@ -84,7 +89,7 @@ impl Scenario {
         let lines = &self.world.trace().text()[self.shown.trace..];
         let told = |line: &&String| {
             [" runs ", " ended ", " history has "].iter().any(|word| line.contains(word))
-                && !line.contains(" gives ")
+                && ![" gives ", " offered "].iter().any(|word| line.contains(word))
         };
         let mut text = String::new();
         for line in lines.iter().filter(told) {
@@ -93,6 +98,12 @@ impl Scenario {
             writeln!(text, "{}", words.join(" ")).expect("a text grows");
         }
         self.shown.trace = self.world.trace().text().len();
+        text + &self.verdicts()
+    }
+
+    /// The verdicts that history was given since they were shown last.
+    fn verdicts(&mut self) -> String {
+        let mut text = String::new();
         for (key, verdict) in self.world.verdicts() {
             if self.shown.verdicts.insert(key.clone()) {
                 let (run, state, node) = (&verdict.run, verdict.state, &verdict.node);
@@ -108,12 +119,19 @@ impl Scenario {
         text
     }
 
-    /// What nodes announced since this was shown last.
-    fn events(&mut self) -> String {
+    /// What nodes announced since this was shown last. That they reach the registry, and how many they are, is told by
+    /// `session`.
+    fn events(&mut self, session: bool) -> String {
         let events = &self.world.announced()[self.shown.announced..];
+        let of_session =
+            |event: &Event| matches!(event, Event::Connected | Event::Disconnected | Event::NodesChanged(_));
         let mut text = String::new();
-        for (_, name, event) in events {
-            writeln!(text, "{name}: {event}").expect("a text grows");
+        for (at, name, event) in events {
+            if session {
+                writeln!(text, "{} {name}: {event}", seconds(*at)).expect("a text grows");
+            } else if !of_session(event) {
+                writeln!(text, "{name}: {event}").expect("a text grows");
+            }
         }
         self.shown.announced = self.world.announced().len();
         text

@@ -38,6 +38,9 @@ impl Node {
             Input::Sampled(sample) => self.local.peers.sample = sample,
             Input::Probed { member, asked, answer } => {
                 self.local.peers.probed(&member, asked, now.mono, answer);
+                if answer.is_none() {
+                    self.revisit_planned_for(&member);
+                }
             }
             Input::Offered { to, runs, answer } => self.absorb_offered(now, &to, &runs, &answer),
             Input::Able(able) => {
@@ -169,6 +172,7 @@ impl Node {
         if let Some(member) = self.member() {
             self.local.agenda.extend(self.view.owned(&member));
             self.local.agenda.extend(self.view.sharded());
+            self.local.agenda.extend(self.view.dispatched());
         }
     }
 

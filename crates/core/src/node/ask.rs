@@ -74,10 +74,14 @@ impl Node {
     fn take_offers(&mut self, now: Now, ask: AskId, offers: Vec<Offer>, effects: &mut Vec<Effect>) {
         let local = &self.local;
         let drained = self.view.intent(&local.settings.name).is_some();
+        // What it would not accept, its clock being wrong, is better offered to somebody else (law 6).
+        let difference = local.lease.difference(now);
+        let on_time = difference.is_none_or(|by| by <= local.settings.max_difference);
         let able = local.joined.is_some()
             && local.lease.trusted(now.mono).is_some()
             && local.unable.is_none()
             && !local.yields(now.mono)
+            && on_time
             && !drained;
         let mut slots = firing::free_slots(&self.view, local);
         let mut busy = Vec::new();

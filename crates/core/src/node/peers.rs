@@ -122,11 +122,18 @@ impl Node {
         }
     }
 
+    /// A member cannot be reached: what is planned for it is looked at, also what it was not offered yet.
+    pub(super) fn revisit_planned_for(&mut self, member: &Member) {
+        let jobs = self.view.planned_by_member().filter(|(by, _)| *by == member).flat_map(|(_, jobs)| jobs);
+        self.local.agenda.extend(jobs);
+    }
+
     /// How an offer was answered.
     pub(super) fn absorb_offered(&mut self, now: Now, to: &Member, runs: &[RunId], answer: &OfferAnswer) {
         let beat = self.view.settings().beat_of(now.wall);
         if *answer == OfferAnswer::Unreachable {
             self.local.peers.unreachable(to, beat);
+            self.revisit_planned_for(to);
         }
         for run in runs {
             let Some(id) = self.view.id(&run.job) else { continue };

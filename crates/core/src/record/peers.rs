@@ -146,6 +146,8 @@ pub struct OfflineRecord {
     pub beat: u64,
     /// Since when.
     pub since: Wall,
+    /// Who wrote it: of two that write the same at one moment each can tell whose it was (law 5).
+    pub by: Member,
     /// Rises with every write.
     pub seq: u64,
 }
@@ -176,6 +178,8 @@ pub struct ClusterSettings {
     pub planner: PlannerKind,
     /// The length of a beat in seconds.
     pub beat: u32,
+    /// What is added to the number of beats since 1970, so that numbers go on rising when beats become longer.
+    pub shift: i64,
     /// How many strikes make a node offline (S0-48).
     pub strikes: u32,
     /// What a new serving leader waits for before it serves.
@@ -186,7 +190,14 @@ pub struct ClusterSettings {
 
 impl Default for ClusterSettings {
     fn default() -> Self {
-        Self { planner: PlannerKind::Beat, beat: 60, strikes: 3, handover: Handover::Fenced, seq: 0 }
+        Self {
+            planner: PlannerKind::Beat,
+            beat: 60,
+            shift: 0,
+            strikes: 3,
+            handover: Handover::Fenced,
+            seq: 0,
+        }
     }
 }
 
@@ -200,13 +211,24 @@ impl ClusterSettings {
     /// The number of the beat in which a moment lies.
     #[must_use]
     pub fn beat_of(&self, at: Wall) -> u64 {
-        u64::try_from(at.0.div_euclid(self.beat_length().0)).unwrap_or(0)
+        u64::try_from(at.0.div_euclid(self.beat_length().0).saturating_add(self.shift)).unwrap_or(0)
+    }
+
+    /// The same with beats of this length from now on, in seconds. The beat of this moment is the next one after the one
+    /// that it was, so that nobody has taken it yet and no later number was ever given.
+    #[must_use]
+    pub fn with_beat(&self, secs: u32, now: Wall) -> Self {
+        let next = i64::try_from(self.beat_of(now)).unwrap_or(0) + 1;
+        let new = Self { beat: secs, shift: 0, ..self.clone() };
+        let unshifted = i64::try_from(new.beat_of(now)).unwrap_or(0);
+        Self { shift: next - unshifted, ..new }
     }
 
     /// When a beat begins.
     #[must_use]
     pub fn start_of(&self, beat: u64) -> Wall {
-        Wall(i64::try_from(beat).unwrap_or(i64::MAX).saturating_mul(self.beat_length().0))
+        let since_1970 = i64::try_from(beat).unwrap_or(i64::MAX).saturating_sub(self.shift);
+        Wall(since_1970.saturating_mul(self.beat_length().0))
     }
 }
 
@@ -230,4 +252,28 @@ pub enum Handover {
     Fenced,
     /// T1 + T2 in full, as if leaders kept no deadline (seed 004 to the letter).
     Waited,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// proves: S0-25, I11
+    #[test]
+    fn numbers_of_beats_rise_whatever_their_length_becomes() {
+        let mut settings = ClusterSettings::default();
+        let mut now = Wall(1_763_749_200_000);
+        assert_eq!(settings.beat_of(now), 29_395_820, "minutes since 1970 as long as nobody changes it");
+        let mut last = settings.beat_of(now);
+        for secs in [5, 60, 1, 3_600, 7, 60] {
+            now = now + Millis(12_345);
+            last = last.max(settings.beat_of(now));
+            settings = settings.with_beat(secs, now);
+            let beat = settings.beat_of(now);
+            assert_eq!(beat, last + 1, "of {secs} s");
+            assert!(settings.start_of(beat) <= now && now < settings.start_of(beat + 1));
+            assert_eq!(settings.start_of(beat).0 % (i64::from(secs) * 1000), 0, "on the clock's own marks");
+            last = beat;
+        }
+    }
 }

@@ -92,8 +92,8 @@ impl<'a> Desk<'a> {
         match self.state.terms.as_deref().filter(|terms| terms.enabled) {
             Some(terms) => {
                 self.follow(terms);
-                self.place_again();
-                self.plan_asked();
+                self.place_again(out);
+                self.plan_asked(out);
                 if !terms.paused {
                     self.plan_due(terms, out);
                 }
@@ -181,7 +181,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Runs of nodes that should not have them go to others, as far as they are not accepted.
-    fn place_again(&mut self) {
+    fn place_again(&mut self, out: &mut Decisions) {
         let scene = self.scene;
         for at in 0..self.draft.runs.len() {
             let run = &self.draft.runs[at];
@@ -205,7 +205,10 @@ impl<'a> Desk<'a> {
                 continue;
             }
             let chosen = self.batch.choose(scene, busy).or_else(|| self.batch.choose(scene, &[]));
-            let Some((by, free)) = chosen else { continue };
+            let Some((by, free)) = chosen else {
+                self.look_next_beat(out);
+                continue;
+            };
             let run = &mut self.draft.runs[at];
             if run.by != by {
                 *run = Planned { by, free, ..run.clone() };
@@ -214,8 +217,15 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// Nobody can be reached, and this node is offline itself: with the next beat all are tried anew.
+    fn look_next_beat(&self, out: &mut Decisions) {
+        let settings = self.scene.view.settings();
+        let beat = settings.beat_of(self.scene.now.wall);
+        out.add(Decision::JobAt(self.job.id, settings.start_of(beat + 1)));
+    }
+
     /// The requests by hand that have no run yet go to the idlest node (S0-54).
-    fn plan_asked(&mut self) {
+    fn plan_asked(&mut self, out: &mut Decisions) {
         let Some(mut record) = self.job.asked().and_then(|known| known.value.clone()) else { return };
         for request in record.requests.iter_mut().filter(|request| !request.taken) {
             if self.draft.runs.len() >= RUNS_MAX {
@@ -266,7 +276,9 @@ impl<'a> Desk<'a> {
                 self.skip(from, last, grace);
             }
             let Some(due) = near else { continue };
-            let Some((member, free)) = self.batch.choose(self.scene, &[]) else { return };
+            let Some((member, free)) = self.batch.choose(self.scene, &[]) else {
+                return self.look_next_beat(out);
+            };
             self.draft.watermark = due;
             let planned = self.draft.runs.iter().any(|run| run.fire == Fire::Due(due));
             if !planned {

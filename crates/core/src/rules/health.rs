@@ -141,6 +141,7 @@ pub(super) fn offline_write(scene: &Scene<'_>, member: &Member, offline: bool, b
         offline,
         beat,
         since: scene.now.wall,
+        by: scene.member.clone(),
         seq: known.value.as_ref().map_or(0, |record| record.seq) + 1,
     };
     (known.guard(key.clone()), Write::Put { key, value: encode(&record), owner: None })

@@ -117,8 +117,8 @@ impl Watch {
             let settings = &node.local().settings;
             (mind.notice, mind.early) = (settings.notice, settings.early);
         }
+        self.check_peers(at, name, life, node, now, effects);
         let claims = self.acts(at, name, life, node, now, effects);
-        self.check_peers(at, name, node, now, effects);
         self.check_quota(at, name, node, claims);
         self.check_alarm(at, name, node, effects);
         match heard {

@@ -21,6 +21,7 @@ impl Watch {
         &mut self,
         at: i64,
         name: &NodeName,
+        life: u64,
         node: &Node,
         now: Now,
         effects: &[Effect],
@@ -32,6 +33,9 @@ impl Watch {
         let mut pure = true;
         for effect in effects {
             match effect {
+                // What is sent again was decided on earlier.
+                Effect::Commit { ticket, .. }
+                    if self.tickets.contains_key(&(name.clone(), life, *ticket)) => {}
                 Effect::Commit { why, txn, .. } => {
                     self.check_order(at, name, node, why, txn);
                     match *why {
@@ -140,7 +144,7 @@ impl Watch {
                 && !state.info.address.is_empty();
             let busy = view.load(member).map_or(0, |load| i64::from(load.busy));
             let planned = i64::try_from(view.planned_for(member)).unwrap_or(0);
-            let placing = count(&mut local.peers.placing.values().flatten(), member);
+            let placing = local.peers.placing.on(member);
             let now = count(&mut picks.iter().map(|(by, _)| by), member);
             let has = i64::from(state.info.slots) - busy - planned - (placing - now);
             (open && has > *free).then(|| (member.to_string(), has))

@@ -246,11 +246,14 @@ impl Turn<'_> {
     ) {
         let at = self.act.at;
         let id = self.run(&run.fire);
-        let next = run.attempt == old.attempt + 1 && old.is_accepted() && !run.is_accepted();
+        let next = run.attempt == old.attempt + 1 && old.is_accepted();
         findings.test(at, Invariant::I20, next, || format!("{id}: {run:?} follows {old:?}"));
         let repeats = book.delivery == Delivery::AtLeastOnce;
         findings.test(at, Invariant::I19, repeats, || format!("{id} is at_most_once and is attempted again"));
         self.lost(old, book, findings, lives);
+        if run.is_accepted() {
+            self.accepted(run, run, book, findings);
+        }
     }
 
     /// An attempt is lost only when its node is, or when trust ran out under it; and it is said so.
@@ -290,14 +293,17 @@ impl Turn<'_> {
             self.lost(old, book, findings, lives);
             Closed::Lost
         } else {
-            let ended = book.attempt(&old.fire, old.attempt).is_some_and(|a| a.ended.is_some());
-            findings.test(at, Invariant::I22, ended, || {
+            let attempt = book.attempt(&old.fire, old.attempt);
+            let ended = attempt.as_ref().is_some_and(|a| a.ended.is_some());
+            // With its job it may go before it was started.
+            let dropped = attempt.is_some_and(|a| a.started.is_none());
+            findings.test(at, Invariant::I22, ended || dropped, || {
                 format!("{run} was closed by {} before it ended", self.act.why)
             });
             findings.test(at, Invariant::I2, Some(&old.by) == self.act.member, || {
                 format!("{:?} closed {run} that {} accepted", self.act.member, old.by)
             });
-            Closed::Finished
+            if dropped { Closed::Dropped } else { Closed::Finished }
         };
         if let Some(fire) = book.fires.get_mut(&old.fire) {
             fire.closed = Some(closed);

@@ -15,7 +15,7 @@ use super::Scenario;
 use crate::world::clock::Clock;
 
 /// A lease's term in scenarios.
-const TTL: i64 = 4_000;
+const TTL: u32 = 4_000;
 /// After this nothing is on its way any more.
 const CALM: i64 = 2_500;
 /// How much further away the others are when one is to win.
@@ -23,9 +23,9 @@ const FAR: i64 = 300;
 
 /// One command: its verb, who or what it is about, and settings such as `M=10`.
 pub(super) struct Command {
-    verb: String,
-    words: Vec<String>,
-    settings: BTreeMap<String, String>,
+    pub(super) verb: String,
+    pub(super) words: Vec<String>,
+    pub(super) settings: BTreeMap<String, String>,
 }
 
 impl FromStr for Command {
@@ -60,9 +60,8 @@ impl Command {
             "run" => self.run_held(scenario)?,
             // pause|resume|enable|disable|delete JOB by=A, acquire A, drain|undrain NODE by=A, lock|unlock NAME by=A
             "pause" | "resume" | "enable" | "disable" | "delete" | "acquire" | "drain" | "undrain"
-            | "lock" | "unlock" | "ask" | "leave" | "switch" | "shards" | "shutdown" => {
-                self.command(scenario)?
-            }
+            | "lock" | "unlock" | "ask" | "leave" | "switch" | "shards" | "shutdown" | "beat"
+            | "activate" => self.command(scenario)?,
             "crash" => scenario.world.crash(&self.node(0)?),
             "restart" => scenario.world.start(&self.node(0)?),
             "stop" => scenario.world.pause(&self.node(0)?),
@@ -71,31 +70,54 @@ impl Command {
             "hear" => scenario.world.set_deaf(&self.node(0)?, false),
             "far" => scenario.world.set_far(&self.node(0)?, FAR),
             "near" => scenario.world.set_far(&self.node(0)?, 0),
+            "sample" => self.sample(scenario)?,
+            "set" => self.set(scenario)?,
+            "cut" | "mend" => self.cut(scenario)?,
+            "link" => self.link(scenario)?,
+            "clock" => self.clock(scenario)?,
+            "able" => scenario.world.set_able(&self.node(0)?, self.word(1)? == "yes"),
             "wait" => scenario.world.run_for(self.number(0)?),
+            "at" => self.at(scenario)?,
+            "until" => self.until(scenario)?,
+            "beats" => return Ok(scenario.beats()),
+            "loads" => return Ok(scenario.loads()),
+            "plan" => return Ok(scenario.plan(&self.job_name()?)),
+            "plans" => return Ok(scenario.plans(&self.job_name()?)),
+            "fires" => return Ok(scenario.fires(&self.job_name()?)),
+            "health" => return Ok(scenario.health()),
+            "serving" => return Ok(scenario.serving()),
+            "acts" => return Ok(scenario.acts(&self.words.join(" "))),
+            "talk" => return Ok(scenario.talk()),
             "show" => return Ok(scenario.state()),
             "log" => return Ok(scenario.log()),
+            "verdicts" => return Ok(scenario.verdicts()),
             // shares JOB: who leads, who has what, and what is in whose lane
             "shares" => return self.shares(scenario),
             // events: what nodes announced since that was shown last
-            "events" => return Ok(scenario.events()),
+            "events" => return Ok(scenario.events(false)),
+            "session" => return Ok(scenario.events(true)),
             "answers" => return Ok(scenario.answers()),
             verb => return Err(format!("no command is called {verb}")),
         }
-        if self.verb != "wait" {
+        if !["wait", "at", "until"].contains(&self.verb.as_str()) {
             scenario.world.run_for(if self.settings.contains_key("now") { 0 } else { CALM });
         }
         Ok(String::new())
     }
 
-    fn word(&self, index: usize) -> Result<&str, String> {
+    pub(super) fn word(&self, index: usize) -> Result<&str, String> {
         self.words.get(index).map(String::as_str).ok_or_else(|| format!("word {} is missing", index + 1))
     }
 
-    fn node(&self, index: usize) -> Result<NodeName, String> {
+    pub(super) fn node(&self, index: usize) -> Result<NodeName, String> {
         self.word(index)?.parse().map_err(|e| format!("{e}"))
     }
 
-    fn number(&self, index: usize) -> Result<i64, String> {
+    fn job_name(&self) -> Result<JobName, String> {
+        self.word(0)?.parse().map_err(|e| format!("{e}"))
+    }
+
+    pub(super) fn number(&self, index: usize) -> Result<i64, String> {
         self.word(index)?.parse().map_err(|e| format!("{e}"))
     }
 
@@ -112,7 +134,7 @@ impl Command {
     }
 
     /// The node that is asked: `by=A`, or the first one that lives.
-    fn asked(&self, scenario: &Scenario, key: &str) -> Result<NodeName, String> {
+    pub(super) fn asked(&self, scenario: &Scenario, key: &str) -> Result<NodeName, String> {
         match self.settings.get(key) {
             Some(name) => name.parse().map_err(|e| format!("{e}")),
             None => {
@@ -129,7 +151,7 @@ impl Command {
             address: format!("{}:7700", self.setting("host", self.word(0)?)),
             home: String::new(),
             version: String::new(),
-            ttl: Millis(TTL),
+            ttl: Millis(i64::from(self.count("ttl", TTL)?)),
             tolerance: self.count("n", 1)?,
             alarm: self.count("M", 1_000)?,
             slots: self.count("slots", 1_000)?,
@@ -143,7 +165,7 @@ impl Command {
             max_difference: Millis(500),
             rescan: Millis(i64::from(self.count("rescan", 600_000)?)),
             early: Millis(0),
-            notice: Millis::ZERO,
+            notice: Millis(i64::from(self.count("notice", 0)?)),
             generation: 1,
         };
         scenario.world.add(settings, Clock::new(0));
@@ -172,6 +194,9 @@ impl Command {
         }
         if let Some(grace) = self.settings.get("grace") {
             job.grace = Some(grace.parse().map_err(|e| format!("grace: {e}"))?);
+        }
+        if self.words.iter().any(|word| word == "dispatched") {
+            job.placement = Placement::Dispatched;
         }
         if self.settings.contains_key("shards") {
             self.sharded(&mut job)?;
@@ -268,6 +293,8 @@ impl Command {
             "undrain" => input::Command::Undrain(self.node(0)?),
             "lock" => input::Command::Lock(lock()?),
             "unlock" => input::Command::Unlock(lock()?),
+            "beat" => input::Command::Beat(self.word(0)?.parse().map_err(|e| format!("{e}"))?),
+            "activate" => input::Command::Activate(self.node(0)?),
             "leave" => input::Command::Leave,
             _ => input::Command::Acquire,
         };

@@ -25,7 +25,14 @@ pub(super) fn configure(scene: &Scene<'_>, setting: Setting) -> Turn {
     let mut new = old.clone();
     match setting {
         Setting::Planner(planner) => new.planner = planner,
-        Setting::Beat(secs) if (1..=BEAT_MAX).contains(&secs) => new.beat = secs,
+        Setting::Beat(secs) if secs == old.beat => {}
+        Setting::Beat(secs) if (1..=BEAT_MAX).contains(&secs) => {
+            if !scene.clock_agrees() {
+                let text = "this node's clock differs from the registry's, and beats are numbered by it: ask another node";
+                return refuse(Refusal::Conflict, text.into());
+            }
+            new = old.with_beat(secs, scene.now.wall);
+        }
         Setting::Beat(secs) => {
             return refuse(Refusal::Invalid, format!("beat is {secs} s, allowed are 1 to {BEAT_MAX}"));
         }

@@ -22,8 +22,10 @@ use crate::time::{Millis, Wall};
 use crate::view::{JobView, KnownPlan, Terms};
 use crate::words::{Fire, Member, RunId, Shard};
 
-/// How often a run that another one of its job holds up looks whether that has ended.
+/// How often a run that is due and held up by another one of its job looks whether that has ended.
 const LOOK_AGAIN: Millis = Millis::secs(1);
+/// How soon it looks before it is due: what is known of the others' runs is as old as the last offer.
+const LOOK_AHEAD: Millis = Millis(100);
 /// How long an earlier run of the job, which waits for a slot somewhere, is let go first.
 const PATIENCE: Millis = Millis::secs(1);
 
@@ -143,7 +145,8 @@ impl<'a> Desk<'a> {
         if self.draft.runs.len() < before {
             self.act("withdraw");
         }
-        let Some(terms) = terms else { return };
+        // By a clock that is off nothing is too old.
+        let Some(terms) = terms.filter(|_| self.scene.clock_agrees()) else { return };
         let grace = terms.grace(ttl);
         let latest = self.draft.runs.iter().map(|run| run.due).max();
         let old = |run: &Planned| {
@@ -200,7 +203,8 @@ impl<'a> Desk<'a> {
         }
         if self.draft.runs.iter().any(Planned::is_accepted) {
             if !self.mine().any(Planned::is_accepted) {
-                out.add(Decision::Reread(self.job.id, now + LOOK_AGAIN));
+                let soon = if now < run.due { LOOK_AHEAD } else { LOOK_AGAIN };
+                out.add(Decision::Reread(self.job.id, now + soon));
             }
             return;
         }
@@ -208,7 +212,7 @@ impl<'a> Desk<'a> {
         let earlier =
             self.draft.runs.iter().filter(alive).any(|other| other.due < run.due && other.by != run.by);
         if earlier && now < run.due + PATIENCE {
-            return out.add(Decision::Reread(self.job.id, run.due + PATIENCE));
+            return out.add(Decision::Reread(self.job.id, (now + LOOK_AHEAD).min(run.due + PATIENCE)));
         }
         if !scene.clock_agrees() {
             out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_difference)));

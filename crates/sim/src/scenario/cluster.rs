@@ -1,0 +1,117 @@
+//! Commands about the cluster as such: loads, settings, who reaches whom, clocks, and waiting for a moment or a fact.
+
+use evenkeel_core::input::{self, Setting};
+use evenkeel_core::load::{Part, Sample};
+use evenkeel_core::record::{Handover, PlannerKind};
+use evenkeel_core::words::NodeName;
+
+use super::Scenario;
+use super::command::Command;
+use crate::world::Link;
+
+/// The longest that a scenario waits for a fact, in milliseconds.
+const PATIENCE: i64 = 300_000;
+
+impl Command {
+    /// `sample A cpu=90 mem=50`: what A measures of its host, in percent; what is not named is not known.
+    pub(super) fn sample(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let part = |key: &str| match self.settings.get(key) {
+            None => Ok(None),
+            Some(text) => {
+                let percent: f64 = text.parse().map_err(|e| format!("{key}: {e}"))?;
+                Ok::<_, String>(Part::measured(percent / 100.0))
+            }
+        };
+        let sample = Sample { cpu: part("cpu")?, memory: part("mem")? };
+        scenario.world.sample(&self.node(0)?, sample);
+        Ok(())
+    }
+
+    /// `set planner=leader beat=60 strikes=3 handover=waited by=A`.
+    pub(super) fn set(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let asked = self.asked(scenario, "by")?;
+        for (key, value) in self.settings.iter().filter(|(key, _)| !["by", "now"].contains(&key.as_str())) {
+            let number = || value.parse::<u32>().map_err(|e| format!("{key}: {e}"));
+            let setting = match (key.as_str(), value.as_str()) {
+                ("planner", "leader") => Setting::Planner(PlannerKind::Leader),
+                ("planner", "beat") => Setting::Planner(PlannerKind::Beat),
+                ("handover", "waited") => Setting::Handover(Handover::Waited),
+                ("handover", "fenced") => Setting::Handover(Handover::Fenced),
+                ("beat", _) => Setting::Beat(number()?),
+                ("strikes", _) => Setting::Strikes(number()?),
+                _ => return Err(format!("nothing of the cluster is called {key}={value}")),
+            };
+            let ask = scenario.world.ask(&asked, input::Command::Configure(setting));
+            scenario.awaited.push((format!("{asked} set {key}={value}"), ask));
+        }
+        Ok(())
+    }
+
+    /// `cut A B C`: nothing gets from A to B or C; `cut all`; `mend A B`, `mend all`.
+    pub(super) fn cut(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let nodes: Vec<NodeName> = scenario.world.names().cloned().collect();
+        let pairs: Vec<(NodeName, NodeName)> = if self.word(0)? == "all" {
+            let others = |from| nodes.iter().filter(move |to| *to != from).map(move |to| (from, to));
+            nodes.iter().flat_map(others).map(|(from, to)| (from.clone(), to.clone())).collect()
+        } else {
+            let to = (1..self.words.len()).map(|at| Ok((self.node(0)?, self.node(at)?)));
+            to.collect::<Result<_, String>>()?
+        };
+        for (from, to) in pairs {
+            match self.verb.as_str() {
+                "cut" => scenario.world.cut(&from, &to),
+                _ => scenario.world.mend(&from, &to),
+            }
+        }
+        Ok(())
+    }
+
+    /// `link A down`: nothing between A and the registry gets through; `half`: its requests do; `up`.
+    pub(super) fn link(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let link = match self.word(1)? {
+            "up" => Link::Up,
+            "half" => Link::Half,
+            "down" => Link::Down,
+            other => return Err(format!("a link is up, half or down, not {other}")),
+        };
+        scenario.world.set_link(&self.node(0)?, link, true);
+        Ok(())
+    }
+
+    /// `clock A 60000`: A's time of day steps by so many milliseconds; `clock A right`.
+    pub(super) fn clock(&self, scenario: &mut Scenario) -> Result<(), String> {
+        if self.word(1)? == "right" {
+            scenario.world.correct_clock(&self.node(0)?);
+        } else {
+            scenario.world.step_clock(&self.node(0)?, self.number(1)?);
+        }
+        Ok(())
+    }
+
+    /// `at 60.4`: lets time pass until so many seconds after the beginning.
+    pub(super) fn at(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let (whole, part) = self.word(0)?.split_once('.').unwrap_or((self.word(0)?, "0"));
+        let ms: i64 = format!("{whole}{part:0<3}").parse().map_err(|e| format!("{e}"))?;
+        if ms < scenario.world.now() {
+            return Err(format!("it is {} ms already", scenario.world.now()));
+        }
+        scenario.world.run_until(ms);
+        Ok(())
+    }
+
+    /// `until take the beat of A applied`: lets time pass, a millisecond at a time, until that is in the trace.
+    pub(super) fn until(&self, scenario: &mut Scenario) -> Result<(), String> {
+        let words = self.words.join(" ");
+        let mut seen = scenario.world.trace().text().len();
+        let last = scenario.world.now() + PATIENCE;
+        while scenario.world.now() < last && scenario.world.broken().is_none() {
+            scenario.world.run_for(1);
+            let text = scenario.world.trace().text();
+            if text.iter().skip(seen).any(|line| line.contains(&words)) {
+                return Ok(());
+            }
+            seen = text.len();
+        }
+        Err(format!("`{words}` did not happen within {} s", PATIENCE / 1_000))
+    }
+}

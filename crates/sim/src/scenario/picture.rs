@@ -1,0 +1,243 @@
+//! What a scenario shows of the cluster as such: beats, plans, loads, strikes, who serves, who talked to whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use evenkeel_core::keys;
+use evenkeel_core::record::{
+    BeatRecord, ClusterSettings, LoadRecord, OfflineRecord, Plan, Planned, ServingRecord, StrikeRecord,
+    decode,
+};
+use evenkeel_core::registry::Value;
+use evenkeel_core::time::{Millis, Mono, Wall};
+use evenkeel_core::words::{Fire, JobName, NodeName};
+
+use super::Scenario;
+use crate::trace::seconds;
+use crate::world::clock::START;
+
+/// How late a run may start without being called late, in milliseconds.
+const LATE: i64 = 1_000;
+
+fn since(at: Wall) -> String {
+    let ms = (at - START).0;
+    if ms % 1_000 == 0 { format!("{}s", ms / 1_000) } else { seconds(ms) }
+}
+
+fn fire(fire: &Fire) -> String {
+    match fire {
+        Fire::Due(due) => since(*due),
+        Fire::Asked(request) => request.to_string(),
+    }
+}
+
+impl Scenario {
+    fn entry(&self, key: &keys::Key) -> Option<Value> {
+        Some(self.world.store().read(core::slice::from_ref(key)).pop()?.entry?.value)
+    }
+
+    fn settings(&self) -> ClusterSettings {
+        self.entry(&keys::settings()).and_then(|value| decode(&value)).unwrap_or_default()
+    }
+
+    /// A beat by its number since the beginning.
+    fn beat(&self, beat: u64) -> i64 {
+        let first = self.settings().beat_of(START);
+        i64::try_from(beat).unwrap_or(0) - i64::try_from(first).unwrap_or(0)
+    }
+
+    /// `dispatch: beat 1 is A's, the 2nd taken`.
+    pub(super) fn beats(&self) -> String {
+        let mut text = String::new();
+        for change in &self.world.store().list().changes {
+            let Some(operation) = change.key.as_str().strip_prefix("beat/") else { continue };
+            let Some(record) = self.entry(&change.key).and_then(|value| decode::<BeatRecord>(&value)) else {
+                continue;
+            };
+            let (beat, holder) = (self.beat(record.beat), &record.holder.node);
+            writeln!(text, "{operation}: beat {beat} is {holder}'s, taken {} times", record.seq)
+                .expect("a text grows");
+        }
+        text
+    }
+
+    /// `A: 41.00 waits 410 ms, 8 of 32 slots busy`, as each living node said last.
+    pub(super) fn loads(&self) -> String {
+        let mut text = String::new();
+        for name in self.world.names() {
+            let Some(load) = self.entry(&keys::load(name)).and_then(|value| decode::<LoadRecord>(&value))
+            else {
+                continue;
+            };
+            let (score, wait) = (load.score, load.score.wait().0);
+            writeln!(text, "{name}: {score} waits {wait} ms, {} of {} slots busy", load.busy, load.slots)
+                .expect("a text grows");
+        }
+        text
+    }
+
+    /// A plan run by run, with how many slots its node had free when it was chosen.
+    pub(super) fn plan(&self, job: &JobName) -> String {
+        let plan: Plan = self.entry(&keys::plan(job)).and_then(|value| decode(&value)).unwrap_or_default();
+        let mut text = self.plan_line(job, &plan);
+        for run in &plan.runs {
+            let state = if run.is_accepted() { "accepted by" } else { "planned for" };
+            let (when, by, free) = (fire(&run.fire), &run.by.node, run.free);
+            let again = if run.attempt > 1 { format!(", attempt {}", run.attempt) } else { String::new() };
+            writeln!(text, "  {when} {state} {by}, which had {free} free{again}").expect("a text grows");
+        }
+        text
+    }
+
+    /// A plan in one line.
+    pub(super) fn plans(&self, job: &JobName) -> String {
+        let plan: Plan = self.entry(&keys::plan(job)).and_then(|value| decode(&value)).unwrap_or_default();
+        self.plan_line(job, &plan)
+    }
+
+    fn plan_line(&self, job: &JobName, plan: &Plan) -> String {
+        let mut per = BTreeMap::<&NodeName, usize>::new();
+        plan.runs.iter().for_each(|run| *per.entry(&run.by.node).or_default() += 1);
+        let per: Vec<String> = per.iter().map(|(node, runs)| format!("{node} {runs}")).collect();
+        let accepted = plan.runs.iter().filter(|run| run.is_accepted()).count();
+        let planner = plan.planner.as_ref().map_or("nobody".to_owned(), |p| p.member.node.to_string());
+        let open: Vec<&Planned> = plan.runs.iter().collect();
+        let span = match (open.first(), open.last()) {
+            (Some(first), Some(last)) => format!(" from {} to {}", fire(&first.fire), fire(&last.fire)),
+            _ => String::new(),
+        };
+        let runs = if per.is_empty() { "nothing".to_owned() } else { per.join(", ") };
+        format!("{job}: {runs}{span}, {accepted} accepted; planned by {planner}\n")
+    }
+
+    /// `B: offline since 180s; strikes A 2, C 1`.
+    pub(super) fn health(&self) -> String {
+        let mut text = String::new();
+        let names: Vec<NodeName> = self.world.names().cloned().collect();
+        for name in &names {
+            let offline = self
+                .entry(&keys::offline(name))
+                .and_then(|value| decode::<OfflineRecord>(&value))
+                .filter(|record| record.offline);
+            let current = self.world.node(name).and_then(|node| node.member());
+            let offline =
+                offline.filter(|record| current.as_ref().is_none_or(|m| m.incarnation == record.incarnation));
+            let state = offline.map_or("online".to_owned(), |record| {
+                format!("offline since beat {}", self.beat(record.beat))
+            });
+            let strikes: Vec<String> = names
+                .iter()
+                .filter_map(|observer| {
+                    let strike: StrikeRecord = decode(&self.entry(&keys::strike(name, observer))?)?;
+                    let life = current.as_ref().is_none_or(|m| m.incarnation == strike.incarnation);
+                    (strike.count > 0 && life).then(|| format!("{observer} {}", strike.count))
+                })
+                .collect();
+            let strikes = if strikes.is_empty() {
+                "no strikes".to_owned()
+            } else {
+                format!("strikes {}", strikes.join(", "))
+            };
+            writeln!(text, "{name}: {state}, {strikes}").expect("a text grows");
+        }
+        text
+    }
+
+    /// What the registry says of the lead, and what each living node says of itself when it is asked.
+    pub(super) fn serving(&self) -> String {
+        let record: ServingRecord =
+            self.entry(&keys::serving()).and_then(|value| decode(&value)).unwrap_or_default();
+        let leader = record.leader.as_ref().map_or("nobody".to_owned(), |m| m.node.to_string());
+        let state = match (record.leader.is_some(), record.serves, record.released) {
+            (true, true, _) => "serves",
+            (true, false, _) => "resumes",
+            (false, _, true) => "released",
+            (false, _, false) => "free",
+        };
+        let mut text = format!("leader {leader}, epoch {}, {state};", record.epoch);
+        for name in self.world.names() {
+            let role = self.world.node(name).map(|node| node.role(Mono(self.world.now())));
+            let says =
+                role.map_or("is down", |role| if role.serves.is_some() { "serves" } else { "stands by" });
+            write!(text, " {name} {says}").expect("a text grows");
+        }
+        text + "\n"
+    }
+
+    /// How a job's fires were run since the beginning, on which nodes, and what is odd: missing, doubled, late, repeated.
+    pub(super) fn fires(&self, job: &JobName) -> String {
+        let mark = format!(" runs {job}:");
+        let (mut per, mut dues, mut odd) = (BTreeMap::<String, usize>::new(), Vec::new(), Vec::new());
+        for line in self.world.trace().text().iter().filter(|line| line.contains(&mark)) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [at, node, _, run, _, attempt, ..] = words[..] else { continue };
+            *per.entry(node.to_owned()).or_default() += 1;
+            let due = run.split(':').nth(1).and_then(|due| due.parse::<i64>().ok());
+            let Some(due) = due.map(|due| due - START.0) else { continue };
+            if attempt == "1" {
+                dues.push(due);
+            } else {
+                odd.push(format!("attempt {attempt} of {} on {node}", since(START + ms(due))));
+            }
+            let began: i64 = at.trim_end_matches('s').replace('.', "").parse().unwrap_or(0);
+            if began > due + LATE && attempt == "1" {
+                odd.push(format!("{} late by {}", since(START + ms(due)), seconds(began - due)));
+            }
+        }
+        let per: Vec<String> = per.iter().map(|(node, runs)| format!("{node} {runs}")).collect();
+        let once: BTreeSet<i64> = dues.iter().copied().collect();
+        let step = once.iter().zip(once.iter().skip(1)).map(|(a, b)| b - a).min().unwrap_or(1);
+        let (first, last) = (once.first().copied().unwrap_or(0), once.last().copied().unwrap_or(0));
+        let missing: Vec<String> = (0..=(last - first) / step)
+            .map(|n| first + n * step)
+            .filter(|due| !once.contains(due))
+            .map(|due| since(START + ms(due)))
+            .collect();
+        if !missing.is_empty() {
+            odd.push(format!("missing {}", missing.join(" ")));
+        }
+        for due in &once {
+            let times = dues.iter().filter(|other| *other == due).count();
+            if times > 1 {
+                odd.push(format!("{} ran {times} times", since(START + ms(*due))));
+            }
+        }
+        let odd = if odd.is_empty() { "each once and on time".to_owned() } else { odd.join("; ") };
+        let span = format!("{} to {}", since(START + ms(first)), since(START + ms(last)));
+        format!("{job}: {}; {} fires, {span}, {odd}\n", per.join(", "), once.len())
+    }
+
+    /// What the registry was asked to do since this was shown last, by the words that say why.
+    pub(super) fn acts(&mut self, words: &str) -> String {
+        let mut text = String::new();
+        let lines = self.world.trace().text();
+        for line in lines.iter().skip(self.shown.acts) {
+            let Some((at, act)) = line.split_once(" registry: #") else { continue };
+            let Some((_, act)) = act.split_once(' ').filter(|(_, act)| act.contains(words)) else { continue };
+            let act = act.split(" at ").next().unwrap_or(act);
+            writeln!(text, "{} {act}", at.trim()).expect("a text grows");
+        }
+        self.shown.acts = lines.len();
+        text
+    }
+
+    /// Who called whom since this was shown last, and how often.
+    pub(super) fn talk(&mut self) -> String {
+        let mut calls = BTreeMap::<String, usize>::new();
+        let lines = self.world.trace().text();
+        for line in lines.iter().skip(self.shown.talk) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [_, from, "→", verb @ ("probe" | "offer"), to, runs @ ..] = &words[..] else { continue };
+            let to = to.split('@').next().unwrap_or(to);
+            let verb = if *verb == "probe" { "probes" } else { "offers" };
+            let what = if runs.is_empty() { String::new() } else { " runs".to_owned() };
+            *calls.entry(format!("{from} {verb} {to}{what}")).or_default() += runs.len().max(1);
+        }
+        self.shown.talk = lines.len();
+        calls.iter().map(|(call, times)| format!("{call}: {times}\n")).collect()
+    }
+}
+
+fn ms(ms: i64) -> Millis {
+    Millis(ms)
+}
