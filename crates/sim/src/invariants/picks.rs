@@ -144,7 +144,7 @@ impl Watch {
                 && !state.info.address.is_empty();
             let busy = view.load(member).map_or(0, |load| i64::from(load.busy));
             let planned = i64::try_from(view.planned_for(member)).unwrap_or(0);
-            let placing = count(&mut local.peers.placing.values().flatten(), member);
+            let placing = local.peers.placing.on(member);
             let now = count(&mut picks.iter().map(|(by, _)| by), member);
             let has = i64::from(state.info.slots) - busy - planned - (placing - now);
             (open && has > *free).then(|| (member.to_string(), has))
