@@ -217,7 +217,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Nobody can be reached, and this node is offline itself: with the next beat all are tried anew.
+    /// Nobody can be reached, and this node can do nothing itself: with the next beat all are tried anew.
     fn look_next_beat(&self, out: &mut Decisions) {
         let settings = self.scene.view.settings();
         let beat = settings.beat_of(self.scene.now.wall);
