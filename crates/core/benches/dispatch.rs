@@ -164,7 +164,6 @@ fn settings() -> Settings {
         rescan: Millis::secs(1_000_000),
         early: Millis(0),
         notice: Millis::ZERO,
-        quota: Quota::Now,
         generation: 1,
     }
 }

@@ -2,20 +2,21 @@
 
 mod capacity;
 pub(crate) mod explain;
+mod nodes;
 mod shards;
 mod whole;
 
 use evenkeel::{Handle, RunRecord};
 use evenkeel_core::job::{Job, Spec};
 use evenkeel_core::record::{LoadRecord, Request};
-use evenkeel_core::rules::claims::quota;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::JobView;
 use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId};
 
-use crate::rows::{JobDetail, JobPage, JobRow, NodeRow, RunRow, ServiceRow, Sharing, moment, zone};
+use crate::rows::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, Sharing, moment, zone};
 use crate::zones;
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
+pub(crate) use nodes::{nodes, nodes_with_times};
 pub(crate) use shards::{folded, shards, wanted};
 pub(crate) use whole::whole;
 
@@ -110,43 +111,18 @@ pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
     })
 }
 
-/// How many jobs may fire: those that may be held (K), and the sharded ones.
+/// How many jobs may fire: those that may be held (K), and the sharded and dispatched ones.
 pub(crate) fn enabled(handle: &Handle) -> usize {
     handle.look(|node| {
         let view = node.view();
-        view.enabled() + view.sharded().filter(|id| view.job(*id).is_enabled()).count()
+        let others = view.sharded().chain(view.dispatched()).filter(|id| view.job(*id).is_enabled());
+        view.enabled() + others.count()
     })
 }
 
 /// Whether there is any job at all.
 pub(crate) fn has_jobs(handle: &Handle) -> bool {
     handle.look(|node| node.view().page(None, 1).next().is_some())
-}
-
-/// The living nodes; two lives of one node are one row.
-pub(crate) fn nodes(handle: &Handle) -> Vec<NodeRow> {
-    handle.look(|node| {
-        let view = node.view();
-        let shares = shards::held(view);
-        let mut rows: Vec<NodeRow> = Vec::new();
-        for (member, state) in view.members() {
-            let held = view.count(member);
-            match rows.last_mut().filter(|row| row.name == member.node.as_str()) {
-                Some(row) => row.held += held,
-                None => rows.push(NodeRow {
-                    name: member.node.to_string(),
-                    held,
-                    shards: shares.get(&member.node).copied().unwrap_or(0),
-                    quota: quota(view.enabled(), view.nodes(), state.info.tolerance),
-                    alarm: state.info.alarm,
-                    draining: view.intent(&member.node).is_some(),
-                    offline: view.is_offline(member),
-                    score: view.load(member).map(points),
-                }),
-            }
-        }
-        rows
-    })
 }
 
 /// Whether this node is a member that may act.

@@ -211,12 +211,21 @@ fn node_row(node: &NodeRow) -> Markup {
     html! {
         tr {
             td.name { (node.name) }
-            td { (chip(if node.draining { "draining" } else { "serving" })) }
+            td { (chip(state_of(node))) }
             td.number { (node.held) }
             td.number { (node.quota) }
             td.number { (node.shards) }
             td.number { (node.alarm) }
         }
+    }
+}
+
+/// What is most worth knowing of how a node stands.
+fn state_of(node: &NodeRow) -> &'static str {
+    match (node.offline, node.draining) {
+        (true, _) => "offline",
+        (false, true) => "draining",
+        (false, false) => "online",
     }
 }
 

@@ -89,17 +89,22 @@ impl Row for ServiceRow {
 
 impl Row for NodeRow {
     const HEADS: &'static [&'static str] =
-        &["name", "held", "quota", "shards", "alarm", "draining", "offline", "score"];
+        &["name", "state", "held", "quota", "shards", "alarm", "busy", "cpu", "memory", "score", "address"];
     fn cells(&self) -> Vec<String> {
+        let percent = |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |part| format!("{part:.0}%"));
+        let busy = self.busy.map_or_else(|| "-".to_owned(), |busy| busy.to_string());
         vec![
             self.name.clone(),
+            node_state(self).to_owned(),
             self.held.to_string(),
             self.quota.to_string(),
             self.shards.to_string(),
             self.alarm.to_string(),
-            yes(self.draining),
-            yes(self.offline),
+            format!("{busy} of {}", self.slots),
+            percent(self.cpu),
+            percent(self.memory),
             score(self.score),
+            or_dash(Some(&self.address)),
         ]
     }
 }
@@ -110,11 +115,11 @@ impl Row for BalanceRow {
         let node = &self.node;
         vec![
             node.name.clone(),
-            self.state.clone(),
+            self.part.clone(),
             node.held.to_string(),
             node.quota.to_string(),
             node.alarm.to_string(),
-            self.slots.to_string(),
+            node.slots.to_string(),
             node.score.map_or_else(|| "-".to_owned(), |score| format!("{score:.2}")),
         ]
     }
@@ -175,6 +180,16 @@ impl Row for FoldedRow {
             or_dash(Some(&doing.parameter)),
             local(doing.began.as_deref()),
         ]
+    }
+}
+
+/// How a node stands, in a word or two.
+fn node_state(node: &NodeRow) -> &'static str {
+    match (node.offline, node.draining) {
+        (true, true) => "offline, draining",
+        (true, false) => "offline",
+        (false, true) => "draining",
+        (false, false) => "online",
     }
 }
 

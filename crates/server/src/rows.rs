@@ -102,6 +102,20 @@ pub(crate) struct NodeRow {
     pub(crate) offline: bool,
     /// Its load score; none until load is sampled.
     pub(crate) score: Option<f64>,
+    /// Where it answers; empty for one that does not.
+    pub(crate) address: String,
+    /// How much of its processors is in use, in percent.
+    pub(crate) cpu: Option<f64>,
+    /// How much of its memory is in use, in percent.
+    pub(crate) memory: Option<f64>,
+    /// How many of its slots are busy, as it said last.
+    pub(crate) busy: Option<u32>,
+    /// How many runs it executes at once.
+    pub(crate) slots: u32,
+    /// When it joined, as far as history knows.
+    pub(crate) joined: Option<String>,
+    /// Since when its peers cannot reach it.
+    pub(crate) offline_since: Option<String>,
 }
 
 /// The node that has least to do.

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::{Earliest, Node};
 use crate::effect::{Effect, Event, Run, Ticket};
 use crate::input::{Answer, Applied, Offer};
+use crate::keys::Key;
 use crate::local::{Contact, Given, OfferState, Pending, Sent, Subject, Wish};
 use crate::record::{BeatRecord, decode};
 use crate::registry::Write;
@@ -13,6 +14,15 @@ use crate::scene::{Decision, Decisions, News, Settled};
 use crate::time::Now;
 use crate::view::JobId;
 use crate::words::{Member, RunId, Token};
+
+/// What of one step goes out together.
+#[derive(Default)]
+struct Bundle {
+    reads: Vec<Key>,
+    offers: BTreeMap<Member, Vec<Offer>>,
+    /// Whether the node has handed everything over.
+    departs: bool,
+}
 
 impl Node {
     pub(super) fn emit(
@@ -23,76 +33,79 @@ impl Node {
         wake: &mut Earliest,
     ) {
         (self.local.eager, self.local.again) = (false, false);
-        let mut reads = Vec::new();
-        let mut offers: BTreeMap<Member, Vec<Offer>> = BTreeMap::new();
-        let mut departs = false;
+        let mut bundle = Bundle::default();
         for decision in core::mem::take(&mut out.list) {
             if !self.would_act(&decision) {
                 if let Decision::Wake(at, why) = decision {
                     wake.at(at, why);
                 }
                 self.note(decision);
-                continue;
-            }
-            match decision {
-                Decision::Commit(subject, why, txn) => {
-                    if let Subject::Job(id) = subject {
-                        self.place(id, &mut out, &mut offers);
-                    }
-                    self.send(subject, why, txn, &mut out.news, effects);
+            } else if let Decision::Commit(subject, why, txn) = decision {
+                if let Subject::Job(id) = subject {
+                    self.place(id, &mut out, &mut bundle);
                 }
-                Decision::Start(id, run) => self.start(id, run, effects),
-                Decision::Probe(to, address, beat) => {
-                    let contact = self.local.peers.contacts.entry(to.clone()).or_default();
-                    *contact = Contact { beat, asking: true, reachable: None, ..*contact };
-                    effects.push(Effect::Probe { to, address });
-                }
-                Decision::Offer(id, run, to, must) => {
-                    self.note_offer(id, &run, &to);
-                    offers.entry(to).or_default().push(Offer { run, must });
-                }
-                Decision::Stop(id, run, reason) => {
-                    if let Some(given) = self.local.given.get_mut(&(id, run.shard)) {
-                        given.stopping = true;
-                    }
-                    effects.push(Effect::Stop(run, reason));
-                }
-                Decision::Read(id, lanes) => {
-                    self.local.reading.insert(id);
-                    reads.extend(lanes);
-                }
-                Decision::Record(verdict) => {
-                    self.local.recording.insert((verdict.run.clone(), verdict.attempt), false);
-                    effects.push(Effect::Record(verdict));
-                }
-                Decision::Announce(event) => {
-                    self.local.announced.push(event.clone());
-                    effects.push(Effect::Announce(event));
-                }
-                Decision::Settled(ask, n, settled) => {
-                    self.settle_wish(ask, n, settled, effects);
-                    self.local.again = !self.local.wishes.is_empty();
-                }
-                Decision::Departed => departs = true,
-                Decision::Hold(..)
-                | Decision::JobAt(..)
-                | Decision::JobUncertain(_)
-                | Decision::JobWaits(..)
-                | Decision::Reread(..)
-                | Decision::Wake(..) => {}
+                self.send(subject, why, txn, &mut out.news, effects);
+            } else {
+                self.act(decision, &mut bundle, effects);
             }
         }
-        if !reads.is_empty() {
-            effects.push(Effect::Read(reads));
+        if !bundle.reads.is_empty() {
+            effects.push(Effect::Read(bundle.reads));
         }
-        for (to, runs) in offers {
+        for (to, runs) in bundle.offers {
             if let Some(state) = self.view.member(&to) {
                 effects.push(Effect::Offer { address: state.info.address.clone(), to, runs });
             }
         }
         // Nothing follows the hand-over, so it waits for what this very step has begun.
-        if departs && self.local.pending.is_empty() {
+        if bundle.departs && self.local.pending.is_empty() {
             self.depart(now, effects);
+        }
+    }
+
+    /// Carries out what is no transaction.
+    fn act(&mut self, decision: Decision, bundle: &mut Bundle, effects: &mut Vec<Effect>) {
+        match decision {
+            Decision::Start(id, run) => self.start(id, run, effects),
+            Decision::Probe(to, address, beat) => {
+                let contact = self.local.peers.contacts.entry(to.clone()).or_default();
+                *contact = Contact { beat, asking: true, reachable: None, ..*contact };
+                effects.push(Effect::Probe { to, address });
+            }
+            Decision::Offer(id, run, to, must) => {
+                self.note_offer(id, &run, &to);
+                bundle.offers.entry(to).or_default().push(Offer { run, must });
+            }
+            Decision::Stop(id, run, reason) => {
+                if let Some(given) = self.local.given.get_mut(&(id, run.shard)) {
+                    given.stopping = true;
+                }
+                effects.push(Effect::Stop(run, reason));
+            }
+            Decision::Read(id, keys) => {
+                self.local.reading.insert(id);
+                bundle.reads.extend(keys);
+            }
+            Decision::Record(verdict) => {
+                self.local.recording.insert((verdict.run.clone(), verdict.attempt), false);
+                effects.push(Effect::Record(verdict));
+            }
+            Decision::Announce(event) => {
+                self.local.announced.push(event.clone());
+                effects.push(Effect::Announce(event));
+            }
+            Decision::Settled(ask, n, settled) => {
+                self.settle_wish(ask, n, settled, effects);
+                self.local.again = !self.local.wishes.is_empty();
+            }
+            Decision::Departed => bundle.departs = true,
+            Decision::Commit(..)
+            | Decision::Hold(..)
+            | Decision::JobAt(..)
+            | Decision::JobUncertain(_)
+            | Decision::JobWaits(..)
+            | Decision::Reread(..)
+            | Decision::Wake(..) => {}
         }
     }
 
@@ -195,12 +208,12 @@ impl Node {
     }
 
     /// A job's commit goes out: where its runs go counts from now on, and whose turn is next is told.
-    fn place(&mut self, id: JobId, out: &mut Decisions, offers: &mut BTreeMap<Member, Vec<Offer>>) {
+    fn place(&mut self, id: JobId, out: &mut Decisions, bundle: &mut Bundle) {
         if let Some(to) = out.placing.remove(&id) {
             self.local.peers.placing.begin(id, to);
         }
         for (_, run, to) in out.nudges.extract_if(.., |(job, ..)| *job == id) {
-            offers.entry(to).or_default().push(Offer { run, must: true });
+            bundle.offers.entry(to).or_default().push(Offer { run, must: true });
         }
     }
 

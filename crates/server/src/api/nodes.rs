@@ -19,7 +19,7 @@ use crate::board;
 use crate::rows::{Balance, ServiceRow};
 
 pub(super) async fn list(State(app): State<App>) -> Json<Value> {
-    let (nodes, closed) = (board::nodes(&app.handle), board::is_closed(&app.handle));
+    let (nodes, closed) = (board::nodes_with_times(&app.handle).await, board::is_closed(&app.handle));
     Json(json!({ "warnings": board::few(nodes.len()), "nodes": nodes, "closed": closed }))
 }
 

@@ -12,7 +12,7 @@ use crate::rows::{Balance, BalanceRow, NodeRow, Then};
 
 /// How things stand, and how they would if `what_if` came to pass.
 pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> Balance {
-    let (jobs, standings, slots) = handle.look(|node| looked(node.view()));
+    let (jobs, standings, _) = handle.look(|node| looked(node.view()));
     let now = Capacity::of(jobs, &standings);
     let asked = *what_if != WhatIf::default();
     let outlook = asked.then(|| outlook(jobs, &standings, what_if));
@@ -20,17 +20,12 @@ pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> Balance {
     let rows = nodes(handle).into_iter().map(|row| {
         let then = outlook.as_ref().and_then(|outlook| share(&outlook.then, &row.name));
         let drains = row.draining || what_if.drained.iter().any(|name| name.as_str() == row.name);
-        let state = match (then, drains) {
+        let part = match (then, drains) {
             (None, _) if asked => "lost",
             (_, true) => "draining",
             _ => "working",
         };
-        BalanceRow {
-            slots: slots.get(row.name.as_str()).copied().unwrap_or(0),
-            state: state.to_owned(),
-            then: then.map(|(held, quota)| Then { held, quota }),
-            node: row,
-        }
+        BalanceRow { part: part.to_owned(), then: then.map(|(held, quota)| Then { held, quota }), node: row }
     });
     let rows: Vec<BalanceRow> = rows.collect();
     warnings.extend(rows.iter().filter_map(alarmed));

@@ -31,10 +31,8 @@ pub(crate) struct BalanceRow {
     /// The node as in the list of nodes.
     #[serde(flatten)]
     pub(crate) node: NodeRow,
-    /// How many runs it executes at once.
-    pub(crate) slots: u32,
     /// `working`, `draining` or `lost`.
-    pub(crate) state: String,
+    pub(crate) part: String,
     /// What would be; none when the node is lost, or nothing was asked.
     pub(crate) then: Option<Then>,
 }

@@ -40,7 +40,7 @@ fn a_drain_that_the_others_have_no_room_for_is_refused_unless_forced() {
     assert!(first.status.success(), "{}", text(&first.stderr));
     assert_eq!(text(&first.stderr), "", "three nodes, none of which drains: nothing to warn about");
     until("c drains", || {
-        (row(&nodes[0].json(&["node", "balance"]), "c")["state"] == "draining").then_some(())
+        (row(&nodes[0].json(&["node", "balance"]), "c")["part"] == "draining").then_some(())
     });
 
     // K = 19, S = 3, n = 1: each may hold ten, and one of them is not enough.
@@ -51,7 +51,7 @@ fn a_drain_that_the_others_have_no_room_for_is_refused_unless_forced() {
         said.contains("leaves room for 10 of 19 jobs") && said.contains("node drain b --force"),
         "{said}"
     );
-    assert_eq!(row(&nodes[0].json(&["node", "balance"]), "b")["state"], "working");
+    assert_eq!(row(&nodes[0].json(&["node", "balance"]), "b")["part"], "working");
     let again = nodes[0].cli(&["node", "drain", "c"]);
     assert!(again.status.success(), "what drains already may be asked to again: {}", text(&again.stderr));
 
@@ -63,7 +63,7 @@ fn a_drain_that_the_others_have_no_room_for_is_refused_unless_forced() {
         text(&forced.stderr)
     );
     until("b drains too", || {
-        (row(&nodes[1].json(&["node", "balance"]), "b")["state"] == "draining").then_some(())
+        (row(&nodes[1].json(&["node", "balance"]), "b")["part"] == "draining").then_some(())
     });
     let found = nodes[2].json(&["node", "balance"]);
     assert_eq!((found["room"].as_u64(), found["covers"].as_bool()), (Some(10), Some(false)));
@@ -75,7 +75,7 @@ fn a_loss_is_simulated_in_numbers_and_changes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let nodes = fleet(folder.path(), &["a", "b", "c"], 18);
     let found = nodes[1].json(&["node", "balance", "--simulate", "kill=c"]);
-    assert_eq!(row(&found, "c")["state"], "lost");
+    assert_eq!(row(&found, "c")["part"], "lost");
     assert_eq!(row(&found, "c")["then"], Value::Null);
     for name in ["a", "b"] {
         let row = row(&found, name);
@@ -111,9 +111,42 @@ fn fewer_than_three_nodes_are_warned_about_and_the_last_one_does_not_drain() {
     let drained = nodes[0].cli(&["node", "drain", "a"]);
     assert!(drained.status.success() && text(&drained.stderr).contains("there are 2 nodes"));
     until("a drains", || {
-        (row(&nodes[1].json(&["node", "balance"]), "a")["state"] == "draining").then_some(())
+        (row(&nodes[1].json(&["node", "balance"]), "a")["part"] == "draining").then_some(())
     });
     let last = nodes[1].cli(&["node", "drain", "b"]);
     assert_eq!(last.status.code(), Some(6));
     assert!(text(&last.stderr).contains("leaves no node that works"), "{}", text(&last.stderr));
+}
+
+/// proves: S0-56
+#[test]
+fn the_list_of_nodes_says_where_each_is_how_it_does_and_since_when() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &["--advertise", "127.0.0.2:7700", "--slots", "5"]);
+    let row = until("its load is known", || {
+        let row = node.json(&["node", "list"])[0].clone();
+        (row["score"].is_f64() && row["joined"].is_string()).then_some(row)
+    });
+    let wanted = serde_json::json!(["a", "127.0.0.2:7700", false, 5, 0]);
+    let told = ["name", "address", "offline", "slots", "busy"].map(|field| row[field].clone());
+    assert_eq!(Value::from(told.to_vec()), wanted, "{row}");
+    let percent = |field: &str| row[field].as_f64().is_some_and(|part| (0.0..=100.0).contains(&part));
+    // A processor's use is what changed since the sample before.
+    assert!((percent("cpu") || row["cpu"].is_null()) && percent("memory") && percent("score"), "{row}");
+    assert_eq!(row["offline_since"], Value::Null);
+    let shown = node.ok(&["node", "list"]);
+    assert!(shown.contains("0 of 5") && shown.contains("127.0.0.2:7700"), "{shown}");
+}
+
+#[test]
+fn a_dispatched_job_keeps_the_last_node_from_draining() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let job = "[[job]]\nname = \"sent\"\nplacement = \"dispatched\"\ncommand = [\"/bin/true\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
+    until("it is there", || {
+        let drained = node.cli(&["node", "drain", "a"]);
+        let undrained = drained.status.success().then(|| node.ok(&["node", "undrain", "a"]));
+        (undrained.is_none() && drained.status.code() == Some(6)).then_some(())
+    });
 }

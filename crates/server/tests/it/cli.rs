@@ -67,7 +67,23 @@ fn fields_are_stable_for_programs() {
     node.cli(&["run", "wait", &run]);
     let mut job = ["name", "schedule", "zone", "placement", "owner", "nodes", "next", "paused"];
     let mut one = ["run", "job", "shard", "due", "node", "attempt", "state", "reason", "started", "ended"];
-    let mut living = ["name", "held", "shards", "quota", "alarm", "draining", "offline", "score"];
+    let mut living = [
+        "name",
+        "held",
+        "shards",
+        "quota",
+        "alarm",
+        "draining",
+        "score",
+        "address",
+        "offline",
+        "cpu",
+        "memory",
+        "busy",
+        "slots",
+        "joined",
+        "offline_since",
+    ];
     for (list, wanted) in
         [(["job", "list"], &mut job[..]), (["run", "list"], &mut one), (["node", "list"], &mut living)]
     {
