@@ -93,7 +93,7 @@ impl<'a> Desk<'a> {
             Some(terms) => {
                 self.follow(terms);
                 self.place_again(out);
-                self.plan_asked(out);
+                self.plan_asked();
                 if !terms.paused {
                     self.plan_due(terms, out);
                 }
@@ -225,7 +225,7 @@ impl<'a> Desk<'a> {
     }
 
     /// The requests by hand that have no run yet go to the idlest node (S0-54).
-    fn plan_asked(&mut self, out: &mut Decisions) {
+    fn plan_asked(&mut self) {
         let Some(mut record) = self.job.asked().and_then(|known| known.value.clone()) else { return };
         for request in record.requests.iter_mut().filter(|request| !request.taken) {
             if self.draft.runs.len() >= RUNS_MAX {
