@@ -231,7 +231,10 @@ impl<'a> Desk<'a> {
             if self.draft.runs.len() >= RUNS_MAX {
                 break;
             }
-            let Some((member, free)) = self.batch.idlest() else { break };
+            let Some((member, free)) = self.batch.idlest() else {
+                self.look_next_beat(out);
+                break;
+            };
             request.taken = true;
             self.draft.runs.push(Planned {
                 fire: Fire::Asked(request.id.clone()),

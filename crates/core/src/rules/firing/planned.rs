@@ -41,11 +41,13 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
     }
     let Some(plan) = job.plan() else { return };
     let Some(record) = &plan.known.value else { return };
-    if !record.runs.iter().any(|run| run.by == *scene.member) {
+    let mine = |verdict: &Verdict| verdict.node == scene.member.node.as_str();
+    if !record.runs.iter().any(|run| run.by == *scene.member) && !record.verdicts.iter().any(mine) {
         return;
     }
     let terms = job.dispatched().and_then(|state| state.terms.as_deref());
     let mut desk = Desk { scene, job: *job, terms, plan, draft: record.clone(), why: None, next: None };
+    desk.record(out);
     desk.close();
     desk.drop_stale();
     desk.accept(out);
@@ -97,6 +99,20 @@ impl<'a> Desk<'a> {
 
     fn mine(&self) -> impl Iterator<Item = &Planned> {
         self.draft.runs.iter().filter(|run| run.by == *self.scene.member)
+    }
+
+    /// What this node said of its own runs it tells history itself: the planner hears of it only when it reads the plan.
+    fn record(&mut self, out: &mut Decisions) {
+        let (me, recording) = (self.scene.member.node.as_str(), &self.scene.local.recording);
+        let known = |v: &Verdict| recording.get(&(v.run.clone(), v.attempt)).copied();
+        for verdict in self.draft.verdicts.iter().filter(|v| v.node == me && known(v).is_none()) {
+            out.add(Decision::Record(verdict.clone()));
+        }
+        let before = self.draft.verdicts.len();
+        self.draft.verdicts.retain(|v| v.node != me || known(v) != Some(true));
+        if self.draft.verdicts.len() < before {
+            self.act("clear verdicts");
+        }
     }
 
     /// What has ended leaves the plan; what was ended because trust ran out is in doubt.
