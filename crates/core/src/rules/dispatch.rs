@@ -93,7 +93,7 @@ impl<'a> Desk<'a> {
             Some(terms) => {
                 self.follow(terms);
                 self.place_again(out);
-                self.plan_asked();
+                self.plan_asked(out);
                 if !terms.paused {
                     self.plan_due(terms, out);
                 }
@@ -219,13 +219,12 @@ impl<'a> Desk<'a> {
 
     /// Nobody can be reached, and this node can do nothing itself: with the next beat all are tried anew.
     fn look_next_beat(&self, out: &mut Decisions) {
-        let settings = self.scene.view.settings();
-        let beat = settings.beat_of(self.scene.now.wall);
-        out.add(Decision::JobAt(self.job.id, settings.start_of(beat + 1)));
+        let (settings, now) = (self.scene.view.settings(), self.scene.now.wall);
+        out.add(Decision::JobAt(self.job.id, settings.start_of(settings.beat_of(now) + 1)));
     }
 
     /// The requests by hand that have no run yet go to the idlest node (S0-54).
-    fn plan_asked(&mut self) {
+    fn plan_asked(&mut self, out: &mut Decisions) {
         let Some(mut record) = self.job.asked().and_then(|known| known.value.clone()) else { return };
         for request in record.requests.iter_mut().filter(|request| !request.taken) {
             if self.draft.runs.len() >= RUNS_MAX {
