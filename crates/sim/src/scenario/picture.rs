@@ -50,7 +50,7 @@ impl Scenario {
     pub(super) fn beats(&self) -> String {
         let mut text = String::new();
         for change in &self.world.store().list().changes {
-            let Some(operation) = change.key.as_str().strip_prefix("beat/") else { continue };
+            let Some(keys::Parsed::Beat(operation)) = keys::parse(&change.key) else { continue };
             let Some(record) = self.entry(&change.key).and_then(|value| decode::<BeatRecord>(&value)) else {
                 continue;
             };
