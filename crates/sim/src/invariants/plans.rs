@@ -60,7 +60,7 @@ impl Turn<'_> {
         self.before.runs.iter().find(|run| run.fire == *fire)
     }
 
-    fn new(&self, fire: &Fire) -> Option<&Planned> {
+    fn left(&self, fire: &Fire) -> Option<&Planned> {
         self.after.runs.iter().find(|run| run.fire == *fire)
     }
 
@@ -105,7 +105,7 @@ impl Turn<'_> {
         while let Some(due) = schedule.next(fire).filter(|due| *due <= to) {
             fire = due;
             let skipped = skips.iter().any(|v| v.from <= due && due <= v.due);
-            let planned = self.new(&Fire::Due(due)).is_some();
+            let planned = self.left(&Fire::Due(due)).is_some();
             findings.test(at, Invariant::I16, skipped || planned, || {
                 format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.why)
             });
@@ -158,7 +158,7 @@ impl Turn<'_> {
             }
         }
         let gone: Vec<&Planned> =
-            self.before.runs.iter().filter(|run| self.new(&run.fire).is_none()).collect();
+            self.before.runs.iter().filter(|run| self.left(&run.fire).is_none()).collect();
         for run in gone {
             match run.is_accepted() {
                 true => self.closed(run, book, findings, &lives),
