@@ -24,7 +24,7 @@ const FOCUS_MAX: usize = 1_000;
 /// From how much on a wall clock that moved against our own has stepped.
 const CLOCK_STEP: Millis = Millis(250);
 /// Waits that were counted on our own clock are over so much before their moment of the time of day, as the two differ.
-const ROUNDING: Millis = Millis(1);
+pub(crate) const ROUNDING: Millis = Millis(1);
 /// How long a listing may be under way before it is asked for again.
 const LISTING_PATIENCE: Millis = Millis::secs(60);
 

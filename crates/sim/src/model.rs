@@ -31,6 +31,8 @@ pub struct Scope {
     pub delivery: Delivery,
     /// Into how many shards a fire is cut; `None` for a job that is claimed.
     pub shards: Option<u32>,
+    /// Whether the job is dispatched instead: nodes take beats, plan, offer and accept.
+    pub dispatched: bool,
     /// When the job is due, in whole seconds from the start, in ms.
     pub due: Vec<i64>,
     /// Whether the nodes have joined already, one after the other, and the first one holds the job. Otherwise both start
@@ -143,6 +145,7 @@ impl Scope {
         Self {
             delivery,
             shards: None,
+            dispatched: false,
             due: vec![1_000, 2_000],
             joined: true,
             split: false,
@@ -190,6 +193,13 @@ impl Scope {
         Self { faults: 0, wishes: 1, due: vec![2_000], ..Self::shards(delivery) }
     }
 
+    /// A dispatched job with one fire: two nodes that have joined take a beat, plan, offer, accept, and plan again; one of
+    /// the plainest faults at any moment.
+    #[must_use]
+    pub fn plan(delivery: Delivery) -> Self {
+        Self { dispatched: true, plain: true, due: vec![2_000], heal: 4_000, ..Self::fault(delivery) }
+    }
+
     /// The scope in which a flaw shows soonest.
     #[must_use]
     pub fn of(flaw: Flaw) -> Self {
@@ -203,6 +213,9 @@ impl Scope {
             Flaw::FailoverCopies => Self::rescue(Delivery::AtLeastOnce, 1),
             Flaw::ClaimUnguarded => {
                 Self { choice: &[Wish::SwitchOff, Wish::Drain], ..Self::recut(Delivery::AtMostOnce) }
+            }
+            Flaw::AcceptUnguarded | Flaw::PlanUnguarded => {
+                Self { plain: false, ..Self::plan(Delivery::AtMostOnce) }
             }
             Flaw::NoGuardProcess | Flaw::NotAfterIgnored => Self::fault(Delivery::AtLeastOnce),
             _ => Self::fault(Delivery::AtMostOnce),

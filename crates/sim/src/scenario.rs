@@ -7,12 +7,12 @@ mod cluster;
 mod command;
 mod picture;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use evenkeel_core::effect::Event;
 use evenkeel_core::input::{Answer, AskId};
-use evenkeel_core::words::{NodeName, RunId};
+use evenkeel_core::words::{JobName, NodeName, RunId};
 
 use crate::trace::seconds;
 use crate::world::{Options, World};
@@ -35,6 +35,7 @@ struct Shown {
     trace: usize,
     acts: usize,
     talk: usize,
+    fires: BTreeMap<JobName, usize>,
     verdicts: BTreeSet<(RunId, u32)>,
 }
 

@@ -217,11 +217,10 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Nobody can be reached, and this node is offline itself: with the next beat all are tried anew.
+    /// Nobody can be reached, and this node can do nothing itself: with the next beat all are tried anew.
     fn look_next_beat(&self, out: &mut Decisions) {
-        let settings = self.scene.view.settings();
-        let beat = settings.beat_of(self.scene.now.wall);
-        out.add(Decision::JobAt(self.job.id, settings.start_of(beat + 1)));
+        let (settings, now) = (self.scene.view.settings(), self.scene.now.wall);
+        out.add(Decision::JobAt(self.job.id, settings.start_of(settings.beat_of(now) + 1)));
     }
 
     /// The requests by hand that have no run yet go to the idlest node (S0-54).
@@ -231,7 +230,10 @@ impl<'a> Desk<'a> {
             if self.draft.runs.len() >= RUNS_MAX {
                 break;
             }
-            let Some((member, free)) = self.batch.idlest() else { break };
+            let Some((member, free)) = self.batch.idlest() else {
+                self.look_next_beat(out);
+                break;
+            };
             request.taken = true;
             self.draft.runs.push(Planned {
                 fire: Fire::Asked(request.id.clone()),

@@ -86,6 +86,11 @@ fn stop_stray(scene: &Scene<'_>, job: &JobView<'_>, given: &Given, out: &mut Dec
     }
 }
 
+/// Whether a claim names a moment far ahead that is not its due one: a clock that was off made it, when a run was taken over.
+fn is_misdated(from: Wall, due: Wall, now: Wall) -> bool {
+    from > due && from > now + START_WINDOW
+}
+
 /// How many more claims and confirmations of fires may go out now. With more of them under way than the registry answers
 /// within [`START_WINDOW`] each would come back too late to start, be confirmed, and be too late again.
 #[must_use]
@@ -213,7 +218,8 @@ impl Desk<'_> {
         if self.scene.local.put_off.contains_key(&self.job.id) {
             return;
         }
-        if now.wall < open.from {
+        let misdated = is_misdated(open.from, open.due, now.wall);
+        if now.wall < open.from && !misdated {
             return out.add(Decision::JobAt(self.job.id, open.from));
         }
         if !self.scene.clock_agrees() {
@@ -221,7 +227,7 @@ impl Desk<'_> {
             return out.add(Decision::JobUncertain(self.job.id));
         }
         let latest = open.from + START_WINDOW;
-        if now.wall > latest {
+        if now.wall > latest || misdated {
             if pace(self.scene.local) == 0 {
                 return out.add(Decision::JobAt(self.job.id, now.wall + PACE_AGAIN));
             }

@@ -118,9 +118,14 @@ async fn runs(node: &Handle, state: State) -> Vec<RunRecord> {
 }
 
 async fn wait_for(node: &Handle, state: State) -> RunRecord {
+    wait_for_attempt(node, state, 1).await
+}
+
+/// The same of this attempt or a later one.
+async fn wait_for_attempt(node: &Handle, state: State, attempt: u32) -> RunRecord {
     let mut changes = node.changes();
     loop {
-        if let Some(record) = runs(node, state).await.pop() {
+        if let Some(record) = runs(node, state).await.into_iter().rfind(|record| record.attempt >= attempt) {
             return record;
         }
         tokio::time::timeout(Duration::from_secs(20), changes.changed()).await.unwrap().unwrap();
@@ -150,14 +155,14 @@ fn a_paused_nodes_runs_end_before_its_lease() {
     let node = Node::start(folder.path(), "a", 3_000);
     apply(folder.path(), sleeper(&file, Delivery::AtLeastOnce));
     let run = pids(&file, 1)[0];
-    stop_at_rest(node.pid(), &folder.path().join("books"));
+    stop_at_rest(node.pid(), folder.path());
     runtime().block_on(async {
         let mut other = config(folder.path(), "b", 3_000);
         other.slots = 1;
         let other = evenkeel::open(other).await.unwrap();
         let second = until("the run is attempted again", || pids(&file, 1).get(1).copied());
         assert!(!lives(run), "the paused node's run ended before its successor's began");
-        let record = wait_for(&other, State::Running).await;
+        let record = wait_for_attempt(&other, State::Running, 2).await;
         assert_eq!((record.attempt, record.node.as_str()), (2, "b"));
         assert!(lives(second));
         signal(node.pid(), Signal::CONT);
@@ -172,16 +177,19 @@ fn a_paused_nodes_runs_end_before_its_lease() {
 
 /// Stops a node between two of its transactions. SQLite's lock is the process's: one that is stopped inside a write
 /// transaction keeps everybody waiting until it goes on, which is another story (docs/concepts/registry.md).
-fn stop_at_rest(pid: i32, books: &Path) {
+fn stop_at_rest(pid: i32, folder: &Path) {
     until("the node is stopped while it writes nothing", || {
         signal(pid, Signal::STOP);
-        let db = rusqlite::Connection::open(books).unwrap();
-        db.busy_timeout(Duration::from_millis(300)).unwrap();
-        if db.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_err() {
-            signal(pid, Signal::CONT);
-            return None;
+        let is_free = |file: &str| {
+            let db = rusqlite::Connection::open(folder.join(file)).unwrap();
+            db.busy_timeout(Duration::from_millis(300)).unwrap();
+            db.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok()
+        };
+        if ["books", "books-history"].into_iter().all(is_free) {
+            return Some(());
         }
-        Some(())
+        signal(pid, Signal::CONT);
+        None
     });
 }
 

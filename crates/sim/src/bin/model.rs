@@ -6,13 +6,13 @@ use evenkeel_core::job::Delivery;
 use evenkeel_sim::model::{Flaw, Order, Scope, explore};
 
 const USAGE: &str = "usage: model [scope [states]] | model --mutants [words]; scopes: race, wish, fault, election, recut, \
-                     rescue, succession, shards";
+                     rescue, succession, shards, plan";
 
 /// How a scope is made for a delivery.
 type Made = fn(Delivery) -> Scope;
 
 /// Every scope by its name.
-const SCOPES: [(&str, Made); 8] = [
+const SCOPES: [(&str, Made); 9] = [
     ("race", Scope::race),
     ("wish", Scope::wish),
     ("fault", Scope::fault),
@@ -21,6 +21,7 @@ const SCOPES: [(&str, Made); 8] = [
     ("rescue", |delivery| Scope::rescue(delivery, 1)),
     ("succession", |delivery| Scope::rescue(delivery, 0)),
     ("shards", Scope::shards),
+    ("plan", Scope::plan),
 ];
 
 fn main() -> ExitCode {

@@ -26,7 +26,8 @@ pub(super) fn planner(rest: &Rest<'_>, world: &World, findings: &mut Findings) {
         let serves = serving.serves && serving.leader.as_ref().is_some_and(|l| rest.members.contains(l));
         return findings.test(at, Invariant::I53, serves, || format!("nobody serves: {serving:?}"));
     }
-    findings.test(at, Invariant::I53, serving.leader.is_none(), || {
+    let given_back = serving.leader.as_ref().is_none_or(|leader| !rest.members.contains(leader));
+    findings.test(at, Invariant::I53, given_back, || {
         format!("beats plan, and the lead was not given back: {serving:?}")
     });
     let Ok(operation) = DISPATCH.parse::<Operation>() else { return };
@@ -47,8 +48,9 @@ pub(super) fn look(rest: &Rest<'_>, name: &JobName, book: &JobBook, findings: &m
     let longest = rest.longest();
     for run in &plan.runs {
         let since = run.from.unwrap_or(run.due);
-        let queue = i64::try_from(rest.swarm.jobs.len()).unwrap_or(1);
-        let wait = if run.is_accepted() { 1 } else { 2 * if rest.swarm.roomy { 2 } else { queue } };
+        // Each waits for the one before it, and without slots for everything for those of other jobs.
+        let queue = if rest.swarm.roomy { 6 } else { 2 * i64::try_from(rest.swarm.jobs.len()).unwrap_or(1) };
+        let wait = if run.is_accepted() { 1 } else { queue };
         let old = since + Millis(wait * (longest + CLOSING)) < now;
         findings.test(at, Invariant::I53, !old, || format!("{name}: {run:?} waits since long"));
         findings.test(at, Invariant::I42, rest.members.contains(&run.by), || {

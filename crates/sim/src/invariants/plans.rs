@@ -60,7 +60,7 @@ impl Turn<'_> {
         self.before.runs.iter().find(|run| run.fire == *fire)
     }
 
-    fn new(&self, fire: &Fire) -> Option<&Planned> {
+    fn left(&self, fire: &Fire) -> Option<&Planned> {
         self.after.runs.iter().find(|run| run.fire == *fire)
     }
 
@@ -105,7 +105,7 @@ impl Turn<'_> {
         while let Some(due) = schedule.next(fire).filter(|due| *due <= to) {
             fire = due;
             let skipped = skips.iter().any(|v| v.from <= due && due <= v.due);
-            let planned = self.new(&Fire::Due(due)).is_some();
+            let planned = self.left(&Fire::Due(due)).is_some();
             findings.test(at, Invariant::I16, skipped || planned, || {
                 format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.why)
             });
@@ -158,7 +158,7 @@ impl Turn<'_> {
             }
         }
         let gone: Vec<&Planned> =
-            self.before.runs.iter().filter(|run| self.new(&run.fire).is_none()).collect();
+            self.before.runs.iter().filter(|run| self.left(&run.fire).is_none()).collect();
         for run in gone {
             match run.is_accepted() {
                 true => self.closed(run, book, findings, &lives),
@@ -292,6 +292,10 @@ impl Turn<'_> {
         let closed = if lost {
             self.lost(old, book, findings, lives);
             Closed::Lost
+        } else if self.is_stale(old, book)
+            && book.attempt(&old.fire, old.attempt).is_some_and(|a| a.started.is_none())
+        {
+            Closed::Dropped
         } else {
             let attempt = book.attempt(&old.fire, old.attempt);
             let ended = attempt.as_ref().is_some_and(|a| a.ended.is_some());
@@ -318,16 +322,8 @@ impl Turn<'_> {
         if skipped {
             return self.skipped(run.due, book.grace(self.ttl), findings);
         }
-        let spec = book.spec.as_ref();
-        let off = spec.is_none_or(|spec| !spec.job.enabled);
-        let stale = match run.fire {
-            Fire::Due(due) => {
-                spec.is_none_or(|spec| {
-                    due <= spec.since || (spec.paused && due <= self.now + Millis(UNNOTICED))
-                }) || !book.is_due_at(due)
-            }
-            Fire::Asked(_) => false,
-        };
+        let off = book.spec.as_ref().is_none_or(|spec| !spec.job.enabled);
+        let stale = self.is_stale(run, book);
         findings.test(at, Invariant::I16, off || (stale && run.attempt == 1), || {
             format!("{id} attempt {} left the plan by {} without a word", run.attempt, self.act.why)
         });
@@ -336,5 +332,13 @@ impl Turn<'_> {
         {
             fire.closed = Some(Closed::Dropped);
         }
+    }
+
+    /// Whether a run stands for nothing any more.
+    fn is_stale(&self, run: &Planned, book: &JobBook) -> bool {
+        let Some(spec) = &book.spec else { return true };
+        let Fire::Due(due) = run.fire else { return !spec.job.enabled };
+        let paused = spec.paused && due <= self.now + Millis(UNNOTICED);
+        paused || !spec.job.enabled || due <= spec.since || !book.is_due_at(due)
     }
 }

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use evenkeel_core::effect::{Effect, Reason, Run};
-use evenkeel_core::input::{AskId, Ended, Input, LeaseEvent, OfferAnswer, RunEvent};
+use evenkeel_core::input::{Answer, AskId, Command, Ended, Input, LeaseEvent, Offer, OfferAnswer, RunEvent};
 use evenkeel_core::keys;
+use evenkeel_core::record::Planned;
 use evenkeel_core::registry::{Granted, Guard, LeaseId, Outcome, Txn, Write};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Mono};
@@ -12,7 +13,7 @@ use evenkeel_core::words::Member;
 
 use super::Scope;
 use super::flaw::Flaw;
-use super::ledger::{Broken, Ledger};
+use super::ledger::{Broken, Ledger, plans};
 use super::outlook::Act;
 use super::shares::{Shares, Turn};
 use super::state::{Child, Launch, Request, Side, State, TTL, Trouble, USABLE, clock, lane};
@@ -45,10 +46,10 @@ impl State {
                 let heard = self.sides[n as usize].get().heard.unwrap_or_default();
                 let news = self.store.get().changes_after(heard);
                 self.side(n).heard = Some(self.store.get().revision());
-                self.step(scope, n, news.map_or(Input::Gap, Input::Changed), log);
+                let _ = self.step(scope, n, news.map_or(Input::Gap, Input::Changed), log);
                 self.forget_heard();
             }
-            Act::Ring(n) => self.step(scope, n, Input::Tick, log),
+            Act::Ring(n) => drop(self.step(scope, n, Input::Tick, log)),
             Act::Launch(n) => self.launch(scope, n, log)?,
             Act::End(n, i) => self.end(scope, n, i, log),
             Act::Land(i) => {
@@ -59,7 +60,7 @@ impl State {
             Act::Wait => self.wait(scope, log),
             Act::Ask(n, wish) => {
                 self.wishes -= 1;
-                self.step(scope, n, Input::Asked(AskId(1), wish.command()), log);
+                let _ = self.step(scope, n, Input::Asked(AskId(1), wish.command()), log);
             }
             Act::Strike(n, mishap) => self.strike(scope, n, mishap, log)?,
             Act::Mend(n) => self.mend(scope, n),
@@ -73,10 +74,10 @@ impl State {
     }
 
     /// The node takes an input, and its effects set out.
-    fn step(&mut self, scope: &Scope, n: u8, input: Input, log: &mut Option<String>) {
+    fn step(&mut self, scope: &Scope, n: u8, input: Input, log: &mut Option<String>) -> Option<Answer> {
         let now = self.now;
         let side = self.sides[n as usize].edit();
-        let Some(node) = side.node.as_mut() else { return };
+        let node = side.node.as_mut()?;
         let mut effects = Vec::new();
         side.wake = node.step(clock(now), input, &mut effects).map(|wake| wake.at.0);
         let until = node.trusted_until(Mono(now)).map(|until| until.0);
@@ -84,11 +85,14 @@ impl State {
         // Without trust the guard ends everything at once.
         side.guard = until.unwrap_or(side.guard.min(now));
         side.life = member.as_ref().map_or(side.life, |m| Some(m.incarnation));
+        let mut answer = None;
         for effect in effects {
             note(log, || format!("\n          {effect}"));
             // Ending what has ended is no change, whenever it arrives.
             let over = matches!(&effect, Effect::Close(lease) if !self.store.get().is_open(*lease));
-            if !over {
+            if let Effect::Answer(_, said) = effect {
+                answer = Some(said);
+            } else if !over {
                 side.send(now, effect, member.as_ref(), until.unwrap_or(now));
             }
         }
@@ -97,6 +101,7 @@ impl State {
             self.end_process(scope, n);
             self.side(n).trouble = Some(Trouble::Gone);
         }
+        answer
     }
 
     /// The guard process tells the children to end once trust is over; soon after that they are killed.
@@ -116,7 +121,7 @@ impl State {
             let heard = self.side(n).heard.unwrap_or(batch.revision);
             self.side(n).heard = Some(heard);
         }
-        self.step(scope, n, input, log);
+        let _ = self.step(scope, n, input, log);
         self.forget_heard();
     }
 
@@ -161,12 +166,36 @@ impl State {
             }
             Request::List => Input::Listed(Some(self.store.get().list())),
             Request::Read(keys) => Input::Read(Some(self.store.get().read(keys))),
+            Request::Offer { to, runs } => self.offer(scope, n, to, runs, log),
             Request::Commit { ticket, txn, why, trust } => {
                 let outcome = self.commit(scope, n, txn, why, *trust)?;
                 note(log, || format!(" -> {}", brief(&outcome)));
                 Input::Committed { ticket: *ticket, outcome }
             }
         }))
+    }
+
+    /// An offer reaches the other node, if that lives the life that is meant, and comes back with its word.
+    fn offer(
+        &mut self,
+        scope: &Scope,
+        n: u8,
+        to: &Member,
+        runs: &[Offer],
+        log: &mut Option<String>,
+    ) -> Input {
+        let other = self.sides[1 - n as usize].get();
+        let reached =
+            !other.is_frozen() && other.node.as_ref().is_some_and(|node| node.member().as_ref() == Some(to));
+        let answer = match reached {
+            true => self.step(scope, 1 - n, Input::Asked(AskId(2), Command::Offer(runs.to_vec())), log),
+            false => None,
+        };
+        let answer = match answer {
+            Some(Answer::Busy(busy)) => OfferAnswer::Taken { busy },
+            _ => OfferAnswer::Unreachable,
+        };
+        Input::Offered { to: to.clone(), runs: runs.iter().map(|offer| offer.run.clone()).collect(), answer }
     }
 
     fn granted(&self, lease: LeaseId) -> Granted {
@@ -219,6 +248,14 @@ impl State {
             let turn = Turn { before: &before, after: &after, by: &by, trust };
             return turn.judge(self.ledgers.edit());
         }
+        if scope.dispatched {
+            plans::judge_beat(before, self.store.get())?;
+            let (old, new) = (plans::plan(before), plans::plan(self.store.get()));
+            let Some(new) = new.filter(|new| old.as_ref() != Some(new)) else { return Ok(()) };
+            let planner = plans::beat(before).is_some_and(|record| record.holder == by);
+            let gone = |member: &Member| !plans::present(before, member);
+            return self.ledgers.edit()[0].plan(old.as_ref(), &new, &by, (trust, planner), gone);
+        }
         let (before, after) = (lane(before), self.lane());
         match after.filter(|after| before.as_ref() != Some(after)) {
             Some(new) => self.ledgers.edit()[0].lane(before.as_ref(), &new, &by, trust),
@@ -260,6 +297,16 @@ impl State {
             let shares = Shares::of(self.store.get());
             return shares.covers(by, run.id.shard, run.due, run.attempt);
         }
+        if scope.dispatched {
+            let plan = plans::plan(self.store.get()).unwrap_or_default();
+            let ours = |planned: &Planned| {
+                planned.is_accepted()
+                    && planned.by == *by
+                    && planned.due == run.due
+                    && planned.attempt == run.attempt
+            };
+            return plan.runs.iter().any(ours) && plans::present(self.store.get(), by);
+        }
         let open = self.lane().and_then(|lane| lane.open);
         let open = open.is_some_and(|o| o.by == *by && o.due == run.due && o.attempt == run.attempt);
         open && self.store.get().read(&[keys::node(by)]).iter().any(|change| change.entry.is_some())
@@ -275,7 +322,7 @@ impl State {
         let input = Input::Run { id: child.run.id, attempt: child.run.attempt, event };
         match self.side(n) {
             side if side.is_frozen() => side.inbox.push(input),
-            _ => self.step(scope, n, input, log),
+            _ => drop(self.step(scope, n, input, log)),
         }
     }
 
@@ -314,14 +361,11 @@ impl Side {
                     self.inbox.push(Input::Run { id: run.id, attempt: run.attempt, event });
                 }
             }
-            // Nobody speaks to anybody here but through the registry.
+            // Nobody probes anybody here.
             Effect::Probe { to, .. } => {
                 self.inbox.push(Input::Probed { member: to, asked, answer: None });
             }
-            Effect::Offer { to, runs, .. } => {
-                let runs = runs.into_iter().map(|offer| offer.run).collect();
-                self.inbox.push(Input::Offered { to, runs, answer: OfferAnswer::Unreachable });
-            }
+            Effect::Offer { to, runs, .. } => self.requests.push(Request::Offer { to, runs }),
             Effect::Record(v) => self.inbox.push(Input::Recorded { run: v.run, attempt: v.attempt }),
             Effect::Announce(_) | Effect::Answer(..) => {}
         }

@@ -11,6 +11,8 @@ use evenkeel_core::scene::{Decide, Decision, Decisions, Rule, Scene};
 use evenkeel_core::time::Millis;
 use evenkeel_core::view::JobId;
 
+use super::Scope;
+
 /// One rule of the protocol, taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Flaw {
@@ -36,11 +38,15 @@ pub enum Flaw {
     FailoverCopies,
     /// A fire of shards is claimed without the guard on the place, and so whether the shares are marked or cut anew.
     ClaimUnguarded,
+    /// A run is accepted without the guard on the plan, and so whoever it is planned for by now.
+    AcceptUnguarded,
+    /// Runs are planned without the guard on the plan, over whatever became of it.
+    PlanUnguarded,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::IncarnationReused,
         Self::TakeoverUnguarded,
         Self::ClaimBeyondTrust,
@@ -52,6 +58,8 @@ impl Flaw {
         Self::ElectionUnguarded,
         Self::FailoverCopies,
         Self::ClaimUnguarded,
+        Self::AcceptUnguarded,
+        Self::PlanUnguarded,
     ];
 
     /// A transaction as the registry sees it under this flaw.
@@ -62,6 +70,8 @@ impl Flaw {
             Self::ClaimUnguarded if why == "claim shards" => {
                 unguard(txn, |guard| matches!(parsed(guard), Some(Parsed::Place(_))));
             }
+            Self::AcceptUnguarded if why == "accept" => unguard(txn, is_plan),
+            Self::PlanUnguarded if why == "plan" => unguard(txn, is_plan),
             Self::FailoverCopies if why == "fail over" => {
                 let lane = |write: &Write| matches!(keys::parse(write.key()), Some(Parsed::ShardLane(..)));
                 if let Some(left) = txn.writes.iter().position(lane) {
@@ -97,12 +107,18 @@ impl fmt::Display for Flaw {
             Self::ElectionUnguarded => "an election is not guarded by the absence of the leader before",
             Self::FailoverCopies => "shards that are taken over also stay where they were",
             Self::ClaimUnguarded => "a claim of shards is not guarded by the place",
+            Self::AcceptUnguarded => "an acceptance is not guarded by the plan",
+            Self::PlanUnguarded => "planning is not guarded by the plan",
         })
     }
 }
 
 fn parsed(guard: &Guard) -> Option<Parsed> {
     guard.key().and_then(keys::parse)
+}
+
+fn is_plan(guard: &Guard) -> bool {
+    matches!(parsed(guard), Some(Parsed::Plan(_)))
 }
 
 fn unguard(txn: &mut Txn, which: impl Fn(&Guard) -> bool) {
@@ -115,8 +131,9 @@ fn is_absence(guard: &Guard) -> bool {
 }
 
 /// The rules that a node follows under a flaw.
-pub(super) fn rules(flaw: Option<Flaw>) -> &'static [Rule] {
-    match flaw {
+pub(super) fn rules(scope: &Scope) -> &'static [Rule] {
+    match scope.flaw {
+        _ if scope.dispatched => DISPATCHING,
         Some(Flaw::ClaimBeyondTrust) => BEYOND_TRUST,
         Some(Flaw::OpenRunDropped) => DROPPING,
         _ => ALONE,
@@ -133,6 +150,17 @@ const ALONE: &[Rule] = &[
     rules::ELECTION,
     rules::FAILOVER,
     rules::SHARDING,
+    rules::FIRING,
+];
+
+/// With those that plan. Nobody probes anybody: an offer that finds nobody says as much.
+const DISPATCHING: &[Rule] = &[
+    rules::MEMBERSHIP,
+    rules::CONTROL,
+    rules::LOCKS,
+    rules::BEAT,
+    rules::DRAIN,
+    rules::DISPATCH,
     rules::FIRING,
 ];
 

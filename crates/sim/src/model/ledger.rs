@@ -9,6 +9,8 @@ use evenkeel_core::words::{Fire, Member, Token};
 
 use super::state::EPOCH;
 
+pub(super) mod plans;
+
 /// What really happened to the job's fires. A fire is named by its due moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ledger {

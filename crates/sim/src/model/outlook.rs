@@ -196,6 +196,6 @@ fn may_befall(request: &Request, i: u8) -> Vec<Mishap> {
         Request::Commit { .. } => vec![lost, late, unanswered, slow],
         // A reading that is lost on either way is the same reading lost.
         Request::List | Request::Read(_) => vec![lost, slow],
-        Request::Open(_) | Request::Renew(..) => vec![lost, unanswered, slow],
+        Request::Open(_) | Request::Renew(..) | Request::Offer { .. } => vec![lost, unanswered, slow],
     }
 }

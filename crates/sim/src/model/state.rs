@@ -1,7 +1,7 @@
 //! One state of the model: two nodes, their executors, the registry, what is under way between them, and the clock.
 
 use evenkeel_core::effect::{Reason, Run, Ticket};
-use evenkeel_core::input::Input;
+use evenkeel_core::input::{Input, Offer};
 use evenkeel_core::job::{CatchUp, Job, Placement, Spec, Work};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
@@ -14,6 +14,7 @@ use evenkeel_core::words::{JobName, Member, NodeName};
 
 use super::Scope;
 use super::flaw::{self, Flaw};
+use super::ledger::plans::plan;
 use super::ledger::{Broken, Ledger, Switched};
 use super::print::{Part, Printer};
 use super::shares::Shares;
@@ -76,7 +77,17 @@ pub(super) enum Request {
     Close(LeaseId),
     List,
     Read(Vec<Key>),
-    Commit { ticket: Ticket, txn: Txn, why: &'static str, trust: i64 },
+    Commit {
+        ticket: Ticket,
+        txn: Txn,
+        why: &'static str,
+        trust: i64,
+    },
+    /// To the other node, not to the registry.
+    Offer {
+        to: Member,
+        runs: Vec<Offer>,
+    },
 }
 
 /// A run on its way to be a child process.
@@ -124,11 +135,11 @@ pub(super) fn name(index: usize) -> NodeName {
     ["a", "b"][index].parse().expect("a letter is a name")
 }
 
-fn settings(index: usize, predecessor: Option<u64>) -> Settings {
+fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
     Settings {
         name: name(index),
         predecessor,
-        address: String::new(),
+        address: if scope.dispatched { name(index).to_string() } else { String::new() },
         home: String::new(),
         version: String::new(),
         ttl: Millis(TTL),
@@ -160,12 +171,17 @@ impl State {
             declared.catch_up = CatchUp::Skip;
             declared.recut_wait = 1;
         }
+        let mut place = Place { epoch: 1, version: 1, ..Place::default() };
+        if scope.dispatched {
+            declared.placement = Placement::Dispatched;
+            place.planned = true;
+        }
         let spec =
             Spec { job: declared, version: 1, since: Wall(EPOCH), paused: false, off: ShardSet::empty() };
         let put = |key, value| Write::Put { key, value, owner: None };
         let writes = [
             put(keys::spec(&job()), encode(&SpecRecord::Live(Box::new(spec)))),
-            put(keys::place(&job()), encode(&Place { epoch: 1, version: 1, ..Place::default() })),
+            put(keys::place(&job()), encode(&place)),
         ];
         let mut store = Store::default();
         store.commit(Mono(0), &Txn { guards: [].into(), writes: writes.into() });
@@ -232,6 +248,10 @@ impl State {
         if scope.shards.is_some() {
             return Shares::of(self.store.get()).rest();
         }
+        if scope.dispatched {
+            return plan(self.store.get())
+                .is_none_or(|plan| plan.runs.is_empty() && plan.verdicts.is_empty());
+        }
         self.lane().is_none_or(|lane| lane.open.is_none() && lane.verdicts.is_empty())
     }
 
@@ -273,7 +293,7 @@ impl Side {
     pub(super) fn new(scope: &Scope, index: usize, life: Option<u64>, now: i64) -> Self {
         // Where incarnations are reused nothing tells an earlier life from this one, so none can be evicted.
         let predecessor = life.filter(|_| scope.flaw != Some(Flaw::IncarnationReused));
-        let node = Node::with_rules(settings(index, predecessor), flaw::rules(scope.flaw));
+        let node = Node::with_rules(settings(scope, index, predecessor), flaw::rules(scope));
         Self { node: Some(node), life, wake: Some(now), guard: now, ..Self::down() }
     }
 
@@ -297,6 +317,13 @@ impl Side {
 
     /// Whether this input comes over the network, and so is held up by a cut.
     pub(super) fn is_remote(input: &Input) -> bool {
-        matches!(input, Input::Lease(_) | Input::Listed(_) | Input::Read(_) | Input::Committed { .. })
+        matches!(
+            input,
+            Input::Lease(_)
+                | Input::Listed(_)
+                | Input::Read(_)
+                | Input::Committed { .. }
+                | Input::Offered { .. }
+        )
     }
 }

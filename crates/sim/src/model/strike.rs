@@ -1,6 +1,6 @@
 //! What goes wrong, and how it mends.
 
-use evenkeel_core::input::{Input, LeaseEvent};
+use evenkeel_core::input::{Input, LeaseEvent, OfferAnswer};
 use evenkeel_core::registry::Outcome;
 
 use super::Scope;
@@ -93,6 +93,10 @@ fn failure(request: &Request) -> Option<Input> {
         Request::Close(_) => return None,
         Request::List => Input::Listed(None),
         Request::Read(_) => Input::Read(None),
+        Request::Offer { to, runs } => {
+            let runs = runs.iter().map(|offer| offer.run.clone()).collect();
+            Input::Offered { to: to.clone(), runs, answer: OfferAnswer::Unreachable }
+        }
         Request::Commit { ticket, .. } => Input::Committed { ticket: *ticket, outcome: Outcome::Unknown },
     })
 }

@@ -77,6 +77,7 @@ fn asked(request: &Request) -> String {
         Request::Close(lease) => format!("close lease {lease}"),
         Request::List => "list".into(),
         Request::Read(_) => "read the lane".into(),
+        Request::Offer { to, .. } => format!("offer runs to {to}"),
         Request::Commit { ticket, why, .. } => format!("commit #{} {why}", ticket.0),
     }
 }

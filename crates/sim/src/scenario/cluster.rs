@@ -107,7 +107,8 @@ impl Command {
         while scenario.world.now() < last && scenario.world.broken().is_none() {
             scenario.world.run_for(1);
             let text = scenario.world.trace().text();
-            if text.iter().skip(seen).any(|line| line.contains(&words)) {
+            let plain = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+            if text.iter().skip(seen).any(|line| plain(line).contains(&words)) {
                 return Ok(());
             }
             seen = text.len();

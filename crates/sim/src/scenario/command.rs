@@ -85,6 +85,7 @@ impl Command {
             "plans" => return Ok(scenario.plans(&self.job_name()?)),
             "fires" => return Ok(scenario.fires(&self.job_name()?)),
             "health" => return Ok(scenario.health()),
+            "knows" => return Ok(scenario.knows(&self.node(0)?)),
             "serving" => return Ok(scenario.serving()),
             "acts" => return Ok(scenario.acts(&self.words.join(" "))),
             "talk" => return Ok(scenario.talk()),

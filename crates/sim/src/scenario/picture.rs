@@ -1,12 +1,12 @@
 //! What a scenario shows of the cluster as such: beats, plans, loads, strikes, who serves, who talked to whom.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use evenkeel_core::keys;
 use evenkeel_core::record::{
-    BeatRecord, ClusterSettings, LoadRecord, OfflineRecord, Plan, Planned, ServingRecord, StrikeRecord,
-    decode,
+    BeatRecord, ClusterSettings, LoadRecord, OfflineRecord, Plan, Planned, ServingRecord, SpecRecord,
+    StrikeRecord, decode,
 };
 use evenkeel_core::registry::Value;
 use evenkeel_core::time::{Millis, Mono, Wall};
@@ -50,7 +50,7 @@ impl Scenario {
     pub(super) fn beats(&self) -> String {
         let mut text = String::new();
         for change in &self.world.store().list().changes {
-            let Some(operation) = change.key.as_str().strip_prefix("beat/") else { continue };
+            let Some(keys::Parsed::Beat(operation)) = keys::parse(&change.key) else { continue };
             let Some(record) = self.entry(&change.key).and_then(|value| decode::<BeatRecord>(&value)) else {
                 continue;
             };
@@ -164,47 +164,45 @@ impl Scenario {
         text + "\n"
     }
 
-    /// How a job's fires were run since the beginning, on which nodes, and what is odd: missing, doubled, late, repeated.
-    pub(super) fn fires(&self, job: &JobName) -> String {
+    /// What a node has in its memory of jobs, and whether that is what the registry has.
+    pub(super) fn knows(&self, name: &NodeName) -> String {
+        let Some(node) = self.world.node(name) else { return format!("{name} is down\n") };
+        let mut same = true;
+        let mut jobs = Vec::new();
+        for change in &self.world.store().list().changes {
+            let Some(keys::Parsed::Spec(job)) = keys::parse(&change.key) else { continue };
+            let truth = change.entry.as_ref().and_then(|entry| decode::<SpecRecord>(&entry.value));
+            let known = node.view().find(&job).and_then(|job| job.spec_record());
+            let live = |record: &Option<SpecRecord>| match record {
+                Some(SpecRecord::Live(spec)) => Some(spec.clone()),
+                _ => None,
+            };
+            same &= live(&truth) == live(&known);
+            if let Some(spec) = live(&known) {
+                let paused = if spec.paused { " paused" } else { "" };
+                jobs.push(format!("{job} version {}{paused}", spec.version));
+            }
+        }
+        let same = if same { "as in the registry" } else { "not as in the registry" };
+        format!("{name} knows {}: {same}\n", jobs.join(", "))
+    }
+
+    /// How a job's fires were run since this was shown last, on which nodes, and what is odd: missing, doubled, late,
+    /// repeated.
+    pub(super) fn fires(&mut self, job: &JobName) -> String {
         let mark = format!(" runs {job}:");
-        let (mut per, mut dues, mut odd) = (BTreeMap::<String, usize>::new(), Vec::new(), Vec::new());
-        for line in self.world.trace().text().iter().filter(|line| line.contains(&mark)) {
+        let from = self.shown.fires.insert(job.clone(), self.world.trace().text().len()).unwrap_or(0);
+        let mut tale = Tale::default();
+        for line in self.world.trace().text().iter().skip(from).filter(|line| line.contains(&mark)) {
             let words: Vec<&str> = line.split_whitespace().collect();
             let [at, node, _, run, _, attempt, ..] = words[..] else { continue };
-            *per.entry(node.to_owned()).or_default() += 1;
             let due = run.split(':').nth(1).and_then(|due| due.parse::<i64>().ok());
-            let Some(due) = due.map(|due| due - START.0) else { continue };
-            if attempt == "1" {
-                dues.push(due);
-            } else {
-                odd.push(format!("attempt {attempt} of {} on {node}", since(START + ms(due))));
-            }
             let began: i64 = at.trim_end_matches('s').replace('.', "").parse().unwrap_or(0);
-            if began > due + LATE && attempt == "1" {
-                odd.push(format!("{} late by {}", since(START + ms(due)), seconds(began - due)));
+            if let Some(due) = due {
+                tale.add(node, due - START.0, attempt, began);
             }
         }
-        let per: Vec<String> = per.iter().map(|(node, runs)| format!("{node} {runs}")).collect();
-        let once: BTreeSet<i64> = dues.iter().copied().collect();
-        let step = once.iter().zip(once.iter().skip(1)).map(|(a, b)| b - a).min().unwrap_or(1);
-        let (first, last) = (once.first().copied().unwrap_or(0), once.last().copied().unwrap_or(0));
-        let missing: Vec<String> = (0..=(last - first) / step)
-            .map(|n| first + n * step)
-            .filter(|due| !once.contains(due))
-            .map(|due| since(START + ms(due)))
-            .collect();
-        if !missing.is_empty() {
-            odd.push(format!("missing {}", missing.join(" ")));
-        }
-        for due in &once {
-            let times = dues.iter().filter(|other| *other == due).count();
-            if times > 1 {
-                odd.push(format!("{} ran {times} times", since(START + ms(*due))));
-            }
-        }
-        let odd = if odd.is_empty() { "each once and on time".to_owned() } else { odd.join("; ") };
-        let span = format!("{} to {}", since(START + ms(first)), since(START + ms(last)));
-        format!("{job}: {}; {} fires, {span}, {odd}\n", per.join(", "), once.len())
+        format!("{job}: {}\n", tale.told())
     }
 
     /// What the registry was asked to do since this was shown last, by the words that say why.
@@ -238,6 +236,61 @@ impl Scenario {
     }
 }
 
-fn ms(ms: i64) -> Millis {
-    Millis(ms)
+/// What became of a job's fires.
+#[derive(Default)]
+struct Tale {
+    /// How many runs each node had.
+    per: BTreeMap<String, usize>,
+    /// How often each fire was run, repetitions not counted.
+    dues: BTreeMap<i64, usize>,
+    /// Who began late, and by how much.
+    late: BTreeMap<i64, i64>,
+    again: Vec<String>,
+}
+
+impl Tale {
+    fn add(&mut self, node: &str, due: i64, attempt: &str, began: i64) {
+        *self.per.entry(node.to_owned()).or_default() += 1;
+        let times = self.dues.entry(due).or_default();
+        if attempt != "1" {
+            self.again.push(format!("attempt {attempt} of {} on {node}", at(due)));
+            return;
+        }
+        *times += 1;
+        if began > due + LATE {
+            self.late.insert(due, began - due);
+        }
+    }
+
+    fn told(self) -> String {
+        let (Some((&first, _)), Some((&last, _))) = (self.dues.first_key_value(), self.dues.last_key_value())
+        else {
+            return "nothing".to_owned();
+        };
+        let mut odd = self.again;
+        let step = self.dues.keys().zip(self.dues.keys().skip(1)).map(|(a, b)| b - a).min().unwrap_or(1);
+        let all = (0..=(last - first) / step).map(|n| first + n * step);
+        let missing: Vec<String> = all.filter(|due| !self.dues.contains_key(due)).map(at).collect();
+        if !missing.is_empty() {
+            odd.push(format!("missing {}", missing.join(" ")));
+        }
+        let doubled = self.dues.iter().filter(|(_, times)| **times > 1);
+        odd.extend(doubled.map(|(due, times)| format!("{} ran {times} times", at(*due))));
+        if let (Some((&first, _)), Some(most)) = (self.late.first_key_value(), self.late.values().max()) {
+            let last = self.late.last_key_value().map_or(first, |(due, _)| *due);
+            let span = if first == last {
+                at(first)
+            } else {
+                format!("{} of {} to {}", self.late.len(), at(first), at(last))
+            };
+            odd.push(format!("{span} late by up to {}", seconds(*most)));
+        }
+        let odd = if odd.is_empty() { "each once and on time".to_owned() } else { odd.join("; ") };
+        let per: Vec<String> = self.per.iter().map(|(node, runs)| format!("{node} {runs}")).collect();
+        format!("{}; {} fires, {} to {}, {odd}", per.join(", "), self.dues.len(), at(first), at(last))
+    }
+}
+
+fn at(due: i64) -> String {
+    since(START + Millis(due))
 }

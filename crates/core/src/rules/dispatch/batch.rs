@@ -48,7 +48,7 @@ impl Batch {
             passed.contains(member) || (!passed.is_empty() && self.full && member == scene.member)
         };
         let given = self.free.give(|at| self.open[at] && !busy(&self.members[at]));
-        given.map(|(at, free)| (self.members[at].clone(), free))
+        given.map(|(at, free)| (self.members[at].clone(), free)).or_else(|| kept(scene, passed))
     }
 
     /// The node with the lowest load score (S0-54).
@@ -64,6 +64,12 @@ fn is_reachable(scene: &Scene<'_>, member: &Member, beat: u64) -> bool {
         || (standing::speaks(scene)
             && !scene.local.peers.is_unreachable(member, beat)
             && scene.view.member(member).is_some_and(|state| !state.info.address.is_empty()))
+}
+
+/// Where nobody can be reached, this node keeps a run that it can do, even if its peers do not reach it either.
+fn kept(scene: &Scene<'_>, passed: &[Member]) -> Option<Chosen> {
+    let able = !scene.gives_up() && scene.local.unable.is_none();
+    (able && passed.is_empty()).then(|| (scene.member.clone(), free_slots(scene, scene.member)))
 }
 
 fn score(scene: &Scene<'_>, member: &Member) -> Score {

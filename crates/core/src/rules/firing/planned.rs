@@ -7,12 +7,13 @@
 
 use alloc::vec::Vec;
 
-use super::{START_WINDOW, free_slots, pace, run_of};
+use super::{START_WINDOW, free_slots, is_misdated, pace, run_of};
 use crate::effect::{Event, Reason, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::{CatchUp, Delivery};
 use crate::keys;
 use crate::local::{Given, Subject};
+use crate::node::ROUNDING;
 use crate::record::{Plan, Planned, encode};
 use crate::registry::{Txn, Write};
 use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
@@ -35,19 +36,21 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
     if scene.born.is_none() || !job.is_whole() || !scene.is_idle(&Subject::Job(job.id)) {
         return;
     }
-    let reread = scene.local.peers.reread.get(&job.id).is_some_and(|at| *at <= scene.now.wall);
+    let reread = scene.local.peers.reread.get(&job.id).is_some_and(|at| *at <= scene.now.wall + ROUNDING);
     if scene.local.peers.offered.contains(&job.id) || reread {
         return out.add(Decision::Read(job.id, [keys::plan(job.name())].into()));
     }
     let Some(plan) = job.plan() else { return };
     let Some(record) = &plan.known.value else { return };
-    if !record.runs.iter().any(|run| run.by == *scene.member) {
+    let mine = |verdict: &Verdict| verdict.node == scene.member.node.as_str();
+    if !record.runs.iter().any(|run| run.by == *scene.member) && !record.verdicts.iter().any(mine) {
         return;
     }
     let terms = job.dispatched().and_then(|state| state.terms.as_deref());
     let mut desk = Desk { scene, job: *job, terms, plan, draft: record.clone(), why: None, next: None };
+    desk.record(out);
     desk.close();
-    desk.drop_stale();
+    desk.drop_stale(out);
     desk.accept(out);
     match desk.why {
         Some(why) => desk.commit(why, out),
@@ -99,6 +102,20 @@ impl<'a> Desk<'a> {
         self.draft.runs.iter().filter(|run| run.by == *self.scene.member)
     }
 
+    /// What this node said of its own runs it tells history itself: the planner hears of it only when it reads the plan.
+    fn record(&mut self, out: &mut Decisions) {
+        let (me, recording) = (self.scene.member.node.as_str(), &self.scene.local.recording);
+        let known = |v: &Verdict| recording.get(&(v.run.clone(), v.attempt)).copied();
+        for verdict in self.draft.verdicts.iter().filter(|v| v.node == me && known(v).is_none()) {
+            out.add(Decision::Record(verdict.clone()));
+        }
+        let before = self.draft.verdicts.len();
+        self.draft.verdicts.retain(|v| v.node != me || known(v) != Some(true));
+        if self.draft.verdicts.len() < before {
+            self.act("clear verdicts");
+        }
+    }
+
     /// What has ended leaves the plan; what was ended because trust ran out is in doubt.
     fn close(&mut self) {
         let Some((_, given)) = self.scene.local.given_of(self.job.id).next() else { return };
@@ -127,7 +144,7 @@ impl<'a> Desk<'a> {
     }
 
     /// What is no fire any more, or too old to run, goes once it is due.
-    fn drop_stale(&mut self) {
+    fn drop_stale(&mut self, out: &mut Decisions) {
         let (now, me) = (self.scene.now.wall, self.scene.member.clone());
         let ttl = self.scene.local.settings.ttl;
         let terms = self.terms;
@@ -148,18 +165,25 @@ impl<'a> Desk<'a> {
         // By a clock that is off nothing is too old.
         let Some(terms) = terms.filter(|_| self.scene.clock_agrees()) else { return };
         let grace = terms.grace(ttl);
-        let latest = self.draft.runs.iter().map(|run| run.due).max();
-        let old = |run: &Planned| {
-            let kept = Some(run.due) == latest && terms.catch_up != CatchUp::Skip;
-            let all = matches!(terms.catch_up, CatchUp::All(_));
-            run.by == me
-                && !run.is_accepted()
-                && matches!(run.fire, Fire::Due(_))
-                && run.attempt == 1
-                && run.due < now - grace
-                && !kept
-                && !all
+        let waits =
+            |run: &Planned| !run.is_accepted() && matches!(run.fire, Fire::Due(_)) && run.attempt == 1;
+        // Of those that are too old the newest ones are kept, as many as the job says.
+        let keep = match terms.catch_up {
+            CatchUp::Skip => 0,
+            CatchUp::Latest => 1,
+            CatchUp::All(n) => n as usize,
         };
+        let edge = now - grace;
+        let mut dues: Vec<Wall> =
+            self.draft.runs.iter().filter(|run| waits(run)).map(|run| run.due).collect();
+        dues.sort_unstable_by(|a, b| b.cmp(a));
+        let last = dues.iter().filter(|due| **due < edge).nth(keep).copied();
+        let mine = |run: &Planned| run.by == me && waits(run);
+        let old = |run: &Planned| mine(run) && last.is_some_and(|last| run.due <= last);
+        let next = dues.iter().rev().find(|due| **due >= edge);
+        if let Some(due) = next.filter(|_| self.draft.runs.iter().any(mine)) {
+            out.add(Decision::JobAt(self.job.id, *due + grace + Millis(1)));
+        }
         let (gone, kept): (Vec<_>, Vec<_>) = core::mem::take(&mut self.draft.runs).into_iter().partition(old);
         self.draft.runs = kept;
         for run in gone {
@@ -190,8 +214,11 @@ impl<'a> Desk<'a> {
         let Some(run) = first else { return };
         if self.terms.is_none_or(|terms| !terms.enabled || (terms.paused && matches!(run.fire, Fire::Due(_))))
         {
-            // Once it is due it is dropped, or the pause is over.
-            return out.add(Decision::JobAt(self.job.id, run.due));
+            // Once it is due it is dropped, or the pause is over; another attempt waits for that.
+            if run.due > scene.now.wall {
+                out.add(Decision::JobAt(self.job.id, run.due));
+            }
+            return;
         }
         if scene.gives_up() || scene.local.unable.is_some() {
             return;
@@ -261,7 +288,8 @@ impl<'a> Desk<'a> {
             return;
         }
         let now = scene.now;
-        if now.wall < from {
+        let misdated = is_misdated(from, run.due, now.wall);
+        if now.wall < from && !misdated {
             return out.add(Decision::JobAt(self.job.id, from));
         }
         if !scene.clock_agrees() {
@@ -269,7 +297,7 @@ impl<'a> Desk<'a> {
             return out.add(Decision::JobUncertain(self.job.id));
         }
         let latest = from + START_WINDOW;
-        if now.wall > latest {
+        if now.wall > latest || misdated {
             return self.confirm(run, now.wall, out);
         }
         if let Some(spec) = self.job.spec() {

@@ -6,7 +6,7 @@ use super::Desk;
 use crate::effect::Run;
 use crate::job::Job;
 use crate::record::OpenShards;
-use crate::rules::firing::{CONFIRM_SHARDS, PACE_AGAIN, START_WINDOW, free_slots, pace};
+use crate::rules::firing::{CONFIRM_SHARDS, PACE_AGAIN, START_WINDOW, free_slots, is_misdated, pace};
 use crate::scene::{Decision, Decisions};
 use crate::shards::ShardSet;
 use crate::time::Millis;
@@ -33,7 +33,8 @@ impl Desk<'_> {
             if idle.is_empty() {
                 continue;
             }
-            if scene.now.wall < open.from {
+            let misdated = is_misdated(open.from, open.due, scene.now.wall);
+            if scene.now.wall < open.from && !misdated {
                 out.add(Decision::JobAt(id, open.from));
                 continue;
             }
@@ -44,7 +45,7 @@ impl Desk<'_> {
             if free < idle.len() {
                 out.add(Decision::JobWaits(id, open.due));
             }
-            if free > 0 && scene.now.wall > open.from + START_WINDOW {
+            if free > 0 && (misdated || scene.now.wall > open.from + START_WINDOW) {
                 late.push(open.clone());
                 continue;
             }
