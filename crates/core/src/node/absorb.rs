@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::Node;
 use crate::effect::{Effect, Event, Ticket};
 use crate::input::{Input, LeaseEvent, RunEvent};
-use crate::keys::{Parsed, parse};
+use crate::keys::{Key, Parsed, parse};
 use crate::local::{Given, Pending, Subject};
 use crate::registry::{Change, Entry, Outcome, Revision, Txn, Write};
 use crate::rules::firing;
@@ -356,15 +356,13 @@ fn written(txn: &Txn, revision: Revision) -> Vec<Change> {
 /// Of several entries some may repeat: two changes of one job write the same place, but not the same spec. So one of ours
 /// tells only if whatever else is ours was written with it, or has been written again since.
 fn landed(txn: &Txn, found: &[Change]) -> bool {
-    let entry = |key| found.iter().find(|change| change.key == *key).and_then(|change| change.entry.as_ref());
-    let of = |write: &Write, at: Option<Revision>| {
-        let Write::Put { key, value, .. } = write else { return at.is_some() };
-        match (entry(key), at) {
-            (Some(entry), None) => entry.value == *value,
-            (Some(entry), Some(at)) => entry.revision > at || entry.value == *value,
-            (None, at) => at.is_some(),
-        }
+    let entry =
+        |key: &Key| found.iter().find(|change| change.key == *key).and_then(|change| change.entry.as_ref());
+    let stands = |write: &Write| match write {
+        Write::Put { key, value, .. } => entry(key).filter(|e| e.value == *value).map(|e| e.revision),
+        Write::Delete { .. } => None,
     };
-    let ours = txn.writes.iter().filter(|write| of(write, None)).filter_map(|write| entry(write.key()));
-    ours.map(|entry| entry.revision).any(|at| txn.writes.iter().all(|write| of(write, Some(at))))
+    let written_since = |write: &Write, at: Revision| entry(write.key()).is_none_or(|e| e.revision > at);
+    let all = |at| txn.writes.iter().all(|write| stands(write).is_some() || written_since(write, at));
+    txn.writes.iter().filter_map(stands).any(all)
 }
