@@ -15,7 +15,7 @@ use evenkeel_core::standing::{NET, STOP, takeover_wait};
 use evenkeel_core::time::Millis;
 
 use crate::fleet::{settle, wall};
-use crate::peers::lateness::{self, RECOVERY_MS, Trouble};
+use crate::peers::lateness::{self, Trouble, wait_until_prompt};
 use crate::peers::trio::Trio;
 use crate::process::{millis, until};
 use crate::shards::witness::Ticks;
@@ -45,6 +45,8 @@ fn what_a_leader_acknowledged_outlives_it() {
     let _ticks = Ticks::begin(&log);
     trio.apply(&TICKING.file(&log));
     let begun = wall();
+    settle(2_000);
+    let prompt = wait_until_prompt(&log, &TICKING);
     let addresses: Addresses =
         Arc::new(Mutex::new((0..NAMES.len()).map(|node| trio.node(node).address).collect()));
     let writers = Writers::begin(&addresses);
@@ -63,14 +65,10 @@ fn what_a_leader_acknowledged_outlives_it() {
         } else {
             trio.thaw(&fault, victim);
         }
-        aloud(&format!(
-            "round {round}: {fault:?}, {} leads, first order after {} ms",
-            NAMES[leader],
-            done - at
-        ));
-        troubles.push(Trouble { what: fault.how.into(), from: fault.at, mended });
+        println!("round {round}: {fault:?}, {} leads, first order after {} ms", NAMES[leader], done - at);
+        let prompt = wait_until_prompt(&log, &TICKING);
+        troubles.push(Trouble { what: fault.how.into(), from: fault.at, mended, prompt });
         faults.push(fault);
-        settle(RECOVERY_MS);
         trio.hear_history();
     }
     settle(1_000);
@@ -93,14 +91,15 @@ fn what_a_leader_acknowledged_outlives_it() {
         about_runs = lost(&mut trio);
     }
     complaints.extend(about_runs);
-    let (measured, late) = lateness::judge(&read(&log), &troubles, begun + 3_000, ended - 1_000);
+    let (measured, late) = lateness::judge(&read(&log), &troubles, prompt, ended - 1_000);
     complaints.extend(late);
     let worst = case.gaps().into_iter().max().unwrap_or(0);
     let promised = LEASE_MS + wait().0 + 1_000;
     let count = |told| orders.iter().filter(|order| order.told == told).count();
     aloud(&format!(
         "chaos, serving leader: {} hand-overs, {} s, {} orders acknowledged, {} refused, {} unknown; worst gap {worst} ms \
-         of {promised} promised; worst lateness {} ms, in trouble {} ms; slowest takeover of runs {} ms",
+         of {promised} promised; worst lateness {} ms, in trouble {} ms, nobody late {} ms after \
+         its end; slowest takeover of runs {} ms",
         faults.len(),
         (ended - begun) / 1_000,
         count(Told::Done),
@@ -108,6 +107,7 @@ fn what_a_leader_acknowledged_outlives_it() {
         count(Told::Unknown),
         measured.in_peace,
         measured.in_trouble,
+        measured.recovery,
         faults.iter().map(|fault| fault.takeover).max().unwrap_or(0),
     ));
     assert_eq!(case.gaps().len(), faults.len(), "each leader did something");

@@ -26,7 +26,7 @@ say() { printf '%s %s %s %s %s %s\n' "$1" "$EVENKEEL_JOB" "$EVENKEEL_DUE" "$EVEN
 say start
 s=${EVENKEEL_DUE#*T??:??:}
 n=0
-case $1$s in long[024]0.*) n=40 ;; brief*) n=2 ;; esac
+case $1$s in long[024]0.*) n=40 ;; brief*) n=1 ;; esac
 while [ $n -gt 0 ]; do sleep 0.2; say alive; n=$((n - 1)); done
 say end
 "#;

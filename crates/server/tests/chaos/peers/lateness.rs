@@ -1,13 +1,16 @@
 //! How late fires started: while something was wrong they may be, and soon after they may not.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use crate::witness::{Line, Word};
+use crate::fleet::{settle, wall};
+use crate::process::millis;
+use crate::witness::{Line, Roster, Word, read};
 
 /// So late no fire may be when nothing is wrong.
 pub(crate) const LATE_MS: i64 = 2_000;
-/// So long after something was mended fires may still be late: what had been planned while it was wrong is through.
-pub(crate) const RECOVERY_MS: i64 = 2_000;
+/// After so long whatever was late has been made up for, or never will be.
+const PATIENCE_MS: i64 = 15_000;
 
 /// A time in which something was wrong.
 #[derive(Clone, Debug)]
@@ -16,6 +19,8 @@ pub(crate) struct Trouble {
     pub(crate) from: i64,
     /// Since when nothing was wrong any more.
     pub(crate) mended: i64,
+    /// Since when no job was late any more.
+    pub(crate) prompt: i64,
 }
 
 /// What was measured, in milliseconds.
@@ -25,8 +30,26 @@ pub(crate) struct Measured {
     pub(crate) in_trouble: i64,
     /// The worst at all other times.
     pub(crate) in_peace: i64,
-    /// The longest from when it was mended to the last fire that was late.
+    /// The longest from when it was mended until no job was late any more.
     pub(crate) recovery: i64,
+}
+
+/// Waits until every job has begun a fire that was due just now; when that was.
+pub(crate) fn wait_until_prompt(log: &Path, roster: &Roster) -> i64 {
+    let begun = millis();
+    loop {
+        let (lines, now) = (read(log), wall());
+        let latest = |job: &str| lines.iter().filter(|line| line.job == job).map(|line| line.due).max();
+        let late: Vec<String> = (0..roster.jobs)
+            .map(|job| roster.name(job))
+            .filter(|job| latest(job).is_none_or(|due| due < now - LATE_MS))
+            .collect();
+        if late.is_empty() {
+            return now;
+        }
+        assert!(millis() - begun < PATIENCE_MS, "after {PATIENCE_MS} ms still late: {late:?}");
+        settle(100);
+    }
 }
 
 /// Looks at the first start of every fire due from `begun` on; what was measured, and who complains of it.
@@ -38,20 +61,18 @@ pub(crate) fn judge(lines: &[Line], troubles: &[Trouble], begun: i64, ended: i64
     let (mut measured, mut complaints) = (Measured::default(), Vec::new());
     for ((job, due), at) in first.into_iter().filter(|((_, due), _)| (begun..ended).contains(due)) {
         let late = at - due;
-        let touched =
-            |trouble: &&Trouble| due >= trouble.from - LATE_MS && due < trouble.mended + RECOVERY_MS;
-        let Some(trouble) = troubles.iter().rev().find(touched) else {
-            measured.in_peace = measured.in_peace.max(late);
-            if late >= LATE_MS {
-                complaints.push(format!("{job} due {due}: {late} ms late, and nothing was wrong"));
-            }
+        let touched = |trouble: &Trouble| due >= trouble.from - LATE_MS && due < trouble.prompt;
+        if troubles.iter().any(|trouble| touched(trouble)) {
+            measured.in_trouble = measured.in_trouble.max(late);
             continue;
-        };
-        measured.in_trouble = measured.in_trouble.max(late);
+        }
+        measured.in_peace = measured.in_peace.max(late);
         if late >= LATE_MS {
-            measured.recovery = measured.recovery.max(at - trouble.mended);
+            complaints.push(format!("{job} due {due}: {late} ms late, and nothing was wrong"));
         }
     }
+    let recovery = troubles.iter().map(|trouble| trouble.prompt - trouble.mended);
+    measured.recovery = recovery.max().unwrap_or(0);
     (measured, complaints)
 }
 
@@ -66,7 +87,7 @@ mod tests {
 
     #[test]
     fn who_is_late_without_a_cause_is_told() {
-        let troubles = [Trouble { what: "a cut".into(), from: 10_000, mended: 17_000 }];
+        let troubles = [Trouble { what: "a cut".into(), from: 10_000, mended: 17_000, prompt: 19_000 }];
         let lines = [
             start(3_000, 9_000),
             start(5_000, 5_900),
@@ -78,7 +99,7 @@ mod tests {
             start(20_000, 21_999),
         ];
         let (measured, complaints) = judge(&lines, &troubles, 4_000, 30_000);
-        assert_eq!(measured, Measured { in_trouble: 6_100, in_peace: 2_000, recovery: 4_000 });
+        assert_eq!(measured, Measured { in_trouble: 6_100, in_peace: 2_000, recovery: 2_000 });
         assert_eq!(complaints, ["job due 19000: 2000 ms late, and nothing was wrong"]);
         assert_eq!(judge(&lines, &[], 4_000, 15_000).1.len(), 1);
     }
