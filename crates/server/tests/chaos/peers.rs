@@ -8,6 +8,8 @@ pub(crate) mod lateness;
 pub(crate) mod network;
 pub(crate) mod trio;
 
+use std::path::Path;
+
 use crate::fleet::{settle, wall};
 use crate::process::millis;
 use crate::shards::witness::Ticks;
@@ -20,8 +22,10 @@ use trio::Trio;
 
 const DISPATCHED: Roster =
     Roster { prefix: "dispatched-", jobs: 30, placement: "dispatched", slow: ("brief", 3) };
-/// How long the wires stay cut: more than two beats.
+/// How long some wires stay cut: more than two beats.
 const CUT_MS: i64 = 7_000;
+/// How long all of them do: longer than anybody plans ahead, so that what had been offered before is used up.
+const ALL_CUT_MS: i64 = 10_000;
 /// How long everybody is left in peace, once nobody is late any more.
 const PEACE_MS: i64 = 2_500;
 
@@ -44,7 +48,7 @@ fn dispatched_jobs_outlive_cuts_kills_and_pauses() {
     let prompt = wait_until_prompt(&log, &DISPATCHED);
     let (mut faults, mut troubles) = (Vec::new(), Vec::new());
     for round in 0..rounds().div_ceil(2) {
-        let (mut trouble, fault) = round_of(&mut trio, round);
+        let (mut trouble, fault) = round_of(&mut trio, &log, round);
         trouble.prompt = wait_until_prompt(&log, &DISPATCHED);
         let (lasted, recovery) = (trouble.mended - trouble.from, trouble.prompt - trouble.mended);
         println!("round {round}: {}, {lasted} ms, nobody late {recovery} ms later; {fault:?}", trouble.what);
@@ -84,37 +88,39 @@ fn dispatched_jobs_outlive_cuts_kills_and_pauses() {
 }
 
 /// One thing goes wrong and is mended.
-fn round_of(trio: &mut Trio<'_>, round: usize) -> (Trouble, Option<Fault>) {
+fn round_of(trio: &mut Trio<'_>, log: &Path, round: usize) -> (Trouble, Option<Fault>) {
     let victim = round % NAMES.len();
     let way = Way { from: victim, to: (victim + 1) % NAMES.len() };
     match round % 5 {
-        0 => (cut(trio, "one way cut", &[way]), None),
+        0 => (cut(trio, log, "one way cut", &[way]), None),
         1 => {
             let fault = trio.kill(victim, &DISPATCHED);
             let mended = wall();
             trio.restart(victim);
             (Trouble { what: "killed".into(), from: fault.at, mended, prompt: mended }, Some(fault))
         }
-        2 => (cut(trio, "both ways cut", &[way, way.back()]), None),
+        2 => (cut(trio, log, "both ways cut", &[way, way.back()]), None),
         3 => {
             let fault = trio.freeze(victim, &DISPATCHED);
             let mended = wall();
             trio.thaw(&fault, victim);
             (Trouble { what: "frozen".into(), from: fault.at, mended, prompt: mended }, Some(fault))
         }
-        _ => (cut(trio, "everything cut", &Way::all()), None),
+        _ => (cut(trio, log, "everything cut", &Way::all()), None),
     }
 }
 
-fn cut(trio: &Trio<'_>, what: &str, ways: &[Way]) -> Trouble {
+/// While it lasts the others go on, or, where there are no others, everybody alone.
+fn cut(trio: &Trio<'_>, log: &Path, what: &str, ways: &[Way]) -> Trouble {
     let (from, begun) = (wall(), millis());
     trio.network().cut(ways);
     trio.wait_until_felt(ways);
     let felt = millis() - begun;
-    settle(CUT_MS - felt);
+    settle(if ways.len() == Way::all().len() { ALL_CUT_MS } else { CUT_MS } - felt);
+    let prompt = wait_until_prompt(log, &DISPATCHED);
     trio.network().mend(ways);
     let mended = wall();
     let offline = trio.activate();
     let what = format!("{what} {ways:?}, felt after {felt} ms, {offline} nodes offline");
-    Trouble { what, from, mended, prompt: mended }
+    Trouble { what, from, mended, prompt }
 }

@@ -9,6 +9,8 @@ use crate::witness::{Line, Roster, Word, read};
 
 /// So late no fire may be when nothing is wrong.
 pub(crate) const LATE_MS: i64 = 2_000;
+/// A fire that was due so shortly before something went wrong may not have begun by then.
+const BEFORE_MS: i64 = 1_000;
 /// After so long whatever was late has been made up for, or never will be.
 const PATIENCE_MS: i64 = 15_000;
 
@@ -61,7 +63,7 @@ pub(crate) fn judge(lines: &[Line], troubles: &[Trouble], begun: i64, ended: i64
     let (mut measured, mut complaints) = (Measured::default(), Vec::new());
     for ((job, due), at) in first.into_iter().filter(|((_, due), _)| (begun..ended).contains(due)) {
         let late = at - due;
-        let touched = |trouble: &Trouble| due >= trouble.from - LATE_MS && due < trouble.prompt;
+        let touched = |trouble: &Trouble| due >= trouble.from - BEFORE_MS && due < trouble.prompt;
         if troubles.iter().any(|trouble| touched(trouble)) {
             measured.in_trouble = measured.in_trouble.max(late);
             continue;

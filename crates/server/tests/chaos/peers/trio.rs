@@ -6,6 +6,7 @@ use std::process::Command;
 use evenkeel_core::keys;
 use evenkeel_core::record::{Plan, ServingRecord, StrikeRecord};
 use evenkeel_core::words::NodeName;
+use rusqlite::Connection;
 use serde_json::Value;
 
 use super::network::{Network, Way, address};
@@ -95,8 +96,9 @@ impl<'a> Trio<'a> {
         });
     }
 
-    /// Kills a node; it stays dead.
+    /// Kills a node that has runs; it stays dead.
     pub(crate) fn kill(&self, victim: usize, roster: &Roster) -> Fault {
+        self.wait_until_busy(victim, roster);
         self.nodes[victim].signal("KILL");
         self.watch_takeover(victim, "killed", roster)
     }
@@ -107,8 +109,9 @@ impl<'a> Trio<'a> {
         self.wait_for_all();
     }
 
-    /// Freezes a node; it stays frozen.
+    /// Freezes a node that has runs; it stays frozen.
     pub(crate) fn freeze(&self, victim: usize, roster: &Roster) -> Fault {
+        self.wait_until_busy(victim, roster);
         stop_at_rest(self.folder, &self.nodes[victim]);
         self.watch_takeover(victim, "frozen", roster)
     }
@@ -120,18 +123,16 @@ impl<'a> Trio<'a> {
         self.wait_for_all();
     }
 
+    fn wait_until_busy(&self, node: usize, roster: &Roster) {
+        let books = books(self.folder);
+        until("it has runs", || has_runs(&books, node, roster).then_some(()));
+    }
+
     /// Waits until no plan names the victim any more.
     fn watch_takeover(&self, victim: usize, how: &'static str, roster: &Roster) -> Fault {
         let (at, begun) = (wall(), millis());
         let books = books(self.folder);
-        until("its runs are planned for others", || {
-            let named = (0..roster.jobs).any(|job| {
-                let job = roster.name(job).parse().expect("a name");
-                let plan: Option<Plan> = entry(&books, keys::plan(&job).as_str());
-                plan.is_some_and(|plan| plan.runs.iter().any(|run| run.by.node.as_str() == NAMES[victim]))
-            });
-            (!named).then_some(())
-        });
+        until("its runs are planned for others", || (!has_runs(&books, victim, roster)).then_some(()));
         let takeover = millis() - begun;
         Fault { node: NAMES[victim], how, at, takeover, recut: takeover }
     }
@@ -175,4 +176,13 @@ impl<'a> Trio<'a> {
             remember(&mut self.verdicts, &rows);
         }
     }
+}
+
+/// Whether runs are planned for a node, or are its own already.
+fn has_runs(books: &Connection, node: usize, roster: &Roster) -> bool {
+    (0..roster.jobs).any(|job| {
+        let job = roster.name(job).parse().expect("a name");
+        let plan: Option<Plan> = entry(books, keys::plan(&job).as_str());
+        plan.is_some_and(|plan| plan.runs.iter().any(|run| run.by.node.as_str() == NAMES[node]))
+    })
 }
