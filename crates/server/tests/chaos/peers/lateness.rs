@@ -64,7 +64,7 @@ pub(crate) fn judge(lines: &[Line], troubles: &[Trouble], begun: i64, ended: i64
     for ((job, due), at) in first.into_iter().filter(|((_, due), _)| (begun..ended).contains(due)) {
         let late = at - due;
         let touched = |trouble: &Trouble| due >= trouble.from - BEFORE_MS && due < trouble.prompt;
-        if troubles.iter().any(|trouble| touched(trouble)) {
+        if troubles.iter().any(touched) {
             measured.in_trouble = measured.in_trouble.max(late);
             continue;
         }
