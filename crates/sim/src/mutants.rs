@@ -9,6 +9,7 @@ use crate::tamper::{Honest, Tamper};
 
 mod commits;
 mod deaf;
+mod peers;
 mod rules;
 mod shares;
 
@@ -102,6 +103,35 @@ pub static ALL: &[Mutant] = {
         mutant("misfires made up without a bound", &shares::MakesUpEverything, &[I16, I23]),
         mutant("request by hand not marked for its shards", &shares::ForgetsAsked, &[I14, I24]),
         mutant("run told of another number of shards", &shares::CountsAnew, &[I33]),
+        mutant("beat of another number, be it smaller", &peers::TakesOtherBeats, &[I11, I23, I17, I16]),
+        mutant("token of a beat not raised", &peers::KeepsBeatToken, &[I1]),
+        mutant("lead without the wait", &peers::WaitsForNobody, &[I5]),
+        mutant("lead served before it is loaded", &peers::ServesAtOnce, &[I7]),
+        mutant(
+            "order without the lead",
+            &peers::Unseen(
+                &["create", "update", "delete", "pause", "resume", "ask for a run"],
+                peers::is_right,
+            ),
+            &[I6],
+        ),
+        mutant("plan without the right", &peers::Unseen(&["plan"], peers::is_right), &[I6, I16]),
+        mutant(
+            "plan from a stale copy",
+            &peers::Unseen(&["plan"], peers::is_plan),
+            &[I1, I2, I14, I16, I22, I46],
+        ),
+        mutant(
+            "run accepted from a stale copy",
+            &peers::Unseen(&["accept"], peers::is_plan),
+            &[I1, I2, I6, I14, I15, I16, I20, I22, I46],
+        ),
+        mutant("furthest fire not remembered", &peers::ForgetsReached, &[I14]),
+        mutant("runs dealt backwards", &peers::PlansBackwards, &[I42]),
+        mutant("strikes of an earlier life counted", &peers::RemembersStrikes, &[I42, I44]),
+        mutant("two strikes in a beat", &peers::StrikesTwice, &[I44]),
+        mutant("busy taken for unreachable", &peers::StrikesTheBusy, &[I42]),
+        mutant("offer taken without trust", &peers::TakesEverything, &[I45]),
     ]
 };
 

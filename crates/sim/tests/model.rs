@@ -92,3 +92,19 @@ fn a_search_repeats() {
     assert_eq!(first.failure, second.failure);
     assert_eq!((first.states, first.steps), (second.states, second.steps));
 }
+
+/// Every order in which two nodes can take a beat, plan, offer and accept; with faults the first states of a search that is
+/// too wide for a test: `model plan` goes on.
+///
+/// proves: S0-33, I11, I14, I15, I16, I19, I22, I42
+#[test]
+fn a_planned_run_is_accepted_once_by_the_node_that_it_is_planned_for() {
+    for delivery in [Delivery::AtMostOnce, Delivery::AtLeastOnce] {
+        let report = explore(&Scope { faults: 0, split: true, ..Scope::plan(delivery) }, Order::Depth);
+        assert!(report.failure.is_none(), "{report}");
+        assert!(report.complete && report.ends > 0, "{report}");
+        let report = explore(&Scope { states: 60_000, ..Scope::plan(delivery) }, Order::Depth);
+        assert!(report.failure.is_none(), "{report}");
+        assert!(report.ends > 100, "{report}");
+    }
+}

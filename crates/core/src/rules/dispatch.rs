@@ -173,7 +173,8 @@ impl<'a> Desk<'a> {
         let now = self.scene.now.wall;
         self.draft.runs.retain(|run| run.is_accepted() || run.attempt > 1 || !is_stale(terms, run, now));
         let furthest = self.draft.reached.max(terms.since);
-        self.draft.watermark = self.draft.watermark.min(furthest);
+        // Runs that stood through a pause may have been accepted since the watermark went back.
+        self.draft.watermark = self.draft.watermark.min(furthest).max(self.draft.reached);
         self.draft.version = version;
         if self.plan.known.value.is_some() {
             self.act("follow the schedule");

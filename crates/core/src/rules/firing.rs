@@ -233,7 +233,7 @@ impl Desk<'_> {
             }
             let mut lane = self.lane();
             lane.seq += 1;
-            let open = Open { from: now.wall, ..open.clone() };
+            let open = Open { from: now.wall.max(open.due), ..open.clone() };
             lane.open = Some(Box::new(open));
             return self.commit("confirm", &lane, out);
         }

@@ -1,7 +1,8 @@
 //! Faults in rules: nodes that follow another one.
 
 use evenkeel_core::rules::{
-    self, CONTROL, DRAIN, ELECTION, FAILOVER, FIRING, LOCKS, MEMBERSHIP, SHARDING, claims, membership,
+    self, BEAT, CONTROL, DISPATCH, DRAIN, ELECTION, FAILOVER, FIRING, HEALTH, LOCKS, MEMBERSHIP, PROMOTION,
+    SHARDING, claims, membership,
 };
 use evenkeel_core::scene::{Decide, Decisions, Rule, Scene};
 
@@ -13,7 +14,10 @@ pub(super) struct BeyondQuota;
 impl Tamper for BeyondQuota {
     fn rules(&self) -> &'static [Rule] {
         const CLAIMS: Rule = Rule { name: "claims beyond the quota", decide: Decide::Node(beyond) };
-        &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING, FIRING]
+        &[
+            MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING,
+            DISPATCH, FIRING,
+        ]
     }
 }
 
@@ -29,7 +33,10 @@ pub(super) struct IgnoresTolerance;
 impl Tamper for IgnoresTolerance {
     fn rules(&self) -> &'static [Rule] {
         const CLAIMS: Rule = Rule { name: "claims without tolerance", decide: Decide::Node(intolerant) };
-        &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING, FIRING]
+        &[
+            MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING,
+            DISPATCH, FIRING,
+        ]
     }
 }
 
@@ -44,7 +51,21 @@ pub(super) struct JoinsOnce;
 impl Tamper for JoinsOnce {
     fn rules(&self) -> &'static [Rule] {
         const ONCE: Rule = Rule { name: "membership, once", decide: Decide::Node(once) };
-        &[ONCE, CONTROL, LOCKS, rules::CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING, FIRING]
+        &[
+            ONCE,
+            PROMOTION,
+            CONTROL,
+            LOCKS,
+            BEAT,
+            HEALTH,
+            rules::CLAIMS,
+            DRAIN,
+            ELECTION,
+            FAILOVER,
+            SHARDING,
+            DISPATCH,
+            FIRING,
+        ]
     }
 }
 

@@ -7,7 +7,9 @@ use evenkeel_core::keys::{Parsed, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{AskedRecord, Place, Sharding, SpecRecord, decode, encode};
 use evenkeel_core::registry::{Change, Guard, Outcome, Txn, Write};
-use evenkeel_core::rules::{CLAIMS, CONTROL, DRAIN, ELECTION, FIRING, LOCKS, MEMBERSHIP, SHARDING};
+use evenkeel_core::rules::{
+    BEAT, CLAIMS, CONTROL, DISPATCH, DRAIN, ELECTION, FIRING, HEALTH, LOCKS, MEMBERSHIP, PROMOTION, SHARDING,
+};
 use evenkeel_core::scene::Rule;
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::{Now, Wall};
@@ -17,7 +19,7 @@ use super::commits::commits;
 use crate::tamper::Tamper;
 
 /// Everything a node hears of entries.
-fn heard(input: &mut Input) -> &mut [Change] {
+pub(super) fn heard(input: &mut Input) -> &mut [Change] {
     match input {
         Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
         Input::Committed { outcome: Outcome::Refused(found), .. } => found,
@@ -187,7 +189,12 @@ pub(super) struct LeavesTheDead;
 
 impl Tamper for LeavesTheDead {
     fn rules(&self) -> &'static [Rule] {
-        const { &[MEMBERSHIP, CONTROL, LOCKS, CLAIMS, DRAIN, ELECTION, SHARDING, FIRING] }
+        const {
+            &[
+                MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, SHARDING,
+                DISPATCH, FIRING,
+            ]
+        }
     }
 }
 

@@ -147,12 +147,13 @@ impl<'a> Desk<'a> {
     fn drop_stale(&mut self, out: &mut Decisions) {
         let (now, me) = (self.scene.now.wall, self.scene.member.clone());
         let ttl = self.scene.local.settings.ttl;
-        let terms = self.terms;
+        // By a clock that is off nothing is due, nor too old.
+        let (terms, agrees) = (self.terms, self.scene.clock_agrees());
         let given =
             |run: &Planned| self.scene.local.given_of(self.job.id).any(|(_, g)| g.run.fire == run.fire);
         let stale = |run: &Planned| match terms {
             None => true,
-            Some(terms) => run.attempt == 1 && run.due <= now && is_stale(terms, run, now),
+            Some(terms) => agrees && run.attempt == 1 && run.due <= now && is_stale(terms, run, now),
         };
         let before = self.draft.runs.len();
         self.draft.runs = core::mem::take(&mut self.draft.runs)
@@ -162,8 +163,7 @@ impl<'a> Desk<'a> {
         if self.draft.runs.len() < before {
             self.act("withdraw");
         }
-        // By a clock that is off nothing is too old.
-        let Some(terms) = terms.filter(|_| self.scene.clock_agrees()) else { return };
+        let Some(terms) = terms.filter(|_| agrees) else { return };
         let grace = terms.grace(ttl);
         let waits =
             |run: &Planned| !run.is_accepted() && matches!(run.fire, Fire::Due(_)) && run.attempt == 1;
@@ -313,7 +313,7 @@ impl<'a> Desk<'a> {
         }
         let mut draft = self.draft.clone();
         if let Some(mine) = draft.runs.iter_mut().find(|r| r.fire == run.fire) {
-            mine.from = Some(now);
+            mine.from = Some(now.max(run.due));
         }
         let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
         Desk { scene, job, terms, plan, draft, why: None, next: None }.commit("confirm", out);

@@ -71,7 +71,11 @@ impl Desk<'_> {
             return out.add(Decision::JobAt(self.table.job.id, again));
         }
         let now = self.scene().now.wall;
-        self.draft.open.iter_mut().filter(|open| late.contains(open)).for_each(|open| open.from = now);
+        self.draft
+            .open
+            .iter_mut()
+            .filter(|open| late.contains(open))
+            .for_each(|open| open.from = now.max(open.due));
         // The slot that there is stays theirs until they are confirmed, and they are first in line for it then.
         out.claimed += 1;
         out.list.extend(late.first().map(|open| Decision::JobWaits(self.table.job.id, open.due)));
