@@ -10,7 +10,8 @@ use std::time::Duration;
 /// Seeds that `cargo xtask test` and `cargo xtask ci` simulate.
 const SEEDS: (&str, &str) = ("200", "1000");
 
-/// Rounds of chaos in CI and in `cargo xtask chaos --long`: each kills or freezes a node.
+/// Rounds of chaos in CI and in `cargo xtask chaos --long`: each kills or freezes a node. Of the trials that depend on
+/// peers each has half as many, and fewer.
 pub(crate) const ROUNDS: (u32, u32) = (10, 200);
 
 /// What all of `cargo xtask test` may take.
@@ -156,7 +157,7 @@ fn test_parts(runner: Runner) -> Vec<Part> {
         part(
             "chaos",
             Budget::Chaos,
-            "real processes are killed and stopped, and nothing is lost or doubled".to_owned(),
+            "real processes are killed, stopped and cut off, and nothing is lost or doubled".to_owned(),
             vec![chaos(ROUNDS.0)],
         ),
     ]

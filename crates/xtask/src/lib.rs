@@ -57,7 +57,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "chaos",
         args: "[--long]",
-        about: "real processes, killed and stopped, in release",
+        about: "real processes, killed, stopped and cut off",
         run: chaos,
     },
     Command { name: "bench", args: "[NAME]", about: "the benchmarks", run: bench },
