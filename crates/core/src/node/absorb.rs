@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::Node;
 use crate::effect::{Effect, Event, Ticket};
 use crate::input::{Input, LeaseEvent, RunEvent};
-use crate::keys::{Parsed, parse};
+use crate::keys::{Key, Parsed, parse};
 use crate::local::{Given, Pending, Subject};
 use crate::registry::{Change, Entry, Outcome, Revision, Txn, Write};
 use crate::rules::firing;
@@ -352,11 +352,17 @@ fn written(txn: &Txn, revision: Revision) -> Vec<Change> {
 }
 
 /// Whether a refused transaction had been made by an earlier try: values never repeat, so ours tell (law 5).
+///
+/// Of several entries some may repeat: two changes of one job write the same place, but not the same spec. So one of ours
+/// tells only if whatever else is ours was written with it, or has been written again since.
 fn landed(txn: &Txn, found: &[Change]) -> bool {
-    txn.writes.iter().any(|write| match write {
-        Write::Put { key, value, .. } => {
-            found.iter().any(|c| c.key == *key && c.entry.as_ref().is_some_and(|e| e.value == *value))
-        }
-        Write::Delete { .. } => false,
-    })
+    let entry =
+        |key: &Key| found.iter().find(|change| change.key == *key).and_then(|change| change.entry.as_ref());
+    let stands = |write: &Write| match write {
+        Write::Put { key, value, .. } => entry(key).filter(|e| e.value == *value).map(|e| e.revision),
+        Write::Delete { .. } => None,
+    };
+    let written_since = |write: &Write, at: Revision| entry(write.key()).is_none_or(|e| e.revision > at);
+    let all = |at| txn.writes.iter().all(|write| stands(write).is_some() || written_since(write, at));
+    txn.writes.iter().filter_map(stands).any(all)
 }

@@ -263,6 +263,21 @@ fn the_same_declaration_twice_is_one() {
     assert_eq!(changed, Answer::Applied([("j".parse().unwrap(), Applied::Updated)].into()));
 }
 
+/// proves: S4-31
+#[test]
+fn of_two_declarations_at_once_neither_is_told_the_other_ones_end() {
+    let mut world = World::with(&["a"]);
+    for (round, schedules) in [["@every 2s", "@every 3s"], ["@every 4s", "@every 5s"]].iter().enumerate() {
+        // Both go out in one step, and both write the same place.
+        let applied = world.ask("a", Command::Apply(schedules.map(|schedule| job("j", schedule)).into()));
+        let Answer::Applied(jobs) = applied else { panic!("{applied:?}") };
+        assert_eq!(jobs.len(), 2);
+        let node = &world.actors.values().next().unwrap().node;
+        let spec = node.view().find(&"j".parse().unwrap()).and_then(|job| job.spec()).unwrap();
+        assert_eq!((spec.version, spec.job.schedule.as_str()), (2 * round as u64 + 2, schedules[1]));
+    }
+}
+
 /// proves: S1-02, S1-04, I34
 #[test]
 fn jobs_are_spread_evenly_and_eased_over_to_a_newcomer() {

@@ -18,12 +18,18 @@ const PROMPT_MS: i64 = 2_500;
 /// What queued behind long runs and a takeover is through by then, also on a busy machine.
 const BACKLOG_PATIENCE_MS: i64 = 120_000;
 
+/// In what states history has what did not run to its end.
+pub(crate) const STATES: [&str; 3] = ["lost", "skipped", "fenced"];
+
+/// Rows of history by run and attempt.
+pub(crate) type Verdicts = BTreeMap<(String, u64), Value>;
+
 /// Three nodes on one registry.
 pub(crate) struct Fleet<'a> {
     folder: &'a Path,
     nodes: Vec<Node>,
     /// What history says of fires that did not run to their end, by run and attempt. It forgets, and this does not.
-    pub(crate) verdicts: BTreeMap<(String, u64), Value>,
+    pub(crate) verdicts: Verdicts,
 }
 
 impl<'a> Fleet<'a> {
@@ -55,32 +61,13 @@ impl<'a> Fleet<'a> {
     }
 
     pub(crate) fn freeze(&mut self, victim: usize) -> Fault {
-        self.stop_at_rest(victim);
+        stop_at_rest(self.folder, &self.nodes[victim]);
         let begun = millis();
         let fault = self.watch_takeover(victim, "frozen");
         settle(FREEZE_MS - (millis() - begun));
         self.nodes[victim].signal("CONT");
         self.wait_for_all();
         fault
-    }
-
-    /// Stops a node between two of its transactions. SQLite's lock is the process's: one that is stopped inside a write
-    /// transaction keeps everybody waiting until it goes on, which is another story (docs/concepts/registry.md).
-    fn stop_at_rest(&self, victim: usize) {
-        let files = ["registry.db", "registry.db-history"].map(|name| {
-            let file = Connection::open(self.folder.join(name)).expect("the file opens");
-            // Others write too, but none of them for so long.
-            file.busy_timeout(Duration::from_millis(500)).expect("a timeout");
-            file
-        });
-        until("the node is stopped while it writes nothing", || {
-            self.nodes[victim].signal("STOP");
-            if files.iter().any(|file| file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_err()) {
-                self.nodes[victim].signal("CONT");
-                return None;
-            }
-            Some(())
-        });
     }
 
     /// Waits until nobody believes that the victim holds a job, and until its shards are others'.
@@ -161,24 +148,54 @@ impl<'a> Fleet<'a> {
     }
 
     fn books(&self) -> Connection {
-        let books = Connection::open(self.folder.join("registry.db")).expect("the file opens");
-        books.busy_timeout(Duration::from_secs(5)).expect("a timeout");
-        books
+        books(self.folder)
     }
 
     /// Remembers what history says at this moment.
     pub(crate) fn hear_history(&mut self) {
-        for state in ["lost", "skipped", "fenced"] {
+        for state in STATES {
             let rows = self.nodes[0].json(&["run", "list", "--state", state, "--limit", "1000000"]);
-            for row in rows.as_array().expect("a list") {
-                let key = (row["run"].to_string(), row["attempt"].as_u64().unwrap_or(0));
-                self.verdicts.insert(key, row.clone());
-            }
+            remember(&mut self.verdicts, &rows);
         }
     }
 }
 
-fn entry<T: serde::de::DeserializeOwned>(books: &Connection, key: &str) -> Option<T> {
+/// Adds rows of history to those that are known.
+pub(crate) fn remember(verdicts: &mut Verdicts, rows: &Value) {
+    for row in rows.as_array().expect("a list") {
+        let key = (row["run"].to_string(), row["attempt"].as_u64().unwrap_or(0));
+        verdicts.insert(key, row.clone());
+    }
+}
+
+/// Stops a node between two of its transactions. SQLite's lock is the process's: one that is stopped inside a write
+/// transaction keeps everybody waiting until it goes on, which is another story (docs/concepts/registry.md).
+pub(crate) fn stop_at_rest(folder: &Path, node: &Node) {
+    let files = ["registry.db", "registry.db-history"].map(|name| {
+        let file = Connection::open(folder.join(name)).expect("the file opens");
+        // Others write too, but none of them for so long.
+        file.busy_timeout(Duration::from_millis(500)).expect("a timeout");
+        file
+    });
+    until("the node is stopped while it writes nothing", || {
+        node.signal("STOP");
+        if files.iter().any(|file| file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_err()) {
+            node.signal("CONT");
+            return None;
+        }
+        Some(())
+    });
+}
+
+/// The registry's file, to look into.
+pub(crate) fn books(folder: &Path) -> Connection {
+    let books = Connection::open(folder.join("registry.db")).expect("the file opens");
+    books.busy_timeout(Duration::from_secs(5)).expect("a timeout");
+    books
+}
+
+/// One entry of the registry.
+pub(crate) fn entry<T: serde::de::DeserializeOwned>(books: &Connection, key: &str) -> Option<T> {
     let read = books.query_row("SELECT value FROM entry WHERE key = ?1", [key], |row| row.get(0));
     let value: Option<Vec<u8>> = read.optional().expect("the file is read");
     decode(&value?)

@@ -1,11 +1,10 @@
 //! The judge: every second that was due, against what the witness saw and what the history says.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde_json::Value;
 
-use crate::witness::{self, Line, Word};
+use crate::witness::{self, Line, Roster, Word};
 
 /// How long before its moment a fire may be claimed; what a dead node had claimed may be lost.
 const LEAD_MS: i64 = 1_000;
@@ -20,7 +19,6 @@ pub(crate) const UNGUARDED: &str = "the guard process was gone";
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) node: &'static str,
-    #[expect(dead_code, reason = "printed with the round")]
     pub(crate) how: &'static str,
     /// When, by the calendar, in milliseconds.
     pub(crate) at: i64,
@@ -42,6 +40,7 @@ struct Fire {
 
 /// The evidence.
 pub(crate) struct Case<'a> {
+    roster: &'a Roster,
     fires: BTreeMap<(String, i64), Fire>,
     /// Complaints that only the order of lines can tell.
     disorder: Vec<String>,
@@ -53,15 +52,15 @@ pub(crate) struct Case<'a> {
 impl<'a> Case<'a> {
     /// Reads the witness and the history.
     pub(crate) fn gather<'v>(
-        log: &Path,
+        roster: &'a Roster,
+        lines: Vec<Line>,
         verdicts: impl Iterator<Item = &'v Value>,
         begun: i64,
         ended: i64,
         faults: &'a [Fault],
     ) -> Self {
-        let lines = witness::read(log);
         let disorder = disorder(&lines);
-        let mut case = Self { fires: BTreeMap::new(), disorder, begun, ended, faults };
+        let mut case = Self { roster, fires: BTreeMap::new(), disorder, begun, ended, faults };
         for line in lines {
             let fire = case.fires.entry((line.job.clone(), line.due)).or_default();
             match line.word {
@@ -70,7 +69,7 @@ impl<'a> Case<'a> {
                 Word::Alive => {}
             }
         }
-        let ours = |row: &&Value| row["job"].as_str().is_some_and(|job| job.starts_with(witness::PREFIX));
+        let ours = |row: &&Value| row["job"].as_str().is_some_and(|job| job.starts_with(roster.prefix));
         for row in verdicts.filter(ours) {
             let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
             let due = witness::moment(&text("due")).expect("a due time");
@@ -88,9 +87,9 @@ impl<'a> Case<'a> {
     pub(crate) fn judge(&self) -> Vec<String> {
         let mut complaints = self.disorder.clone();
         let first = (self.begun / 1_000 + 2) * 1_000;
-        for job in 0..witness::JOBS {
+        for job in 0..self.roster.jobs {
             for due in (first..self.ended - 1_000).step_by(1_000) {
-                let name = witness::name(job);
+                let name = self.roster.name(job);
                 let none = Fire::default();
                 let fire = self.fires.get(&(name.clone(), due)).unwrap_or(&none);
                 let found = if witness::repeats(job) {
@@ -165,11 +164,12 @@ fn disorder(lines: &[Line]) -> Vec<String> {
 fn the_judge_sees_each_wrong() {
     let line = |word, token, attempt| Line {
         word,
-        job: witness::name(1),
+        job: witness::CLAIMED.name(1),
         due: 5_000,
         node: "n1".into(),
         attempt,
         token,
+        at: 0,
     };
     let faults = [Fault { node: "n1", how: "killed", at: 4_500, takeover: 0, recut: 0 }];
     let fire = |starts: &[Line], ends: &[Line], lost: &[&str]| Fire {
@@ -178,7 +178,8 @@ fn the_judge_sees_each_wrong() {
         lost: lost.iter().map(|n| (*n).to_owned()).collect(),
         unguarded: Vec::new(),
     };
-    let case = Case { fires: BTreeMap::new(), disorder: Vec::new(), begun: 0, ended: 0, faults: &faults };
+    let (roster, fires) = (&witness::CLAIMED, BTreeMap::new());
+    let case = Case { roster, fires, disorder: Vec::new(), begun: 0, ended: 0, faults: &faults };
     let (first, second) = (line(Word::Start, 1, 1), line(Word::Start, 2, 2));
     let end = |attempt| line(Word::End, u64::from(attempt), attempt);
     assert!(case.at_least_once(&fire(&[], &[], &[])).is_some());

@@ -1,0 +1,108 @@
+//! How late fires started: while something was wrong they may be, and soon after they may not.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::fleet::{settle, wall};
+use crate::process::millis;
+use crate::witness::{Line, Roster, Word, read};
+
+/// So late no fire may be when nothing is wrong.
+pub(crate) const LATE_MS: i64 = 2_000;
+/// A fire that was due so shortly before something went wrong may not have begun by then.
+const BEFORE_MS: i64 = 1_000;
+/// After so long whatever was late has been made up for, or never will be.
+const PATIENCE_MS: i64 = 15_000;
+
+/// A time in which something was wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Trouble {
+    pub(crate) what: String,
+    pub(crate) from: i64,
+    /// Since when nothing was wrong any more.
+    pub(crate) mended: i64,
+    /// Since when no job was late any more.
+    pub(crate) prompt: i64,
+}
+
+/// What was measured, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Measured {
+    /// The worst while something was wrong, and just after.
+    pub(crate) in_trouble: i64,
+    /// The worst at all other times.
+    pub(crate) in_peace: i64,
+    /// The longest from when it was mended until no job was late any more.
+    pub(crate) recovery: i64,
+}
+
+/// Waits until every job has begun a fire that was due just now; when that was.
+pub(crate) fn wait_until_prompt(log: &Path, roster: &Roster) -> i64 {
+    let begun = millis();
+    loop {
+        let (lines, now) = (read(log), wall());
+        let latest = |job: &str| lines.iter().filter(|line| line.job == job).map(|line| line.due).max();
+        let late: Vec<String> = (0..roster.jobs)
+            .map(|job| roster.name(job))
+            .filter(|job| latest(job).is_none_or(|due| due < now - LATE_MS))
+            .collect();
+        if late.is_empty() {
+            return now;
+        }
+        assert!(millis() - begun < PATIENCE_MS, "after {PATIENCE_MS} ms still late: {late:?}");
+        settle(100);
+    }
+}
+
+/// Looks at the first start of every fire due from `begun` on; what was measured, and who complains of it.
+pub(crate) fn judge(lines: &[Line], troubles: &[Trouble], begun: i64, ended: i64) -> (Measured, Vec<String>) {
+    let mut first: BTreeMap<(&str, i64), i64> = BTreeMap::new();
+    for line in lines.iter().filter(|line| line.word == Word::Start) {
+        first.entry((&line.job, line.due)).or_insert(line.at);
+    }
+    let (mut measured, mut complaints) = (Measured::default(), Vec::new());
+    for ((job, due), at) in first.into_iter().filter(|((_, due), _)| (begun..ended).contains(due)) {
+        let late = at - due;
+        let touched = |trouble: &Trouble| due >= trouble.from - BEFORE_MS && due < trouble.prompt;
+        if troubles.iter().any(touched) {
+            measured.in_trouble = measured.in_trouble.max(late);
+            continue;
+        }
+        measured.in_peace = measured.in_peace.max(late);
+        if late >= LATE_MS {
+            complaints.push(format!("{job} due {due}: {late} ms late, and nothing was wrong"));
+        }
+    }
+    let recovery = troubles.iter().map(|trouble| trouble.prompt - trouble.mended);
+    measured.recovery = recovery.max().unwrap_or(0);
+    (measured, complaints)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(due: i64, at: i64) -> Line {
+        let (job, node) = ("job".to_owned(), "n1".to_owned());
+        Line { word: Word::Start, job, due, node, attempt: 1, token: 1, at }
+    }
+
+    #[test]
+    fn who_is_late_without_a_cause_is_told() {
+        let troubles = [Trouble { what: "a cut".into(), from: 10_000, mended: 17_000, prompt: 19_000 }];
+        let lines = [
+            start(3_000, 9_000),
+            start(5_000, 5_900),
+            start(12_000, 18_100),
+            start(18_000, 21_000),
+            // The second attempt of a fire says nothing of when it began.
+            start(18_000, 60_000),
+            start(19_000, 21_000),
+            start(20_000, 21_999),
+        ];
+        let (measured, complaints) = judge(&lines, &troubles, 4_000, 30_000);
+        assert_eq!(measured, Measured { in_trouble: 6_100, in_peace: 2_000, recovery: 2_000 });
+        assert_eq!(complaints, ["job due 19000: 2000 ms late, and nothing was wrong"]);
+        assert_eq!(judge(&lines, &[], 4_000, 15_000).1.len(), 1);
+    }
+}
