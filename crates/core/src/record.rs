@@ -186,6 +186,11 @@ pub struct ClusterRecord {
     pub layout: u32,
 }
 
+/// What an entry can hold.
+pub trait Record: Serialize + DeserializeOwned {}
+
+impl<T: Serialize + DeserializeOwned> Record for T {}
+
 /// Writes a record.
 #[must_use]
 pub fn encode<T: Serialize>(record: &T) -> Value {

@@ -228,3 +228,23 @@ fn a_batch_of_hot_keys_is_heard_whatever_was_listed() {
     let id = view.id(&job(0)).unwrap();
     assert_eq!(view.job(id).held().and_then(Held::record), Some(&lane));
 }
+
+/// proves: S4-32
+#[test]
+fn a_listing_touches_exactly_what_has_changed_since() {
+    let mut store = Store::default();
+    let jobs: Vec<JobName> = (0..20).map(|n| alloc::format!("j{n}").parse().unwrap()).collect();
+    let put = |store: &mut Store, job: &JobName, version: u64| {
+        let record = SpecRecord::Deleted { version };
+        let writes = [Write::Put { key: keys::spec(job), value: encode(&record), owner: None }];
+        store.commit(Mono(0), &Txn { guards: [].into(), writes: writes.into() });
+    };
+    jobs.iter().for_each(|job| put(&mut store, job, 1));
+    let mut view = fresh(&store);
+    assert!(view.list(Mono(1), &store.list()).jobs.is_empty(), "nothing has changed");
+    put(&mut store, &jobs[3], 2);
+    put(&mut store, &jobs[11], 2);
+    let changed = [3, 11].map(|n: usize| view.id(&jobs[n]).unwrap());
+    let touched = view.list(Mono(2), &store.list());
+    assert_eq!(touched.jobs, changed.into_iter().collect());
+}

@@ -195,7 +195,7 @@ async fn a_verdict_is_acknowledged_once_it_is_on_the_disk() {
     history.close(Duration::from_secs(5)).await;
 }
 
-/// proves: I47
+/// proves: S0-16, I47
 #[tokio::test]
 async fn a_history_that_takes_nothing_says_so_and_recovers() {
     let folder = tempfile::tempdir().unwrap();

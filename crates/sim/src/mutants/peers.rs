@@ -5,7 +5,7 @@ use evenkeel_core::input::{Answer, Input, LeaseEvent, OfferAnswer};
 use evenkeel_core::keys::{Key, Parsed, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{
-    BeatRecord, ClusterSettings, Handover, Plan, ServingRecord, StrikeRecord, decode, encode,
+    BeatRecord, ClusterSettings, Handover, Plan, Record, ServingRecord, StrikeRecord, decode, encode,
 };
 use evenkeel_core::registry::{Guard, Write};
 use evenkeel_core::time::Now;
@@ -15,7 +15,7 @@ use super::shares::heard;
 use crate::tamper::Tamper;
 
 /// Changes the records of one kind that these acts write.
-fn writes<T: serde::Serialize + serde::de::DeserializeOwned>(
+fn writes<T: Record>(
     effects: &mut [Effect],
     acts: &[&str],
     wanted: impl Fn(&Parsed) -> bool,
@@ -33,11 +33,7 @@ fn writes<T: serde::Serialize + serde::de::DeserializeOwned>(
 }
 
 /// Changes the records of one kind that a node hears of.
-fn hears<T: serde::Serialize + serde::de::DeserializeOwned>(
-    input: &mut Input,
-    wanted: impl Fn(&Parsed) -> bool,
-    change: impl Fn(&Key, &mut T),
-) {
+fn hears<T: Record>(input: &mut Input, wanted: impl Fn(&Parsed) -> bool, change: impl Fn(&Key, &mut T)) {
     for found in heard(input).iter_mut().filter(|c| parse(&c.key).is_some_and(|parsed| wanted(&parsed))) {
         if let Some(entry) = &mut found.entry
             && let Some(mut record) = decode::<T>(&entry.value)

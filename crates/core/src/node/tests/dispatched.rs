@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::effect::Event;
-use crate::input::{Refusal, Setting};
+use crate::input::{Refusal, Role, Setting};
 use crate::job::{Delivery, Placement};
 use crate::keys;
 use crate::load::{Part, Sample};
@@ -411,4 +411,58 @@ fn edits_pauses_and_deletions_move_a_plan_and_repeat_nothing() {
     world.apply("a", super::job("j", "@every 1s"));
     world.run(3_000);
     assert!(world.starts.len() >= so_far + 2, "the name may be placed in another way now");
+}
+
+/// proves: S4-39
+#[test]
+fn a_standby_answers_for_its_role_and_tells_of_two_that_both_say_they_serve() {
+    let mut world = led(&["a", "b", "c"]);
+    let leader = world.serving().unwrap();
+    let [other, standby] = {
+        let mut rest = ["a", "b", "c"].into_iter().filter(|node| *node != leader);
+        [rest.next().unwrap(), rest.next().unwrap()]
+    };
+    let role = |world: &World, node: &str| {
+        world.actors[&node.parse::<NodeName>().unwrap()].node.role(Mono(world.now))
+    };
+    assert_eq!((role(&world, standby).serves, role(&world, &leader).serves), (None, Some(1)));
+    let say = |world: &mut World, node: &str, epoch: u64| {
+        let member = world.actors[&node.parse::<NodeName>().unwrap()].node.member().unwrap();
+        let answer = Some(Role { serves: Some(epoch) });
+        let probed = Input::Probed { member, asked: Mono(world.now), answer };
+        world.give(&standby.parse().unwrap(), probed);
+    };
+    let alarms =
+        |world: &World| world.events.iter().filter(|said| said.contains("both say that they serve")).count();
+    // One that says so after the other may have taken over in between: the first is asked again, and says no more.
+    world.cuts.clear();
+    say(&mut world, other, 7);
+    world.run(61_000);
+    assert_eq!(alarms(&world), 0, "its word of then is not its word of now");
+    let asked = world.probes.len();
+    say(&mut world, &leader, 1);
+    world.run(10);
+    say(&mut world, other, 7);
+    assert!(world.probes.len() > asked, "the first is asked once more");
+    assert_eq!(alarms(&world), 1, "both said so, one before and after the other");
+}
+
+/// proves: S0-13
+#[test]
+fn three_nodes_carry_three_times_the_runs_of_one() {
+    let runs = |names: &[&str]| {
+        let mut world = World::default();
+        names.iter().for_each(|name| world.add(Settings { slots: 2, ..settings(name) }));
+        world.run(1_500);
+        world.takes = 2_000;
+        for n in 0..12 {
+            let mut job = dispatched(&alloc::format!("j{n}"), "@every 1s");
+            job.grace = Some(3);
+            world.apply(names[0], job);
+        }
+        world.run(60_000);
+        world.starts.len()
+    };
+    let (one, three) = (runs(&["a"]), runs(&["a", "b", "c"]));
+    assert!(one >= 50 && three > one * 5 / 2, "{one} runs on one node, {three} on three");
 }

@@ -231,7 +231,7 @@ impl<'a> Desk<'a> {
         if self.draft.runs.iter().any(Planned::is_accepted) {
             if !self.mine().any(Planned::is_accepted) {
                 let soon = if now < run.due { LOOK_AHEAD } else { LOOK_AGAIN };
-                out.add(Decision::Reread(self.job.id, now + soon));
+                out.add(self.look_again(now + soon));
             }
             return;
         }
@@ -239,7 +239,7 @@ impl<'a> Desk<'a> {
         let earlier =
             self.draft.runs.iter().filter(alive).any(|other| other.due < run.due && other.by != run.by);
         if earlier && now < run.due + PATIENCE {
-            return out.add(Decision::Reread(self.job.id, (now + LOOK_AHEAD).min(run.due + PATIENCE)));
+            return out.add(self.look_again((now + LOOK_AHEAD).min(run.due + PATIENCE)));
         }
         if !scene.clock_agrees() {
             out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_difference)));
@@ -261,6 +261,11 @@ impl<'a> Desk<'a> {
         }
         // It outweighs the rest: what waits for slots counts it.
         self.why = Some("accept");
+    }
+
+    /// The plan is to be read again at this moment, and not in this one.
+    fn look_again(&self, at: Wall) -> Decision {
+        Decision::Reread(self.job.id, at.max(self.scene.now.wall + ROUNDING + ROUNDING))
     }
 
     fn commit(self, why: &'static str, out: &mut Decisions) {
