@@ -101,7 +101,7 @@ fn what_a_leader_acknowledged_outlives_it() {
     let count = |told| orders.iter().filter(|order| order.told == told).count();
     aloud(&format!(
         "chaos, serving leader: {} hand-overs, {} s, {} orders acknowledged, {} refused, {} unknown; worst gap {worst} ms \
-         of {promised} promised; worst lateness {} ms, in trouble {} ms, nobody late {} ms after \
+         of {promised} promised; worst lateness {} ms ({} fires beyond 2 s), in trouble {} ms, nobody late {} ms after \
          its end; slowest takeover of runs {} ms",
         faults.len(),
         (ended - begun) / 1_000,
@@ -109,6 +109,7 @@ fn what_a_leader_acknowledged_outlives_it() {
         count(Told::Standby),
         count(Told::Unknown),
         measured.in_peace,
+        measured.late,
         measured.in_trouble,
         measured.recovery,
         faults.iter().map(|fault| fault.takeover).max().unwrap_or(0),

@@ -75,12 +75,13 @@ fn dispatched_jobs_outlive_cuts_kills_and_pauses() {
     complaints.extend(late);
     let slowest = faults.iter().map(|fault| fault.takeover).max().unwrap_or(0);
     aloud(&format!(
-        "chaos, three namespaces: {} rounds, {} s, {} verdicts; worst lateness {} ms, in trouble {} ms, nobody \
+        "chaos, three namespaces: {} rounds, {} s, {} verdicts; worst lateness {} ms ({} fires beyond 2 s), in trouble {} ms, nobody \
          late {} ms after its end; slowest takeover {slowest} ms",
         troubles.len(),
         (ended - begun) / 1_000,
         trio.verdicts.len(),
         measured.in_peace,
+        measured.late,
         measured.in_trouble,
         measured.recovery,
     ));
