@@ -25,18 +25,27 @@ impl FreeSlots {
     /// Gives one run to the node with most free slots among those that `may` have it, and says which that is and how many
     /// it had. It may have none left: then the run queues there. `None` when no node may have it.
     pub fn give(&mut self, may: impl Fn(usize) -> bool) -> Option<(usize, i64)> {
+        self.first(may, 1)
+    }
+
+    /// Who would be given one, and how many slots it has free.
+    pub fn best(&mut self, may: impl Fn(usize) -> bool) -> Option<(usize, i64)> {
+        self.first(may, 0)
+    }
+
+    fn first(&mut self, may: impl Fn(usize) -> bool, taken: i64) -> Option<(usize, i64)> {
         let mut passed = Vec::new();
-        let mut given = None;
+        let mut found = None;
         while let Some((free, score, Reverse(at))) = self.heap.pop() {
             if may(at) {
-                given = Some((at, free));
-                passed.push((free - 1, score, Reverse(at)));
+                found = Some((at, free));
+                passed.push((free - taken, score, Reverse(at)));
                 break;
             }
             passed.push((free, score, Reverse(at)));
         }
         self.heap.extend(passed);
-        given
+        found
     }
 }
 

@@ -112,6 +112,12 @@ impl Sent {
         self.state == OfferState::Busy && !self.is_settled()
     }
 
+    /// Whether the offer is to be made again: it did not get through, or came round to a node that had been busy.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.state == OfferState::Unreachable || self.is_asked_again()
+    }
+
     /// Whether everybody was asked: it queues where it is, however busy that node says it is.
     #[must_use]
     pub fn is_settled(&self) -> bool {

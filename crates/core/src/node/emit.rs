@@ -133,7 +133,7 @@ impl Node {
             }
             Decision::Offer(id, run, to, _) => {
                 let sent = local.peers.offers.get(&(*id, run.fire.clone()));
-                sent.is_none_or(|sent| sent.to != *to || sent.is_asked_again())
+                sent.is_none_or(|sent| sent.to != *to || sent.is_open())
             }
             Decision::Hold(..)
             | Decision::JobAt(..)

@@ -24,6 +24,9 @@ pub struct Plan {
     /// Who planned last, and in which beat or, as the serving leader, which epoch: for people who ask why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planner: Option<Planner>,
+    /// When a run ended last: from then on the one that is due first goes first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed: Option<Wall>,
     /// In the order in which they were planned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<Planned>,
@@ -40,6 +43,7 @@ impl Default for Plan {
             seq: 0,
             version: 0,
             planner: None,
+            freed: None,
             runs: Vec::new(),
             verdicts: Vec::new(),
         }

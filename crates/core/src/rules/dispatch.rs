@@ -7,7 +7,6 @@
 //! the beat; where nobody can be reached the planner keeps the run itself (S0-38 … S0-44, I42). What a node that is gone
 //! had not accepted is planned again; what it had accepted is in doubt, and settled as the job's delivery says.
 
-use alloc::format;
 use alloc::vec::Vec;
 
 use crate::due;
@@ -25,8 +24,10 @@ use crate::view::{Dispatched, JobId, JobView, KnownPlan, Terms};
 use crate::words::{Fire, Member, RunId, Shard};
 
 mod batch;
+mod verdicts;
 
 pub use batch::Batch;
+pub(super) use verdicts::{lost_verdict, too_old};
 
 /// The most runs that a plan holds; what is due later is planned when some are gone.
 const RUNS_MAX: usize = 128;
@@ -170,7 +171,8 @@ impl<'a> Desk<'a> {
         if self.draft.version == version {
             return;
         }
-        let now = self.scene.now.wall;
+        // By a clock that is off nothing is due.
+        let now = if self.scene.clock_agrees() { self.scene.now.wall } else { Wall::MIN };
         self.draft.runs.retain(|run| run.is_accepted() || run.attempt > 1 || !is_stale(terms, run, now));
         let furthest = self.draft.reached.max(terms.since);
         // Runs that stood through a pause may have been accepted since the watermark went back.
@@ -197,7 +199,8 @@ impl<'a> Desk<'a> {
                 .filter(|sent| sent.to == run.by);
             let busy = sent.map(|sent| sent.busy.as_slice()).unwrap_or_default();
             let refused = match sent.map(|sent| sent.state) {
-                Some(OfferState::Unreachable) => true,
+                // In the next beat it is tried again (S0-43).
+                Some(OfferState::Unreachable) => false,
                 // Once it has come round to somebody who was busy before, it queues there.
                 Some(OfferState::Busy) => !sent.is_some_and(Sent::is_settled),
                 Some(OfferState::Asked | OfferState::Taken) | None => false,
@@ -205,13 +208,12 @@ impl<'a> Desk<'a> {
             if !refused && self.batch.may_have(&run.by) {
                 continue;
             }
-            let chosen = self.batch.choose(scene, busy).or_else(|| self.batch.choose(scene, &[]));
-            let Some((by, free)) = chosen else {
+            let (chosen, anybody) = self.batch.move_from(scene, &run.by, busy);
+            if !anybody {
                 self.look_next_beat(out);
-                continue;
-            };
-            let run = &mut self.draft.runs[at];
-            if run.by != by {
+            }
+            if let Some((by, free)) = chosen {
+                let run = &mut self.draft.runs[at];
                 *run = Planned { by, free, ..run.clone() };
                 self.act("plan again");
             }
@@ -279,15 +281,17 @@ impl<'a> Desk<'a> {
                 self.skip(from, last, grace);
             }
             let Some(due) = near else { continue };
-            let Some((member, free)) = self.batch.choose(self.scene, &[]) else {
-                return self.look_next_beat(out);
-            };
-            self.draft.watermark = due;
-            let planned = self.draft.runs.iter().any(|run| run.fire == Fire::Due(due));
-            if !planned {
-                let (fire, by) = (Fire::Due(due), member);
+            let fire = Fire::Due(due);
+            if !self.draft.runs.iter().any(|run| run.fire == fire) {
+                let Some((by, free)) = self.batch.choose(self.scene, &[]) else {
+                    // One that is kept though it is old gives way to the next one that becomes so.
+                    let first = schedule.next((now - grace - Millis(1)).max(floor));
+                    out.list.extend(first.map(|due| Decision::JobAt(self.job.id, due + grace + Millis(2))));
+                    return self.look_next_beat(out);
+                };
                 self.draft.runs.push(Planned { fire, due, by, free, attempt: 1, seq: 0, from: None });
             }
+            self.draft.watermark = due;
             self.act("plan");
         }
     }
@@ -296,6 +300,9 @@ impl<'a> Desk<'a> {
         let node = self.scene.member.node.as_str().into();
         let (run, reason) = (self.run_id(&Fire::Due(last)), too_old(from, last, grace));
         let (state, shards) = (VerdictState::Skipped, ShardSet::empty());
+        // Those that were planned once and wait still are among them.
+        let given_up = |run: &Planned| matches!(run.fire, Fire::Due(due) if from <= due && due <= last);
+        self.draft.runs.retain(|run| run.is_accepted() || run.attempt > 1 || !given_up(run));
         self.draft.watermark = last;
         self.draft.reached = self.draft.reached.max(last);
         self.draft.verdicts.push(Verdict { run, attempt: 0, due: last, state, reason, node, from, shards });
@@ -355,7 +362,7 @@ impl<'a> Desk<'a> {
         let waiting = self.draft.runs.iter().filter(|run| !run.is_accepted() && run.by != *self.scene.member);
         for run in waiting {
             let sent = self.scene.local.peers.offers.get(&(self.job.id, run.fire.clone()));
-            if sent.is_some_and(|sent| sent.to == run.by && !sent.is_asked_again()) {
+            if sent.is_some_and(|sent| sent.to == run.by && !sent.is_open()) {
                 continue;
             }
             let must = sent.is_some_and(|sent| sent.busy.contains(&run.by));
@@ -370,31 +377,6 @@ pub(super) fn is_stale(terms: &Terms, run: &Planned, now: Wall) -> bool {
     let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(due - Millis(1)));
     // A pause that ends before the run is due leaves it standing.
     (terms.paused && due <= now) || !terms.enabled || due <= terms.since || scheduled() != Some(due)
-}
-
-/// Why fires are given up.
-pub(super) fn too_old(from: Wall, last: Wall, grace: Millis) -> alloc::string::String {
-    if from == last {
-        format!("older than the grace of {grace}")
-    } else {
-        format!("all fires from {from} on are older than the grace of {grace}")
-    }
-}
-
-/// What history is told of a run that nobody can say the end of.
-pub(super) fn lost_verdict(id: RunId, run: &Planned, repeats: bool) -> Verdict {
-    let then =
-        if repeats { "another attempt follows" } else { "it is not repeated: delivery is at_most_once" };
-    Verdict {
-        run: id,
-        attempt: run.attempt,
-        due: run.due,
-        state: VerdictState::Lost,
-        reason: format!("its node is gone; {then}"),
-        node: run.by.node.as_str().into(),
-        from: run.due,
-        shards: ShardSet::empty(),
-    }
 }
 
 /// Which member was chosen, and how many slots it had free.

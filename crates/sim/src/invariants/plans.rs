@@ -106,7 +106,9 @@ impl Turn<'_> {
             fire = due;
             let skipped = skips.iter().any(|v| v.from <= due && due <= v.due);
             let planned = self.left(&Fire::Due(due)).is_some();
-            findings.test(at, Invariant::I16, skipped || planned, || {
+            // The watermark goes back with a pause, and what stood through it may have run since.
+            let ran = book.fires.get(&Fire::Due(due)).is_some_and(|f| f.claimed || f.closed.is_some());
+            findings.test(at, Invariant::I16, skipped || planned || ran, || {
                 format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.why)
             });
             if skipped {
@@ -203,10 +205,9 @@ impl Turn<'_> {
         findings.test(at, Invariant::I2, mine, || format!("{:?} accepted {id} as {run:?}", self.act.member));
         let early = run.due.0 - LEAD - UNNOTICED > self.now.0;
         findings.test(at, Invariant::I17, !early, || format!("{id} was accepted long before it is due"));
-        let stands = book
-            .spec
-            .as_ref()
-            .is_some_and(|spec| spec.job.enabled && (!spec.paused || matches!(run.fire, Fire::Asked(_))));
+        // A pause holds up what has not begun.
+        let begun = run.attempt > 1 || matches!(run.fire, Fire::Asked(_));
+        let stands = book.spec.as_ref().is_some_and(|spec| spec.job.enabled && (!spec.paused || begun));
         findings.test(at, Invariant::I18, stands, || format!("{id} was accepted, but its job does not fire"));
         if let Fire::Due(due) = run.fire {
             findings.test(at, Invariant::I14, self.after.reached >= due, || {
@@ -318,7 +319,9 @@ impl Turn<'_> {
     fn dropped(&self, run: &Planned, book: &mut JobBook, findings: &mut Findings) {
         let at = self.act.at;
         let id = self.run(&run.fire);
-        let skipped = self.new_verdicts(VerdictState::Skipped).any(|v| v.run == id);
+        let by_schedule = matches!(run.fire, Fire::Due(_));
+        let covers = |v: &Verdict| v.run == id || (by_schedule && v.from <= run.due && run.due <= v.due);
+        let skipped = self.new_verdicts(VerdictState::Skipped).any(covers);
         if skipped {
             return self.skipped(run.due, book.grace(self.ttl), findings);
         }

@@ -44,11 +44,41 @@ impl Batch {
     /// The node with most free slots but for those that `passed` it on. Where none of the others can be reached it is this
     /// node, whatever its slots (S0-44).
     pub(super) fn choose(&mut self, scene: &Scene<'_>, passed: &[Member]) -> Option<Chosen> {
+        self.pick(scene, passed, |free, may| free.give(may))
+    }
+
+    /// The node that a run which has one already should move to: one that passed it on only if all did. `None` where it
+    /// should stay, and where nobody may have it; which of the two, the second word says.
+    pub(super) fn move_from(
+        &mut self,
+        scene: &Scene<'_>,
+        by: &Member,
+        passed: &[Member],
+    ) -> (Option<Chosen>, bool) {
+        for passed in [passed, &[]] {
+            match self.pick(scene, passed, |free, may| free.best(may)) {
+                // It counts as this node's already.
+                Some((best, _)) if best == *by => return (None, true),
+                Some(_) => return (self.choose(scene, passed), true),
+                None => {}
+            }
+        }
+        (None, false)
+    }
+
+    fn pick(
+        &mut self,
+        scene: &Scene<'_>,
+        passed: &[Member],
+        how: impl Fn(&mut FreeSlots, &dyn Fn(usize) -> bool) -> Option<(usize, i64)>,
+    ) -> Option<Chosen> {
         let busy = |member: &Member| {
             passed.contains(member) || (!passed.is_empty() && self.full && member == scene.member)
         };
-        let given = self.free.give(|at| self.open[at] && !busy(&self.members[at]));
-        given.map(|(at, free)| (self.members[at].clone(), free)).or_else(|| kept(scene, passed))
+        let may = |at: usize| self.open[at] && !busy(&self.members[at]);
+        how(&mut self.free, &may)
+            .map(|(at, free)| (self.members[at].clone(), free))
+            .or_else(|| kept(scene, passed))
     }
 
     /// The node with the lowest load score (S0-54).

@@ -36,7 +36,13 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
     if scene.born.is_none() || !job.is_whole() || !scene.is_idle(&Subject::Job(job.id)) {
         return;
     }
-    let reread = scene.local.peers.reread.get(&job.id).is_some_and(|at| *at <= scene.now.wall + ROUNDING);
+    let reread = scene.local.peers.reread.get(&job.id).copied();
+    let soon = scene.now.wall + ROUNDING;
+    if let Some(at) = reread.filter(|at| *at > soon) {
+        // Whatever made it be looked at now, it is looked at then.
+        out.add(Decision::JobAt(job.id, at));
+    }
+    let reread = reread.is_some_and(|at| at <= soon);
     if scene.local.peers.offered.contains(&job.id) || reread {
         return out.add(Decision::Read(job.id, [keys::plan(job.name())].into()));
     }
@@ -128,6 +134,7 @@ impl<'a> Desk<'a> {
         };
         let Some(at) = self.draft.runs.iter().position(ours) else { return };
         let run = self.draft.runs.remove(at);
+        self.draft.freed = Some(self.scene.now.wall);
         if ended == Ended::Stopped(Reason::Fenced) {
             let spec = self.job.spec();
             let repeats = spec.is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
@@ -212,9 +219,10 @@ impl<'a> Desk<'a> {
         let scene = self.scene;
         let first = self.mine().filter(|run| !run.is_accepted()).min_by_key(|run| run.due).cloned();
         let Some(run) = first else { return };
-        if self.terms.is_none_or(|terms| !terms.enabled || (terms.paused && matches!(run.fire, Fire::Due(_))))
-        {
-            // Once it is due it is dropped, or the pause is over; another attempt waits for that.
+        // What was begun before a pause is attempted again in it, as it would have gone on.
+        let held = |terms: &Terms| terms.paused && run.attempt == 1 && matches!(run.fire, Fire::Due(_));
+        if self.terms.is_none_or(|terms| !terms.enabled || held(terms)) {
+            // Once it is due it is dropped, or the pause is over.
             if run.due > scene.now.wall {
                 out.add(Decision::JobAt(self.job.id, run.due));
             }
@@ -238,8 +246,10 @@ impl<'a> Desk<'a> {
         let alive = |run: &&Planned| scene.view.member(&run.by).is_some();
         let earlier =
             self.draft.runs.iter().filter(alive).any(|other| other.due < run.due && other.by != run.by);
-        if earlier && now < run.due + PATIENCE {
-            return out.add(self.look_again((now + LOOK_AHEAD).min(run.due + PATIENCE)));
+        // Who closed a run would otherwise take the next one each time, and those that wait elsewhere would wait for ever.
+        let turn = self.draft.freed.map_or(run.due, |freed| run.due.max(freed)) + PATIENCE;
+        if earlier && now < turn {
+            return out.add(self.look_again((now + LOOK_AHEAD).min(turn)));
         }
         if !scene.clock_agrees() {
             out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_difference)));
