@@ -29,7 +29,7 @@ use evenkeel_core::time::Millis;
 
 pub use error::RegistryError;
 pub use feed::Feed;
-pub use url::open;
+pub use url::{EngineUrl, Host, PASSWORD, Tls, open};
 
 /// A future behind a pointer, so that [`Registry`] can be used as `dyn Registry`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

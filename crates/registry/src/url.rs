@@ -1,5 +1,7 @@
 //! The door: an engine for a URL.
 
+mod engine;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,16 +10,22 @@ use crate::memory::Memory;
 use crate::sqlite::Sqlite;
 use crate::{Registry, RegistryError};
 
-const KNOWN: &str =
-    "use sqlite:PATH (a file that the processes of this host share) or memory: (this process only)";
+pub use engine::{EngineUrl, Host, PASSWORD, Tls};
 
-/// Opens the registry at a URL: `sqlite:PATH`, `memory:`, or `memory:NAME` to share one inside this process.
+const KNOWN: &str = "use sqlite:PATH (a file that the processes of this host share), memory: (this process only), \
+                     postgres://HOST/DATABASE, mysql://HOST/DATABASE, redis://HOST/DB, etcd://HOST,HOST,HOST or \
+                     zookeeper://HOST,HOST,HOST, each with /NAMESPACE behind it where clusters share an engine";
+
+/// Opens the registry at a URL: `sqlite:PATH`, `memory:`, `memory:NAME` to share one inside this process, or one of the
+/// engines that [`EngineUrl`] names.
 ///
 /// # Errors
-/// [`RegistryError::Refused`] for a URL or a file that cannot be used, [`RegistryError::Unavailable`] when it may work
+/// [`RegistryError::Refused`] for a URL or an engine that cannot be used, [`RegistryError::Unavailable`] when it may work
 /// later.
 pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
-    let refused = |what: String| RegistryError::Refused(format!("registry {url:?} {what}: {KNOWN}"));
+    let refused = |what: String| {
+        RegistryError::Refused(format!("registry {:?} {what}: {KNOWN}", engine::redacted(url)))
+    };
     match url.split_once(':') {
         Some(("memory", "")) => Ok(Arc::new(Memory::new(Arc::new(HostClock)))),
         Some(("memory", name)) => Ok(Memory::named(name)),
@@ -27,9 +35,21 @@ pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
             let path = rest.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(rest);
             Ok(Arc::new(Sqlite::open(Path::new(path), Arc::new(HostClock)).await?))
         }
+        Some(("postgres" | "mysql" | "redis" | "etcd" | "zookeeper", _)) => {
+            connect(&EngineUrl::parse(url)?).await
+        }
         Some((scheme, _)) => Err(refused(format!("has the unknown scheme {scheme:?}"))),
         None => Err(refused("has no scheme".into())),
     }
+}
+
+/// Connects to the engine that the scheme names.
+async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
+    let scheme = url.scheme();
+    Err(RegistryError::Refused(format!(
+        "registry {url} needs the engine {scheme}, which this program was built without: \
+         build it with the feature {scheme}"
+    )))
 }
 
 #[cfg(test)]
@@ -48,15 +68,16 @@ mod tests {
     async fn what_is_not_known_is_refused_with_what_is() {
         for url in [
             "",
-            "etcd://a:2379",
-            "postgres://x",
+            "consul://a:2379",
             "/var/lib/registry.db",
             "sqlite:",
             "sqlite::memory:",
             "SQLITE:x",
+            "oracle://user:hunter2@x/y",
         ] {
             let why = refused(url).await;
-            assert!(why.contains("sqlite:PATH") && why.contains("memory:"), "{why}");
+            assert!(why.contains("sqlite:PATH") && why.contains("postgres://"), "{why}");
+            assert!(!why.contains("hunter2"), "{why}");
         }
     }
 

@@ -1,0 +1,447 @@
+//! The URL of an engine that is a server: where it is, who asks, and which part of it is ours.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::RegistryError;
+
+/// The environment variable that a password may come from.
+pub const PASSWORD: &str = "EVENKEEL_REGISTRY_PASSWORD";
+
+/// The part of an engine that is a cluster's when its URL does not say.
+const NAMESPACE: &str = "evenkeel";
+
+/// Longer ones would not fit in front of the names that engines know.
+const NAMESPACE_MAX: usize = 40;
+
+/// What stands behind the `?` of every engine's URL.
+const OPTIONS: [&str; 5] = ["password_file", "tls", "ca", "cert", "key"];
+
+/// `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/SEGMENT…][?OPTION=VALUE&…]`, taken apart.
+///
+/// Whatever could be a password is hidden when it is printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EngineUrl {
+    scheme: String,
+    user: Option<String>,
+    password: Option<String>,
+    hosts: Vec<Host>,
+    segments: Vec<String>,
+    options: BTreeMap<String, String>,
+}
+
+/// One address of an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Name or address, an IPv6 address without its brackets.
+    pub name: String,
+    /// `None` for the engine's usual port.
+    pub port: Option<u16>,
+}
+
+/// What was said of encryption. Paths are of PEM files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// Who vouches for the server; `None` for those this host trusts.
+    pub ca: Option<PathBuf>,
+    /// Our certificate and its key, where the server wants to see one.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl EngineUrl {
+    /// Takes a URL apart.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] says what is wrong with it, and never shows a password.
+    pub fn parse(text: &str) -> Result<Self, RegistryError> {
+        let refused = |what: &str| RegistryError::Refused(format!("registry {:?} {what}", redacted(text)));
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(refused("has no host: write SCHEME://HOST"));
+        };
+        let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (Some(login), hosts),
+            None if path.contains('@') || options.contains('@') => {
+                return Err(refused("has a user or password with / or ? in it: write these as %2F and %3F"));
+            }
+            None => (None, authority),
+        };
+        let decoded = |text: &str| {
+            decode(text).ok_or_else(|| refused("has a % without two hexadecimal digits of UTF-8 behind it"))
+        };
+        let (user, password) = match login.map(|login| login.split_once(':').ok_or(login)) {
+            None => (None, None),
+            Some(Err(user)) => (Some(decoded(user)?), None),
+            Some(Ok((user, password))) => (Some(decoded(user)?), Some(decoded(password)?)),
+        };
+        let hosts: Option<Vec<_>> = hosts.split(',').map(Host::parse).collect();
+        let hosts = hosts.ok_or_else(|| {
+            refused("has a host that is none: write HOST, HOST:PORT or [ADDRESS]:PORT, with commas between several")
+        })?;
+        let segments = path.split('/').filter(|segment| !segment.is_empty());
+        let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
+        let mut told = BTreeMap::new();
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            if told.insert(decoded(name)?, decoded(value)?).is_some() {
+                return Err(refused("says one option twice"));
+            }
+        }
+        let user = user.filter(|user| !user.is_empty());
+        Ok(Self { scheme: scheme.into(), user, password, hosts, segments, options: told })
+    }
+
+    /// The engine's name.
+    #[must_use]
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// Every address, at least one.
+    #[must_use]
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// The only address, for an engine that is spoken to at one.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] when there are several.
+    pub fn host(&self) -> Result<&Host, RegistryError> {
+        match self.hosts.as_slice() {
+            [host] => Ok(host),
+            _ => Err(self.refused("names several hosts: this engine is spoken to at one")),
+        }
+    }
+
+    /// What was said of an option.
+    #[must_use]
+    pub fn option(&self, name: &str) -> Option<&str> {
+        self.options.get(name).map(String::as_str)
+    }
+
+    /// Refuses every option that neither all engines know nor this one does.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] names the option and those that are known.
+    pub fn only(&self, own: &[&str]) -> Result<(), RegistryError> {
+        let known: Vec<_> = OPTIONS.iter().chain(own).copied().collect();
+        match self.options.keys().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => {
+                Err(self.refused(&format!("has the unknown option {name:?}: use {}", known.join(", "))))
+            }
+        }
+    }
+
+    /// What stands before the namespace, which must be as many segments as `names` has, and the namespace.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] says which segment is missing, too much, or no good as a namespace.
+    pub fn places<const N: usize>(&self, names: [&str; N]) -> Result<([&str; N], &str), RegistryError> {
+        let form = names.iter().map(|name| format!("/{name}")).collect::<String>();
+        let Some((first, rest)) = self.segments.split_first_chunk::<N>() else {
+            return Err(self.refused(&format!("is too short: write {}://HOST{form}", self.scheme)));
+        };
+        let namespace = match rest {
+            [] => NAMESPACE,
+            [namespace] => namespace,
+            _ => {
+                let form = format!("is too long: write {}://HOST{form}/NAMESPACE", self.scheme);
+                return Err(self.refused(&form));
+            }
+        };
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let good = namespace.len() <= NAMESPACE_MAX
+            && namespace.starts_with(plain)
+            && namespace.chars().all(|c| plain(c) || c == '-' || c == '_');
+        if !good {
+            return Err(self.refused(&format!(
+                "has the namespace {namespace:?}: use up to {NAMESPACE_MAX} of a-z, 0-9, - and _, \
+                 and begin with a letter or digit"
+            )));
+        }
+        Ok((first.each_ref().map(String::as_str), namespace))
+    }
+
+    /// The password: from the URL, from the file that `password_file` names, or from [`PASSWORD`] in the environment.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] when the file cannot be read.
+    pub fn password(&self) -> Result<Option<String>, RegistryError> {
+        self.password_or(|| std::env::var(PASSWORD).ok())
+    }
+
+    fn password_or(&self, outside: impl FnOnce() -> Option<String>) -> Result<Option<String>, RegistryError> {
+        if let Some(password) = &self.password {
+            return Ok(Some(password.clone()));
+        }
+        let Some(path) = self.option("password_file") else {
+            return Ok(outside().filter(|password| !password.is_empty()));
+        };
+        match std::fs::read_to_string(path) {
+            Ok(password) => Ok(Some(password.trim_end_matches(['\r', '\n']).to_owned())),
+            Err(error) => Err(self.refused(&format!("names a password file that cannot be read: {error}"))),
+        }
+    }
+
+    /// Whether the way to the engine is to be encrypted, and how.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] for options that do not go together.
+    pub fn tls(&self) -> Result<Option<Tls>, RegistryError> {
+        let path = |name| self.option(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let on = match self.option("tls") {
+            None | Some("off") => false,
+            Some("on") => true,
+            Some(_) => return Err(self.refused("says of tls neither on nor off")),
+        };
+        if !on {
+            return match ["ca", "cert", "key"].into_iter().find(|name| self.options.contains_key(*name)) {
+                None => Ok(None),
+                Some(name) => Err(self.refused(&format!("has the option {name} without tls=on: add it"))),
+            };
+        }
+        let identity = match (path("cert"), path("key")) {
+            (None, None) => None,
+            (Some(cert), Some(key)) => Some((cert, key)),
+            _ => return Err(self.refused("has one of cert and key without the other: say both")),
+        };
+        Ok(Some(Tls { ca: path("ca"), identity }))
+    }
+
+    /// A refusal that names this URL.
+    #[must_use]
+    pub fn refused(&self, what: &str) -> RegistryError {
+        RegistryError::Refused(format!("registry {self} {what}"))
+    }
+}
+
+impl Host {
+    fn parse(text: &str) -> Option<Self> {
+        let (name, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (name, rest) = rest.split_once(']')?;
+                (name, if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) })
+            }
+            None => match text.split_once(':') {
+                Some((name, port)) => (name, Some(port)),
+                None => (text, None),
+            },
+        };
+        let port = match port {
+            None => None,
+            Some(port) => Some(port.parse().ok().filter(|port| *port > 0)?),
+        };
+        let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '%' | '#' | '\\' | '"');
+        (!name.is_empty() && !name.contains(odd)).then(|| Self { name: name.into(), port })
+    }
+
+    /// `HOST:PORT`, with the engine's usual port where none was said.
+    #[must_use]
+    pub fn with_port(&self, usual: u16) -> String {
+        Self { name: self.name.clone(), port: Some(self.port.unwrap_or(usual)) }.to_string()
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.contains(':') {
+            true => write!(f, "[{}]", self.name)?,
+            false => f.write_str(&self.name)?,
+        }
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+impl fmt::Display for EngineUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://", self.scheme)?;
+        if let Some(user) = &self.user {
+            write!(f, "{user}{}@", if self.password.is_some() { ":***" } else { "" })?;
+        }
+        for (i, host) in self.hosts.iter().enumerate() {
+            write!(f, "{}{host}", if i > 0 { "," } else { "" })?;
+        }
+        self.segments.iter().try_for_each(|segment| write!(f, "/{segment}"))?;
+        for (i, (name, value)) in self.options.iter().enumerate() {
+            // What nobody knows may be a password that was put in the wrong place.
+            let value = if OPTIONS.contains(&name.as_str()) { value } else { "***" };
+            write!(f, "{}{name}={value}", if i > 0 { '&' } else { '?' })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for EngineUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EngineUrl({self})")
+    }
+}
+
+/// A text that should have been a URL, without whatever may be a password.
+pub(super) fn redacted(text: &str) -> String {
+    let (scheme, rest) = text.split_once("://").map_or(("", text), |(scheme, rest)| (scheme, rest));
+    let slashes = if scheme.is_empty() { "" } else { "://" };
+    match rest.rsplit_once('@') {
+        Some((_, rest)) => {
+            let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
+            format!("{scheme}{slashes}***@{rest}")
+        }
+        None => {
+            let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
+            format!("{scheme}{slashes}{rest}")
+        }
+    }
+}
+
+/// Undoes `%XX`; `None` where that is no UTF-8 text.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> EngineUrl {
+        EngineUrl::parse(text).unwrap()
+    }
+
+    fn why<T: fmt::Debug>(result: Result<T, RegistryError>) -> String {
+        match result {
+            Err(RegistryError::Refused(why)) => why,
+            other => panic!("should have been refused: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_part_is_found() {
+        let url = url("etcd://me:p%40ss%2F@a:1,b,[::1]:3/x/y?tls=on&ca=%2Fetc%2Fca.pem");
+        assert_eq!((url.scheme(), url.user()), ("etcd", Some("me")));
+        assert_eq!(url.password().unwrap().as_deref(), Some("p@ss/"));
+        let hosts: Vec<_> = url.hosts().iter().map(|host| host.with_port(2379)).collect();
+        assert_eq!(hosts, ["a:1", "b:2379", "[::1]:3"]);
+        assert_eq!(url.hosts()[2].name, "::1");
+        assert_eq!(url.places(["x"]).unwrap(), (["x"], "y"));
+        assert_eq!(url.tls().unwrap(), Some(Tls { ca: Some("/etc/ca.pem".into()), identity: None }));
+        assert!(url.host().is_err());
+    }
+
+    #[test]
+    fn the_namespace_is_the_last_segment_or_ours() {
+        assert_eq!(url("postgres://h/db").places(["DATABASE"]).unwrap(), (["db"], "evenkeel"));
+        assert_eq!(url("postgres://h/db/blue-2").places(["DATABASE"]).unwrap(), (["db"], "blue-2"));
+        assert_eq!(url("etcd://h").places([]).unwrap(), ([], "evenkeel"));
+        assert_eq!(url("etcd://h/").places([]).unwrap(), ([], "evenkeel"));
+        assert!(why(url("redis://h").places(["DB"])).contains("write redis://HOST/DB"));
+        assert!(why(url("etcd://h/a/b").places([])).contains("too long"));
+        for bad in ["A", "-a", "_a", "a.b", "ä", "a%20b", "a%2Fb", &"a".repeat(41)] {
+            assert!(why(url(&format!("etcd://h/{bad}")).places([])).contains("namespace"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_with_the_way_to_write_it() {
+        for (text, said) in [
+            ("etcd:h", "write SCHEME://HOST"),
+            ("etcd://", "write HOST"),
+            ("etcd://a,,b", "write HOST"),
+            ("etcd://a:0", "write HOST"),
+            ("etcd://a:70000", "write HOST"),
+            ("etcd://a b", "write HOST"),
+            ("etcd://[::1", "write HOST"),
+            ("etcd://::1", "write HOST"),
+            ("etcd://u:p%4@h", "hexadecimal"),
+            ("etcd://u:p%ff@h", "UTF-8"),
+            ("etcd://u:p/w@h", "%2F"),
+            ("etcd://h?tls=on&tls=off", "twice"),
+        ] {
+            let said_so = why(EngineUrl::parse(text));
+            assert!(said_so.contains(said), "{text}: {said_so}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for text in [
+            "postgres://u:hunter2@h/db",
+            "postgres://u:hun%74er2@h/db?sslpassword=hunter2",
+            "postgres://:hunter2@h/db?password=hunter2",
+            "postgres://u:hunter2/x@h",
+            "postgres://u:hunter2?x@h",
+            "postgres://u:hunter2#@h:x",
+            "postgres:u:hunter2@h",
+            "postgres://u:@hunter2@h,",
+        ] {
+            let shown = match EngineUrl::parse(text) {
+                Ok(url) => {
+                    let only = url.only(&[]);
+                    format!("{url} {url:?} {only:?} {}", why(url.places(["A", "B", "C"])))
+                }
+                Err(error) => format!("{error} {error:?}"),
+            };
+            assert!(!shown.contains("hunter2"), "{text}: {shown}");
+            assert!(!redacted(text).contains("hunter2"));
+        }
+        assert_eq!(url("redis://u:p@h:1/0?tls=on").to_string(), "redis://u:***@h:1/0?tls=on");
+    }
+
+    #[test]
+    fn a_password_comes_from_the_url_then_a_file_then_the_environment() {
+        let outside = || Some("outside".to_owned());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        std::fs::write(&path, "inside \n").unwrap();
+        let file = format!("?password_file={}", path.display());
+        let of = |text: &str| url(text).password_or(outside).unwrap();
+        assert_eq!(of(&format!("redis://u:p@h/0{file}")).as_deref(), Some("p"));
+        assert_eq!(of(&format!("redis://u@h/0{file}")).as_deref(), Some("inside "));
+        assert_eq!(of("redis://u@h/0").as_deref(), Some("outside"));
+        assert_eq!(url("redis://u@h/0").password_or(|| None).unwrap(), None);
+        let missing = url("redis://u@h/0?password_file=/nonexistent/x").password_or(outside);
+        assert!(why(missing).contains("cannot be read"));
+    }
+
+    #[test]
+    fn encryption_is_said_whole_or_not_at_all() {
+        assert_eq!(url("redis://h/0").tls().unwrap(), None);
+        assert_eq!(url("redis://h/0?tls=off").tls().unwrap(), None);
+        let both = url("redis://h/0?tls=on&cert=c&key=k").tls().unwrap().unwrap();
+        assert_eq!(both.identity, Some(("c".into(), "k".into())));
+        for bad in ["tls=yes", "ca=x", "tls=off&ca=x", "tls=on&cert=c", "tls=on&key=k"] {
+            assert!(url(&format!("redis://h/0?{bad}")).tls().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_option_that_nobody_knows_is_refused() {
+        let url = url("redis://h/0?tls=on&wait=1");
+        assert!(url.only(&["wait"]).is_ok());
+        let why = why(url.only(&[]));
+        assert!(why.contains("\"wait\"") && why.contains("password_file"), "{why}");
+    }
+}
