@@ -2,8 +2,11 @@
 //!
 //! ```text
 //! conformance!(|clock| MyEngine::new(clock));
+//! conformance!(|_| Server::find("ENGINE", REAL));
 //! ```
-//! Time is a [`HandClock`], so no case sleeps through a lease. Cases compare revisions only with each other.
+//! Where the engine takes a [`HandClock`] no case sleeps through a lease and every bound is met to the millisecond; a
+//! server's time is its own, so there a case waits, and holds the engine to what it documents. Cases compare revisions
+//! only with each other.
 
 #[doc(hidden)]
 pub mod differential;
@@ -16,10 +19,12 @@ pub mod leases;
 #[doc(hidden)]
 pub mod limits;
 mod list;
+mod pace;
 #[doc(hidden)]
 pub mod races;
 #[doc(hidden)]
 pub mod reads;
+mod server;
 #[doc(hidden)]
 pub mod transactions;
 #[doc(hidden)]
@@ -34,19 +39,51 @@ use evenkeel_core::time::Millis;
 
 use crate::clock::HandClock;
 use crate::{BoxFuture, Feed, Registry, RegistryError};
+use pace::Time;
+
+pub use pace::{Held, Pace, Real};
+pub use server::{Server, fresh, server};
 
 /// One registry of an engine, however many connect to it. Dropped when its case is over.
 pub trait Engine: Send + Sync + 'static {
     /// Connects to it, as another process would.
     fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>>;
+
+    /// How its time passes.
+    fn pace(&self) -> Pace {
+        Pace::Hand
+    }
+
+    /// Whether it can be played on at all; whoever says no has said why.
+    fn is_there(&self) -> bool {
+        true
+    }
+}
+
+impl<E: Engine> Engine for Option<E> {
+    fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>> {
+        match self {
+            Some(engine) => engine.connect(),
+            None => {
+                Box::pin(async { Err(RegistryError::Unavailable("there is no such engine here".into())) })
+            }
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        self.as_ref().map_or(Pace::Hand, Engine::pace)
+    }
+
+    fn is_there(&self) -> bool {
+        self.as_ref().is_some_and(Engine::is_there)
+    }
 }
 
 /// What a case plays on: a registry that began empty.
 pub struct Stage {
     /// A connection to it.
     pub registry: Arc<dyn Registry>,
-    /// Its time.
-    pub clock: Arc<HandClock>,
+    time: Time,
     engine: Box<dyn Engine>,
 }
 
@@ -68,8 +105,15 @@ pub fn run<E: Engine, F: Future<Output = ()>>(
     runtime.expect("a test may start threads").block_on(async {
         let clock = Arc::new(HandClock::default());
         let engine = Box::new(engine(clock.clone()));
+        if !engine.is_there() {
+            return;
+        }
+        let time = match engine.pace() {
+            Pace::Hand => Time::Hand(clock),
+            Pace::Real(real) => Time::Real(real),
+        };
         let registry = engine.connect().await.expect("the engine connects");
-        tokio::time::timeout(WAIT * 4, case(Stage { registry, clock, engine })).await.expect("the case ends");
+        tokio::time::timeout(WAIT * 4, case(Stage { registry, time, engine })).await.expect("the case ends");
     });
 }
 
@@ -81,10 +125,10 @@ impl Stage {
 
     /// Everybody leaves, and comes back.
     pub async fn restart(self) -> Self {
-        let Self { registry, clock, engine } = self;
+        let Self { registry, time, engine } = self;
         drop(registry);
         let registry = engine.connect().await.expect("the engine connects after a restart");
-        Self { registry, clock, engine }
+        Self { registry, time, engine }
     }
 
     /// Sends one transaction.
@@ -119,9 +163,9 @@ impl Stage {
         }
     }
 
-    /// Opens a lease of a usual term.
+    /// Opens a lease that is not going to be waited for.
     pub async fn lease(&self) -> LeaseId {
-        self.open(TTL).await.lease
+        self.open(self.long()).await.lease
     }
 
     /// Opens a lease.
@@ -137,17 +181,6 @@ impl Stage {
     /// Ends a lease.
     pub async fn close(&self, lease: LeaseId) {
         self.registry.close(lease).await.expect("the lease is closed");
-    }
-
-    /// Lets time pass in steps in which somebody acts, so that the engine does not count as having been away.
-    pub async fn pass(&self, span: Millis) {
-        let step = Millis(400);
-        let mut left = span;
-        while left > Millis::ZERO {
-            self.clock.pass(left.min(step));
-            left = left - step;
-            self.made([], []).await;
-        }
     }
 
     /// The entry at a key.
@@ -180,6 +213,16 @@ impl Stage {
 async fn news(feed: &mut Feed) -> Batch {
     let next = tokio::time::timeout(WAIT, feed.next()).await.expect("news in time");
     next.expect("news without a gap")
+}
+
+/// The next batch that has changes, which must come.
+async fn changes(feed: &mut Feed) -> Batch {
+    loop {
+        let batch = news(feed).await;
+        if !batch.changes.is_empty() {
+            return batch;
+        }
+    }
 }
 
 /// Every change up to a revision, which must come.

@@ -229,7 +229,7 @@ impl Desk<'_> {
         let latest = open.from + START_WINDOW;
         if now.wall > latest || misdated {
             if pace(self.scene.local) == 0 {
-                return out.add(Decision::JobAt(self.job.id, now.wall + PACE_AGAIN));
+                return out.add(Decision::JobAfter(self.job.id, now.mono + PACE_AGAIN));
             }
             let mut lane = self.lane();
             lane.seq += 1;

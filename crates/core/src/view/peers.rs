@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Bound;
 use serde::de::DeserializeOwned;
 
 use super::absorb::{News, newer};
@@ -140,6 +141,13 @@ impl View {
     pub fn is_offline(&self, member: &Member) -> bool {
         let record = self.peers.offline.get(&member.node).and_then(|known| known.value.as_ref());
         record.is_some_and(|record| record.offline && record.incarnation == member.incarnation)
+    }
+
+    /// Whether a node is there again in a later life while this one still stands.
+    #[must_use]
+    pub fn is_replaced(&self, member: &Member) -> bool {
+        let mut later = self.members.range((Bound::Excluded(member), Bound::Unbounded));
+        later.next().is_some_and(|(next, _)| next.node == member.node)
     }
 
     /// Takes news of one of these entries.

@@ -27,8 +27,8 @@ pub async fn delete_removes(stage: Stage) {
 
 pub async fn deleting_what_is_not_there_is_no_change(stage: Stage) {
     let before = stage.made([], [put("a", "1")]).await;
-    assert_eq!(stage.made([], [delete("b")]).await, before);
-    assert_eq!(stage.list().await.revision, before);
+    stage.unmoved(before, stage.made([], [delete("b")]).await);
+    stage.unmoved(before, stage.list().await.revision);
 }
 
 pub async fn a_deleted_key_is_born_again(stage: Stage) {
@@ -91,7 +91,11 @@ pub async fn everything_is_there_after_a_restart(stage: Stage) {
     stage.made([], [delete("c")]).await;
     let before = stage.read(["a", "lane/j/claim", "c"]).await;
     let stage = stage.restart().await;
-    assert_eq!(stage.read(["a", "lane/j/claim", "c"]).await, before);
+    let after = stage.read(["a", "lane/j/claim", "c"]).await;
+    for (before, after) in before.into_iter().zip(after) {
+        assert_eq!(after.entry, before.entry);
+        stage.unmoved(before.revision, after.revision);
+    }
 }
 
 pub async fn an_empty_value_is_a_value(stage: Stage) {
@@ -108,7 +112,8 @@ pub async fn every_byte_is_kept(stage: Stage) {
 }
 
 pub async fn a_value_of_a_mebibyte_is_kept(stage: Stage) {
-    let bytes: Vec<u8> = (0_u32..1 << 20).map(|i| i.to_le_bytes()[usize::from(i % 3 == 0)]).collect();
+    let size = u32::try_from(stage.registry.facts().value_max).unwrap_or(u32::MAX).min(1 << 20);
+    let bytes: Vec<u8> = (0..size).map(|i| i.to_le_bytes()[usize::from(i % 3 == 0)]).collect();
     stage.made([], [Write::Put { key: key("a"), value: bytes.as_slice().into(), owner: None }]).await;
     assert!(stage.entry("a").await.is_some_and(|e| *e.value == *bytes));
     assert!(stage.list().await.changes[0].entry.as_ref().is_some_and(|e| *e.value == *bytes));
@@ -135,7 +140,9 @@ pub async fn a_key_is_not_its_prefix(stage: Stage) {
 
 pub async fn an_empty_transaction_is_made(stage: Stage) {
     let before = stage.made([], [put("a", "1")]).await;
-    assert_eq!(stage.commit(txn([], [])).await, Outcome::Applied(before));
+    let outcome = stage.commit(txn([], [])).await;
+    let Outcome::Applied(revision) = outcome else { panic!("should have been made: {outcome:?}") };
+    stage.unmoved(before, revision);
 }
 
 /// A nonce that happens to repeat must still falsify the guard on the old revision.

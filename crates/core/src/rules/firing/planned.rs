@@ -13,7 +13,6 @@ use crate::input::Ended;
 use crate::job::{CatchUp, Delivery};
 use crate::keys;
 use crate::local::{Given, Subject};
-use crate::node::ROUNDING;
 use crate::record::{Plan, Planned, encode};
 use crate::registry::{Txn, Write};
 use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
@@ -37,12 +36,12 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
         return;
     }
     let reread = scene.local.peers.reread.get(&job.id).copied();
-    let soon = scene.now.wall + ROUNDING;
-    if let Some(at) = reread.filter(|at| *at > soon) {
+    let now = scene.now.wall;
+    if let Some(at) = reread.filter(|at| *at > now) {
         // Whatever made it be looked at now, it is looked at then.
         out.add(Decision::JobAt(job.id, at));
     }
-    let reread = reread.is_some_and(|at| at <= soon);
+    let reread = reread.is_some_and(|at| at <= now);
     if scene.local.peers.offered.contains(&job.id) || reread {
         return out.add(Decision::Read(job.id, [keys::plan(job.name())].into()));
     }
@@ -275,7 +274,7 @@ impl<'a> Desk<'a> {
 
     /// The plan is to be read again at this moment, and not in this one.
     fn look_again(&self, at: Wall) -> Decision {
-        Decision::Reread(self.job.id, at.max(self.scene.now.wall + ROUNDING + ROUNDING))
+        Decision::Reread(self.job.id, at.max(self.scene.now.wall + Millis(1)))
     }
 
     fn commit(self, why: &'static str, out: &mut Decisions) {
@@ -324,7 +323,7 @@ impl<'a> Desk<'a> {
 
     fn confirm(&self, run: &Planned, now: Wall, out: &mut Decisions) {
         if pace(self.scene.local) == 0 {
-            return out.add(Decision::JobAt(self.job.id, now + super::PACE_AGAIN));
+            return out.add(Decision::JobAfter(self.job.id, self.scene.now.mono + super::PACE_AGAIN));
         }
         let mut draft = self.draft.clone();
         if let Some(mine) = draft.runs.iter_mut().find(|r| r.fire == run.fire) {

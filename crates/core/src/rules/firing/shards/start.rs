@@ -67,8 +67,8 @@ impl Desk<'_> {
     /// A claim that is too old to start from is made anew (law 2).
     fn confirm(&mut self, late: &[OpenShards], out: &mut Decisions) {
         if pace(self.scene().local) == 0 {
-            let again = self.scene().now.wall + PACE_AGAIN;
-            return out.add(Decision::JobAt(self.table.job.id, again));
+            let again = self.scene().now.mono + PACE_AGAIN;
+            return out.add(Decision::JobAfter(self.table.job.id, again));
         }
         let now = self.scene().now.wall;
         self.draft

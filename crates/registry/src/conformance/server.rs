@@ -1,0 +1,69 @@
+//! An engine that is a server which the tests were told of; every case has a namespace of its own in it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Engine, Pace, Real};
+use crate::clock::{Clock, HostClock};
+use crate::{BoxFuture, Registry, RegistryError};
+
+/// The registry of one case on a server.
+pub struct Server {
+    url: String,
+    real: Real,
+}
+
+impl Server {
+    /// A new, empty registry on the server at `EVENKEEL_TEST_<name>`; `None`, said aloud, where there is none.
+    ///
+    /// # Panics
+    /// Where there is none and `REQUIRE=all` wants them all.
+    #[must_use]
+    pub fn find(name: &str, real: Real) -> Option<Self> {
+        server(name).map(|url| Self { url: fresh(&url), real })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Engine for Server {
+    fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>> {
+        Box::pin(crate::open(&self.url))
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::Real(self.real)
+    }
+}
+
+/// The URL at `EVENKEEL_TEST_<name>`, without a namespace; `None`, said aloud, where there is none.
+///
+/// # Panics
+/// Where there is none and `REQUIRE=all` wants them all.
+#[must_use]
+pub fn server(name: &str) -> Option<String> {
+    let variable = format!("EVENKEEL_TEST_{name}");
+    let found = std::env::var(&variable).ok().filter(|url| !url.is_empty());
+    if found.is_none() {
+        let fix = format!("{variable} names no server: `cargo xtask engines up` starts one");
+        let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
+        assert!(!required, "{fix}");
+        eprintln!("skipped: {fix}");
+    }
+    found
+}
+
+/// The same URL with a namespace that nobody has used.
+#[must_use]
+pub fn fresh(url: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let (now, count) = (HostClock.now().wall, COUNT.fetch_add(1, Ordering::Relaxed));
+    let namespace = format!("t{}-{}-{count}", now.0, std::process::id());
+    let (place, options) = url.split_once('?').unwrap_or((url, ""));
+    let mark = if options.is_empty() { "" } else { "?" };
+    format!("{}/{namespace}{mark}{options}", place.trim_end_matches('/'))
+}
