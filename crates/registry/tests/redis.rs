@@ -1,26 +1,10 @@
 //! The suite on the Redis engine.
 
-use std::sync::Arc;
+use evenkeel_core::time::Millis;
+use evenkeel_registry::conformance;
+use evenkeel_registry::conformance::{Real, Server};
 
-use evenkeel_registry::clock::HandClock;
-use evenkeel_registry::conformance::Engine;
-use evenkeel_registry::redis::Redis;
-use evenkeel_registry::{BoxFuture, EngineUrl, Registry, RegistryError, conformance};
+const REAL: Real =
+    Real { ttl: Millis::secs(2), late: Millis::secs(1), shared: false, remembers: Some(70_000) };
 
-struct Ns(String);
-
-impl Engine for Ns {
-    fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>> {
-        Box::pin(async {
-            let url = EngineUrl::parse(&format!("redis://127.0.0.1:16399/0/{}", self.0))?;
-            Ok(Arc::new(Redis::connect(&url).await?) as Arc<dyn Registry>)
-        })
-    }
-}
-
-fn ns(_: Arc<HandClock>) -> Ns {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
-    Ns(format!("t{}", id.trim().replace('-', "")))
-}
-
-conformance!(|clock| ns(clock));
+conformance!(|_| Server::find("REDIS", REAL));
