@@ -16,6 +16,8 @@ pub mod conformance;
 mod error;
 pub mod feed;
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 pub mod sqlite;
 
 mod url;

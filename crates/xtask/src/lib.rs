@@ -2,9 +2,11 @@
 //!
 //! - [`tidy`] holds the walls; [`tree`], [`rust`], [`modules`] and [`markdown`] are their eyes.
 //! - [`requirements`] reads what must hold and who proves it; [`references`] keeps generated pages from drifting.
+//! - [`engines`] brings up the real engines that tests want to speak to.
 //! - [`parts`] runs steps, times them and holds them to their budgets; [`ci`] lists which steps there are.
 
 pub mod ci;
+pub mod engines;
 pub mod markdown;
 pub mod modules;
 pub mod parts;
@@ -54,6 +56,12 @@ const COMMANDS: &[Command] = &[
         run: references_command,
     },
     Command { name: "sim", args: "SEED | --seeds N | …", about: "the simulator, in release", run: sim },
+    Command {
+        name: "engines",
+        args: "install|up|down|status|env [NAME…]",
+        about: "real engines for the tests, on loopback",
+        run: engines::command,
+    },
     Command {
         name: "chaos",
         args: "[--long]",

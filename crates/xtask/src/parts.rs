@@ -101,6 +101,7 @@ impl Step {
         command
             .current_dir(crate::root())
             .args(&self.args)
+            .envs(crate::engines::environment())
             .envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }

@@ -1,0 +1,89 @@
+//! Debian's packages of the engines: only what is missing, only as root, and without starting a service.
+
+use super::Kind;
+use anyhow::{Context as _, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What Debian's packages ask before they start a service, and the answer that forbids it.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+const FORBID: &str = "#!/bin/sh\nexit 101\n";
+
+/// Installs what is missing.
+pub(super) fn install(kinds: &[&'static Kind]) -> Result<()> {
+    let missing: Vec<_> = kinds.iter().filter(|kind| (kind.program)().is_none()).collect();
+    if missing.is_empty() {
+        println!("every engine is installed");
+        return Ok(());
+    }
+    let packages: Vec<_> = missing.iter().map(|kind| kind.package).collect();
+    let line = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
+    if !is_root() || super::launch::on_path("apt-get").is_none() {
+        bail!("these are not installed: {}; as root on Debian this gets them: {line}", packages.join(", "));
+    }
+    println!("installing Debian's {}, which will not be started as services", packages.join(", "));
+    let policy = Policy::forbid()?;
+    let got = apt(&line).or_else(|_| apt("apt-get update").and_then(|()| apt(&line)));
+    policy.restore()?;
+    got
+}
+
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    uid.is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0"))
+}
+
+fn apt(line: &str) -> Result<()> {
+    println!("$ {line}");
+    let mut words = line.split(' ');
+    let out = Command::new(words.next().unwrap_or_default())
+        .args(words)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .output()
+        .context("apt-get cannot be started")?;
+    if !out.status.success() {
+        let said = String::from_utf8_lossy(&out.stderr);
+        bail!("this failed: {line}\n{}", said.trim_end());
+    }
+    Ok(())
+}
+
+/// The rule for starting services, ours while this lives and as it was afterwards.
+struct Policy(Option<PathBuf>);
+
+impl Policy {
+    fn forbid() -> Result<Self> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = Path::new(POLICY);
+        let kept = path.with_extension("d.kept");
+        let before = path.exists().then_some(kept);
+        if let Some(kept) = &before {
+            std::fs::rename(path, kept).with_context(|| format!("{POLICY} cannot be set aside"))?;
+        }
+        let policy = Self(before);
+        std::fs::write(path, FORBID).with_context(|| format!("{POLICY} cannot be written"))?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?;
+        Ok(policy)
+    }
+
+    fn restore(&self) -> Result<()> {
+        let path = Path::new(POLICY);
+        match &self.0 {
+            Some(kept) if kept.exists() => std::fs::rename(kept, path),
+            Some(_) => Ok(()),
+            None if path.exists() => std::fs::remove_file(path),
+            None => Ok(()),
+        }
+        .with_context(|| format!("{POLICY} cannot be restored"))
+    }
+}
+
+impl Drop for Policy {
+    fn drop(&mut self) {
+        // Nothing is left to do after `restore`, except where it was never reached.
+        if let Err(error) = self.restore() {
+            eprintln!("xtask: {error:#}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! How each engine is started: an ordinary process on loopback that is light and yet loses nothing when it is killed.
+
+use anyhow::{Context as _, Result, bail};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Where an engine lives while it runs.
+pub(super) struct Place {
+    folder: PathBuf,
+    port: u16,
+    /// A second port for those that need one.
+    other: u16,
+}
+
+/// An engine that was started.
+pub(super) struct Started {
+    pub(super) child: Child,
+    pub(super) url: String,
+    /// Whether it answers by now.
+    pub(super) answers: fn(&Place) -> bool,
+    /// What is to be done once, when it answers.
+    pub(super) prepare: fn(&Place) -> Result<()>,
+}
+
+impl Place {
+    /// A folder that exists, and ports that nobody listens at.
+    pub(super) fn new(folder: PathBuf) -> Result<Self> {
+        let listeners = [free()?, free()?];
+        let [port, other] = [listeners[0].local_addr()?.port(), listeners[1].local_addr()?.port()];
+        Ok(Self { folder, port, other })
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<String> {
+        std::fs::write(self.folder.join(name), text)?;
+        Ok(self.path(name))
+    }
+
+    /// Starts a process whose words go to the log.
+    fn spawn(&self, command: &mut Command) -> Result<Child> {
+        let log = std::fs::File::options().create(true).append(true).open(self.log())?;
+        let command =
+            command.current_dir(&self.folder).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        Ok(command.spawn()?)
+    }
+
+    /// Says something to the engine and looks whether the answer begins as it should.
+    fn says(&self, question: &str, answer: &str) -> bool {
+        let patience = Duration::from_secs(2);
+        let talk = || -> std::io::Result<bool> {
+            let mut stream = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, self.port).into(), patience)?;
+            stream.set_read_timeout(Some(patience))?;
+            stream.write_all(question.as_bytes())?;
+            let mut heard = vec![0; answer.len()];
+            stream.read_exact(&mut heard)?;
+            Ok(heard == answer.as_bytes())
+        };
+        talk().unwrap_or(false)
+    }
+}
+
+fn free() -> Result<TcpListener> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?)
+}
+
+/// A program on the path, or where Debian hides those of the administrator.
+pub(super) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders.map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
+/// Runs something to its end.
+pub(super) fn run(command: &mut Command) -> Result<()> {
+    let out = command.output().with_context(|| format!("{command:?} cannot be started"))?;
+    if !out.status.success() {
+        bail!("{command:?} failed: {}", String::from_utf8_lossy(&out.stderr).trim_end());
+    }
+    Ok(())
+}
+
+fn nothing(_: &Place) -> Result<()> {
+    Ok(())
+}
+
+pub(super) fn etcd(place: &Place) -> Result<Started> {
+    let (client, peer) =
+        (format!("http://127.0.0.1:{}", place.port), format!("http://127.0.0.1:{}", place.other));
+    let options = [
+        ("--name", "test"),
+        ("--data-dir", &place.path("data")),
+        ("--listen-client-urls", &client),
+        ("--advertise-client-urls", &client),
+        ("--listen-peer-urls", &peer),
+        ("--initial-advertise-peer-urls", &peer),
+        ("--initial-cluster", &format!("test={peer}")),
+    ];
+    let options = options.map(|(name, value)| format!("{name}={value}"));
+    let child = place.spawn(Command::new("etcd").args(options))?;
+    let answers = |place: &Place| {
+        let question = "GET /health HTTP/1.0\r\n\r\n";
+        place.says(question, "HTTP/1.0 200") || place.says(question, "HTTP/1.1 200")
+    };
+    Ok(Started { child, url: format!("etcd://127.0.0.1:{}", place.port), answers, prepare: nothing })
+}
+
+/// Where Debian keeps it.
+pub(super) fn zookeeper_jar() -> Option<PathBuf> {
+    let jar = PathBuf::from("/usr/share/java/zookeeper.jar");
+    (jar.is_file() && on_path("java").is_some()).then_some(jar)
+}
+
+pub(super) fn zookeeper(place: &Place) -> Result<Started> {
+    let jar = zookeeper_jar().context("zookeeper.jar is gone")?;
+    let config = format!(
+        "tickTime=250\nmaxSessionTimeout=86400000\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
+         forceSync=yes\npreAllocSize=1024\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n",
+        place.path("data"),
+        place.port
+    );
+    let config = place.write("zoo.cfg", &config)?;
+    let light = [
+        "-Xmx128m",
+        "-Xms32m",
+        "-Xss512k",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:-UsePerfData",
+    ];
+    let mut java = Command::new("java");
+    java.args(light).arg("-cp").arg(jar).args(["org.apache.zookeeper.server.ZooKeeperServerMain", &config]);
+    let child = place.spawn(&mut java)?;
+    let answers = |place: &Place| place.says("ruok", "imok") && place.says("srvr", "Zookeeper version");
+    Ok(Started { child, url: format!("zookeeper://127.0.0.1:{}", place.port), answers, prepare: nothing })
+}
+
+pub(super) fn redis(place: &Place) -> Result<Started> {
+    let config = format!(
+        "port {}\nbind 127.0.0.1\ndir {}\nappendonly yes\nappendfsync always\nsave \"\"\n",
+        place.port,
+        place.path("")
+    );
+    let config = place.write("redis.conf", &config)?;
+    let child = place.spawn(Command::new("redis-server").arg(config))?;
+    let answers = |place: &Place| place.says("PING\r\n", "+PONG");
+    Ok(Started { child, url: format!("redis://127.0.0.1:{}/0", place.port), answers, prepare: nothing })
+}
+
+pub(super) fn mysql(place: &Place) -> Result<Started> {
+    let data = format!("--datadir={}", place.path("data"));
+    let user = format!("--user={}", whoami()?);
+    let install = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"];
+    run(Command::new("mariadb-install-db").args(install).args([&data, &user]))?;
+    let port = format!("--port={}", place.port);
+    let socket = format!("--socket={}", place.path("socket"));
+    let pid = format!("--pid-file={}", place.path("pid"));
+    let durable = ["--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"];
+    let light = [
+        "--innodb-buffer-pool-size=32M",
+        "--innodb-log-file-size=32M",
+        "--performance-schema=OFF",
+        "--max-connections=400",
+        "--skip-name-resolve",
+    ];
+    let mut server = Command::new(on_path("mariadbd").context("mariadbd is gone")?);
+    server.args(["--no-defaults", "--bind-address=127.0.0.1", &data, &user, &port, &socket, &pid]);
+    let child = place.spawn(server.args(durable).args(light))?;
+    let answers = |place: &Place| mysql_client(place, "SELECT 1").is_ok();
+    let prepare = |place: &Place| mysql_client(place, "CREATE DATABASE IF NOT EXISTS evenkeel");
+    let url = format!("mysql://root@127.0.0.1:{}/evenkeel", place.port);
+    Ok(Started { child, url, answers, prepare })
+}
+
+fn mysql_client(place: &Place, sql: &str) -> Result<()> {
+    let port = format!("--port={}", place.port);
+    run(Command::new("mariadb").args(["--no-defaults", "--host=127.0.0.1", &port, "--user=root", "-e", sql]))
+}
+
+/// One of PostgreSQL's programs, which Debian keeps apart by version.
+pub(super) fn postgres_program(name: &str) -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten().map(|entry| entry.path());
+    let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest =
+        versions.filter(|path| path.join("bin").join(name).is_file()).max_by_key(|path| number(path));
+    newest
+        .map(|path| path.join("bin").join(name))
+        .or_else(|| on_path(name).filter(|_| on_path("initdb").is_some()))
+}
+
+pub(super) fn postgres(place: &Place) -> Result<Started> {
+    let data = place.path("data");
+    if is_superuser()? {
+        // PostgreSQL refuses to run as root, and its package brings a user for it.
+        run(Command::new("chown").arg("postgres:").arg(&place.folder))?;
+    }
+    let program = |name| postgres_program(name).with_context(|| format!("{name} is gone"));
+    let initdb = ["--auth=trust", "--username=evenkeel", "--encoding=UTF8", "--no-locale", "--no-sync"];
+    run(postgres_command(&program("initdb")?)?
+        .args(initdb)
+        .arg(format!("--pgdata={data}"))
+        .current_dir(&place.folder))?;
+    let settings = [
+        format!("port={}", place.port),
+        format!("unix_socket_directories={}", place.folder.display()),
+        "listen_addresses=127.0.0.1".to_owned(),
+        "fsync=on".to_owned(),
+        "synchronous_commit=on".to_owned(),
+        "max_connections=200".to_owned(),
+        "shared_buffers=32MB".to_owned(),
+        "max_wal_size=256MB".to_owned(),
+    ];
+    let mut server = postgres_command(&program("postgres")?)?;
+    server.arg("-D").arg(&data).args(settings.iter().flat_map(|setting| ["-c", setting]));
+    let child = place.spawn(&mut server)?;
+    let answers = |place: &Place| {
+        let port = place.port.to_string();
+        let ready = postgres_program("pg_isready")
+            .map(|program| run(Command::new(program).args(["--quiet", "--host=127.0.0.1", "--port", &port])));
+        ready.is_some_and(|ready| ready.is_ok())
+    };
+    let url = format!("postgres://evenkeel@127.0.0.1:{}/postgres", place.port);
+    Ok(Started { child, url, answers, prepare: nothing })
+}
+
+/// A command that runs as somebody whom PostgreSQL accepts, in the same process.
+fn postgres_command(program: &Path) -> Result<Command> {
+    if !is_superuser()? {
+        return Ok(Command::new(program));
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program);
+    Ok(command)
+}
+
+fn is_superuser() -> Result<bool> {
+    Ok(whoami()? == "root")
+}
+
+fn whoami() -> Result<String> {
+    let out = Command::new("id").arg("-un").output().context("id cannot be started")?;
+    Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
+}
