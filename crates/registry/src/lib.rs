@@ -18,6 +18,8 @@ mod error;
 pub mod etcd;
 pub mod feed;
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 pub mod sqlite;
 
 mod url;

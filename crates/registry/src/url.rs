@@ -48,6 +48,8 @@ async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
     match url.scheme() {
         #[cfg(feature = "etcd")]
         "etcd" => Ok(Arc::new(crate::etcd::Etcd::connect(url).await?)),
+        #[cfg(feature = "redis")]
+        "redis" => Ok(Arc::new(crate::redis::Redis::connect(url).await?)),
         scheme => Err(RegistryError::Refused(format!(
             "registry {url} needs the engine {scheme}, which this program was built without: \
              build it with the feature {scheme}"
