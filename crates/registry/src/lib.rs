@@ -14,6 +14,8 @@ pub mod clock;
 pub mod conformance;
 
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod feed;
 pub mod memory;
 #[cfg(feature = "redis")]
