@@ -348,7 +348,7 @@ async fn run(
 /// Whether an error says that this connection, or this server, is not the one to ask any more.
 fn is_the_end_of_it(error: &RedisError) -> bool {
     let elsewhere = ["READONLY", "UNBLOCKED", "LOADING", "MASTERDOWN", "MOVED", "CLUSTERDOWN", "NOAUTH"];
-    error.code().map_or(true, |code| elsewhere.contains(&code))
+    error.code().is_none_or(|code| elsewhere.contains(&code))
 }
 
 /// What the scripts never say.
