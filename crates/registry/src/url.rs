@@ -45,15 +45,16 @@ pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
 
 /// Connects to the engine that the scheme names.
 async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
-    let scheme = url.scheme();
-    #[cfg(feature = "redis")]
-    if scheme == "redis" {
-        return Ok(Arc::new(crate::redis::Redis::connect(url).await?));
+    match url.scheme() {
+        #[cfg(feature = "redis")]
+        "redis" => Ok(Arc::new(crate::redis::Redis::connect(url).await?)),
+        #[cfg(feature = "etcd")]
+        "etcd" => Ok(Arc::new(crate::etcd::Etcd::connect(url).await?)),
+        scheme => Err(RegistryError::Refused(format!(
+            "registry {url} needs the engine {scheme}, which this program was built without: \
+             build it with the feature {scheme}"
+        ))),
     }
-    Err(RegistryError::Refused(format!(
-        "registry {url} needs the engine {scheme}, which this program was built without: \
-         build it with the feature {scheme}"
-    )))
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ fn request(tree: &Tree, txn: &Txn) -> Option<TxnRequest> {
             return None;
         }
     }
-    let owners = writes.values().filter_map(|write| match write {
+    let owners = txn.writes.iter().filter_map(|write| match write {
         Write::Put { owner, .. } => *owner,
         Write::Delete { .. } => None,
     });

@@ -31,6 +31,10 @@ const PONG: Duration = Duration::from_secs(3);
 /// How long a cut may go unnoticed by a listener that asks nothing.
 pub(super) const UNNOTICED: Duration = PING.saturating_add(PONG);
 
+/// How much may be on its way to us unread. From half of this the HTTP/2 library pays 256 bytes for each small answer that
+/// waits, and closes the connection when it is spent: its default allows some 128 answers at once.
+const WINDOW: u32 = 64 << 20;
+
 const PORT: u16 = 2379;
 
 /// Connections to all members, of which one is in use.
@@ -64,7 +68,8 @@ impl Wire {
                 .tcp_nodelay(true)
                 .http2_keep_alive_interval(PING)
                 .keep_alive_timeout(PONG)
-                .http2_adaptive_window(true);
+                .initial_stream_window_size(WINDOW)
+                .initial_connection_window_size(WINDOW);
             let endpoint = match tls.clone() {
                 None => endpoint,
                 Some(tls) => endpoint.tls_config(tls).map_err(|error| {
