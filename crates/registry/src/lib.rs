@@ -6,6 +6,7 @@
 //!
 //! - [`Registry`] is the contract as a trait; [`open`] is the door: an engine for a URL.
 //! - [`memory`] keeps everything in this process; [`sqlite`] shares one file between the processes of one host.
+//! - `postgres` and `mysql` share a server between hosts.
 //! - [`feed`] carries news of the cold entries; [`clock`] is where engines read time.
 //! - [`mod@conformance`] is the suite, [`mod@bench`] the engine's own ceiling to compare with.
 
@@ -16,6 +17,12 @@ pub mod conformance;
 mod error;
 pub mod feed;
 pub mod memory;
+#[cfg(feature = "mysql")]
+pub mod mysql;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod sql;
 pub mod sqlite;
 
 mod url;
