@@ -213,6 +213,8 @@ pub struct Local {
     pub agenda: BTreeSet<JobId>,
     /// Jobs to look at when the wall clock gets there.
     pub wheel: BTreeSet<(Wall, JobId)>,
+    /// Jobs to look at when our own clock gets there.
+    pub timers: BTreeSet<(Mono, JobId)>,
     /// Jobs whose fire the remaining trust does not cover, or that wait for the clocks to agree.
     pub uncertain: BTreeSet<JobId>,
     /// The trust, and whether the clocks agreed, when those were last looked at.
@@ -280,6 +282,7 @@ impl Local {
             announced: Vec::new(),
             agenda: BTreeSet::new(),
             wheel: BTreeSet::new(),
+            timers: BTreeSet::new(),
             uncertain: BTreeSet::new(),
             certainty: None,
             epoch: None,

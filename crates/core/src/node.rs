@@ -1,5 +1,6 @@
 //! `Node::step`: absorb one input, decide, emit. The only way in and the only way out.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::effect::{Effect, Event};
@@ -23,8 +24,6 @@ mod peers;
 const FOCUS_MAX: usize = 1_000;
 /// From how much on a wall clock that moved against our own has stepped.
 const CLOCK_STEP: Millis = Millis(250);
-/// Waits that were counted on our own clock are over so much before their moment of the time of day, as the two differ.
-pub(crate) const ROUNDING: Millis = Millis(1);
 /// How long a listing may be under way before it is asked for again.
 const LISTING_PATIENCE: Millis = Millis::secs(60);
 
@@ -159,12 +158,18 @@ impl Node {
         if local.certainty.replace(certainty) != Some(certainty) {
             local.agenda.append(&mut local.uncertain);
         }
+        let beat = self.view.settings().beat_of(now.wall);
+        if core::mem::replace(&mut local.peers.beat, beat) != beat && local.peers.misses_any() {
+            // In each beat everybody is tried anew (S0-43): who was left out may have runs again.
+            local.agenda.extend(self.view.dispatched());
+        }
         let epoch = now.wall - Millis(now.mono.0);
         let stepped = local.epoch.is_some_and(|then| (epoch - then).0.abs() > CLOCK_STEP.0);
         if stepped || local.epoch.is_none() {
             local.epoch = Some(epoch);
         }
         if stepped {
+            self.local.peers.forget_beats();
             self.revisit_held();
         }
     }
@@ -172,12 +177,11 @@ impl Node {
     /// The jobs to decide about: touched ones, those whose moment has come, and those that waited for a slot.
     fn take_focus(&mut self, now: Now) -> Vec<JobId> {
         let local = &mut self.local;
-        while let Some(first) = local.wheel.first().copied().filter(|(at, _)| *at <= now.wall + ROUNDING) {
-            if local.agenda.len() >= FOCUS_MAX {
-                break;
-            }
-            local.wheel.remove(&first);
-            local.agenda.insert(first.1);
+        while local.agenda.len() < FOCUS_MAX
+            && let Some(id) =
+                take_due(&mut local.wheel, now.wall).or_else(|| take_due(&mut local.timers, now.mono))
+        {
+            local.agenda.insert(id);
         }
         // Those that waited go first, in the order in which they are due: a slot is nobody's by its place in the view.
         let mut focus = Vec::new();
@@ -210,6 +214,9 @@ impl Node {
         }
         if let Some((at, _)) = self.local.wheel.first() {
             wake.at(now.mono + (*at - now.wall), "a fire is near");
+        }
+        if let Some((at, _)) = self.local.timers.first() {
+            wake.at(*at, "a wait is over");
         }
     }
 
@@ -289,6 +296,7 @@ impl Node {
         local.spent.clear();
         local.recording.clear();
         local.wheel.clear();
+        local.timers.clear();
         local.uncertain.clear();
         local.put_off.clear();
         local.reading.clear();
@@ -382,6 +390,13 @@ impl Node {
 /// The earliest wish to be woken.
 #[derive(Default)]
 struct Earliest(Option<Wake>);
+
+/// Takes the first of a list of waits if its moment has come.
+fn take_due<T: Copy + Ord>(waits: &mut BTreeSet<(T, JobId)>, now: T) -> Option<JobId> {
+    let first = waits.first().copied().filter(|(at, _)| *at <= now)?;
+    waits.remove(&first);
+    Some(first.1)
+}
 
 impl Earliest {
     fn at(&mut self, at: Mono, why: &'static str) {

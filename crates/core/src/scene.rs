@@ -57,6 +57,8 @@ pub enum Decision {
     Hold(LockName, u32),
     /// Look at this job again at this moment.
     JobAt(JobId, Wall),
+    /// Look at this job again at this moment of our own clock.
+    JobAfter(JobId, Mono),
     /// Read the plan of this job again at this moment.
     Reread(JobId, Wall),
     /// Look at this job when trust or the clocks have moved.

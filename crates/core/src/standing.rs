@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::keys;
 use crate::lease;
 use crate::load::Score;
+use crate::local::Subject;
 use crate::record::{ClusterSettings, Handover, Planner, PlannerKind};
 use crate::registry::{Guard, Revision};
 use crate::rules::firing;
@@ -63,11 +64,12 @@ pub fn right(scene: &Scene<'_>) -> Option<Right> {
     })
 }
 
-/// The epoch under which this node serves.
+/// The epoch under which this node serves; none while it gives the lead back, which may be somebody else's already.
 #[must_use]
 pub fn serves(scene: &Scene<'_>) -> Option<u64> {
     let record = scene.view.serving().value.as_ref()?;
     let serves = record.serves && record.leader.as_ref() == Some(scene.member) && !scene.gives_up();
+    let serves = serves && scene.is_idle(&Subject::Serving);
     serves.then_some(record.epoch)
 }
 
@@ -81,13 +83,8 @@ pub fn on_standby(scene: &Scene<'_>) -> bool {
 /// lives of one node the later.
 #[must_use]
 pub fn candidates<'a>(scene: &Scene<'a>) -> Vec<&'a Member> {
-    let mut list: Vec<&Member> = Vec::new();
-    for (member, _) in scene.view.members() {
-        if list.last().is_some_and(|last| last.node == member.node) {
-            list.pop();
-        }
-        list.push(member);
-    }
+    let members = scene.view.members().map(|(member, _)| member);
+    let mut list: Vec<&Member> = members.filter(|member| !scene.view.is_replaced(member)).collect();
     list.retain(|member| match *member == scene.member {
         true => !scene.gives_up() && scene.local.unable.is_none(),
         false => scene.view.intent(&member.node).is_none(),

@@ -15,12 +15,16 @@ pub mod clock;
 pub mod conformance;
 
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod feed;
 pub mod memory;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod sql;
 pub mod sqlite;
@@ -64,7 +68,8 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// Never fails as a whole: what could not be sent, or whose answer was lost, is [`Outcome::Unknown`], and
     /// [`trouble`](Self::trouble) says why. A transaction beyond [`Facts::value_max`] or [`Facts::operations_max`]
-    /// is refused, as if it had guarded on that.
+    /// is refused, as if it had guarded on that; so may be one that deletes a key and puts it again (etcd cannot). Those
+    /// that name none of the entries that another one writes may be made in any order; of others, the earlier goes first.
     fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>>;
 
     /// Every cold entry at one revision.

@@ -50,6 +50,10 @@ async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
         "postgres" => Ok(Arc::new(crate::postgres::Postgres::connect(url).await?)),
         #[cfg(feature = "mysql")]
         "mysql" => Ok(Arc::new(crate::mysql::MySql::connect(url).await?)),
+        #[cfg(feature = "redis")]
+        "redis" => Ok(Arc::new(crate::redis::Redis::connect(url).await?)),
+        #[cfg(feature = "etcd")]
+        "etcd" => Ok(Arc::new(crate::etcd::Etcd::connect(url).await?)),
         scheme => Err(url.refused(&format!(
             "needs the engine {scheme}, which this program was built without: build it with the feature {scheme}"
         ))),

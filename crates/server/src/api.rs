@@ -76,6 +76,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/nodes", get(nodes::list))
         .route("/service", get(nodes::idlest))
         .route("/nodes/balance", get(nodes::balance))
+        .route("/nodes/{name}/load", get(nodes::load))
         .route("/nodes/{name}/{verb}", post(nodes::switch))
         .route("/cluster/tree", get(cluster::tree))
         .route("/cluster/settings", get(settings::show).post(settings::set))

@@ -59,7 +59,7 @@ pub static ALL: &[Mutant] = {
         mutant("verdict dropped before history has it", &commits::DropsVerdicts, &[I22]),
         mutant("withdrawn without rollback", &commits::WithdrawsForGood, &[I16]),
         mutant("watermark not moved by a claim", &commits::ForgetsWatermark, &[I14, I16]),
-        mutant("request not marked as taken", &commits::ForgetsRequests, &[I14, I20, I24]),
+        mutant("request not marked as taken", &commits::ForgetsRequests, &[I14, I20, I22, I24]),
         mutant(
             "spec changed without its place",
             &commits::SparesPlace,

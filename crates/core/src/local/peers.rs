@@ -14,6 +14,8 @@ use crate::words::{Fire, Member};
 pub struct Peers {
     /// What was measured of this host last.
     pub sample: Sample,
+    /// The beat of the last step.
+    pub beat: u64,
     /// How each living member was last reached.
     pub contacts: BTreeMap<Member, Contact>,
     /// Runs that this node planned for others, until they are accepted or gone.
@@ -170,10 +172,22 @@ impl Peers {
         *contact = Contact { beat, reachable: Some(false), ..*contact };
     }
 
-    /// Whether a member could not be reached when it was last tried in this beat.
+    /// Whether a member could not be reached when it was last tried in this beat. A clock that is put back a little finds
+    /// itself in an earlier one.
     #[must_use]
     pub fn is_unreachable(&self, member: &Member, beat: u64) -> bool {
-        self.contacts.get(member).is_some_and(|c| c.beat == beat && c.reachable == Some(false))
+        self.contacts.get(member).is_some_and(|c| c.beat >= beat && c.reachable == Some(false))
+    }
+
+    /// Whether anybody could not be reached when last tried.
+    #[must_use]
+    pub fn misses_any(&self) -> bool {
+        self.contacts.values().any(|contact| contact.reachable == Some(false))
+    }
+
+    /// The clock was put right: the beats of the contacts say nothing any more, and all are tried anew.
+    pub fn forget_beats(&mut self) {
+        self.contacts.values_mut().for_each(|contact| contact.beat = 0);
     }
 
     /// What belonged to a life that is over.

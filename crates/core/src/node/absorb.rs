@@ -280,6 +280,8 @@ impl Node {
             Subject::Wish(ask, n) if self.local.wishes.contains_key(&(ask, n)) => {
                 self.local.todo.insert((ask, n));
             }
+            // Whoever was giving the lead back, or taking it up, may plan from here on or not any more.
+            Subject::Serving => self.local.agenda.extend(self.view.dispatched()),
             _ => {}
         }
     }
@@ -315,7 +317,7 @@ impl Node {
                 match self.gathers(id, run.shard) {
                     // Looking at the job with each end would cost the square of its shards.
                     Some(wait) if self.local.tally(id).ended == 1 => {
-                        self.local.wheel.insert((now.wall + wait, id));
+                        self.local.timers.insert((now.mono + wait, id));
                     }
                     Some(_) => {}
                     None => self.touch_job(id),

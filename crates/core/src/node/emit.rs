@@ -102,6 +102,7 @@ impl Node {
             Decision::Commit(..)
             | Decision::Hold(..)
             | Decision::JobAt(..)
+            | Decision::JobAfter(..)
             | Decision::JobUncertain(_)
             | Decision::JobWaits(..)
             | Decision::Reread(..)
@@ -137,6 +138,7 @@ impl Node {
             }
             Decision::Hold(..)
             | Decision::JobAt(..)
+            | Decision::JobAfter(..)
             | Decision::JobUncertain(_)
             | Decision::JobWaits(..)
             | Decision::Reread(..)
@@ -150,6 +152,9 @@ impl Node {
             Decision::JobAt(id, at) => {
                 self.local.wheel.insert((at, id));
             }
+            Decision::JobAfter(id, at) => {
+                self.local.timers.insert((at, id));
+            }
             Decision::JobUncertain(id) => {
                 self.local.uncertain.insert(id);
             }
@@ -157,9 +162,10 @@ impl Node {
                 self.local.waiting.insert((due, id));
             }
             Decision::Reread(id, at) => {
-                // The first moment that was named stands: looking in the meantime puts nothing off.
-                let at = *self.local.peers.reread.entry(id).or_insert(at);
-                self.local.wheel.insert((at, id));
+                // The earliest moment that was named stands: looking in the meantime puts nothing off.
+                let named = self.local.peers.reread.entry(id).or_insert(at);
+                *named = at.min(*named);
+                self.local.wheel.insert((*named, id));
             }
             Decision::Hold(lock, 0) => {
                 self.local.locks.remove(&lock);

@@ -7,8 +7,8 @@ use super::Node;
 use crate::effect::{Effect, Event};
 use crate::input::{LeaseEvent, OfferAnswer, Role};
 use crate::load::{Sample, Score};
-use crate::local::{OfferState, Reign};
-use crate::registry::Revision;
+use crate::local::{OfferState, Reign, Subject};
+use crate::registry::{LeaseId, Revision};
 use crate::rules::firing;
 use crate::time::{Mono, Now, Wall};
 use crate::view::JobId;
@@ -18,9 +18,10 @@ impl Node {
     /// What the node says of itself to those who probe it.
     #[must_use]
     pub fn role(&self, now: Mono) -> Role {
-        let trusted = self.local.lease.trusted(now).is_some();
+        // While the lead is being given back it may be somebody else's already.
+        let acts = self.local.lease.trusted(now).is_some() && !self.local.busy.contains(&Subject::Serving);
         Role {
-            serves: self.local.peers.reign.filter(|reign| trusted && reign.serves.is_some()).map(|r| r.epoch),
+            serves: self.local.peers.reign.filter(|reign| acts && reign.serves.is_some()).map(|r| r.epoch),
         }
     }
 
@@ -112,8 +113,18 @@ impl Node {
             effects.push(Effect::Announce(Event::LeaderLost(leader.node.clone())));
         }
         peers.contacts.retain(|member, _| view.member(member).is_some());
+        let me = self.local.lease.id();
+        let missed = |member: &Member| {
+            self.local.peers.contacts.get(member).is_some_and(|contact| contact.reachable == Some(false))
+        };
         let unwanted = |member: &Member| {
-            view.member(member).is_none() || view.intent(&member.node).is_some() || view.is_offline(member)
+            // What this node kept for want of others may go to whoever came.
+            me == Some(LeaseId(member.incarnation))
+                || missed(member)
+                || view.member(member).is_none()
+                || view.is_replaced(member)
+                || view.intent(&member.node).is_some()
+                || view.is_offline(member)
         };
         for (member, jobs) in view.planned_by_member() {
             if unwanted(member) {

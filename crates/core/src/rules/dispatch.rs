@@ -93,8 +93,8 @@ impl<'a> Desk<'a> {
         match self.state.terms.as_deref().filter(|terms| terms.enabled) {
             Some(terms) => {
                 self.follow(terms);
-                self.place_again(out);
-                self.plan_asked(out);
+                self.place_again();
+                self.plan_asked();
                 if !terms.paused {
                     self.plan_due(terms, out);
                 }
@@ -184,7 +184,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Runs of nodes that should not have them go to others, as far as they are not accepted.
-    fn place_again(&mut self, out: &mut Decisions) {
+    fn place_again(&mut self) {
         let scene = self.scene;
         for at in 0..self.draft.runs.len() {
             let run = &self.draft.runs[at];
@@ -208,11 +208,7 @@ impl<'a> Desk<'a> {
             if !refused && self.batch.may_have(&run.by) {
                 continue;
             }
-            let (chosen, anybody) = self.batch.move_from(scene, &run.by, busy);
-            if !anybody {
-                self.look_next_beat(out);
-            }
-            if let Some((by, free)) = chosen {
+            if let Some((by, free)) = self.batch.move_from(scene, &run.by, busy) {
                 let run = &mut self.draft.runs[at];
                 *run = Planned { by, free, ..run.clone() };
                 self.act("plan again");
@@ -220,23 +216,14 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Nobody can be reached, and this node can do nothing itself: with the next beat all are tried anew.
-    fn look_next_beat(&self, out: &mut Decisions) {
-        let (settings, now) = (self.scene.view.settings(), self.scene.now.wall);
-        out.add(Decision::JobAt(self.job.id, settings.start_of(settings.beat_of(now) + 1)));
-    }
-
     /// The requests by hand that have no run yet go to the idlest node (S0-54).
-    fn plan_asked(&mut self, out: &mut Decisions) {
+    fn plan_asked(&mut self) {
         let Some(mut record) = self.job.asked().and_then(|known| known.value.clone()) else { return };
         for request in record.requests.iter_mut().filter(|request| !request.taken) {
             if self.draft.runs.len() >= RUNS_MAX {
                 break;
             }
-            let Some((member, free)) = self.batch.idlest() else {
-                self.look_next_beat(out);
-                break;
-            };
+            let Some((member, free)) = self.batch.idlest() else { break };
             request.taken = true;
             self.draft.runs.push(Planned {
                 fire: Fire::Asked(request.id.clone()),
@@ -258,6 +245,10 @@ impl<'a> Desk<'a> {
     fn plan_due(&mut self, terms: &Terms, out: &mut Decisions) {
         let Some(schedule) = &terms.schedule else { return };
         let (now, grace) = (self.scene.now.wall, terms.grace(self.scene.local.settings.ttl));
+        if now > self.right.horizon {
+            // The beat is long over. What is due since belongs to the next one, also what is too old by then.
+            return;
+        }
         loop {
             let floor = self.draft.watermark.max(terms.since);
             let next = due::next(schedule, floor, now, grace, terms.catch_up);
@@ -286,8 +277,9 @@ impl<'a> Desk<'a> {
                 let Some((by, free)) = self.batch.choose(self.scene, &[]) else {
                     // One that is kept though it is old gives way to the next one that becomes so.
                     let first = schedule.next((now - grace - Millis(1)).max(floor));
-                    out.list.extend(first.map(|due| Decision::JobAt(self.job.id, due + grace + Millis(2))));
-                    return self.look_next_beat(out);
+                    return out
+                        .list
+                        .extend(first.map(|due| Decision::JobAt(self.job.id, due + grace + Millis(1))));
                 };
                 self.draft.runs.push(Planned { fire, due, by, free, attempt: 1, seq: 0, from: None });
             }

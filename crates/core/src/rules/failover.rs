@@ -125,7 +125,7 @@ impl Legacy<'_> {
         let Some(known) = self.table.job.lane_of(self.member) else { return false };
         let ripe = known.heard + PATIENCE;
         if now.mono < ripe {
-            out.add(Decision::JobAt(self.table.job.id, now.wall + (ripe - now.mono)));
+            out.add(Decision::JobAfter(self.table.job.id, ripe));
         }
         now.mono >= ripe
     }

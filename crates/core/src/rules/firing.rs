@@ -6,7 +6,7 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 
 use crate::due;
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
@@ -125,6 +125,7 @@ fn run_of(
         job_parameter: declared.parameter.clone(),
         attempt,
         token: Token::new(scene.local.settings.generation, seq),
+        sent: String::new(),
         work: declared.work(),
         timeout: declared.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
         not_after,
@@ -229,7 +230,7 @@ impl Desk<'_> {
         let latest = open.from + START_WINDOW;
         if now.wall > latest || misdated {
             if pace(self.scene.local) == 0 {
-                return out.add(Decision::JobAt(self.job.id, now.wall + PACE_AGAIN));
+                return out.add(Decision::JobAfter(self.job.id, now.mono + PACE_AGAIN));
             }
             let mut lane = self.lane();
             lane.seq += 1;

@@ -52,7 +52,8 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
 
 /// A strike for whom this node could not reach in the beat of the last try; none any more for whom it reached.
 fn count(scene: &Scene<'_>, member: &Member, contact: Contact, born: &Guard, out: &mut Decisions) {
-    let Some(reachable) = contact.reachable else { return };
+    // Beats are counted by the clock.
+    let Some(reachable) = contact.reachable.filter(|_| scene.clock_agrees()) else { return };
     let (node, me) = (&member.node, &scene.member.node);
     let known = scene.view.strike(node, me).cloned().unwrap_or_default();
     let old = known.value.as_ref().filter(|strike| strike.incarnation == member.incarnation);

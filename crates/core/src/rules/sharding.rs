@@ -141,7 +141,7 @@ fn watch(table: &Table<'_>, lanes: &BTreeMap<&Member, ShardLane>, out: &mut Deci
         let keys = stale.iter().map(|(member, _)| keys::shard_lane(table.job.name(), member)).collect();
         out.add(Decision::Read(table.job.id, keys));
     } else if let Some(heard) = fresh.iter().map(|(_, heard)| *heard).min() {
-        out.add(Decision::JobAt(table.job.id, now.wall + (heard + POLL - now.mono)));
+        out.add(Decision::JobAfter(table.job.id, heard + POLL));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Bound;
 use serde::de::DeserializeOwned;
 
 use super::absorb::{News, newer};
@@ -9,9 +10,10 @@ use super::{Absorbed, Known, View};
 use crate::keys::{self, Key, Parsed};
 use crate::load::Score;
 use crate::record::{
-    BeatRecord, ClusterSettings, LoadRecord, OfflineRecord, ServingRecord, StrikeRecord, decode,
+    BeatRecord, ClusterSettings, LoadRecord, OfflineRecord, PlannerKind, ServingRecord, StrikeRecord, decode,
 };
 use crate::registry::Change;
+use crate::standing::DISPATCH;
 use crate::words::{Member, NodeName, Operation};
 
 /// Everything of the cluster as such.
@@ -81,6 +83,18 @@ impl View {
         self.member(leader).map(|_| leader)
     }
 
+    /// Who plans dispatched jobs now: the serving leader, or whoever took the beat last; `None` when nobody does.
+    #[must_use]
+    pub fn planner(&self) -> Option<&Member> {
+        let planner = match self.settings().planner {
+            PlannerKind::Leader => {
+                self.leader().filter(|_| self.serving().value.as_ref().is_some_and(|s| s.serves))
+            }
+            PlannerKind::Beat => self.beat_known(DISPATCH)?.1.value.as_ref().map(|beat| &beat.holder),
+        };
+        planner.filter(|planner| self.member(planner).is_some())
+    }
+
     /// What is known of the load entry of a node, whichever life wrote it.
     #[must_use]
     pub fn load_entry(&self, node: &NodeName) -> Option<&Known<LoadRecord>> {
@@ -140,6 +154,13 @@ impl View {
     pub fn is_offline(&self, member: &Member) -> bool {
         let record = self.peers.offline.get(&member.node).and_then(|known| known.value.as_ref());
         record.is_some_and(|record| record.offline && record.incarnation == member.incarnation)
+    }
+
+    /// Whether a node is there again in a later life while this one still stands.
+    #[must_use]
+    pub fn is_replaced(&self, member: &Member) -> bool {
+        let mut later = self.members.range((Bound::Excluded(member), Bound::Unbounded));
+        later.next().is_some_and(|(next, _)| next.node == member.node)
     }
 
     /// Takes news of one of these entries.

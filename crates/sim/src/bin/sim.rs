@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use evenkeel_sim::Failure;
 use evenkeel_sim::faults::Fault;
 use evenkeel_sim::invariants::Invariant;
 use evenkeel_sim::mutants::{self, Hunt, Mutant, SEEDS_MAX};
@@ -16,6 +15,8 @@ const USAGE: &str = "usage: sim SEED | sim --seeds N [--from SEED] | sim --mutan
 const THREADS: usize = 2;
 /// From so many seeds on every fault and every invariant must have been met.
 const ENOUGH: u64 = 1_000;
+/// So many failures are enough to look at.
+const BROKEN_MAX: usize = 20;
 
 /// Prints a line. Whoever reads only the first ones has seen enough.
 macro_rules! say {
@@ -93,34 +94,35 @@ fn hunt(name: &str, most: u64) -> ExitCode {
     if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs many seeds and prints what they came to; a failure is one line that repeats it.
+/// Runs many seeds and prints what they came to; each failure is one line that repeats it.
 fn seeds(from: u64, count: u64) -> ExitCode {
     let begun = Stopwatch::start();
     let next = AtomicU64::new(from);
     let sum = Mutex::new(Report::default());
-    let failure: Mutex<Option<Failure>> = Mutex::new(None);
+    let broken = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= from + count || failure.lock().is_ok_and(|f| f.is_some()) {
+                    if seed >= from + count || broken.load(Ordering::Relaxed) >= BROKEN_MAX {
                         return;
                     }
                     match run_seed(seed) {
                         Ok(report) => add(&sum, &report),
-                        Err(broken) => {
-                            if let Ok(mut failure) = failure.lock() {
-                                failure.get_or_insert(broken);
-                            }
+                        Err(failure) => {
+                            broken.fetch_add(1, Ordering::Relaxed);
+                            say!("{failure}");
                         }
                     }
                 }
             });
         }
     });
-    if let Ok(Some(failure)) = failure.into_inner() {
-        say!("{failure}");
+    let broken = broken.into_inner();
+    if broken > 0 {
+        let played = next.into_inner().min(from + count) - from;
+        say!("{broken} of {played} seeds broke an invariant");
         return ExitCode::FAILURE;
     }
     let sum = sum.into_inner().unwrap_or_default();

@@ -8,6 +8,7 @@ use evenkeel_core::keys::{self, Parsed, parse};
 use evenkeel_core::node::{Node, Quota};
 use evenkeel_core::record::{Intent, Place, decode};
 use evenkeel_core::registry::{Batch, Change, Outcome, Revision, Txn, Write};
+use evenkeel_core::scene::Decision;
 use evenkeel_core::time::{Millis, Mono, Now};
 use evenkeel_core::view::JobView;
 use evenkeel_core::words::{JobName, Member, NodeName};
@@ -126,7 +127,7 @@ impl Watch {
             Heard::Undrained => {
                 let missed = node.overlooked(now);
                 self.findings.test(at, Invariant::I39, missed.is_empty(), || {
-                    format!("{name} is not drained any more and put off {missed:?}")
+                    format!("{name} is not drained any more and put off {}", acts(&missed))
                 });
             }
             Heard::Other => {}
@@ -244,9 +245,21 @@ impl Watch {
     /// What deciding about every job would add right after a step.
     pub(crate) fn overlooked(&mut self, at: i64, name: &NodeName, node: &Node, now: Now) {
         let missed = node.overlooked(now);
-        self.findings
-            .test(at, Invariant::Touched, missed.is_empty(), || format!("{name} overlooked {missed:?}"));
+        self.findings.test(at, Invariant::Touched, missed.is_empty(), || {
+            format!("{name} overlooked {}", acts(&missed))
+        });
     }
+}
+
+/// In words what was left undone.
+fn acts(decisions: &[Decision]) -> String {
+    let name = |decision: &Decision| match decision {
+        Decision::Commit(_, why, txn) => {
+            txn.writes.iter().fold((*why).into(), |text: String, write| format!("{text} {}", write.key()))
+        }
+        other => format!("{other:?}"),
+    };
+    decisions.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 impl MindBook {

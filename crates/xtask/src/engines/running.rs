@@ -109,6 +109,21 @@ pub(super) fn stop(kind: &Kind) -> Result<()> {
     }
 }
 
+/// Kills it without a word and starts it again as it was, at the same place. It may take a while until it answers.
+pub(super) fn restart(kind: &Kind) -> Result<()> {
+    let running = find(kind).with_context(|| format!("{} does not run", kind.name))?;
+    launch::run(Command::new("kill").args(["-KILL", &running.pid.to_string()]))?;
+    let mut waited = Duration::ZERO;
+    while born(running.pid).as_ref() == Some(&running.born) && waited < PATIENCE {
+        std::thread::sleep(STEP);
+        waited += STEP;
+    }
+    let pid = launch::again(&running.folder)?.id();
+    let born = born(pid).context("it ended at once")?;
+    let folder = running.folder.display();
+    Ok(std::fs::write(file(kind), format!("{}\n{pid}\n{born}\n{folder}\n", running.url))?)
+}
+
 fn ours(kind: &Kind) -> PathBuf {
     state().join(format!("{}.of-the-tests", kind.name))
 }

@@ -48,22 +48,17 @@ impl Batch {
     }
 
     /// The node that a run which has one already should move to: one that passed it on only if all did. `None` where it
-    /// should stay, and where nobody may have it; which of the two, the second word says.
-    pub(super) fn move_from(
-        &mut self,
-        scene: &Scene<'_>,
-        by: &Member,
-        passed: &[Member],
-    ) -> (Option<Chosen>, bool) {
+    /// should stay, and where nobody may have it.
+    pub(super) fn move_from(&mut self, scene: &Scene<'_>, by: &Member, passed: &[Member]) -> Option<Chosen> {
         for passed in [passed, &[]] {
             match self.pick(scene, passed, |free, may| free.best(may)) {
                 // It counts as this node's already.
-                Some((best, _)) if best == *by => return (None, true),
-                Some(_) => return (self.choose(scene, passed), true),
+                Some((best, _)) if best == *by => return None,
+                Some(_) => return self.choose(scene, passed),
                 None => {}
             }
         }
-        (None, false)
+        None
     }
 
     fn pick(

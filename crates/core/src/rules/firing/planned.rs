@@ -5,16 +5,17 @@
 //! one says so to the next. Accepting moves the plan, in one commit that names the node and a token; so a run that was
 //! planned for somebody else in the meantime cannot be accepted.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{START_WINDOW, free_slots, is_misdated, pace, run_of};
-use crate::effect::{Event, Reason, Verdict, VerdictState};
+use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::{CatchUp, Delivery};
 use crate::keys;
 use crate::local::{Given, Subject};
-use crate::node::ROUNDING;
-use crate::record::{Plan, Planned, encode};
+use crate::record::{Plan, Planned, PlannerKind, encode};
 use crate::registry::{Txn, Write};
 use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
 use crate::scene::{Decision, Decisions, Scene};
@@ -37,12 +38,12 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
         return;
     }
     let reread = scene.local.peers.reread.get(&job.id).copied();
-    let soon = scene.now.wall + ROUNDING;
-    if let Some(at) = reread.filter(|at| *at > soon) {
+    let now = scene.now.wall;
+    if let Some(at) = reread.filter(|at| *at > now) {
         // Whatever made it be looked at now, it is looked at then.
         out.add(Decision::JobAt(job.id, at));
     }
-    let reread = reread.is_some_and(|at| at <= soon);
+    let reread = reread.is_some_and(|at| at <= now);
     if scene.local.peers.offered.contains(&job.id) || reread {
         return out.add(Decision::Read(job.id, [keys::plan(job.name())].into()));
     }
@@ -275,7 +276,7 @@ impl<'a> Desk<'a> {
 
     /// The plan is to be read again at this moment, and not in this one.
     fn look_again(&self, at: Wall) -> Decision {
-        Decision::Reread(self.job.id, at.max(self.scene.now.wall + ROUNDING + ROUNDING))
+        Decision::Reread(self.job.id, at.max(self.scene.now.wall + Millis(1)))
     }
 
     fn commit(self, why: &'static str, out: &mut Decisions) {
@@ -317,14 +318,28 @@ impl<'a> Desk<'a> {
         }
         if let Some(spec) = self.job.spec() {
             let not_after = scene.lease.until().min(now.mono + (latest - now.wall));
+            let sent = self.sent(run);
             let run = run_of(scene, self.id(run), run.due, (run.attempt, run.seq), &spec.job, not_after);
-            out.add(Decision::Start(self.job.id, run));
+            out.add(Decision::Start(self.job.id, Run { sent, ..run }));
         }
+    }
+
+    /// Who planned it, and why for this node: its plan is forgotten when it is over.
+    fn sent(&self, run: &Planned) -> String {
+        let Some(planner) = &self.draft.planner else { return String::new() };
+        let right = match self.scene.view.settings().planner {
+            PlannerKind::Beat => "in beat",
+            PlannerKind::Leader => "by epoch",
+        };
+        format!(
+            "planned by {} {right} {}: {} had most slots free, {}",
+            planner.member, planner.number, run.by.node, run.free
+        )
     }
 
     fn confirm(&self, run: &Planned, now: Wall, out: &mut Decisions) {
         if pace(self.scene.local) == 0 {
-            return out.add(Decision::JobAt(self.job.id, now + super::PACE_AGAIN));
+            return out.add(Decision::JobAfter(self.job.id, self.scene.now.mono + super::PACE_AGAIN));
         }
         let mut draft = self.draft.clone();
         if let Some(mine) = draft.runs.iter_mut().find(|r| r.fire == run.fire) {

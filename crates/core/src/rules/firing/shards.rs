@@ -134,8 +134,7 @@ impl<'a> Desk<'a> {
             return;
         };
         if monitor && ours().count() > ended.len() && scene.now.mono < since + GATHER {
-            let again = scene.now.wall + (since + GATHER - scene.now.mono);
-            return out.add(Decision::JobAt(self.table.job.id, again));
+            return out.add(Decision::JobAfter(self.table.job.id, since + GATHER));
         }
         let fenced = |given: &Given| matches!(given.ended, Some((Ended::Stopped(Reason::Fenced), _)));
         let (lost, over): (Vec<_>, Vec<_>) = ended.into_iter().partition(|(_, given)| fenced(given));

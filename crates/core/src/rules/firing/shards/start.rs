@@ -1,5 +1,6 @@
 //! Starting shards: of what is open, as much as there are slots for, within a second of its moment.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Desk;
@@ -67,8 +68,8 @@ impl Desk<'_> {
     /// A claim that is too old to start from is made anew (law 2).
     fn confirm(&mut self, late: &[OpenShards], out: &mut Decisions) {
         if pace(self.scene().local) == 0 {
-            let again = self.scene().now.wall + PACE_AGAIN;
-            return out.add(Decision::JobAt(self.table.job.id, again));
+            let again = self.scene().now.mono + PACE_AGAIN;
+            return out.add(Decision::JobAfter(self.table.job.id, again));
         }
         let now = self.scene().now.wall;
         self.draft
@@ -92,6 +93,7 @@ impl Desk<'_> {
             shards: open.total,
             parameter: job.parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
             job_parameter: job.parameter.clone(),
+            sent: String::new(),
             attempt: open.attempt,
             token: Token::new(scene.local.settings.generation, open.seq),
             work: job.work(),

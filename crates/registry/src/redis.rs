@@ -1,0 +1,124 @@
+//! The engine on Redis: hashes and a stream that three small scripts keep, each of them one indivisible step.
+//!
+//! What many callers ask goes to the server in one call (`act.lua`), what is read is read at one moment (`look.lua`), and
+//! each new connection finds out whether the history behind it is still the one we know (`adopt.lua`).
+
+mod door;
+mod fault;
+mod link;
+mod listener;
+mod reader;
+mod wire;
+mod writer;
+
+use std::sync::{Arc, OnceLock};
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{
+    Batch, Change, Class, Facts, FeedKind, Granted, LeaseId, Outcome, Revision, Txn,
+};
+use evenkeel_core::time::Millis;
+use tokio::task::AbortHandle;
+
+use crate::feed::Feed;
+use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
+use door::Door;
+use link::{ANSWER, Link, Shared};
+use writer::{TICK, Writer};
+
+/// By how much the registry's time goes on at most when the server's clock is set forward, and with it the most that a
+/// lease may end early by.
+const TIME_STEP: Millis = Millis(500);
+
+/// The facts that are the same for every server.
+const FACTS: Facts = Facts {
+    engine: "redis",
+    class: Class::C,
+    feed: FeedKind::Pushed,
+    // Somebody who keeps no deadline asks at each tick, and waits for the answer.
+    notice: Millis(TICK.0 + ANSWER.0),
+    early: TIME_STEP,
+    ttl_min: Millis::secs(2),
+    value_max: 16 << 20,
+    operations_max: 4096,
+    generation: 0,
+};
+
+/// A registry in one database of a Redis server, below one namespace. Dropping it sends what was asked so far.
+pub struct Redis {
+    facts: Facts,
+    link: Shared,
+    writer: Writer,
+    listener: OnceLock<AbortHandle>,
+}
+
+impl Redis {
+    /// Connects to `redis://[USER[:PASSWORD]@]HOST[:PORT]/DB[/NAMESPACE]`. Of several hosts it takes the first that is
+    /// a primary.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] says what to change in the URL or on the server; [`RegistryError::Unavailable`] while
+    /// the server is out of reach, loads its data or is a replica.
+    pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
+        url.only(&[])?;
+        let ([db], namespace) = url.places(["DB"])?;
+        let link = Arc::new(Link::new(Door::new(url, db)?, namespace));
+        link.enter().await?;
+        let known = link.known().clone();
+        let class = known.class.unwrap_or(FACTS.class);
+        let facts = Facts { class, generation: known.generation, ..FACTS };
+        Ok(Self { facts, writer: Writer::start(link.clone()), link, listener: OnceLock::new() })
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.link.silence();
+        if let Some(listener) = self.listener.get() {
+            listener.abort();
+        }
+    }
+}
+
+impl Registry for Redis {
+    fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
+        Box::pin(self.writer.open(ttl))
+    }
+
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
+        Box::pin(self.writer.renew(lease))
+    }
+
+    fn close(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), RegistryError>> {
+        Box::pin(self.writer.close(lease))
+    }
+
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+        Box::pin(self.writer.commit(txns))
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>> {
+        Box::pin(self.link.list())
+    }
+
+    fn read(&self, keys: Vec<Key>) -> BoxFuture<'_, Result<Vec<Change>, RegistryError>> {
+        Box::pin(self.link.read(keys))
+    }
+
+    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
+        Box::pin(async move {
+            let bell = self.link.bell()?;
+            self.listener
+                .get_or_init(|| tokio::spawn(listener::run(Arc::downgrade(&self.link))).abort_handle());
+            Ok(Feed::new(self.link.clone(), bell, after))
+        })
+    }
+
+    fn trouble(&self) -> Option<Arc<RegistryError>> {
+        self.writer.trouble()
+    }
+}

@@ -1,0 +1,171 @@
+//! The way to the server: addresses, login, encryption, and what the server says of itself.
+
+use std::time::Duration;
+
+use evenkeel_core::registry::Class;
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo,
+    TlsCertificates,
+};
+
+use super::fault;
+use crate::{EngineUrl, RegistryError};
+
+/// Redis' usual port.
+const PORT: u16 = 6379;
+
+/// How long a connection may take to be there.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// Opens connections.
+pub(super) struct Door {
+    /// The URL as it may be shown.
+    url: EngineUrl,
+    clients: Vec<Client>,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Server {
+    /// Another one each time it starts.
+    pub(super) run: String,
+    /// The history that it continued when it was promoted; zeros when it never was.
+    pub(super) second: String,
+    /// Whether all that it answered is on its disk, and nobody else may come up in its place with less.
+    pub(super) keeps_all: bool,
+}
+
+impl Server {
+    /// What its claims are worth. Redis replicates behind its answers, so it is never A.
+    pub(super) fn class(&self) -> Class {
+        if self.keeps_all { Class::B } else { Class::C }
+    }
+}
+
+impl Door {
+    pub(super) fn new(url: &EngineUrl, db: &str) -> Result<Self, RegistryError> {
+        let number: i64 = db
+            .parse()
+            .ok()
+            .filter(|db| *db >= 0)
+            .ok_or_else(|| url.refused("names no database: write its number, as in redis://HOST/0"))?;
+        let mut login = RedisConnectionInfo::default().set_db(number);
+        if let Some(user) = url.user() {
+            login = login.set_username(user);
+        }
+        if let Some(password) = url.password()? {
+            login = login.set_password(password);
+        }
+        let certificates = certificates(url)?;
+        let clients = url.hosts().iter().map(|host| {
+            let (name, port) = (host.name.clone(), host.port.unwrap_or(PORT));
+            let addr = match certificates {
+                None => ConnectionAddr::Tcp(name, port),
+                Some(_) => ConnectionAddr::TcpTls { host: name, port, insecure: false, tls_params: None },
+            };
+            let info = addr.into_connection_info()?.set_redis_settings(login.clone());
+            match &certificates {
+                None => Client::open(info),
+                Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+            }
+        });
+        let clients = clients.collect::<Result<_, _>>().map_err(|error| fault::explain(url, &error))?;
+        Ok(Self { url: url.clone(), clients })
+    }
+
+    /// What an error of the client means for whoever asked.
+    pub(super) fn explain(&self, error: &redis::RedisError) -> RegistryError {
+        fault::explain(&self.url, error)
+    }
+
+    /// A connection to the first address where a server is that takes writes. Each of its answers may take `patience`:
+    /// the client's own limit of half a second is less than a sync of a busy disk.
+    pub(super) async fn connect(
+        &self,
+        patience: Duration,
+    ) -> Result<(MultiplexedConnection, Server), RegistryError> {
+        let mut why = RegistryError::Unavailable("no address of the registry was tried".into());
+        for client in &self.clients {
+            let config = AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(CONNECT))
+                .set_response_timeout(Some(patience));
+            let connected = client.get_multiplexed_async_connection_with_config(&config).await;
+            let looked = match connected {
+                Ok(mut connection) => self.look(&mut connection).await.map(|server| (connection, server)),
+                Err(error) => Err(self.explain(&error)),
+            };
+            match looked {
+                Ok(good) => return Ok(good),
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    /// Asks the server what it is, and turns away from one that cannot keep a registry.
+    async fn look(&self, connection: &mut MultiplexedConnection) -> Result<Server, RegistryError> {
+        let asked: Result<String, _> = redis::cmd("INFO").query_async(connection).await;
+        let told = Info(asked.map_err(|error| self.explain(&error))?);
+        // A user without the right to ask is told of the least.
+        let sync: Vec<String> = redis::cmd("CONFIG")
+            .arg("GET")
+            .arg("appendfsync")
+            .query_async(connection)
+            .await
+            .unwrap_or_default();
+        self.check(&told)?;
+        let always = sync.get(1).is_some_and(|when| when == "always");
+        Ok(Server {
+            run: told.of("run_id").into(),
+            second: told.of("master_replid2").into(),
+            keeps_all: always && told.of("aof_enabled") == "1" && told.of("connected_slaves") == "0",
+        })
+    }
+
+    fn check(&self, told: &Info) -> Result<(), RegistryError> {
+        let version: Vec<u32> = told.of("redis_version").split('.').map_while(|n| n.parse().ok()).collect();
+        if version < vec![6, 2] {
+            let found = told.of("redis_version");
+            return Err(self.url.refused(&format!("is a Redis {found}: use 6.2 or a later one")));
+        }
+        if told.of("role") != "master" {
+            return Err(RegistryError::Unavailable(format!(
+                "registry {} is a replica, which takes no writes: name the primary",
+                self.url
+            )));
+        }
+        if told.of("maxmemory") != "0" && told.of("maxmemory_policy").starts_with("allkeys") {
+            return Err(self
+                .url
+                .refused("may throw away any key when its memory is full: set maxmemory-policy noeviction"));
+        }
+        Ok(())
+    }
+}
+
+/// The answer to `INFO`: lines of `name:value`.
+struct Info(String);
+
+impl Info {
+    fn of(&self, name: &str) -> &str {
+        let mut lines = self.0.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(found, _)| *found == name).map_or("", |(_, value)| value.trim_end())
+    }
+}
+
+/// What encryption needs; `None` without it.
+fn certificates(url: &EngineUrl) -> Result<Option<TlsCertificates>, RegistryError> {
+    let Some(tls) = url.tls()? else { return Ok(None) };
+    let read = |path: &std::path::Path| {
+        std::fs::read(path)
+            .map_err(|error| url.refused(&format!("names {}, which cannot be read: {error}", path.display())))
+    };
+    let identity = tls.identity.as_ref().map(|(cert, key)| {
+        Ok::<_, RegistryError>(ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? })
+    });
+    let root_cert = tls.ca.as_deref().map(read).transpose()?;
+    // The client takes whatever the process uses; somebody may have chosen already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Ok(Some(TlsCertificates { client_tls: identity.transpose()?, root_cert }))
+}

@@ -1,0 +1,53 @@
+//! What the client's errors mean, and what to do about them.
+
+use redis::{ErrorKind, RedisError};
+
+use crate::{EngineUrl, RegistryError};
+
+/// Says what happened, and what helps.
+pub(super) fn explain(url: &EngineUrl, error: &RedisError) -> RegistryError {
+    let detail = error.detail().unwrap_or_default();
+    let what = match error.code().unwrap_or_default() {
+        "NOPERM" => {
+            return url.refused(&format!(
+                "does not let this user do what a registry needs ({detail}): give it the rights of docs/engines.md"
+            ));
+        }
+        "NOAUTH" | "WRONGPASS" => return login(url),
+        "NOPROTO" | "ERR" if detail.contains("unknown command") => {
+            return url.refused(&format!("is no complete Redis ({detail}): use Redis 6.2 or a later one"));
+        }
+        "WRONGTYPE" => {
+            return url.refused("has keys of another program in this namespace: name another namespace");
+        }
+        "MISCONF" => "cannot write its files, so it takes no writes: free its disk".into(),
+        "OOM" => "has no memory left, so it takes no writes: raise its maxmemory".into(),
+        "READONLY" | "UNBLOCKED" => "is a replica now, which takes no writes: name the primary".into(),
+        "NOREPLICAS" => format!("waits for its replicas ({detail}): start them"),
+        "MOVED" | "ASK" | "CLUSTERDOWN" => {
+            format!("is kept by another node of its Redis cluster ({detail}): name that one")
+        }
+        "BUSY" => "is busy with a script of somebody else: wait, or end it with SCRIPT KILL".into(),
+        "" => return of_the_way(url, error),
+        code => format!("answers {code} {detail}"),
+    };
+    RegistryError::Unavailable(format!("registry {url} {what}"))
+}
+
+fn login(url: &EngineUrl) -> RegistryError {
+    url.refused("refuses this user or password: check both, and `ACL LIST` on the server")
+}
+
+/// What happened before the server had a say.
+fn of_the_way(url: &EngineUrl, error: &RedisError) -> RegistryError {
+    match error.kind() {
+        ErrorKind::AuthenticationFailed => login(url),
+        ErrorKind::InvalidClientConfig => url.refused(&format!("cannot be used: {error}")),
+        _ if error.is_timeout() => {
+            RegistryError::Unavailable(format!("registry {url} does not answer: see whether it runs"))
+        }
+        _ => RegistryError::Unavailable(format!(
+            "registry {url} is out of reach ({error}): see whether it runs"
+        )),
+    }
+}

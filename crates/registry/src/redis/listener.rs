@@ -1,0 +1,50 @@
+//! Hears of others' changes the moment they are made, by a read that blocks on a connection of its own.
+//!
+//! It only rings: what changed is read afterwards. Were it cut off, the writer's ticks would still tell, a little later.
+
+use std::sync::Weak;
+
+use evenkeel_core::registry::Revision;
+use evenkeel_core::time::Millis;
+use redis::{RedisError, Value};
+
+use super::link::{ANSWER, Link, patience};
+use super::wire::{list, text};
+use super::writer::TICK;
+
+/// How long one read blocks. The server answers at its end, by which it is known to be there.
+const BLOCK: Millis = Millis::secs(2);
+
+/// Listens for as long as the link exists.
+pub(super) async fn run(link: Weak<Link>) {
+    loop {
+        let Some(alive) = link.upgrade() else { return };
+        // The answer may come as late as the block lasts: the patience of all others is too short for it.
+        let connected = alive.door().connect(patience(BLOCK + ANSWER)).await;
+        let (news, mut heard) = (alive.keys().news(), alive.known().cold);
+        drop(alive);
+        if let Ok((mut connection, _)) = connected {
+            loop {
+                let mut read = redis::cmd("XREAD");
+                read.arg("COUNT").arg(1).arg("BLOCK").arg(BLOCK.0).arg("STREAMS").arg(&news);
+                read.arg(format!("{heard}-18446744073709551615"));
+                let answer: Result<Value, RedisError> = read.query_async(&mut connection).await;
+                let (Ok(answer), Some(alive)) = (answer, link.upgrade()) else { break };
+                if let Some(revision) = first(answer) {
+                    alive.hear(revision);
+                    heard = revision;
+                }
+                heard = heard.max(alive.known().cold);
+            }
+        }
+        tokio::time::sleep(patience(TICK)).await;
+    }
+}
+
+/// The revision of the first change that was read; `None` when the block ended without any.
+fn first(answer: Value) -> Option<Revision> {
+    let mut stream = list(list(answer)?.next()?)?;
+    let mut changes = list(stream.nth(1)?)?;
+    let id = text(list(changes.next()?)?.next()?)?;
+    id.split('-').next()?.parse().ok().map(Revision)
+}

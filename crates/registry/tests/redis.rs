@@ -1,0 +1,10 @@
+//! The suite on the Redis engine.
+
+use evenkeel_core::time::Millis;
+use evenkeel_registry::conformance;
+use evenkeel_registry::conformance::{Real, Server};
+
+const REAL: Real =
+    Real { ttl: Millis::secs(2), late: Millis::secs(1), shared: false, remembers: Some(70_000) };
+
+conformance!(|_| Server::find("REDIS", REAL));
