@@ -6,9 +6,11 @@ use std::time::Duration;
 use evenkeel_core::registry::Revision;
 use tokio::sync::watch;
 
+#[cfg(feature = "postgres")]
+use super::NOTICE_PUSHED;
 use super::link::Target;
 use super::reader::Readers;
-use super::{Config, NOTICE_PUSHED, POLL};
+use super::{Config, POLL};
 
 /// Starts listening; ends with the engine.
 pub(super) fn start(config: Arc<Config>, readers: &Arc<Readers>, bell: &Arc<watch::Sender<Revision>>) {
