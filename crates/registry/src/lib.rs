@@ -6,6 +6,7 @@
 //!
 //! - [`Registry`] is the contract as a trait; [`open`] is the door: an engine for a URL.
 //! - [`memory`] keeps everything in this process; [`sqlite`] shares one file between the processes of one host.
+//! - `postgres` and `mysql` share a server between hosts.
 //! - [`feed`] carries news of the cold entries; [`clock`] is where engines read time.
 //! - [`mod@conformance`] is the suite, [`mod@bench`] the engine's own ceiling to compare with.
 
@@ -18,8 +19,14 @@ mod error;
 pub mod etcd;
 pub mod feed;
 pub mod memory;
+#[cfg(feature = "mysql")]
+pub mod mysql;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod sql;
 pub mod sqlite;
 
 mod url;

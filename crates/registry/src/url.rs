@@ -46,13 +46,16 @@ pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
 /// Connects to the engine that the scheme names.
 async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
     match url.scheme() {
-        #[cfg(feature = "etcd")]
-        "etcd" => Ok(Arc::new(crate::etcd::Etcd::connect(url).await?)),
+        #[cfg(feature = "postgres")]
+        "postgres" => Ok(Arc::new(crate::postgres::Postgres::connect(url).await?)),
+        #[cfg(feature = "mysql")]
+        "mysql" => Ok(Arc::new(crate::mysql::MySql::connect(url).await?)),
         #[cfg(feature = "redis")]
         "redis" => Ok(Arc::new(crate::redis::Redis::connect(url).await?)),
-        scheme => Err(RegistryError::Refused(format!(
-            "registry {url} needs the engine {scheme}, which this program was built without: \
-             build it with the feature {scheme}"
+        #[cfg(feature = "etcd")]
+        "etcd" => Ok(Arc::new(crate::etcd::Etcd::connect(url).await?)),
+        scheme => Err(url.refused(&format!(
+            "needs the engine {scheme}, which this program was built without: build it with the feature {scheme}"
         ))),
     }
 }

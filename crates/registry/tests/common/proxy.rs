@@ -1,0 +1,81 @@
+//! A small TCP proxy between an engine and its server, that holds or cuts what passes when it is told to.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// What becomes of what passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It passes.
+    Open,
+    /// Nothing passes, and nobody is told.
+    Held,
+    /// Requests pass; the first answer cuts the connection instead.
+    NoAnswers,
+    /// Connections are cut, and new ones at once.
+    Closed,
+}
+
+/// The proxy. It ends with the test's runtime.
+pub(crate) struct Proxy {
+    at: SocketAddr,
+    way: Arc<watch::Sender<Way>>,
+}
+
+impl Proxy {
+    /// Listens on a port of its own in front of `to`.
+    pub(crate) async fn start(to: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let way = Arc::new(watch::Sender::new(Way::Open));
+        let told = way.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(pass(client, to, told.subscribe()));
+            }
+        });
+        Self { at, way }
+    }
+
+    /// Where it listens.
+    pub(crate) fn at(&self) -> SocketAddr {
+        self.at
+    }
+
+    /// From now on.
+    pub(crate) fn set(&self, way: Way) {
+        self.way.send_replace(way);
+    }
+}
+
+async fn pass(client: TcpStream, to: SocketAddr, way: watch::Receiver<Way>) {
+    if *way.borrow() == Way::Closed {
+        return;
+    }
+    let Ok(server) = TcpStream::connect(to).await else { return };
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    let mut closed = way.clone();
+    tokio::select! {
+        () = copy(from_client, to_server, way.clone(), false) => {}
+        () = copy(from_server, to_client, way, true) => {}
+        _ = closed.wait_for(|way| *way == Way::Closed) => {}
+    }
+}
+
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut way: watch::Receiver<Way>, answers: bool) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        let Ok(way) = way.wait_for(|way| *way != Way::Held).await.map(|way| *way) else { return };
+        if answers && way == Way::NoAnswers {
+            return;
+        }
+        if to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+}

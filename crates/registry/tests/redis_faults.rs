@@ -1,0 +1,505 @@
+//! What happens to the Redis engine when its server is killed, frozen, emptied, promoted, cut off or full.
+//!
+//! Each test starts servers of its own. Where `redis-server` is missing it says so and is skipped.
+
+#![cfg(feature = "redis")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "common/proxy.rs"]
+mod proxy;
+#[path = "redis_faults/server.rs"]
+mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Class, Entry, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::time::Millis;
+use evenkeel_registry::redis::Redis;
+use evenkeel_registry::{EngineUrl, Feed, Registry, RegistryError};
+use proxy::{Proxy, Way};
+use server::{ALWAYS, Server};
+
+const TTL: Millis = Millis::secs(2);
+
+fn key(text: &str) -> Key {
+    Key::from_stored(text)
+}
+
+fn put(at: &str, value: &str, owner: Option<LeaseId>) -> Write {
+    Write::Put { key: key(at), value: value.as_bytes().into(), owner }
+}
+
+fn txn(guards: Vec<Guard>, writes: Vec<Write>) -> Txn {
+    Txn { guards, writes }
+}
+
+async fn connect(url: &str) -> Redis {
+    Redis::connect(&EngineUrl::parse(url).unwrap()).await.unwrap()
+}
+
+async fn refused(url: &str) -> String {
+    match Redis::connect(&EngineUrl::parse(url).unwrap()).await.map(drop) {
+        Err(RegistryError::Refused(why)) => why,
+        other => panic!("should have been refused: {other:?}"),
+    }
+}
+
+async fn commit(registry: &Redis, txn: Txn) -> Outcome {
+    registry.commit(vec![txn]).await.remove(0)
+}
+
+async fn made(registry: &Redis, guards: Vec<Guard>, writes: Vec<Write>) -> Revision {
+    match commit(registry, txn(guards, writes)).await {
+        Outcome::Applied(revision) => revision,
+        other => panic!("should have been made: {other:?} {:?}", registry.trouble()),
+    }
+}
+
+async fn entry(registry: &Redis, at: &str) -> Option<Entry> {
+    registry.read(vec![key(at)]).await.unwrap().remove(0).entry
+}
+
+/// Tries until it comes true.
+async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    for _ in 0..600 {
+        if let Some(found) = look().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("never: {what}")
+}
+
+/// The next news, or the end of the feed; either must come.
+async fn next(feed: &mut Feed) -> Option<Vec<String>> {
+    let batch = tokio::time::timeout(Duration::from_secs(30), feed.next()).await.expect("news in time")?;
+    Some(batch.changes.into_iter().map(|change| change.key.as_str().to_owned()).collect())
+}
+
+async fn is_over(registry: &Redis) -> String {
+    until("the end of this registry", || async {
+        match registry.list().await {
+            Err(RegistryError::Fatal(why)) => Some(why),
+            _ => None,
+        }
+    })
+    .await
+}
+
+/// proves: I46
+#[tokio::test]
+async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let proxy = Proxy::start(server.at()).await;
+    let (near, far) = (connect(&server.url()).await, connect(&format!("redis://{}/0", proxy.at())).await);
+    let place = made(&near, vec![], vec![put("job/a/place", "free", None)]).await;
+    let lease = far.open(TTL).await.unwrap().lease;
+    let claim = txn(vec![Guard::At(key("job/a/place"), place)], vec![put("job/a/place", "nonce 17", None)]);
+    proxy.set(Way::NoAnswers);
+    assert_eq!(commit(&far, claim.clone()).await, Outcome::Unknown);
+    assert!(matches!(far.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
+    // The same for each other verb, with what it did told by somebody else.
+    assert!(matches!(far.renew(lease).await, Err(RegistryError::Unavailable(_))));
+    assert!(matches!(far.open(TTL).await, Err(RegistryError::Unavailable(_))));
+    assert!(matches!(far.list().await, Err(RegistryError::Unavailable(_))));
+    assert!(matches!(far.read(vec![key("a")]).await, Err(RegistryError::Unavailable(_))));
+    proxy.set(Way::Open);
+    let settled = until("an answer", || async {
+        Some(commit(&far, claim.clone()).await).filter(|outcome| *outcome != Outcome::Unknown)
+    })
+    .await;
+    let Outcome::Refused(found) = settled else { panic!("made twice: {settled:?}") };
+    assert_eq!(found[0].entry.as_ref().map(|e| &*e.value), Some(&b"nonce 17"[..]));
+    assert_eq!(entry(&near, "job/a/place").await, found[0].entry);
+    assert_eq!(far.trouble(), None);
+    proxy.set(Way::NoAnswers);
+    assert!(matches!(far.close(lease).await, Err(RegistryError::Unavailable(_))));
+    proxy.set(Way::Open);
+    until("the close", || async { far.close(lease).await.ok() }).await;
+    assert_eq!(near.renew(lease).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_given_up_in_time() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let proxy = Proxy::start(server.at()).await;
+    let registry = connect(&format!("redis://{}/0", proxy.at())).await;
+    let lease = registry.open(Millis::secs(15)).await.unwrap().lease;
+    proxy.set(Way::Held);
+    let told = tokio::time::timeout(Duration::from_secs(9), registry.renew(lease)).await;
+    assert!(matches!(told, Ok(Err(RegistryError::Unavailable(_)))), "{told:?}");
+    proxy.set(Way::Open);
+    until("a renewal", || async { registry.renew(lease).await.ok().flatten() }).await;
+}
+
+/// proves: I1
+#[tokio::test]
+async fn a_server_that_keeps_all_is_killed_and_started_again_and_nothing_is_lost() {
+    let Some(mut server) = Server::start(ALWAYS) else { return };
+    let registry = connect(&server.url()).await;
+    assert_eq!(registry.facts().class, Class::B);
+    let lease = registry.open(Millis::secs(10)).await.unwrap().lease;
+    let mut feed = registry.watch(Revision(0)).await.unwrap();
+    let before = made(&registry, vec![], vec![put("node/a@1", "", Some(lease)), put("a", "1", None)]).await;
+    assert_eq!(next(&mut feed).await.map(|keys| keys.len()), Some(2));
+    server.kill();
+    assert_eq!(commit(&registry, txn(vec![], vec![put("b", "1", None)])).await, Outcome::Unknown);
+    server.again();
+    until("a renewal", || async { registry.renew(lease).await.ok().flatten() }).await;
+    assert_eq!(entry(&registry, "a").await.map(|e| e.revision), Some(before));
+    let after = made(&registry, vec![], vec![put("c", "1", None)]).await;
+    assert!(after > before);
+    // Either it went on or it ended; it never skips.
+    if let Some(keys) = next(&mut feed).await {
+        assert!(keys.contains(&"c".to_owned()), "{keys:?}");
+    }
+    assert_eq!(
+        connect(&server.url()).await.facts(),
+        registry.facts(),
+        "nothing was lost: the same generation"
+    );
+}
+
+/// proves: I1
+#[tokio::test]
+async fn a_server_that_lost_its_data_is_noticed_and_never_taken_for_an_empty_registry() {
+    let Some(mut server) = Server::start(&[]) else { return };
+    let registry = connect(&server.url()).await;
+    let facts = registry.facts();
+    assert_eq!(facts.class, Class::C);
+    let lease = registry.open(TTL).await.unwrap().lease;
+    let mut feed = registry.watch(Revision(0)).await.unwrap();
+    let before = made(&registry, vec![], vec![put("job/a/place", "1", None)]).await;
+    assert_eq!(next(&mut feed).await.map(|keys| keys.len()), Some(1));
+    server.kill();
+    server.again();
+    let why = is_over(&registry).await;
+    assert!(why.contains("lost") && why.contains("start this node again"), "{why}");
+    assert!(matches!(registry.renew(lease).await, Err(RegistryError::Fatal(_))));
+    assert!(matches!(registry.open(TTL).await, Err(RegistryError::Fatal(_))));
+    assert_eq!(commit(&registry, txn(vec![], vec![put("x", "1", None)])).await, Outcome::Unknown);
+    assert_eq!(next(&mut feed).await, None);
+    let anew = connect(&server.url()).await;
+    assert!(anew.facts().generation > facts.generation);
+    // No number is ever given twice: what guarded on the old ones can never hold.
+    assert!(anew.open(TTL).await.unwrap().lease > lease);
+    assert!(made(&anew, vec![], vec![put("job/a/place", "1", None)]).await > before);
+}
+
+/// What the documentation tells to do after a restore.
+///
+/// proves: I1
+#[tokio::test]
+async fn a_restored_backup_is_a_new_generation() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let registry = connect(&server.url()).await;
+    let before = registry.facts().generation;
+    drop(registry);
+    let documented = include_str!("../../../docs/engines.md");
+    assert!(documented.replace("\n  ", " ").contains("HSET {NAMESPACE}:meta run restored safe 0"));
+    server.say("HSET", &["{evenkeel}:meta", "run", "restored", "safe", "0"]);
+    assert_eq!(connect(&server.url()).await.facts().generation, before + 1);
+    assert_eq!(connect(&server.url()).await.facts().generation, before + 1, "once");
+}
+
+#[tokio::test]
+async fn an_emptied_database_ends_its_users() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let registry = connect(&server.url()).await;
+    made(&registry, vec![], vec![put("a", "1", None)]).await;
+    let mut feed = registry.watch(Revision(0)).await.unwrap();
+    assert!(next(&mut feed).await.is_some());
+    server.say("FLUSHALL", &[]);
+    is_over(&registry).await;
+    assert_eq!(next(&mut feed).await, None);
+    assert!(connect(&server.url()).await.facts().generation > registry.facts().generation);
+}
+
+/// The replica lacks the last writes, as replicas do.
+///
+/// proves: I1
+#[tokio::test]
+async fn a_promoted_replica_is_another_generation() {
+    let (Some(mut primary), Some(replica)) = (Server::start(ALWAYS), Server::start(ALWAYS)) else { return };
+    let (host, port) = (primary.at().ip().to_string(), primary.at().port().to_string());
+    replica.say("REPLICAOF", &[&host, &port]);
+    until("a replica", || async {
+        replica.say("INFO", &["replication"]).contains("master_link_status:up").then_some(())
+    })
+    .await;
+    let url = format!("redis://{},{}/0", primary.at(), replica.at());
+    let registry = connect(&url).await;
+    assert_eq!(registry.facts().class, Class::C, "what a replica may lack is lost with its primary");
+    let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
+    let kept = made(&registry, vec![], vec![put("job/a/place", "1", None)]).await;
+    let copied = || async {
+        let length: u32 = replica.say("HLEN", &["{evenkeel}:cold"]).parse().unwrap();
+        (length == 1).then_some(())
+    };
+    until("the copy", copied).await;
+    replica.say("REPLICAOF", &["NO", "ONE"]);
+    let lost =
+        made(&registry, vec![Guard::At(key("job/a/place"), kept)], vec![put("job/a/place", "2", None)]).await;
+    primary.kill();
+    is_over(&registry).await;
+    let after = connect(&url).await;
+    assert_eq!(after.facts().generation, registry.facts().generation + 1);
+    assert_eq!(entry(&after, "job/a/place").await.map(|e| e.revision), Some(kept), "it went back");
+    assert!(after.renew(lease).await.unwrap().is_some());
+    // The revision that was lost is not given to anything else.
+    let next =
+        made(&after, vec![Guard::At(key("job/a/place"), kept)], vec![put("job/a/place", "3", None)]).await;
+    assert!(next > lost);
+}
+
+#[tokio::test]
+async fn a_replica_is_no_place_for_a_registry() {
+    let (Some(primary), Some(replica)) = (Server::start(ALWAYS), Server::start(ALWAYS)) else { return };
+    let (host, port) = (primary.at().ip().to_string(), primary.at().port().to_string());
+    replica.say("REPLICAOF", &[&host, &port]);
+    let told = Redis::connect(&EngineUrl::parse(&replica.url()).unwrap()).await.map(drop);
+    assert!(
+        matches!(&told, Err(RegistryError::Unavailable(why)) if why.contains("name the primary")),
+        "{told:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_frozen_server_takes_no_lease_with_it() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let registry = connect(&server.url()).await;
+    let lease = registry.open(TTL).await.unwrap().lease;
+    server.freeze();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    server.thaw();
+    until("a renewal", || async { registry.renew(lease).await.ok() }).await.expect("nobody could renew");
+}
+
+/// To the registry, a server's clock that is set is the same as its own note of the time being set the other way.
+#[tokio::test]
+async fn a_clock_that_is_set_ends_no_lease_and_keeps_none_alive() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let registry = connect(&server.url()).await;
+    for by in [3_600_000, -3_600_000] {
+        let lease = registry.open(Millis::secs(4)).await.unwrap().lease;
+        server.say("HINCRBY", &["{evenkeel}:meta", "wall", &i64::to_string(&-by)]);
+        assert!(registry.renew(lease).await.unwrap().is_some(), "set by {by} ms");
+        let open = || async { commit(&registry, txn(vec![Guard::Open(lease)], vec![])).await };
+        let begun = std::time::Duration::from_millis(4_000 + 1_500);
+        let over = tokio::time::timeout(
+            begun,
+            until("the end of the lease", || async {
+                matches!(open().await, Outcome::Refused(_)).then_some(())
+            }),
+        );
+        over.await.expect("the lease ends in its time");
+    }
+}
+
+#[tokio::test]
+async fn forgotten_scripts_are_sent_again() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let registry = connect(&server.url()).await;
+    for i in 0..5 {
+        server.say("SCRIPT", &["FLUSH"]);
+        made(&registry, vec![], vec![put("a", &i.to_string(), None)]).await;
+        assert_eq!(registry.list().await.unwrap().changes.len(), 1);
+    }
+}
+
+/// The client's own limit of half a second would cut each read that blocks.
+#[tokio::test]
+async fn a_listener_blocks_for_long_on_one_connection() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let registry = connect(&server.url()).await;
+    let mut feed = registry.watch(Revision(0)).await.unwrap();
+    let blocked = || {
+        let list = server.say("CLIENT", &["LIST"]);
+        let line = list.lines().find(|line| line.contains("cmd=xread"))?;
+        line.split(' ').next().map(str::to_owned)
+    };
+    let first = until("a reader that blocks", || async { blocked() }).await;
+    // Longer than the client's own limit, and than one block.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert_eq!(until("the reader", || async { blocked() }).await, first);
+    made(&registry, vec![], vec![put("a", "1", None)]).await;
+    assert_eq!(next(&mut feed).await.map(|keys| keys.len()), Some(1));
+}
+
+/// proves: S1-09
+#[tokio::test]
+async fn a_storm_of_cut_connections_loses_no_increment() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let registry = Arc::new(connect(&server.url()).await);
+    made(&registry, vec![], vec![put("count", "0", None)]).await;
+    let adder = {
+        let registry = registry.clone();
+        tokio::spawn(async move {
+            let mut added = 0;
+            while added < 200 {
+                let Ok(found) = registry.read(vec![key("count")]).await else { continue };
+                let found = found[0].entry.clone().unwrap();
+                let next = String::from_utf8_lossy(&found.value).parse::<u32>().unwrap() + 1;
+                let step = txn(
+                    vec![Guard::At(key("count"), found.revision)],
+                    vec![put("count", &next.to_string(), None)],
+                );
+                // Sent until it is answered: made now or before, it counts once.
+                while let Outcome::Unknown = commit(&registry, step.clone()).await {}
+                added += 1;
+            }
+        })
+    };
+    let mut cuts = 0;
+    while !adder.is_finished() {
+        server.say("CLIENT", &["KILL", "TYPE", "normal"]);
+        cuts += 1;
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    adder.await.unwrap();
+    let count = entry(&registry, "count").await.unwrap();
+    assert_eq!((&*count.value, cuts > 5), (&b"200"[..], true), "{cuts} cuts");
+}
+
+#[tokio::test]
+async fn a_full_memory_is_told_and_got_over() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let registry = connect(&server.url()).await;
+    made(&registry, vec![], vec![put("a", "1", None)]).await;
+    server.say("CONFIG", &["SET", "maxmemory", "1"]);
+    let both = txn(vec![], vec![put("a", "2", None), put("b", "2", None)]);
+    assert_eq!(commit(&registry, both).await, Outcome::Unknown);
+    let why = registry.trouble().unwrap().to_string();
+    assert!(why.contains("raise its maxmemory"), "{why}");
+    assert_eq!(entry(&registry, "a").await.map(|e| e.value), Some((*b"1").into()));
+    assert_eq!(entry(&registry, "b").await, None, "nothing is half done");
+    server.say("CONFIG", &["SET", "maxmemory", "0"]);
+    made(&registry, vec![], vec![put("a", "3", None)]).await;
+    assert_eq!(registry.trouble(), None);
+}
+
+#[tokio::test]
+async fn what_may_throw_keys_away_is_refused() {
+    let Some(server) = Server::start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]) else {
+        return;
+    };
+    let why = refused(&server.url()).await;
+    assert!(why.contains("noeviction"), "{why}");
+}
+
+#[tokio::test]
+async fn the_facts_are_those_of_the_running_server() {
+    for (settings, class) in [
+        (ALWAYS, Class::B),
+        (&["--appendonly", "yes", "--appendfsync", "everysec"], Class::C),
+        (&["--appendonly", "no", "--appendfsync", "always"], Class::C),
+    ] {
+        let Some(server) = Server::start(settings) else { return };
+        assert_eq!(connect(&server.url()).await.facts().class, class, "{settings:?}");
+    }
+}
+
+/// Jobs were accepted on what the server promised when the node started.
+#[tokio::test]
+async fn a_server_that_promises_less_than_before_ends_its_users() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let registry = connect(&server.url()).await;
+    server.say("CONFIG", &["SET", "appendonly", "no"]);
+    server.say("CLIENT", &["KILL", "TYPE", "normal"]);
+    let why = is_over(&registry).await;
+    assert!(why.contains("promises less"), "{why}");
+}
+
+#[tokio::test]
+async fn a_user_with_the_documented_rights_is_enough_and_a_password_is_never_shown() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let documented = include_str!("../../../docs/engines.md");
+    let rule = documented.lines().find_map(|line| line.trim().strip_prefix("ACL SETUSER evenkeel "));
+    let rule = rule.expect("the rule is documented").replace("PASSWORD", "hunter2");
+    let rights: Vec<_> = ["SETUSER", "evenkeel"].into_iter().chain(rule.split(' ')).collect();
+    server.say("ACL", &rights);
+    let url = |password: &str, namespace: &str| {
+        format!("redis://evenkeel:{password}@{}/0/{namespace}", server.at())
+    };
+    let registry = connect(&url("hunter2", "evenkeel")).await;
+    assert_eq!(registry.facts().class, Class::B);
+    let lease = registry.open(TTL).await.unwrap().lease;
+    let mut feed = registry.watch(Revision(0)).await.unwrap();
+    made(&registry, vec![], vec![put("a", "1", Some(lease)), put("lane/j/claim", "1", None)]).await;
+    assert_eq!(next(&mut feed).await.map(|keys| keys.len()), Some(1));
+    registry.list().await.unwrap();
+    registry.close(lease).await.unwrap();
+    assert_eq!(next(&mut feed).await.map(|keys| keys.len()), Some(1));
+    let why = refused(&url("hunter3", "evenkeel")).await;
+    assert!(why.contains("user or password") && !why.contains("hunter3"), "{why}");
+    let why = refused(&url("hunter2", "another")).await;
+    assert!(why.contains("rights of docs/engines.md") && !why.contains("hunter2"), "{why}");
+}
+
+#[tokio::test]
+async fn two_clusters_share_a_server_and_each_keeps_to_its_slot() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let (blue, green) =
+        (connect(&format!("{}/blue", server.url())).await, connect(&format!("{}/green", server.url())).await);
+    let lease = blue.open(TTL).await.unwrap().lease;
+    made(&blue, vec![], vec![put("a", "1", Some(lease)), put("lane/j/claim", "1", None)]).await;
+    assert_eq!(entry(&green, "a").await, None);
+    assert_eq!(green.renew(lease).await, Ok(None));
+    for name in server.say("KEYS", &["*"]).lines() {
+        assert!(name.starts_with("{blue}:") || name.starts_with("{green}:"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_encrypted_server_is_spoken_to_and_a_strange_one_is_not() {
+    let Some(certificates) = server::certificates() else { return };
+    let at = |name: &str| certificates.path().join(name).display().to_string();
+    let (port, ca, cert, key) =
+        (server::free_port().to_string(), at("ca.pem"), at("cert.pem"), at("key.pem"));
+    let settings =
+        ["--tls-port", &port, "--tls-ca-cert-file", &ca, "--tls-cert-file", &cert, "--tls-key-file", &key];
+    let Some(_server) = Server::start(&settings) else { return };
+    let url = format!("redis://localhost:{port}/0?tls=on&ca={ca}&cert={cert}&key={key}");
+    let registry = connect(&url).await;
+    let mut feed = registry.watch(Revision(0)).await.unwrap();
+    made(&registry, vec![], vec![put("a", "1", None)]).await;
+    assert_eq!(next(&mut feed).await.map(|keys| keys.len()), Some(1));
+    let stranger = at("stranger.pem");
+    let url = format!("redis://localhost:{port}/0?tls=on&ca={stranger}&cert={cert}&key={key}");
+    assert!(Redis::connect(&EngineUrl::parse(&url).unwrap()).await.is_err());
+}
+
+/// Pages are read one after the other while two entries, on different pages, are always written together.
+#[tokio::test]
+async fn a_listing_of_many_pages_is_of_one_moment() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let registry = Arc::new(connect(&server.url()).await);
+    let many: Vec<_> = (0..4_000).map(|i| put(&format!("k{i}"), "x", None)).collect();
+    made(&registry, vec![], many).await;
+    let pair = |value: &str| vec![put("left", value, None), put("right", value, None)];
+    made(&registry, vec![], pair("0")).await;
+    let writer = {
+        let registry = registry.clone();
+        tokio::spawn(async move {
+            for i in 0..100 {
+                made(&registry, vec![], pair(&i.to_string())).await;
+                made(&registry, vec![], vec![Write::Delete { key: key(&format!("k{i}")) }]).await;
+            }
+        })
+    };
+    let mut listings = 0;
+    while !writer.is_finished() {
+        let listed = registry.list().await.unwrap();
+        let of =
+            |name: &str| listed.changes.iter().find(|change| change.key == key(name)).unwrap().entry.clone();
+        let (left, right) = (of("left").unwrap(), of("right").unwrap());
+        assert_eq!((left.value, left.revision), (right.value, right.revision));
+        assert!(left.revision <= listed.revision);
+        listings += 1;
+    }
+    writer.await.unwrap();
+    assert!(listings > 1);
+    assert_eq!(registry.list().await.unwrap().changes.len(), 4_002 - 100);
+}
