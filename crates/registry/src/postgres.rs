@@ -15,7 +15,7 @@ static DIALECT: Dialect = Dialect {
     now: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
     // Whoever is frozen inside a transaction, or has gone without a word, must not hold up the others.
     greeting: "SET lock_timeout = '4s'; SET statement_timeout = '5s'; \
-               SET idle_in_transaction_session_timeout = '5s'; SET client_min_messages = 'warning'; \
+               SET idle_in_transaction_session_timeout = '1s'; SET client_min_messages = 'warning'; \
                SELECT set_config('synchronous_commit', 'on', false) \
                WHERE current_setting('synchronous_commit') = 'off'",
     begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",

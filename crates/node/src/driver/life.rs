@@ -138,6 +138,7 @@ impl Life {
         let (told_by, told) = mpsc::unbounded_channel();
         let url = history::path(config.history.as_deref(), &config.registry, folder.path());
         let path = url.map_err(OpenError::Setting)?;
+        let shares_history = config.history.is_none() && config.registry.starts_with("sqlite:");
         let (history, reader) = History::open(&path, config.keep, told_by, changed.clone())
             .map_err(|error| OpenError::History { url: path.display().to_string(), error })?;
         let logs = Logs::new(folder.path().join("logs"));
@@ -190,7 +191,17 @@ impl Life {
         tokio::spawn(tidy(logs.clone(), config.keep));
         tokio::spawn(measure(sampled_by));
         let facts = registry.facts();
-        let shared = Shared { name, facts, node, orders: to_node, history: reader, logs, changes, stopped };
+        let shared = Shared {
+            name,
+            facts,
+            node,
+            orders: to_node,
+            history: reader,
+            shares_history,
+            logs,
+            changes,
+            stopped,
+        };
         let life = Self { driver, guard, stopped: stopped_by };
         Ok((life, Handle { shared: Arc::new(shared) }, joined))
     }
