@@ -18,7 +18,7 @@ static DIALECT: Dialect = Dialect {
                SET idle_in_transaction_session_timeout = '5s'; SET client_min_messages = 'warning'; \
                SELECT set_config('synchronous_commit', 'on', false) \
                WHERE current_setting('synchronous_commit') = 'off'",
-    begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
     snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     identity: "TEXT",
     table: "WITH (fillfactor = 50)",
@@ -98,7 +98,7 @@ fn first_layout(tables: &Tables) -> Vec<String> {
 const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE \
     (SELECT system_identifier::text FROM pg_control_system()) || '/' || \
     left(pg_walfile_name(pg_current_wal_lsn()), 8) END, \
-    pg_is_in_recovery()::int::bigint, \
+    (pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on')::int::bigint, \
     (current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on')::int::bigint, \
     (current_setting('synchronous_standby_names') <> '' AND \
      current_setting('synchronous_commit') <> 'local')::int::bigint, \
@@ -106,12 +106,12 @@ const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE \
 
 async fn inspect(link: &mut Link) -> Result<Server, Error> {
     let row = link.row(Statement::new(&DIALECT, SERVER)).await?;
-    let [standby, durable, waits, standbys] = [row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?];
+    let [read_only, durable, waits, standbys] = [row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?];
     let class = match (durable, waits, standbys) {
         (0, ..) => Class::C,
         // One that takes over may not have heard the last commits.
         (_, 0, 1..) => Class::B,
         _ => Class::A,
     };
-    Ok(Server { identity: row.text(0)?, writable: standby == 0, class, refused: None })
+    Ok(Server { identity: row.text(0)?, writable: read_only == 0, class, refused: None })
 }
