@@ -10,6 +10,9 @@ use std::time::Duration;
 /// How long an engine may take to answer, and to stop when asked.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(25);
+/// One that still lives after this will stay; how often that is tried.
+const STAYS: Duration = Duration::from_millis(200);
+const RESTARTS: u32 = 25;
 
 /// An engine that runs.
 pub(super) struct Running {
@@ -118,7 +121,16 @@ pub(super) fn restart(kind: &Kind) -> Result<()> {
         std::thread::sleep(STEP);
         waited += STEP;
     }
-    let pid = launch::again(&running.folder)?.id();
+    // What the dead one left, children and locks, may be there a moment longer.
+    let mut child = launch::again(&running.folder)?;
+    for _ in 0..RESTARTS {
+        std::thread::sleep(STAYS);
+        if !ended(&mut child) {
+            break;
+        }
+        child = launch::again(&running.folder)?;
+    }
+    let pid = child.id();
     let born = born(pid).context("it ended at once")?;
     let folder = running.folder.display();
     Ok(std::fs::write(file(kind), format!("{}\n{pid}\n{born}\n{folder}\n", running.url))?)
