@@ -57,7 +57,7 @@ both! {
     what_is_wrong_with_a_url_is_told_without_its_password;
     the_facts_are_those_of_the_server;
     a_read_only_server_is_waited_for;
-    a_standby_that_is_promoted_is_another_generation;
+    a_counter_that_was_restored_is_another_generation;
     absence_prolongs_leases_and_a_clock_set_back_takes_them_along;
     another_server_behind_the_url_is_another_generation;
     keys_that_no_server_takes_are_refused_alone;
@@ -134,7 +134,9 @@ async fn a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(k
     let Some(server) = Server::start(kind, &[]).await else { return };
     let cutter = Cutter::start(server.port).await;
     let registry = connect(&server.url_at(cutter.port, "cut")).await.unwrap();
-    cutter.set("COMMIT", Fault::Cut);
+    // PostgreSQL's requests end with a zero, and its `BEGIN` says COMMITTED.
+    let word = if kind == Kind::Postgres { "COMMIT\0" } else { "COMMIT" };
+    cutter.set(word, Fault::Cut);
     assert_eq!(commit(&registry, once("a")).await, Outcome::Unknown);
     assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
     // It was made, and whoever sends it again learns so.
@@ -142,7 +144,7 @@ async fn a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(k
     assert!(found[0].entry.as_ref().is_some_and(|entry| entry.born == entry.revision));
     assert_eq!(registry.trouble(), None);
     // The same for a lease: its holder never heard of it, and it is not given to anybody else.
-    cutter.set("COMMIT", Fault::Cut);
+    cutter.set(word, Fault::Cut);
     assert!(matches!(registry.open(Millis::secs(10)).await, Err(RegistryError::Unavailable(_))));
     let (first, second) =
         (registry.open(Millis::secs(10)).await.unwrap(), registry.open(Millis::secs(10)).await);
@@ -406,33 +408,37 @@ async fn the_facts_are_those_of_the_server(kind: Kind) {
 }
 
 async fn a_read_only_server_is_waited_for(kind: Kind) {
-    let setting = match kind {
-        Kind::Postgres => "default_transaction_read_only=on",
-        Kind::MySql => "read-only=1",
+    let (only, no_more) = match kind {
+        Kind::Postgres => (
+            "ALTER DATABASE postgres SET default_transaction_read_only = on",
+            "BEGIN READ WRITE; ALTER DATABASE postgres SET default_transaction_read_only = off; COMMIT",
+        ),
+        Kind::MySql => ("SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"),
     };
-    let Some(server) = Server::start(kind, &[setting]).await else { return };
-    if kind == Kind::Postgres {
-        // That is only what a transaction begins with, and ours says what it wants.
-        let registry = connect(&server.url("ro")).await.unwrap();
-        made(&registry, vec![put("a", "1")]).await;
-        return;
-    }
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let before = connect(&server.url("ro")).await.unwrap();
+    server.sql(only).await;
+    server.cut_everybody().await;
     let why = match connect(&server.url("ro")).await.map(drop) {
         Err(RegistryError::Unavailable(why)) => why,
         other => panic!("should wait for another server: {other:?}"),
     };
     assert!(why.contains("read-only"), "{why}");
-    server.sql("SET GLOBAL read_only = 0").await;
+    assert_eq!(commit(&before, once("a")).await, Outcome::Unknown);
+    assert!(
+        matches!(before.trouble().as_deref(), Some(RegistryError::Unavailable(_))),
+        "{:?}",
+        before.trouble()
+    );
+    server.sql(no_more).await;
     let registry = connect(&server.url("ro")).await.unwrap();
     made(&registry, vec![put("a", "1")]).await;
+    made(&before, vec![put("b", "1")]).await;
 }
 
-async fn a_standby_that_is_promoted_is_another_generation(kind: Kind) {
-    if kind == Kind::MySql {
-        // Its servers have no history that can be told apart by name: another server has another identity.
-        return;
-    }
-    let Some(mut server) = Server::start(kind, &[]).await else { return };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_of_postgres_that_is_promoted_is_another_generation() {
+    let Some(mut server) = Server::start(Kind::Postgres, &[]).await else { return };
     let before = connect(&server.url("standby")).await.unwrap();
     made(&before, vec![put("a", "1")]).await;
     server.restart_as_standby().await;
@@ -448,6 +454,27 @@ async fn a_standby_that_is_promoted_is_another_generation(kind: Kind) {
     assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
     assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Fatal(_))), "{:?}", before.trouble());
     made(&after, vec![put("b", "1")]).await;
+}
+
+async fn a_counter_that_was_restored_is_another_generation(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let before = connect(&server.url("dump")).await.unwrap();
+    made(&before, vec![put("a", "1")]).await;
+    // What a dump and its restoration come to. MySQL says when a table was made to the second.
+    let (wait, rename) = match kind {
+        Kind::Postgres => ("SELECT 1", "ALTER TABLE dump_copy RENAME TO dump_meta"),
+        Kind::MySql => ("SELECT SLEEP(1.1)", "RENAME TABLE dump_copy TO dump_meta"),
+    };
+    for text in [wait, "CREATE TABLE dump_copy AS SELECT * FROM dump_meta", "DROP TABLE dump_meta", rename] {
+        server.sql(text).await;
+    }
+    server.cut_everybody().await;
+    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
+    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Fatal(_))), "{:?}", before.trouble());
+    let after = connect(&server.url("dump")).await.unwrap();
+    assert_eq!((before.facts().generation, after.facts().generation), (0, 1));
+    made(&after, vec![put("b", "1")]).await;
+    assert_eq!(connect(&server.url("dump")).await.unwrap().facts().generation, 1);
 }
 
 async fn absence_prolongs_leases_and_a_clock_set_back_takes_them_along(kind: Kind) {

@@ -106,7 +106,8 @@ impl Server {
             }
             Kind::MySql => {
                 let url = format!("mysql://root@127.0.0.1:{}/mysql", self.port);
-                let mut link = sqlx::MySqlConnection::connect(&url).await.unwrap();
+                // In such a storm one may be turned away oneself.
+                let Ok(mut link) = sqlx::MySqlConnection::connect(&url).await else { return };
                 let all = "SELECT CAST(id AS SIGNED) FROM information_schema.processlist \
                            WHERE db = 'evenkeel' AND id <> CONNECTION_ID()";
                 let ids: Vec<i64> = sqlx::query_scalar(all).fetch_all(&mut link).await.unwrap();
@@ -226,6 +227,7 @@ fn initialise(kind: Kind, program: &Path, folder: &Path) {
             let mut init = Command::new("mariadb-install-db");
             let options = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"];
             init.args(options).arg(format!("--datadir={}", data.display()));
+            init.arg(format!("--tmpdir={}", folder.display()));
             if is_root() {
                 init.arg("--user=root");
             }
@@ -256,6 +258,7 @@ fn launch(kind: Kind, program: &Path, folder: &Path, port: u16, settings: &[Stri
             server.args(["--no-defaults", "--bind-address=127.0.0.1", "--innodb-buffer-pool-size=16M"]);
             server.args(["--innodb-log-file-size=16M", "--performance-schema=OFF", "--skip-name-resolve"]);
             server.arg(format!("--datadir={}", data.display())).arg(format!("--port={port}"));
+            server.arg(format!("--tmpdir={folder_text}"));
             server.arg(format!("--socket={folder_text}/socket")).arg(format!("--pid-file={folder_text}/pid"));
             server.args(settings.iter().map(|setting| format!("--{setting}")));
             if is_root() {
