@@ -21,6 +21,8 @@ pub mod redis;
 pub mod sqlite;
 
 mod url;
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper;
 
 use std::pin::Pin;
 use std::sync::Arc;

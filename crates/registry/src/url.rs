@@ -50,6 +50,10 @@ async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
     if scheme == "redis" {
         return Ok(Arc::new(crate::redis::Redis::connect(url).await?));
     }
+    #[cfg(feature = "zookeeper")]
+    if scheme == "zookeeper" {
+        return Ok(Arc::new(crate::zookeeper::Zookeeper::connect(url).await?));
+    }
     Err(RegistryError::Refused(format!(
         "registry {url} needs the engine {scheme}, which this program was built without: \
          build it with the feature {scheme}"
