@@ -96,7 +96,7 @@ pub(super) fn name(key: &Key) -> String {
 /// The key of a node's name; `None` when the name is none of ours.
 pub(super) fn key(name: &str) -> Option<Key> {
     if name == "%" {
-        return Some(Key::from_stored(""));
+        return Some(Key::from_stored(String::new()));
     }
     let (mut bytes, mut rest) = (Vec::with_capacity(name.len()), name.as_bytes());
     while let Some((&byte, after)) = rest.split_first() {
