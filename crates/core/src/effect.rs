@@ -35,6 +35,8 @@ pub struct Run {
     pub attempt: u32,
     /// The fencing token.
     pub token: Token,
+    /// Who sent it here and why, in words; empty when it runs where its job or shard is held.
+    pub sent: String,
     /// What to do.
     pub work: Work,
     /// How long it may take.

@@ -146,6 +146,13 @@ impl Stage {
         }
     }
 
+    /// Makes many writes, in as few transactions as the engine takes.
+    pub async fn fill(&self, writes: Vec<Write>) {
+        for part in writes.chunks(self.registry.facts().operations_max) {
+            self.made([], part).await;
+        }
+    }
+
     /// Sends one that must be refused, and returns what was found.
     pub async fn refused(&self, guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Vec<Change> {
         match self.commit(txn(guards, writes)).await {

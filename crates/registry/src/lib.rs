@@ -6,6 +6,7 @@
 //!
 //! - [`Registry`] is the contract as a trait; [`open`] is the door: an engine for a URL.
 //! - [`memory`] keeps everything in this process; [`sqlite`] shares one file between the processes of one host.
+//! - `postgres` and `mysql` share a server between hosts.
 //! - [`feed`] carries news of the cold entries; [`clock`] is where engines read time.
 //! - [`mod@conformance`] is the suite, [`mod@bench`] the engine's own ceiling to compare with.
 
@@ -14,10 +15,18 @@ pub mod clock;
 pub mod conformance;
 
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod feed;
 pub mod memory;
+#[cfg(feature = "mysql")]
+pub mod mysql;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod sql;
 pub mod sqlite;
 
 mod url;
@@ -33,7 +42,7 @@ use evenkeel_core::time::Millis;
 
 pub use error::RegistryError;
 pub use feed::Feed;
-pub use url::{EngineUrl, Host, PASSWORD, Tls, open};
+pub use url::{EngineUrl, Host, PASSWORD, Tls, open, redacted};
 
 /// A future behind a pointer, so that [`Registry`] can be used as `dyn Registry`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -61,7 +70,8 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// Never fails as a whole: what could not be sent, or whose answer was lost, is [`Outcome::Unknown`], and
     /// [`trouble`](Self::trouble) says why. A transaction beyond [`Facts::value_max`] or [`Facts::operations_max`]
-    /// is refused, as if it had guarded on that.
+    /// is refused, as if it had guarded on that; so may be one that deletes a key and puts it again (etcd cannot). Those
+    /// that name none of the entries that another one writes may be made in any order; of others, the earlier goes first.
     fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>>;
 
     /// Every cold entry at one revision.

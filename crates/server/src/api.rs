@@ -1,6 +1,7 @@
 //! The HTTP interface: one router for people, programs and peers (S0-20).
 
 mod cluster;
+mod elsewhere;
 mod error;
 mod events;
 mod explain;
@@ -76,6 +77,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/nodes", get(nodes::list))
         .route("/service", get(nodes::idlest))
         .route("/nodes/balance", get(nodes::balance))
+        .route("/nodes/{name}/load", get(nodes::load))
         .route("/nodes/{name}/{verb}", post(nodes::switch))
         .route("/cluster/tree", get(cluster::tree))
         .route("/cluster/settings", get(settings::show).post(settings::set))

@@ -6,11 +6,13 @@ mod nodes;
 mod shards;
 mod whole;
 
+use std::collections::BTreeSet;
+
 use evenkeel::{Handle, RunRecord};
-use evenkeel_core::job::{Job, Spec};
+use evenkeel_core::job::{Job, Placement, Spec};
 use evenkeel_core::record::{LoadRecord, Request};
 use evenkeel_core::time::Wall;
-use evenkeel_core::view::JobView;
+use evenkeel_core::view::{JobView, View};
 use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId};
 
 use crate::rows::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, Sharing, moment, zone};
@@ -26,19 +28,24 @@ const LOOK: usize = 200;
 /// What is copied of a job under the look; everything dear is done after it.
 struct Copied {
     spec: Spec,
-    /// Who holds it, or leads it.
+    /// Who holds it, leads it, or plans it.
     owner: Option<String>,
     /// How many hold it, or shards of it.
     nodes: usize,
 }
 
-fn copied(job: JobView<'_>) -> Option<Copied> {
+fn copied(view: &View, job: JobView<'_>) -> Option<Copied> {
     let sharding = job.sharding().filter(|_| job.is_sharded());
-    let owner = sharding.map_or(job.owner(), |sharding| sharding.leader.as_ref());
+    let spec = job.spec()?;
+    let owner = match spec.job.placement {
+        Placement::Claimed => job.owner(),
+        Placement::Sharded => sharding.and_then(|sharding| sharding.leader.as_ref()),
+        Placement::Dispatched => view.planner(),
+    };
     Some(Copied {
-        spec: job.spec()?,
+        spec,
         owner: owner.map(|member| member.node.to_string()),
-        nodes: sharding.map_or(usize::from(owner.is_some()), shards::holders),
+        nodes: sharding.map_or(usize::from(job.owner().is_some()), shards::holders),
     })
 }
 
@@ -51,7 +58,8 @@ pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize) -> Jo
         let wanted = LOOK.min(limit - jobs.len());
         // One more than wanted is looked at, to know whether the page is the last one.
         let seen: Vec<_> = handle.look(|node| {
-            node.view().page(last.as_ref(), wanted + 1).map(|job| (job.name().clone(), copied(job))).collect()
+            let view = node.view();
+            view.page(last.as_ref(), wanted + 1).map(|job| (job.name().clone(), copied(view, job))).collect()
         });
         let more = seen.len() > wanted;
         for (name, copied) in seen.into_iter().take(wanted) {
@@ -95,7 +103,7 @@ pub(crate) fn ahead(job: &Job, after: Wall, n: usize) -> Vec<Wall> {
 pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
     let (Copied { spec, owner, .. }, sharing): (Copied, Option<Sharing>) = handle.look(|node| {
         let job = node.view().find(name)?;
-        let copied = copied(job)?;
+        let copied = copied(node.view(), job)?;
         let sharing = shards::sharing(node.view(), &job, &copied.spec);
         Some((copied, sharing))
     })?;
@@ -152,6 +160,11 @@ pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
 /// Whether a node of this name is wanted drained.
 pub(crate) fn is_draining(handle: &Handle, name: &NodeName) -> bool {
     handle.look(|node| node.view().intent(name).is_some())
+}
+
+/// The names of the living nodes.
+pub(crate) fn names(handle: &Handle) -> BTreeSet<NodeName> {
+    handle.look(|node| node.view().members().map(|(member, _)| member.node.clone()).collect())
 }
 
 /// The latest life of the living node of this name, and where it answers.

@@ -151,6 +151,7 @@ fn job_row(job: &JobRow) -> Markup {
             td {
                 (job.owner.as_deref().unwrap_or("–"))
                 @if job.placement == Placement::Sharded { " " small { "leads" @if job.nodes > 0 { " " (job.nodes) } } }
+                @else if job.placement == Placement::Dispatched && job.owner.is_some() { " " small { "plans" } }
             }
             td.actions {}
         }

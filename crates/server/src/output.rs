@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::rows::{
-    BalanceRow, EventRow, FoldedRow, JobRow, NodeRow, Point, RunRow, ServiceRow, SettingsRow, ShareRow, Then,
-    word,
+    BalanceRow, EventRow, FoldedRow, JobRow, LoadRow, NodeRow, Point, RunRow, ServiceRow, SettingsRow,
+    ShareRow, Then, word,
 };
 
 /// How a verb prints its answer.
@@ -87,11 +87,23 @@ impl Row for ServiceRow {
     }
 }
 
+impl Row for LoadRow {
+    const HEADS: &'static [&'static str] = &["at", "cpu", "memory", "busy", "score"];
+    fn cells(&self) -> Vec<String> {
+        vec![
+            local(Some(&self.at)),
+            percent(self.cpu),
+            percent(self.memory),
+            format!("{} of {}", self.busy, self.slots),
+            format!("{:.2}", self.score),
+        ]
+    }
+}
+
 impl Row for NodeRow {
     const HEADS: &'static [&'static str] =
         &["name", "state", "held", "quota", "shards", "alarm", "busy", "cpu", "memory", "score", "address"];
     fn cells(&self) -> Vec<String> {
-        let percent = |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |part| format!("{part:.0}%"));
         let busy = self.busy.map_or_else(|| "-".to_owned(), |busy| busy.to_string());
         vec![
             self.name.clone(),
@@ -193,12 +205,17 @@ fn node_state(node: &NodeRow) -> &'static str {
     }
 }
 
-/// Who holds a job; of a sharded one who leads, and how many nodes.
+fn percent(part: Option<f64>) -> String {
+    part.map_or_else(|| "-".to_owned(), |part| format!("{part:.0}%"))
+}
+
+/// Who holds a job; of a sharded one who leads, and how many nodes; of a dispatched one who plans.
 fn owner(job: &JobRow) -> String {
     match (&job.owner, job.placement) {
         // Before the first cut nobody has any.
         (Some(leader), Placement::Sharded) if job.nodes == 0 => format!("{leader} leads"),
         (Some(leader), Placement::Sharded) => format!("{leader} leads {}", job.nodes),
+        (Some(planner), Placement::Dispatched) => format!("{planner} plans"),
         (owner, _) => or_dash(owner.as_deref()),
     }
 }

@@ -11,7 +11,7 @@ use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use balance::{Balance, BalanceRow, Then, WhatIfRow};
-pub(crate) use events::{EventPage, EventRow};
+pub(crate) use events::{EventPage, EventRow, LoadRow};
 pub(crate) use explain::{Explained, Point};
 pub(crate) use shards::{Doing, FoldedRow, MarkRow, ShardPage, ShardRow, ShareRow, Sharing};
 
@@ -26,9 +26,9 @@ pub(crate) struct JobRow {
     pub(crate) zone: String,
     /// How nodes are chosen for it.
     pub(crate) placement: Placement,
-    /// The node that holds it; the one that leads it when it is sharded.
+    /// The node that holds it; the one that leads it when it is sharded, or plans it when it is dispatched.
     pub(crate) owner: Option<String>,
-    /// How many nodes hold it, or shards of it.
+    /// How many nodes hold it, or shards of it; none of a dispatched one.
     pub(crate) nodes: usize,
     /// Its next fire; none while it is paused, disabled or has no further fire.
     pub(crate) next: Option<String>,
@@ -45,7 +45,7 @@ pub(crate) struct JobDetail {
     pub(crate) job: Job,
     /// Rises with every change.
     pub(crate) version: u64,
-    /// The node that holds it; the one that leads it when it is sharded.
+    /// The node that holds it; the one that leads it when it is sharded, or plans it when it is dispatched.
     pub(crate) owner: Option<String>,
     /// Its next fire.
     pub(crate) next: Option<String>,
@@ -174,6 +174,9 @@ pub(crate) struct RunPage {
     pub(crate) runs: Vec<RunRow>,
     /// Give this as `before` for the next page; none at the end.
     pub(crate) before: Option<String>,
+    /// Nodes that live and did not answer: what only their histories have is not in the page.
+    #[serde(default)]
+    pub(crate) missing: Vec<String>,
 }
 
 /// A moment as the API writes it.

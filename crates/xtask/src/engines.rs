@@ -65,7 +65,7 @@ const KINDS: &[Kind] = &[
 /// Carries out `cargo xtask engines`.
 pub(crate) fn command(args: &[String]) -> Result<ExitCode> {
     let Some((verb, names)) = args.split_first() else {
-        bail!("say what to do: install, up, down, status or env")
+        bail!("say what to do: install, up, down, restart, status or env")
     };
     let chosen = chosen(names)?;
     match verb.as_str() {
@@ -74,13 +74,14 @@ pub(crate) fn command(args: &[String]) -> Result<ExitCode> {
             up(&chosen)?;
         }
         "down" => chosen.iter().try_for_each(|kind| running::stop(kind))?,
+        "restart" => chosen.iter().try_for_each(|kind| running::restart(kind))?,
         "status" => chosen.iter().for_each(|kind| println!("{}", status(kind))),
         "env" => {
             for (name, value) in environment() {
                 println!("export {name}='{value}'");
             }
         }
-        other => bail!("`{other}` means nothing here: say install, up, down, status or env"),
+        other => bail!("`{other}` means nothing here: say install, up, down, restart, status or env"),
     }
     Ok(ExitCode::SUCCESS)
 }

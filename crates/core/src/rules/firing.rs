@@ -6,7 +6,7 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 
 use crate::due;
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
@@ -125,6 +125,7 @@ fn run_of(
         job_parameter: declared.parameter.clone(),
         attempt,
         token: Token::new(scene.local.settings.generation, seq),
+        sent: String::new(),
         work: declared.work(),
         timeout: declared.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
         not_after,

@@ -10,9 +10,10 @@ use super::{Absorbed, Known, View};
 use crate::keys::{self, Key, Parsed};
 use crate::load::Score;
 use crate::record::{
-    BeatRecord, ClusterSettings, LoadRecord, OfflineRecord, ServingRecord, StrikeRecord, decode,
+    BeatRecord, ClusterSettings, LoadRecord, OfflineRecord, PlannerKind, ServingRecord, StrikeRecord, decode,
 };
 use crate::registry::Change;
+use crate::standing::DISPATCH;
 use crate::words::{Member, NodeName, Operation};
 
 /// Everything of the cluster as such.
@@ -80,6 +81,18 @@ impl View {
     pub fn leader(&self) -> Option<&Member> {
         let leader = self.peers.serving.value.as_ref()?.leader.as_ref()?;
         self.member(leader).map(|_| leader)
+    }
+
+    /// Who plans dispatched jobs now: the serving leader, or whoever took the beat last; `None` when nobody does.
+    #[must_use]
+    pub fn planner(&self) -> Option<&Member> {
+        let planner = match self.settings().planner {
+            PlannerKind::Leader => {
+                self.leader().filter(|_| self.serving().value.as_ref().is_some_and(|s| s.serves))
+            }
+            PlannerKind::Beat => self.beat_known(DISPATCH)?.1.value.as_ref().map(|beat| &beat.holder),
+        };
+        planner.filter(|planner| self.member(planner).is_some())
     }
 
     /// What is known of the load entry of a node, whichever life wrote it.

@@ -43,6 +43,7 @@ impl Runs {
             node: self.node.to_string(),
             state: State::Running,
             reason: String::new(),
+            sent: run.sent.clone(),
             code: None,
             token: Some(run.token),
             started: Some(clock::now().wall),

@@ -14,7 +14,7 @@ use super::{schema, write};
 /// The most rows one question is answered with.
 const LIMIT_MAX: u32 = 10_000;
 const COLUMNS: &str =
-    "seq, run, attempt, due, node, state, reason, code, token, started, ended, since, output";
+    "seq, run, attempt, due, node, state, reason, code, token, started, ended, since, output, sent";
 
 /// The history could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -142,6 +142,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
         ended: wall(10)?,
         from: Wall(row.get(11)?),
         output: row.get::<_, i64>(12)?.cast_unsigned(),
+        sent: row.get(13)?,
     })
 }
 

@@ -90,6 +90,8 @@ pub struct RunRecord {
     pub reason: String,
     /// A command's exit code.
     pub code: Option<i32>,
+    /// Who sent it to this node and why, in words; empty when it ran where its job or shard was held.
+    pub sent: String,
     /// Its fencing token; `None` for fires that were never attempted.
     pub token: Option<Token>,
     /// When it started.
@@ -103,7 +105,7 @@ pub struct RunRecord {
 }
 
 /// Which attempts are wanted, latest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFilter {
     /// Of this job only.
     pub job: Option<JobName>,

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 /// Written into the file's header, so that another program's file is not taken for ours ("EvKh").
 const APPLICATION: i64 = 0x4576_4b68;
 /// The layout that this program writes.
-const LAYOUT: i64 = 2;
+const LAYOUT: i64 = 3;
 
 /// `attempt.seq` is the order in which history heard of attempts: lists are paged by it. Successes are by far the most
 /// and nobody looks for them alone, so they are not in the index of states.
@@ -67,6 +67,9 @@ CREATE TABLE load (
 ) WITHOUT ROWID;
 ";
 
+/// What layout 3 has more than layout 2: who sent a run to its node, and why.
+const SENT: &str = "ALTER TABLE attempt ADD COLUMN sent TEXT NOT NULL DEFAULT '';";
+
 /// Opens the file for writing and creates what is missing.
 pub(super) fn open(path: &Path) -> Result<Connection, String> {
     let text = |e: rusqlite::Error| e.to_string();
@@ -92,15 +95,11 @@ pub(super) fn open(path: &Path) -> Result<Connection, String> {
                 return Err("the file belongs to another program".to_string());
             }
             new.execute_batch(TABLES).map_err(text)?;
-            new.execute_batch(LOADS).map_err(text)?;
+            bring_up(&new, 1)?;
             new.pragma_update(None, "application_id", APPLICATION).map_err(text)?;
-            new.pragma_update(None, "user_version", LAYOUT).map_err(text)?;
         }
         (APPLICATION, LAYOUT) => {}
-        (APPLICATION, 1) => {
-            new.execute_batch(LOADS).map_err(text)?;
-            new.pragma_update(None, "user_version", LAYOUT).map_err(text)?;
-        }
+        (APPLICATION, older @ 1..LAYOUT) => bring_up(&new, older)?,
         (APPLICATION, newer) => {
             return Err(format!(
                 "the file has layout {newer}, this program knows {LAYOUT}: use a newer program"
@@ -110,6 +109,17 @@ pub(super) fn open(path: &Path) -> Result<Connection, String> {
     }
     new.commit().map_err(text)?;
     Ok(db)
+}
+
+/// Brings the tables from an older layout to this program's.
+fn bring_up(db: &Connection, from: i64) -> Result<(), String> {
+    let text = |e: rusqlite::Error| e.to_string();
+    for (layout, step) in [(2, LOADS), (3, SENT)] {
+        if from < layout {
+            db.execute_batch(step).map_err(text)?;
+        }
+    }
+    db.pragma_update(None, "user_version", LAYOUT).map_err(text)
 }
 
 /// Opens the file for reading.

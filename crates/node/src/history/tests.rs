@@ -18,6 +18,7 @@ fn attempt(run: &str, attempt: u32, state: State) -> RunRecord {
         node: "a".into(),
         state,
         reason: String::new(),
+        sent: "planned by b@2 in beat 7".into(),
         code: None,
         token: Some(Token::new(u16::MAX, u64::from(attempt))),
         started: Some(Wall(1001)),
@@ -251,7 +252,8 @@ async fn how_busy_a_node_was_is_kept_also_in_a_file_of_the_first_layout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("h.db");
     let db = schema::open(&path).unwrap();
-    db.execute_batch("DROP TABLE load; PRAGMA user_version = 1").unwrap();
+    db.execute_batch("DROP TABLE load; ALTER TABLE attempt DROP COLUMN sent; PRAGMA user_version = 1")
+        .unwrap();
     drop(db);
     let mut db = schema::open(&path).unwrap();
     let reader = HistoryReader::open(&path).unwrap();

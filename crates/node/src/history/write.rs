@@ -120,6 +120,7 @@ fn of_verdict(verdict: &Verdict, shard: Shard, now: Wall) -> RunRecord {
         },
         reason: verdict.reason.clone(),
         code: None,
+        sent: String::new(),
         token: None,
         started: None,
         ended: Some(now),
@@ -129,11 +130,12 @@ fn of_verdict(verdict: &Verdict, shard: Shard, now: Wall) -> RunRecord {
 }
 
 const PUT: &str = "
-INSERT INTO attempt (run, attempt, job, shard, due, node, state, reason, code, token, started, ended, since, output)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+INSERT INTO attempt (run, attempt, job, shard, due, node, state, reason, code, token, started, ended, since, output, sent)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
 ON CONFLICT (run, attempt) DO UPDATE SET
     state = excluded.state, reason = excluded.reason, code = excluded.code, output = excluded.output,
     node = CASE excluded.state WHEN 0 THEN excluded.node ELSE node END,
+    sent = CASE excluded.sent WHEN '' THEN sent ELSE excluded.sent END,
     token = coalesce(excluded.token, token), started = coalesce(excluded.started, started), ended = excluded.ended
 WHERE attempt.state = 0";
 
@@ -156,6 +158,7 @@ fn put(db: &Transaction<'_>, record: &RunRecord, now: Wall) -> rusqlite::Result<
         record.ended.map(|at| at.0),
         record.from.0,
         record.output.cast_signed(),
+        record.sent,
     ])?;
     if changed == 0 && record.state.is_end() {
         // The same end told twice is one.

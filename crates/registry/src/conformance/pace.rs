@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::registry::{LeaseId, Revision};
+use evenkeel_core::registry::{Batch, LeaseId, Revision};
 use evenkeel_core::time::{Millis, Mono};
 
 use super::{Stage, TTL};
@@ -174,6 +174,15 @@ impl Stage {
             true => assert!(now >= before, "{now} is before {before}"),
             false => assert_eq!(now, before, "the order moved"),
         }
+    }
+
+    /// Checks that a listing is as the one before.
+    pub fn unchanged(&self, before: &Batch, now: &Batch) {
+        let entries = |batch: &Batch| {
+            batch.changes.iter().map(|it| (it.key.clone(), it.entry.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(entries(now), entries(before));
+        self.unmoved(before.revision, now.revision);
     }
 
     /// Numbers of leases that were never granted.

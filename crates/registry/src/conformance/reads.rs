@@ -80,7 +80,8 @@ fn between_the_pair() -> Vec<Key> {
 
 async fn write_pairs(stage: &Stage) -> tokio::task::JoinHandle<()> {
     let all = between_the_pair();
-    stage.made([], all.iter().map(|key| put(key.as_str(), "0")).collect::<Vec<_>>()).await;
+    stage.fill(all.iter().map(|key| put(key.as_str(), "0")).collect()).await;
+    stage.made([], PAIR.map(|name| put(name, "0"))).await;
     let registry = stage.registry.clone();
     tokio::spawn(async move {
         for i in 0..300 {

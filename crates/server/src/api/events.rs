@@ -42,7 +42,7 @@ pub(super) async fn list(
 }
 
 /// A moment as RFC 3339, or a span before now.
-fn since(text: &str, now: Wall) -> Result<Wall, ApiError> {
+pub(super) fn since(text: &str, now: Wall) -> Result<Wall, ApiError> {
     if let Some(span) = settings::span(text) {
         return Ok(now - Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)));
     }

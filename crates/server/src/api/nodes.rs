@@ -9,18 +9,52 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use evenkeel_core::capacity::WhatIf;
 use evenkeel_core::input::Command;
+use evenkeel_core::time::Millis;
 use evenkeel_core::words::NodeName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::done;
+use super::events::since;
 use super::{ApiError, App};
-use crate::board;
-use crate::rows::{Balance, ServiceRow};
+use crate::rows::{Balance, LoadRow, ServiceRow};
+use crate::{board, zones};
+
+/// How far back loads are told, and how many, unless somebody says.
+const DAY: Millis = Millis::secs(86_400);
+const POINTS: u32 = 60;
+/// The most that one answer tells: a week by the minute.
+const POINTS_MAX: u32 = 10_000;
 
 pub(super) async fn list(State(app): State<App>) -> Json<Value> {
     let (nodes, closed) = (board::nodes_with_times(&app.handle).await, board::is_closed(&app.handle));
     Json(json!({ "warnings": board::few(nodes.len()), "nodes": nodes, "closed": closed }))
+}
+
+/// How much of a node's past is wanted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Past {
+    since: Option<String>,
+    limit: Option<u32>,
+}
+
+/// How busy a node was, the latest first, as far as the history of the node that is asked has it (S0-56).
+pub(super) async fn load(
+    State(app): State<App>,
+    path: Result<Path<NodeName>, PathRejection>,
+    past: Result<Query<Past>, QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let (Path(name), Query(past)) = (path?, past?);
+    let now = zones::now();
+    let since = past.since.as_deref().map(|text| since(text, now)).transpose()?;
+    let limit = past.limit.unwrap_or(POINTS).clamp(1, POINTS_MAX);
+    let points = app.handle.loads(&name, since.unwrap_or(now - DAY), limit).await?;
+    if points.is_empty() && !board::is_known(&app.handle, &name) {
+        return Err(ApiError::not_found(format!("no node is called {name}: see `evenkeel node list`")));
+    }
+    let points: Vec<LoadRow> = points.iter().map(LoadRow::of).collect();
+    Ok(Json(json!({ "load": points })))
 }
 
 /// What if: names of nodes, with commas between them.

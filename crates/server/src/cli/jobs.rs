@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use evenkeel_core::job::Job;
+use evenkeel_core::job::{Job, Placement};
 use evenkeel_core::schedule::Schedule;
 use serde_json::{Value, json};
 
@@ -243,7 +243,11 @@ fn show(job: &OneJob) -> Result<(), Failure> {
     let declared = toml::to_string(&json!({ "job": [&found.job] }))
         .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     let held = found.owner.as_deref().unwrap_or("nobody");
-    let verb = if found.sharing.is_some() { "led" } else { "held" };
+    let verb = match found.job.placement {
+        Placement::Claimed => "held",
+        Placement::Sharded => "led",
+        Placement::Dispatched => "planned",
+    };
     let state = match (found.job.enabled, found.paused) {
         (false, _) => "disabled",
         (true, true) => "paused",

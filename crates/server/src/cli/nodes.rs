@@ -7,7 +7,7 @@ use super::jobs::said;
 use crate::client::{Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output, Simulated};
-use crate::rows::{Balance, NodeRow, ServiceRow, WhatIfRow};
+use crate::rows::{Balance, LoadRow, NodeRow, ServiceRow, WhatIfRow};
 
 /// What can be done with nodes.
 #[derive(Debug, Subcommand)]
@@ -19,6 +19,19 @@ pub(crate) enum Verb {
     },
     /// Show which node has least to do, and where it answers
     Idlest {
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Show how busy a node was, the latest minute first
+    Load {
+        /// The node's name
+        name: String,
+        /// Only since then: how long ago, like 10m or 2d, or a moment like 2026-03-01T22:30:00Z
+        #[arg(long, value_name = "WHEN", default_value = "1d")]
+        since: String,
+        /// How many points at most
+        #[arg(short, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        n: u32,
         #[command(flatten)]
         reach: Reach,
     },
@@ -75,6 +88,13 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Idlest { reach } => {
             let idlest: ServiceRow = reach.client()?.get("/service")?;
             output::list(reach.output, &[idlest], "no node is online")
+        }
+        Verb::Load { name, since, n, reach } => {
+            let path = format!("/nodes/{}/load?since={}&limit={n}", escape(&name), escape(&since));
+            let answer: Value = reach.client()?.get(&path)?;
+            let points: Vec<LoadRow> = serde_json::from_value(answer["load"].clone())
+                .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+            output::list(reach.output, &points, "nothing is known of it in that time")
         }
         Verb::Balance { simulate, reach } => balance(&simulate, &reach),
         Verb::Drain { name, force, reach } => {

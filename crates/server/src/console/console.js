@@ -117,6 +117,13 @@ const link = (name) => {
   return made;
 };
 
+/** What the owner does, where it does not simply hold the job. @param {Job} job */
+const part = (job) => {
+  const says = job.placement === "sharded" ? (job.nodes > 0 ? `leads ${job.nodes}` : "leads") : "plans";
+  const told = job.placement === "sharded" || (job.placement === "dispatched" && job.owner);
+  return told ? [" ", el("small", {}, says)] : [];
+};
+
 /** @param {Job} job */
 const jobRow = (job) => {
   const path = `/jobs/${encodeURIComponent(job.name)}`;
@@ -125,7 +132,7 @@ const jobRow = (job) => {
     el("td", { class: "name" }, job.placement === "sharded" ? link(job.name) : job.name),
     el("td", {}, el("code", {}, job.schedule || "by hand"), " ", el("small", {}, job.zone)),
     el("td", {}, job.paused ? chip("paused") : time(job.next)),
-    el("td", {}, job.owner ?? "–", ...(job.placement === "sharded" ? [" ", el("small", {}, job.nodes > 0 ? `leads ${job.nodes}` : "leads")] : [])),
+    el("td", {}, job.owner ?? "–", ...part(job)),
     el("td", { class: "actions" }, button("Run now", `${path}/run`), toggle),
   ];
 };

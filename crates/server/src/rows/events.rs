@@ -1,6 +1,6 @@
 //! What happened to nodes, as rows.
 
-use evenkeel::EventRecord;
+use evenkeel::{EventRecord, LoadPoint};
 use serde::{Deserialize, Serialize};
 
 use super::moment;
@@ -18,6 +18,38 @@ pub(crate) struct EventRow {
     pub(crate) kind: String,
     /// In words.
     pub(crate) text: String,
+}
+
+/// How busy a node was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LoadRow {
+    /// When, by its clock.
+    pub(crate) at: String,
+    /// How much of its processors was in use, in percent; none when that was not known.
+    pub(crate) cpu: Option<f64>,
+    /// How much of its memory, likewise.
+    pub(crate) memory: Option<f64>,
+    /// How many of its slots were busy.
+    pub(crate) busy: u32,
+    /// How many it had.
+    pub(crate) slots: u32,
+    /// Its load score: 0 has nothing to do, 100 can do no more.
+    pub(crate) score: f64,
+}
+
+impl LoadRow {
+    /// A point as a row.
+    pub(crate) fn of(point: &LoadPoint) -> Self {
+        let hundredths = |part: u32| f64::from(part) / 100.0;
+        Self {
+            at: moment(point.at),
+            cpu: point.cpu.map(hundredths),
+            memory: point.memory.map(hundredths),
+            busy: point.busy,
+            slots: point.slots,
+            score: hundredths(point.score),
+        }
+    }
 }
 
 /// A page of events.

@@ -7,8 +7,10 @@
 //! `EVENKEEL_CHAOS_ROUNDS` sets the rounds (10), half of them kills.
 //!
 //! Two more trials are about nodes that depend on one another, and have about half as many rounds: [`peers`] plan for each
-//! other across a network that is cut, and a serving [`leader`] dies with orders under way.
+//! other across a network that is cut, and a serving [`leader`] dies with orders under way. And on each real engine that
+//! runs here, three nodes go through kills, pauses, a cut wire and a restart of the engine: [`engines`].
 
+mod engines;
 mod fleet;
 mod leader;
 mod peers;
@@ -17,6 +19,9 @@ mod peers;
 mod process;
 mod shards;
 mod verdict;
+#[expect(dead_code, reason = "shared with the other tests, which use all of it")]
+#[path = "../it/wire.rs"]
+mod wire;
 mod witness;
 
 use std::io::Write as _;

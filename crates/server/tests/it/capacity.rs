@@ -136,6 +136,14 @@ fn the_list_of_nodes_says_where_each_is_how_it_does_and_since_when() {
     assert_eq!(row["offline_since"], Value::Null);
     let shown = node.ok(&["node", "list"]);
     assert!(shown.contains("0 of 5") && shown.contains("127.0.0.2:7700"), "{shown}");
+    let past = until("it is in the history", || {
+        let past = node.json(&["node", "load", "a"]);
+        past[0]["score"].is_f64().then_some(past)
+    });
+    assert_eq!((&past[0]["busy"], &past[0]["slots"]), (&0.into(), &5.into()), "{past}");
+    assert!(node.ok(&["node", "load", "a", "--since", "10m"]).contains("0 of 5"));
+    let unknown = node.cli(&["node", "load", "b"]);
+    assert!(text(&unknown.stderr).contains("no node is called b"), "{}", text(&unknown.stderr));
 }
 
 #[test]

@@ -139,7 +139,15 @@ fn a_dispatched_job_says_who_planned_and_why_there() {
     let id = run.split(' ').next().expect("its id").to_owned();
     let told = node.json(&["explain", "run", &id]);
     assert!(point(&told, "why").1.contains("is due by @every 1s in UTC"), "{told}");
-    until("it has run", || {
-        (node.json(&["explain", "run", &id])["facts"]["state"] == "succeeded").then_some(())
+    let told = until("it has run", || {
+        let told = node.json(&["explain", "run", &id]);
+        (told["facts"]["state"] == "succeeded").then_some(told)
     });
+    // The plan is forgotten by then; history has it.
+    let (rule, place) = point(&told, "where");
+    assert!(rule == "dispatch" && place.starts_with("planned by a@1 in beat "), "{told}");
+    let jobs = node.json(&["job", "list"]);
+    let sent = jobs.as_array().into_iter().flatten().find(|job| job["name"] == "sent");
+    assert_eq!(sent.map(|job| &job["owner"]), Some(&"a".into()), "{jobs}");
+    assert!(node.ok(&["job", "show", "sent"]).contains("planned by a,"));
 }

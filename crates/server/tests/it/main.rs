@@ -9,6 +9,7 @@ mod crontab;
 mod dev;
 mod events;
 mod explain;
+mod histories;
 mod notify;
 mod peers;
 mod process;

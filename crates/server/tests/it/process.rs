@@ -64,7 +64,7 @@ impl Node {
         Self::start(evenkeel(&["dev", "--port", "0"]).current_dir(folder))
     }
 
-    /// `evenkeel serve` with this name, its books in `folder`, and more arguments.
+    /// `evenkeel serve` with this name, its books in `folder` unless told otherwise, and more arguments.
     pub(crate) fn serve(folder: &Path, name: &str, more: &[&str]) -> Self {
         Self::start(Self::command(folder, name, more).current_dir(folder))
     }
@@ -73,8 +73,8 @@ impl Node {
     pub(crate) fn command(folder: &Path, name: &str, more: &[&str]) -> Command {
         let registry = format!("sqlite:{}", folder.join("registry.db").display());
         let data = folder.join(name).display().to_string();
-        let mut command = evenkeel(&["serve", "--registry", &registry, "--name", name, "--data", &data]);
-        for default in [["--port", "0"], ["--ttl", "2s"]] {
+        let mut command = evenkeel(&["serve", "--name", name, "--data", &data]);
+        for default in [["--registry", &registry], ["--port", "0"], ["--ttl", "2s"]] {
             if !more.contains(&default[0]) {
                 command.args(default);
             }

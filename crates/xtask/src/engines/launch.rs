@@ -1,8 +1,10 @@
 //! How each engine is started: an ordinary process on loopback that is light and yet loses nothing when it is killed.
 
 use anyhow::{Context as _, Result, bail};
+use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -46,12 +48,12 @@ impl Place {
         Ok(self.path(name))
     }
 
-    /// Starts a process whose words go to the log.
+    /// Starts a process whose words go to the log, and remembers how.
     fn spawn(&self, command: &mut Command) -> Result<Child> {
-        let log = std::fs::File::options().create(true).append(true).open(self.log())?;
-        let command =
-            command.current_dir(&self.folder).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        Ok(command.spawn()?)
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let line: Vec<&[u8]> = words.map(OsStr::as_bytes).collect();
+        std::fs::write(line_of(&self.folder), line.join(&0))?;
+        spawn_in(&self.folder, command)
     }
 
     /// Says something to the engine and looks whether the answer begins as it should.
@@ -67,6 +69,24 @@ impl Place {
         };
         talk().unwrap_or(false)
     }
+}
+
+fn line_of(folder: &Path) -> PathBuf {
+    folder.join("command")
+}
+
+fn spawn_in(folder: &Path, command: &mut Command) -> Result<Child> {
+    let log = std::fs::File::options().create(true).append(true).open(folder.join("log"))?;
+    let command = command.current_dir(folder).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    Ok(command.spawn()?)
+}
+
+/// Starts the same process in its folder again.
+pub(super) fn again(folder: &Path) -> Result<Child> {
+    let line = std::fs::read(line_of(folder))?;
+    let mut words = line.split(|byte| *byte == 0).map(OsStr::from_bytes);
+    let program = words.next().context("nobody knows how it was started")?;
+    spawn_in(folder, Command::new(program).args(words))
 }
 
 fn free() -> Result<TcpListener> {
@@ -159,8 +179,9 @@ pub(super) fn redis(place: &Place) -> Result<Started> {
 pub(super) fn mysql(place: &Place) -> Result<Started> {
     let data = format!("--datadir={}", place.path("data"));
     let user = format!("--user={}", whoami()?);
+    let temporary = format!("--tmpdir={}", place.path(""));
     let install = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"];
-    run(Command::new("mariadb-install-db").args(install).args([&data, &user]))?;
+    run(Command::new("mariadb-install-db").args(install).args([&data, &user, &temporary]))?;
     let port = format!("--port={}", place.port);
     let socket = format!("--socket={}", place.path("socket"));
     let pid = format!("--pid-file={}", place.path("pid"));
@@ -173,7 +194,16 @@ pub(super) fn mysql(place: &Place) -> Result<Started> {
         "--skip-name-resolve",
     ];
     let mut server = Command::new(on_path("mariadbd").context("mariadbd is gone")?);
-    server.args(["--no-defaults", "--bind-address=127.0.0.1", &data, &user, &port, &socket, &pid]);
+    server.args([
+        "--no-defaults",
+        "--bind-address=127.0.0.1",
+        &data,
+        &user,
+        &temporary,
+        &port,
+        &socket,
+        &pid,
+    ]);
     let child = place.spawn(server.args(durable).args(light))?;
     let answers = |place: &Place| mysql_client(place, "SELECT 1").is_ok();
     let prepare = |place: &Place| mysql_client(place, "CREATE DATABASE IF NOT EXISTS evenkeel");

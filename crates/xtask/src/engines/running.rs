@@ -10,6 +10,9 @@ use std::time::Duration;
 /// How long an engine may take to answer, and to stop when asked.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(25);
+/// One that still lives after this will stay; how often that is tried.
+const STAYS: Duration = Duration::from_millis(200);
+const RESTARTS: u32 = 25;
 
 /// An engine that runs.
 pub(super) struct Running {
@@ -107,6 +110,30 @@ pub(super) fn stop(kind: &Kind) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Kills it without a word and starts it again as it was, at the same place. It may take a while until it answers.
+pub(super) fn restart(kind: &Kind) -> Result<()> {
+    let running = find(kind).with_context(|| format!("{} does not run", kind.name))?;
+    launch::run(Command::new("kill").args(["-KILL", &running.pid.to_string()]))?;
+    let mut waited = Duration::ZERO;
+    while born(running.pid).as_ref() == Some(&running.born) && waited < PATIENCE {
+        std::thread::sleep(STEP);
+        waited += STEP;
+    }
+    // What the dead one left, children and locks, may be there a moment longer.
+    let mut child = launch::again(&running.folder)?;
+    for _ in 0..RESTARTS {
+        std::thread::sleep(STAYS);
+        if !ended(&mut child) {
+            break;
+        }
+        child = launch::again(&running.folder)?;
+    }
+    let pid = child.id();
+    let born = born(pid).context("it ended at once")?;
+    let folder = running.folder.display();
+    Ok(std::fs::write(file(kind), format!("{}\n{pid}\n{born}\n{folder}\n", running.url))?)
 }
 
 fn ours(kind: &Kind) -> PathBuf {

@@ -5,15 +5,17 @@
 //! one says so to the next. Accepting moves the plan, in one commit that names the node and a token; so a run that was
 //! planned for somebody else in the meantime cannot be accepted.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{START_WINDOW, free_slots, is_misdated, pace, run_of};
-use crate::effect::{Event, Reason, Verdict, VerdictState};
+use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::{CatchUp, Delivery};
 use crate::keys;
 use crate::local::{Given, Subject};
-use crate::record::{Plan, Planned, encode};
+use crate::record::{Plan, Planned, PlannerKind, encode};
 use crate::registry::{Txn, Write};
 use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
 use crate::scene::{Decision, Decisions, Scene};
@@ -316,9 +318,23 @@ impl<'a> Desk<'a> {
         }
         if let Some(spec) = self.job.spec() {
             let not_after = scene.lease.until().min(now.mono + (latest - now.wall));
+            let sent = self.sent(run);
             let run = run_of(scene, self.id(run), run.due, (run.attempt, run.seq), &spec.job, not_after);
-            out.add(Decision::Start(self.job.id, run));
+            out.add(Decision::Start(self.job.id, Run { sent, ..run }));
         }
+    }
+
+    /// Who planned it, and why for this node: its plan is forgotten when it is over.
+    fn sent(&self, run: &Planned) -> String {
+        let Some(planner) = &self.draft.planner else { return String::new() };
+        let right = match self.scene.view.settings().planner {
+            PlannerKind::Beat => "in beat",
+            PlannerKind::Leader => "by epoch",
+        };
+        format!(
+            "planned by {} {right} {}: {} had most slots free, {}",
+            planner.member, planner.number, run.by.node, run.free
+        )
     }
 
     fn confirm(&self, run: &Planned, now: Wall, out: &mut Decisions) {

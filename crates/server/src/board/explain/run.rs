@@ -97,12 +97,8 @@ async fn place(
             let plan =
                 handle.plans(std::slice::from_ref(&run.job)).await?.remove(&run.job).unwrap_or_default();
             let Some(planned) = plan.runs.iter().find(|planned| planned.fire == run.fire) else {
-                if !attempts.is_empty() {
-                    told.point(
-                        "where",
-                        "dispatch",
-                        "it is over, so its plan is forgotten; its attempts say who ran it",
-                    );
+                if let Some(last) = attempts.last().filter(|last| !last.sent.is_empty()) {
+                    told.point("where", "dispatch", &*last.sent);
                 }
                 return Ok(());
             };

@@ -1,5 +1,6 @@
 //! Starting shards: of what is open, as much as there are slots for, within a second of its moment.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Desk;
@@ -92,6 +93,7 @@ impl Desk<'_> {
             shards: open.total,
             parameter: job.parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
             job_parameter: job.parameter.clone(),
+            sent: String::new(),
             attempt: open.attempt,
             token: Token::new(scene.local.settings.generation, open.seq),
             work: job.work(),

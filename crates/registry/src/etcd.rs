@@ -1,0 +1,169 @@
+//! The engine of a cluster that has etcd, 3.4 or newer. Class A, with one member as with five.
+//!
+//! Guards are comparisons of an etcd transaction, revisions and leases are etcd's own. Transactions travel many at once
+//! over one connection; etcd orders them, and puts those that wait into one write of its log.
+
+mod commit;
+mod fault;
+mod feed;
+mod lease;
+mod login;
+mod message;
+mod meta;
+mod read;
+mod tree;
+mod wire;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{
+    Batch, Change, Class, Facts, FeedKind, Granted, LeaseId, Outcome, Revision, Txn,
+};
+use evenkeel_core::time::Millis;
+use tokio::sync::{Semaphore, watch};
+
+use crate::feed::Feed;
+use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
+use tree::Tree;
+use wire::Wire;
+
+/// The largest value; a transaction may have several as long as it stays below [`REQUEST_MAX`].
+const VALUE_MAX: usize = 1 << 20;
+
+/// The largest request: etcd's own limit of 1.5 MiB, less what it wraps around.
+const REQUEST_MAX: usize = (3 << 19) - 1_024;
+
+/// How many transactions are under way at once; more wait here, where they cost least (I47).
+const UNDER_WAY_MAX: usize = 256;
+
+/// A registry in etcd.
+pub struct Etcd {
+    shared: Arc<Shared>,
+}
+
+/// What the verbs, and the listeners beside them, work with.
+struct Shared {
+    facts: Facts,
+    version: String,
+    tree: Tree,
+    wire: Arc<Wire>,
+    turns: Semaphore,
+    trouble: Mutex<Option<Arc<RegistryError>>>,
+    /// The latest revision that somebody was told. Rings.
+    told: watch::Sender<Revision>,
+    /// The revision of the last mark that was written here.
+    marked: tokio::sync::Mutex<Revision>,
+}
+
+impl Etcd {
+    /// Connects to `etcd://HOST[,HOST…][/NAMESPACE]`.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] when this URL, this user or this etcd will not do, [`RegistryError::Unavailable`] while
+    /// no member that has a leader can be reached.
+    pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
+        url.only(&[])?;
+        let ([], namespace) = url.places([])?;
+        let (tree, wire) = (Tree::new(namespace), Wire::new(url)?);
+        let version = meta::version(&wire).await?;
+        let generation = meta::adopt(&wire, &tree, None).await?;
+        let facts = Facts {
+            engine: "etcd",
+            class: Class::A,
+            feed: FeedKind::Pushed,
+            notice: Millis(i64::try_from(wire::UNNOTICED.as_millis()).unwrap_or(i64::MAX)),
+            early: Millis::ZERO,
+            ttl_min: Millis::secs(meta::least_term(&wire).await?),
+            value_max: VALUE_MAX,
+            operations_max: meta::operations_max(&wire, &tree).await?,
+            generation,
+        };
+        keep_generation(url.clone(), namespace.to_owned(), &wire, generation);
+        let shared = Shared {
+            facts,
+            version,
+            tree,
+            wire,
+            turns: Semaphore::new(UNDER_WAY_MAX),
+            trouble: Mutex::new(None),
+            told: watch::Sender::new(Revision(0)),
+            marked: tokio::sync::Mutex::new(Revision(0)),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Which version answered when we connected.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.shared.version
+    }
+}
+
+/// Should etcd go back in time while we look, whoever connects next must get a new generation.
+fn keep_generation(url: EngineUrl, namespace: String, wire: &Arc<Wire>, generation: u16) {
+    let mut breaks = wire.breaks();
+    tokio::spawn(async move {
+        if breaks.wait_for(Option::is_some).await.is_err() {
+            return;
+        }
+        while let Ok(wire) = Wire::new(&url) {
+            match meta::adopt(&wire, &Tree::new(&namespace), Some(generation)).await {
+                Err(RegistryError::Unavailable(_)) => tokio::time::sleep(wire::PATIENCE).await,
+                _ => return,
+            }
+        }
+    });
+}
+
+impl Shared {
+    fn note_trouble(&self, error: Option<RegistryError>) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if trouble.as_deref() != error.as_ref() {
+            *trouble = error.map(Arc::new);
+        }
+    }
+
+    /// Somebody was told this revision, and every listener is to hear of it.
+    fn tell_of(&self, revision: Revision) {
+        self.told.send_if_modified(|told| revision > std::mem::replace(told, revision.max(*told)));
+    }
+}
+
+impl Registry for Etcd {
+    fn facts(&self) -> Facts {
+        self.shared.facts
+    }
+
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
+        Box::pin(self.shared.open(ttl))
+    }
+
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
+        Box::pin(self.shared.renew(lease))
+    }
+
+    fn close(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), RegistryError>> {
+        Box::pin(self.shared.close(lease))
+    }
+
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+        Box::pin(commit::commit(&self.shared, txns))
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>> {
+        Box::pin(self.shared.list())
+    }
+
+    fn read(&self, keys: Vec<Key>) -> BoxFuture<'_, Result<Vec<Change>, RegistryError>> {
+        Box::pin(self.shared.read(keys))
+    }
+
+    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
+        Box::pin(feed::listen(&self.shared, after))
+    }
+
+    fn trouble(&self) -> Option<Arc<RegistryError>> {
+        self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,255 @@
+//! Transactions: guards as comparisons, what was found in the other branch, and batches that keep their order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Guard, LeaseId, Outcome, Revision, Txn, Write};
+use prost::Message;
+use tokio::task::JoinSet;
+
+use super::fault::Fault;
+use super::message::{
+    Against, Compare, DeleteRangeRequest, PutRequest, RequestOp, Step, TxnRequest, TxnResponse,
+};
+use super::tree::{self, Tree};
+use super::{REQUEST_MAX, Shared};
+use crate::fits;
+
+const EQUAL: i32 = 0;
+const GREATER: i32 = 1;
+const LESS: i32 = 2;
+
+pub(super) const PATH: &str = "/etcdserverpb.KV/Txn";
+
+/// Sends each transaction on its own, many at once, and those that concern the same entries one after the other.
+pub(super) async fn commit(shared: &Arc<Shared>, txns: Vec<Txn>) -> Vec<Outcome> {
+    let mut outcomes = vec![Outcome::Unknown; txns.len()];
+    let mut waves = waves(&txns);
+    let mut txns: Vec<_> = txns.into_iter().map(Some).collect();
+    // A single one, the usual case, needs no task of its own.
+    if let [only] = txns.as_mut_slice() {
+        if let Some(txn) = only.take() {
+            outcomes[0] = shared.commit_one(txn).await;
+        }
+        return outcomes;
+    }
+    for wave in &mut waves {
+        let mut under_way = JoinSet::new();
+        for place in wave.drain(..) {
+            let (Some(txn), shared) = (txns[place].take(), shared.clone()) else { continue };
+            under_way.spawn(async move { (place, shared.commit_one(txn).await) });
+        }
+        let mut doubt = false;
+        while let Some(ended) = under_way.join_next().await {
+            let Ok((place, outcome)) = ended else { continue };
+            doubt |= outcome == Outcome::Unknown;
+            outcomes[place] = outcome;
+        }
+        // What comes after something that may still happen would no longer come after it.
+        if doubt {
+            break;
+        }
+    }
+    outcomes
+}
+
+/// Groups the places of transactions so that, of two that concern each other, the later is in a later group.
+fn waves(txns: &[Txn]) -> Vec<Vec<usize>> {
+    let mut waves: Vec<Vec<usize>> = Vec::new();
+    // From which wave on a key may be looked at again, and from which on written.
+    let mut free: BTreeMap<&Key, (usize, usize)> = BTreeMap::new();
+    for (place, txn) in txns.iter().enumerate() {
+        let written: BTreeSet<&Key> = txn.writes.iter().map(Write::key).collect();
+        let wave = txn.keys().filter_map(|key| {
+            let (look, write) = free.get(key)?;
+            Some(if written.contains(key) { *write } else { *look })
+        });
+        let wave = wave.max().unwrap_or(0);
+        for key in txn.keys() {
+            let (look, write) = free.entry(key).or_default();
+            *write = (*write).max(wave + 1);
+            if written.contains(key) {
+                *look = (*look).max(wave + 1);
+            }
+        }
+        if wave == waves.len() {
+            waves.push(Vec::new());
+        }
+        waves[wave].push(place);
+    }
+    waves
+}
+
+impl Shared {
+    async fn commit_one(&self, txn: Txn) -> Outcome {
+        if !fits(&self.facts, &txn) {
+            return self.refuse(&txn).await;
+        }
+        let Some(request) = request(&self.tree, &txn) else { return self.refuse(&txn).await };
+        if request.encoded_len() > REQUEST_MAX {
+            return self.refuse(&txn).await;
+        }
+        let answer = {
+            let _turn = self.turns.acquire().await;
+            self.wire.tell::<_, TxnResponse>(PATH, request).await
+        };
+        match answer {
+            Ok(answer) => {
+                self.note_trouble(None);
+                self.outcome(&txn, answer)
+            }
+            // The server takes less than we thought, or the lease went in between: nothing was written.
+            Err(Fault::TooLarge | Fault::NoLease) => self.refuse(&txn).await,
+            Err(fault) => {
+                self.note_trouble(Some(fault.explain()));
+                Outcome::Unknown
+            }
+        }
+    }
+
+    fn outcome(&self, txn: &Txn, answer: TxnResponse) -> Outcome {
+        let at = answer.header.as_ref().map_or(0, |header| header.revision);
+        self.tell_of(tree::revision(at));
+        if answer.succeeded {
+            return Outcome::Applied(tree::revision(at));
+        }
+        let found =
+            answer.responses.into_iter().map(|op| op.range.and_then(|range| range.kvs.into_iter().next()));
+        Outcome::Refused(tree::changes(txn.keys(), found, at))
+    }
+
+    /// The answer to one that etcd is not even asked: it cannot be made, and this is what is there.
+    async fn refuse(&self, txn: &Txn) -> Outcome {
+        match self.read(txn.keys().cloned().collect()).await {
+            Ok(found) => Outcome::Refused(found),
+            Err(error) => {
+                self.note_trouble(Some(error));
+                Outcome::Unknown
+            }
+        }
+    }
+}
+
+/// As etcd takes it. `None` when it deletes a key and puts it again: etcd cannot do that in one transaction.
+fn request(tree: &Tree, txn: &Txn) -> Option<TxnRequest> {
+    // Of several writes to one key etcd takes one.
+    let mut writes: BTreeMap<&Key, &Write> = BTreeMap::new();
+    for write in &txn.writes {
+        let before = writes.insert(write.key(), write);
+        if matches!((before, write), (Some(Write::Delete { .. }), Write::Put { .. })) {
+            return None;
+        }
+    }
+    let owners = txn.writes.iter().filter_map(|write| match write {
+        Write::Put { owner, .. } => *owner,
+        Write::Delete { .. } => None,
+    });
+    let owners: BTreeSet<LeaseId> = owners.collect();
+    let guards = txn.guards.iter().map(|guard| compare(tree, guard));
+    let compare = guards.chain(owners.into_iter().map(|owner| open(tree, owner))).collect();
+    let success = writes.into_values().map(|write| RequestOp { step: Some(step(tree, write)) }).collect();
+    let failure = txn.keys().map(|key| tree::look(tree.entry(key), 0)).collect();
+    Some(TxnRequest { compare, success, failure })
+}
+
+fn step(tree: &Tree, write: &Write) -> Step {
+    match write {
+        Write::Put { key, value, owner } => Step::Put(PutRequest {
+            key: tree.entry(key),
+            value: value.to_vec(),
+            lease: owner.map_or(0, |lease| lease.0.cast_signed()),
+        }),
+        Write::Delete { key } => Step::Delete(DeleteRangeRequest { key: tree.entry(key) }),
+    }
+}
+
+fn compare(tree: &Tree, guard: &Guard) -> Compare {
+    match guard {
+        Guard::Absent(key) => version(tree.entry(key), EQUAL),
+        Guard::Present(key) => version(tree.entry(key), GREATER),
+        Guard::At(key, revision) => number(tree.entry(key), *revision, 2, Against::Written),
+        Guard::Born(key, revision) => number(tree.entry(key), *revision, 1, Against::Created),
+        Guard::Open(lease) => open(tree, *lease),
+    }
+}
+
+/// A lease lives exactly as long as the entry that was made with it.
+fn open(tree: &Tree, lease: LeaseId) -> Compare {
+    version(tree.lease(lease), GREATER)
+}
+
+/// Compares how often a key was written, which is 0 for one that is not there.
+pub(super) fn version(key: Vec<u8>, result: i32) -> Compare {
+    Compare { result, target: 0, key, against: Some(Against::Version(0)) }
+}
+
+/// Compares a revision. What is not there counts as 0 at etcd, and no entry of ours is of revision 0.
+fn number(key: Vec<u8>, revision: Revision, target: i32, against: fn(i64) -> Against) -> Compare {
+    match i64::try_from(revision.0) {
+        Ok(number) if number > 0 => Compare { result: EQUAL, target, key, against: Some(against(number)) },
+        _ => version(key, LESS),
+    }
+}
+
+/// That a key was last written at exactly this revision.
+pub(super) fn written_at(key: Vec<u8>, revision: Revision) -> Compare {
+    number(key, revision, 2, Against::Written)
+}
+
+/// That a key is not there.
+pub(super) fn absent(key: Vec<u8>) -> Compare {
+    version(key, EQUAL)
+}
+
+/// A transaction that puts one key when all of this holds.
+pub(super) fn put(compare: Vec<Compare>, key: Vec<u8>, value: Vec<u8>, lease: i64) -> TxnRequest {
+    let put = Step::Put(PutRequest { key, value, lease });
+    TxnRequest { compare, success: vec![RequestOp { step: Some(put) }], failure: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> Key {
+        Key::from_stored(text)
+    }
+
+    fn txn(looks: &[&str], writes: &[&str]) -> Txn {
+        let guards = looks.iter().map(|at| Guard::Present(key(at))).collect();
+        let put = |at: &&str| Write::Put { key: key(at), value: (*b"").into(), owner: None };
+        Txn { guards, writes: writes.iter().map(put).collect() }
+    }
+
+    #[test]
+    fn what_concerns_the_same_entry_keeps_its_order_and_nothing_else_waits() {
+        // All look at `me`, as a node's do, and write what is their own.
+        let batch = [txn(&["me", "a"], &["a"]), txn(&["me", "b"], &["b"]), txn(&["me"], &["c"])];
+        assert_eq!(waves(&batch), [vec![0, 1, 2]]);
+        let batch =
+            [txn(&[], &["a"]), txn(&["a"], &["b"]), txn(&["b"], &[]), txn(&[], &["a"]), txn(&[], &["z"])];
+        assert_eq!(waves(&batch), [vec![0, 4], vec![1], vec![2, 3]]);
+        let batch = [txn(&["a"], &[]), txn(&["a"], &[]), txn(&[], &["a"]), txn(&["a"], &[])];
+        assert_eq!(waves(&batch), [vec![0, 1], vec![2], vec![3]]);
+        assert_eq!(waves(&[]), Vec::<Vec<usize>>::new());
+    }
+
+    #[test]
+    fn a_revision_that_no_entry_has_is_never_equal() {
+        for never in [0, u64::MAX, 1 << 63] {
+            let compare = number(b"k".to_vec(), Revision(never), 2, Against::Written);
+            assert_eq!((compare.result, compare.against), (LESS, Some(Against::Version(0))), "{never}");
+        }
+    }
+
+    #[test]
+    fn of_several_writes_to_a_key_the_last_is_sent() {
+        let tree = Tree::new("ns");
+        let delete = Write::Delete { key: key("a") };
+        let twice = Txn { writes: vec![txn(&[], &["a"]).writes[0].clone(), delete.clone()], guards: vec![] };
+        assert_eq!(request(&tree, &twice).unwrap().success.len(), 1);
+        let again = Txn { writes: vec![delete, txn(&[], &["a"]).writes[0].clone()], guards: vec![] };
+        assert_eq!(request(&tree, &again), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! News: one etcd watch a listener, begun again after the last revision heard whenever it breaks.
+//!
+//! etcd tells a watch nothing while only hot entries change, and asking it how far it has come is not safe before 3.4.25
+//! (the answer may overtake news). So whoever was told a revision that a listener has not heard of writes the mark,
+//! an entry that every listener watches: what comes after it in the order comes after it in every feed.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use evenkeel_core::registry::{Batch, Change, Revision};
+use tokio::sync::watch;
+use tonic::{Status, Streaming};
+
+use super::fault::Fault;
+use super::message::{Event, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse};
+use super::{Shared, commit, tree};
+use crate::feed::{Feed, Log};
+use crate::{BoxFuture, RegistryError};
+
+/// How many changes wait for a listener that is slow, before it must list again.
+const WAITING_MAX: usize = 65_536;
+
+/// How long news of a revision may be awaited before the mark is written.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// Between two tries to reach etcd.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What was heard and not yet taken.
+#[derive(Default)]
+struct Line(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    changes: Vec<Change>,
+    heard: Revision,
+    /// Something was lost.
+    over: bool,
+}
+
+impl Line {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log for Line {
+    fn changes_after(
+        self: Arc<Self>,
+        _after: Revision,
+    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
+        // There is one listener, and it takes what waits only once.
+        Box::pin(async move {
+            let mut waiting = self.waiting();
+            let batch = Batch { changes: std::mem::take(&mut waiting.changes), revision: waiting.heard };
+            Ok((!waiting.over).then_some(batch))
+        })
+    }
+}
+
+/// Begins to listen. The watch is there when this returns.
+pub(super) async fn listen(shared: &Arc<Shared>, after: Revision) -> Result<Feed, RegistryError> {
+    let line = Arc::new(Line::default());
+    line.waiting().heard = after;
+    let bell = watch::Sender::new(after);
+    let feed = Feed::new(line.clone(), bell.subscribe(), after);
+    let begun = watch_from(shared, after).await.map_err(Fault::explain)?;
+    let pump = Pump { shared: shared.clone(), line, bell, pieces: Vec::new() };
+    tokio::spawn(pump.run(begun));
+    Ok(feed)
+}
+
+/// A watch and the member it is at.
+type Watch = (usize, Streaming<WatchResponse>);
+
+async fn watch_from(shared: &Shared, after: Revision) -> Result<Watch, Fault> {
+    let (key, range_end) = shared.tree.watched();
+    let start_revision = i64::try_from(after.0).unwrap_or(i64::MAX - 1) + 1;
+    let create = WatchCreateRequest { key, range_end, start_revision, fragment: true };
+    shared.wire.converse("/etcdserverpb.Watch/Watch", WatchRequest { create: Some(create) }).await
+}
+
+struct Pump {
+    shared: Arc<Shared>,
+    line: Arc<Line>,
+    bell: watch::Sender<Revision>,
+    /// Of news that is not whole yet.
+    pieces: Vec<Event>,
+}
+
+/// Why a watch ended.
+enum End {
+    /// Nobody listens any more, or something was lost.
+    Over,
+    /// It can be begun again where it ended.
+    Broken,
+}
+
+impl Pump {
+    /// Passes news on until nobody listens or something is lost.
+    async fn run(mut self, mut begun: Watch) {
+        loop {
+            match self.follow(begun).await {
+                End::Over => break,
+                End::Broken => self.pieces.clear(),
+            }
+            begun = loop {
+                match watch_from(&self.shared, self.heard()).await {
+                    Ok(begun) => break begun,
+                    // It will not get better by itself; whoever lists again is told why.
+                    Err(fault) if !matches!(fault, Fault::Other(RegistryError::Unavailable(_))) => {
+                        return self.end();
+                    }
+                    Err(_) => {}
+                }
+                tokio::select! {
+                    () = self.bell.closed() => return,
+                    () = tokio::time::sleep(PAUSE) => {}
+                }
+            };
+        }
+        self.end();
+    }
+
+    /// What is not whole is never told; the bell rings its last.
+    fn end(self) {
+        let mut waiting = self.line.waiting();
+        waiting.over = true;
+        waiting.changes = Vec::new();
+    }
+
+    async fn follow(&mut self, (member, mut news): Watch) -> End {
+        let shared = self.shared.clone();
+        let (mut used, mut told) = (shared.wire.used(), shared.told.subscribe());
+        let mut breaks = shared.wire.breaks();
+        loop {
+            let heard = self.heard();
+            tokio::select! {
+                // A member that failed others will fail us too, only later.
+                _ = used.wait_for(|now| *now != member) => return End::Broken,
+                _ = breaks.wait_for(Option::is_some) => return End::Over,
+                () = self.bell.closed() => return End::Over,
+                answer = news.message() => match answer {
+                    Ok(Some(answer)) => if let Some(end) = self.absorb(answer) {
+                        return end;
+                    },
+                    Ok(None) => return End::Broken,
+                    Err(status) => return self.broken(member, &status),
+                },
+                () = mark(&shared, &mut told, heard) => {}
+            }
+        }
+    }
+
+    fn broken(&self, member: usize, status: &Status) -> End {
+        match self.shared.wire.fail(member, status) {
+            Fault::Other(RegistryError::Unavailable(_)) | Fault::Token => End::Broken,
+            _ => End::Over,
+        }
+    }
+
+    fn absorb(&mut self, answer: WatchResponse) -> Option<End> {
+        if answer.canceled {
+            let lasting = answer.compact_revision > 0 || answer.cancel_reason.contains("permission denied");
+            return Some(if lasting { End::Over } else { End::Broken });
+        }
+        self.pieces.extend(answer.events);
+        if answer.fragment {
+            return None;
+        }
+        // The header's revision may be ahead of news that is still to come, that of the last event is not.
+        let kvs =
+            std::mem::take(&mut self.pieces).into_iter().filter_map(|event| Some((event.kind, event.kv?)));
+        let (mut changes, mut heard) = (Vec::new(), self.heard());
+        for (kind, kv) in kvs {
+            let at = tree::revision(kv.mod_revision);
+            heard = heard.max(at);
+            if let Some(key) = self.shared.tree.key(&kv.key) {
+                let entry = (kind == 0).then(|| tree::entry(kv));
+                changes.push(Change { key, entry, revision: at });
+            }
+        }
+        {
+            let mut waiting = self.line.waiting();
+            if waiting.changes.len() + changes.len() > WAITING_MAX {
+                return Some(End::Over);
+            }
+            waiting.changes.append(&mut changes);
+            waiting.heard = heard;
+        }
+        self.bell.send_if_modified(|rung| std::mem::replace(rung, heard) != heard);
+        None
+    }
+
+    fn heard(&self) -> Revision {
+        *self.bell.borrow()
+    }
+}
+
+/// Writes the mark when somebody was told a revision that is not heard of for a while. May be dropped at any point.
+async fn mark(shared: &Shared, told: &mut watch::Receiver<Revision>, heard: Revision) {
+    if told.wait_for(|told| *told > heard).await.is_err() {
+        return std::future::pending().await;
+    }
+    tokio::time::sleep(QUIET).await;
+    let told = *told.borrow();
+    let mut marked = shared.marked.lock().await;
+    if *marked < told {
+        let write = commit::put(Vec::new(), shared.tree.mark(), Vec::new(), 0);
+        if let Ok(TxnResponse { header: Some(header), .. }) = shared.wire.tell(commit::PATH, write).await {
+            *marked = tree::revision(header.revision);
+        }
+        return;
+    }
+    drop(marked);
+    // It was written for this already, and is on its way.
+    std::future::pending().await
+}

@@ -1,0 +1,70 @@
+//! Who asks: a user's token, got by the password, kept until etcd does not take it any more.
+
+use std::sync::{Mutex, PoisonError};
+
+use tonic::client::Grpc;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
+
+use super::message::{AuthenticateRequest, AuthenticateResponse};
+use crate::{EngineUrl, RegistryError};
+
+/// A user and the token it has at the moment.
+pub(super) struct Login {
+    question: AuthenticateRequest,
+    token: Mutex<Option<MetadataValue<Ascii>>>,
+    /// One asks, the others wait for that answer.
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl Login {
+    /// `None` when the URL names no user: then a client certificate says who asks, or nobody wants to know.
+    pub(super) fn new(url: &EngineUrl) -> Result<Option<Self>, RegistryError> {
+        let Some(user) = url.user() else { return Ok(None) };
+        let Some(password) = url.password()? else {
+            return Err(url.refused(&format!(
+                "has a user without a password: put it into {} or into a file that password_file names",
+                crate::PASSWORD
+            )));
+        };
+        let question = AuthenticateRequest { name: user.into(), password };
+        Ok(Some(Self { question, token: Mutex::default(), asking: tokio::sync::Mutex::default() }))
+    }
+
+    pub(super) fn token(&self) -> Option<MetadataValue<Ascii>> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn forget(&self) {
+        self.set(None);
+    }
+
+    fn set(&self, token: Option<MetadataValue<Ascii>>) {
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
+    }
+
+    /// Gets a token where there is none.
+    pub(super) async fn ensure(&self, channel: &Channel) -> Result<(), Status> {
+        if self.token().is_some() {
+            return Ok(());
+        }
+        let _asking = self.asking.lock().await;
+        if self.token().is_none() {
+            self.set(Some(self.authenticate(channel).await?));
+        }
+        Ok(())
+    }
+
+    async fn authenticate(&self, channel: &Channel) -> Result<MetadataValue<Ascii>, Status> {
+        let mut grpc = Grpc::new(channel.clone());
+        grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
+        let path = "/etcdserverpb.Auth/Authenticate";
+        let path = path.parse().map_err(|_| Status::internal("a path that is none"))?;
+        let codec = ProstCodec::<AuthenticateRequest, AuthenticateResponse>::default();
+        let answer = grpc.unary(Request::new(self.question.clone()), path, codec).await?;
+        let token = answer.into_inner().token;
+        token.parse().map_err(|_| Status::internal("a token that cannot be sent"))
+    }
+}

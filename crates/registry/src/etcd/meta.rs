@@ -1,0 +1,124 @@
+//! What is learned of etcd at the beginning: its version, its limits, and whether it may have gone back in time.
+
+use super::commit;
+use super::fault::Fault;
+use super::lease;
+use super::message::{RangeRequest, RangeResponse, StatusRequest, StatusResponse, TxnRequest, TxnResponse};
+use super::tree::{self, Tree};
+use super::wire::Wire;
+use crate::RegistryError;
+
+/// Which layout this program writes.
+const LAYOUT: &str = "1";
+
+/// The most operations that etcd takes by default.
+const OPERATIONS_MAX: usize = 128;
+
+/// The entry that tells which etcd this namespace was written in, and how often that may have gone back in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Meta {
+    cluster: u64,
+    generation: u16,
+}
+
+impl Meta {
+    fn write(&self) -> Vec<u8> {
+        format!("{LAYOUT} {:x} {}", self.cluster, self.generation).into_bytes()
+    }
+
+    fn read(value: &[u8]) -> Result<Self, RegistryError> {
+        let text = String::from_utf8_lossy(value);
+        let refused =
+            |why: &str| RegistryError::Refused(format!("etcd's namespace holds {text:?} as meta: {why}"));
+        let mut parts = text.split(' ');
+        if parts.next() != Some(LAYOUT) {
+            return Err(refused(
+                "it is of a newer evenkeel, or of another program: use that, or another namespace",
+            ));
+        }
+        let cluster = parts.next().and_then(|part| u64::from_str_radix(part, 16).ok());
+        let generation = parts.next().and_then(|part| part.parse().ok());
+        match (cluster, generation) {
+            (Some(cluster), Some(generation)) => Ok(Self { cluster, generation }),
+            _ => Err(refused("it is damaged: restore it, or use another namespace")),
+        }
+    }
+}
+
+/// The generation, raised when etcd is another than the one that was written in (as after `etcdctl snapshot restore`), or
+/// to above `lost`, the generation of somebody who saw it go back in time.
+pub(super) async fn adopt(wire: &Wire, tree: &Tree, lost: Option<u16>) -> Result<u16, RegistryError> {
+    loop {
+        let look = RangeRequest { key: tree.meta(), ..RangeRequest::default() };
+        let found: RangeResponse = wire.ask("/etcdserverpb.KV/Range", look).await.map_err(Fault::explain)?;
+        let cluster = wire.cluster();
+        let (guard, meta) = match found.kvs.first() {
+            None => (commit::absent(tree.meta()), Meta { cluster, generation: 0 }),
+            Some(kv) => {
+                let old = Meta::read(&kv.value)?;
+                let raised = old.generation.saturating_add(u16::from(old.cluster != cluster));
+                let generation = raised.max(lost.map_or(0, |lost| lost.saturating_add(1)));
+                let new = Meta { cluster, generation };
+                if new == old {
+                    return Ok(generation);
+                }
+                (commit::written_at(tree.meta(), tree::revision(kv.mod_revision)), new)
+            }
+        };
+        let write = commit::put(vec![guard], tree.meta(), meta.write(), 0);
+        let written: TxnResponse = wire.tell(commit::PATH, write).await.map_err(Fault::explain)?;
+        if written.succeeded {
+            return Ok(meta.generation);
+        }
+        // Somebody else wrote it at the same moment.
+    }
+}
+
+/// The version, which must be one that knows all that we ask.
+pub(super) async fn version(wire: &Wire) -> Result<String, RegistryError> {
+    let status: StatusResponse =
+        wire.ask("/etcdserverpb.Maintenance/Status", StatusRequest {}).await.map_err(Fault::explain)?;
+    let mut parts = status.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    match (parts.next(), parts.next()) {
+        (Some(major), Some(minor)) if (major, minor) >= (3, 4) => Ok(status.version),
+        _ => Err(RegistryError::Refused(format!(
+            "etcd is of version {}, which is too old: use 3.4 or newer",
+            status.version
+        ))),
+    }
+}
+
+/// The shortest term, in seconds: what it grants to whoever asks for a second.
+pub(super) async fn least_term(wire: &Wire) -> Result<i64, RegistryError> {
+    // Number 0 lets etcd choose; it is not told here, so the lease ends by itself.
+    Ok(lease::grant(wire, 0, 1).await.map_err(Fault::explain)?.max(1))
+}
+
+/// How many comparisons and how many writes one transaction may have, as far as we use it.
+pub(super) async fn operations_max(wire: &Wire, tree: &Tree) -> Result<usize, RegistryError> {
+    let mut most = OPERATIONS_MAX;
+    loop {
+        // Compares and writes nothing, so it costs no more than a reading.
+        let compare = vec![commit::absent(tree.meta()); most];
+        let question = TxnRequest { compare, ..TxnRequest::default() };
+        match wire.ask::<_, TxnResponse>(commit::PATH, question).await {
+            Ok(_) => return Ok(most),
+            Err(Fault::TooLarge) if most > 8 => most /= 2,
+            Err(fault) => return Err(fault.explain()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meta_is_read_back_and_strangers_are_left_alone() {
+        let meta = Meta { cluster: 0xdead_beef, generation: 3 };
+        assert_eq!(Meta::read(&meta.write()), Ok(meta));
+        for strange in ["", "2 a 1", "1 x 1", "1 a", "hello"] {
+            assert!(matches!(Meta::read(strange.as_bytes()), Err(RegistryError::Refused(_))), "{strange}");
+        }
+    }
+}

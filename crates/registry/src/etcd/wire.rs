@@ -1,0 +1,292 @@
+//! The way to etcd: one member at a time and the next one when it fails, a token, a deadline on every call, and the
+//! check that answers never go back in time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_stream::{Stream, StreamExt};
+use tonic::client::Grpc;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use super::fault::{self, Fault};
+use super::login::Login;
+use super::message::Answer;
+use crate::{EngineUrl, RegistryError};
+
+/// How long an answer is waited for. etcd itself gives up after seven seconds, and works in milliseconds.
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// How often a silent connection is tested while something is awaited, and how long the test may take. etcd closes
+/// connections that are tested more often than every five seconds.
+const PING: Duration = Duration::from_secs(6);
+const PONG: Duration = Duration::from_secs(3);
+
+/// How long a cut may go unnoticed by a listener that asks nothing.
+pub(super) const UNNOTICED: Duration = PING.saturating_add(PONG);
+
+/// How much may be on its way to us unread. From half of this the HTTP/2 library pays 256 bytes for each small answer that
+/// waits, and closes the connection when it is spent: its default allows some 128 answers at once.
+const WINDOW: u32 = 64 << 20;
+
+const PORT: u16 = 2379;
+
+/// Connections to all members, of which one is in use.
+pub(super) struct Wire {
+    members: Vec<Member>,
+    /// Which is in use. Listeners hear of a change.
+    used: watch::Sender<usize>,
+    login: Option<Login>,
+    /// etcd's name of itself; 0 until it was heard.
+    cluster: AtomicU64,
+    /// As far as the order is known to have gone.
+    floor: AtomicU64,
+    /// Why nothing goes on any more. Rings.
+    broken: watch::Sender<Option<RegistryError>>,
+}
+
+struct Member {
+    host: String,
+    channel: Channel,
+}
+
+impl Wire {
+    /// Prepares connections; they are made when they are needed.
+    pub(super) fn new(url: &EngineUrl) -> Result<Arc<Self>, RegistryError> {
+        let tls = tls(url)?;
+        let member = |host: String| {
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            let endpoint = Endpoint::from_shared(format!("{scheme}://{host}"))
+                .map_err(|error| url.refused(&format!("has a host that is none: {error}")))?
+                .connect_timeout(CONNECT)
+                .tcp_nodelay(true)
+                .http2_keep_alive_interval(PING)
+                .keep_alive_timeout(PONG)
+                .initial_stream_window_size(WINDOW)
+                .initial_connection_window_size(WINDOW);
+            let endpoint = match tls.clone() {
+                None => endpoint,
+                Some(tls) => endpoint.tls_config(tls).map_err(|error| {
+                    url.refused(&format!("has certificates or a key that cannot be used: {error}"))
+                })?,
+            };
+            Ok(Member { host, channel: endpoint.connect_lazy() })
+        };
+        let members = url.hosts().iter().map(|host| member(host.with_port(PORT)));
+        let members = members.collect::<Result<Vec<_>, RegistryError>>()?;
+        // Not everybody begins at the first.
+        let first = usize::try_from(std::process::id()).unwrap_or(0) % members.len();
+        Ok(Arc::new(Self {
+            members,
+            used: watch::Sender::new(first),
+            login: Login::new(url)?,
+            cluster: AtomicU64::new(0),
+            floor: AtomicU64::new(0),
+            broken: watch::Sender::new(None),
+        }))
+    }
+
+    fn now_used(&self) -> usize {
+        *self.used.borrow()
+    }
+
+    /// Rings when another member is used from now on.
+    pub(super) fn used(&self) -> watch::Receiver<usize> {
+        self.used.subscribe()
+    }
+
+    /// etcd's name of itself, as far as heard.
+    pub(super) fn cluster(&self) -> u64 {
+        self.cluster.load(Ordering::Relaxed)
+    }
+
+    /// Why nothing goes on.
+    pub(super) fn broken(&self) -> Option<RegistryError> {
+        self.broken.borrow().clone()
+    }
+
+    /// Rings when nothing goes on any more.
+    pub(super) fn breaks(&self) -> watch::Receiver<Option<RegistryError>> {
+        self.broken.subscribe()
+    }
+
+    /// Asks once. Where the answer is lost, nobody knows whether it was done.
+    pub(super) async fn tell<Q, A>(&self, path: &'static str, question: Q) -> Result<A, Fault>
+    where
+        Q: prost::Message + Clone + 'static,
+        A: Answer,
+    {
+        self.call(path, question, PATIENCE).await
+    }
+
+    /// Asks for what may be done twice: of every member until one answers, with a share of the time for each.
+    pub(super) async fn ask<Q, A>(&self, path: &'static str, question: Q) -> Result<A, Fault>
+    where
+        Q: prost::Message + Clone + 'static,
+        A: Answer,
+    {
+        let tries = self.members.len().clamp(1, 5);
+        let share = PATIENCE / u32::try_from(tries).unwrap_or(1);
+        let mut answer = self.call(path, question.clone(), share).await;
+        for _ in 1..tries {
+            match answer {
+                Err(Fault::Other(RegistryError::Unavailable(_))) => {}
+                settled => return settled,
+            }
+            answer = self.call(path, question.clone(), share).await;
+        }
+        answer
+    }
+
+    async fn call<Q, A>(&self, path: &'static str, question: Q, patience: Duration) -> Result<A, Fault>
+    where
+        Q: prost::Message + Clone + 'static,
+        A: Answer,
+    {
+        let (used, floor) = (self.now_used(), self.floor.load(Ordering::Relaxed));
+        let answer = async {
+            let questions = || tokio_stream::once(question.clone());
+            let mut answers = self.with_token(used, || self.stream(used, path, questions())).await?;
+            let answer: Option<A> = answers.message().await.map_err(|status| self.fail(used, &status))?;
+            answer.ok_or_else(|| self.fail(used, &Status::unavailable("the answer is missing")))
+        };
+        self.check(self.in_time(used, patience, answer).await?, floor)
+    }
+
+    /// Opens a call that goes on, and tells at which member.
+    pub(super) async fn converse<Q, A>(
+        &self,
+        path: &'static str,
+        question: Q,
+    ) -> Result<(usize, Streaming<A>), Fault>
+    where
+        Q: prost::Message + Clone + 'static,
+        A: Answer,
+    {
+        let used = self.now_used();
+        // Whoever says no more ends the call at some members.
+        let questions = || tokio_stream::once(question.clone()).chain(tokio_stream::pending());
+        let answers = self.with_token(used, || self.stream(used, path, questions()));
+        Ok((used, self.in_time(used, PATIENCE, answers).await?))
+    }
+
+    /// Calls, and once more with a new token when that was the trouble: then nothing had been done.
+    async fn with_token<A, F>(&self, used: usize, call: impl Fn() -> F) -> Result<Streaming<A>, Fault>
+    where
+        F: Future<Output = Result<Streaming<A>, Status>>,
+    {
+        if let Some(error) = self.broken() {
+            return Err(Fault::Other(error));
+        }
+        let Some(login) = &self.login else { return call().await.map_err(|status| self.fail(used, &status)) };
+        let channel = &self.members[used].channel;
+        login.ensure(channel).await.map_err(|status| self.fail(used, &status))?;
+        let fault = match call().await {
+            Ok(answers) => return Ok(answers),
+            Err(status) => self.fail(used, &status),
+        };
+        if !matches!(fault, Fault::Token) {
+            return Err(fault);
+        }
+        login.forget();
+        login.ensure(channel).await.map_err(|status| self.fail(used, &status))?;
+        call().await.map_err(|status| self.fail(used, &status))
+    }
+
+    fn stream<S, A>(
+        &self,
+        used: usize,
+        path: &'static str,
+        questions: S,
+    ) -> impl Future<Output = Result<Streaming<A>, Status>> + use<S, A>
+    where
+        S: Stream<Item: prost::Message + 'static> + Send + 'static,
+        A: Answer,
+    {
+        let mut grpc = Grpc::new(self.members[used].channel.clone()).max_decoding_message_size(usize::MAX);
+        let mut request = Request::new(questions);
+        // A member without a leader says so at once instead of letting us wait.
+        request.metadata_mut().insert("hasleader", tonic::metadata::MetadataValue::from_static("true"));
+        if let Some(token) = self.login.as_ref().and_then(Login::token) {
+            request.metadata_mut().insert("token", token);
+        }
+        async move {
+            grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
+            let path = path.parse().map_err(|_| Status::internal("a path that is none"))?;
+            Ok(grpc.streaming(request, path, ProstCodec::<S::Item, A>::default()).await?.into_inner())
+        }
+    }
+
+    async fn in_time<T>(
+        &self,
+        used: usize,
+        patience: Duration,
+        what: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        match tokio::time::timeout(patience, what).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let late = format!("no answer within {} ms", patience.as_millis());
+                Err(self.fail(used, &Status::deadline_exceeded(late)))
+            }
+        }
+    }
+
+    /// Reads a failure, and goes on to the next member where that may help.
+    pub(super) fn fail(&self, used: usize, status: &Status) -> Fault {
+        if fault::is_of_the_member(status) {
+            let next = (used + 1) % self.members.len();
+            self.used.send_if_modified(|now| *now == used && std::mem::replace(now, next) != next);
+        }
+        fault::read(&self.members[used].host, status)
+    }
+
+    /// Whether an answer is of the etcd that we know and not older than what we knew when we asked.
+    fn check<A: Answer>(&self, answer: A, floor: u64) -> Result<A, Fault> {
+        let Some(header) = answer.header() else { return Ok(answer) };
+        let (cluster, revision) = (header.cluster_id, u64::try_from(header.revision).unwrap_or(0));
+        let known = self.cluster.compare_exchange(0, cluster, Ordering::Relaxed, Ordering::Relaxed);
+        if known.is_err_and(|known| known != cluster) {
+            return Err(self.stop("is another etcd than before"));
+        }
+        if A::AGREED && revision < floor {
+            return Err(self.stop("has gone back in time"));
+        }
+        if A::AGREED {
+            self.floor.fetch_max(revision, Ordering::Relaxed);
+        }
+        Ok(answer)
+    }
+
+    fn stop(&self, what: &str) -> Fault {
+        let error = RegistryError::Fatal(format!(
+            "what answers as etcd {what}, as after a restore: start this node again, it then begins a new generation"
+        ));
+        self.broken.send_replace(Some(error.clone()));
+        Fault::Other(error)
+    }
+}
+
+fn tls(url: &EngineUrl) -> Result<Option<ClientTlsConfig>, RegistryError> {
+    let Some(told) = url.tls()? else { return Ok(None) };
+    let read = |path: &std::path::Path| {
+        std::fs::read(path).map_err(|error| {
+            url.refused(&format!("names the file {} that cannot be read: {error}", path.display()))
+        })
+    };
+    let mut tls = ClientTlsConfig::new();
+    tls = match &told.ca {
+        Some(ca) => tls.ca_certificate(Certificate::from_pem(read(ca)?)),
+        None => tls.with_native_roots(),
+    };
+    if let Some((cert, key)) = &told.identity {
+        tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
+    }
+    Ok(Some(tls))
+}

@@ -1,0 +1,128 @@
+//! The engine on MySQL and MariaDB: what their dialect says differently, and what makes their promises good.
+
+use evenkeel_core::registry::Class;
+use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
+use sqlx::{ConnectOptions as _, Error};
+
+use crate::RegistryError;
+use crate::sql::{Arg, Config, Dialect, Link, Server, Sql, Statement, Tables, Target};
+use crate::url::EngineUrl;
+
+/// What the server must take in one statement: pieces are of a quarter of it.
+const PACKET_MIN: i64 = 16 << 20;
+
+static DIALECT: Dialect = Dialect {
+    name: "mysql",
+    numbered: false,
+    quote: '`',
+    now: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000)",
+    // Whoever is frozen inside a transaction, or has gone without a word, must not hold up the others.
+    // MariaDB can tell a transaction that waits from a connection that does; MySQL cannot.
+    greeting: "SET SESSION innodb_lock_wait_timeout = 2, SESSION wait_timeout = 5 \
+               /*M!100300 , SESSION idle_write_transaction_timeout = 1 */; \
+               SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    begin: "START TRANSACTION READ WRITE",
+    snapshot: "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
+               START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    identity: "VARCHAR(255)",
+    table: "ENGINE = InnoDB",
+    ignore: ("IGNORE", ""),
+    replace_entry: " ON DUPLICATE KEY UPDATE value = VALUES(value), revision = VALUES(revision), \
+                    born = VALUES(born), owner = VALUES(owner)",
+    replace_lease: " ON DUPLICATE KEY UPDATE ttl = VALUES(ttl), ends = VALUES(ends)",
+    notify: None,
+    first_layout,
+    inspect: |link, tables| Box::pin(inspect(link, tables)),
+};
+
+/// A registry on a MySQL or MariaDB server. Class A on one server that flushes its log at each commit.
+pub struct MySql(Sql);
+
+crate::sql::engine!(MySql);
+
+impl MySql {
+    /// Connects to `mysql://USER@HOST/DATABASE[/NAMESPACE]`, and makes the tables where there are none.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] for a URL, user, database or layout that cannot be used,
+    /// [`RegistryError::Unavailable`] while the server is out of reach or read-only.
+    pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
+        url.only(&[])?;
+        let ([database], namespace) = url.places(["DATABASE"])?;
+        let host = url.host()?;
+        let Some(user) = url.user() else {
+            return Err(url.refused("names no user: write mysql://USER@HOST/DATABASE"));
+        };
+        let mut options = MySqlConnectOptions::new()
+            .host(&host.name)
+            .port(host.port.unwrap_or(3306))
+            .username(user)
+            .database(database)
+            .statement_cache_capacity(256)
+            .ssl_mode(MySqlSslMode::Disabled)
+            .disable_statement_logging();
+        if let Some(password) = url.password()? {
+            options = options.password(&password);
+        }
+        if let Some(tls) = url.tls()? {
+            options = options.ssl_mode(MySqlSslMode::VerifyIdentity);
+            if let Some(ca) = tls.ca {
+                options = options.ssl_ca(ca);
+            }
+            if let Some((cert, key)) = tls.identity {
+                options = options.ssl_client_cert(cert).ssl_client_key(key);
+            }
+        }
+        Sql::connect(Config::new(&DIALECT, Target::MySql(options), url, namespace)).await.map(Self)
+    }
+}
+
+fn first_layout(tables: &Tables) -> Vec<String> {
+    let Tables { entry, lease, change, owned, .. } = tables;
+    vec![
+        format!(
+            "CREATE TABLE IF NOT EXISTS {entry} (k VARBINARY(700) PRIMARY KEY, value LONGBLOB NOT NULL,
+             revision BIGINT NOT NULL, born BIGINT NOT NULL, owner BIGINT, cold BIGINT NOT NULL, INDEX {owned} (owner))
+             ENGINE = InnoDB ROW_FORMAT = DYNAMIC"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {lease} (id BIGINT PRIMARY KEY, ttl BIGINT NOT NULL, ends BIGINT NOT NULL)
+             ENGINE = InnoDB"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {change} (revision BIGINT NOT NULL, k VARBINARY(700) NOT NULL,
+             gone BIGINT NOT NULL, PRIMARY KEY (revision, k)) ENGINE = InnoDB ROW_FORMAT = DYNAMIC"
+        ),
+    ]
+}
+
+const SERVER: &str = "SELECT CAST(@@read_only AS CHAR), CAST(@@innodb_flush_log_at_trx_commit AS SIGNED), \
+    CAST(@@log_bin AS SIGNED), CAST(@@sync_binlog AS SIGNED), CAST(@@max_allowed_packet AS SIGNED), \
+    CAST(VERSION() AS CHAR)";
+
+/// MariaDB's servers have no name for ever, only a number that tells them from their replicas.
+const MARIADB: &str = "SELECT CAST(@@server_id AS CHAR)";
+const MYSQL: &str = "SELECT CAST(@@server_uuid AS CHAR)";
+
+/// A table that was restored from a dump or a copy was made anew.
+const MADE: &str = "SELECT CAST(CREATE_TIME AS CHAR) FROM information_schema.tables \
+    WHERE table_schema = DATABASE() AND table_name = ";
+
+async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
+    let row = link.row(Statement::new(&DIALECT, SERVER)).await?;
+    let writable = matches!(row.text(0)?.as_str(), "0" | "OFF");
+    let (flushes, logs, syncs, packet) = (row.int(1)? == 1, row.int(2)? != 0, row.int(3)? == 1, row.int(4)?);
+    let identity = if row.text(5)?.contains("MariaDB") { MARIADB } else { MYSQL };
+    let identity = link.row(Statement::new(&DIALECT, identity)).await?.text(0)?;
+    let made = Statement::new(&DIALECT, MADE).with(Arg::Text(&tables.counter));
+    let made = link.rows(made).await?.first().map(|row| row.text(0)).transpose()?.unwrap_or_default();
+    let identity = format!("{identity}/{made}");
+    // In a Galera cluster a lock is one server's own.
+    let galera = link.rows(Statement::new(&DIALECT, "SHOW VARIABLES LIKE 'wsrep_on'")).await?;
+    let galera = galera.first().map(|row| row.text(1)).transpose()?.is_some_and(|on| on == "ON");
+    let class = if flushes && (!logs || syncs) && !galera { Class::A } else { Class::B };
+    let refused = (packet < PACKET_MIN).then(|| {
+        format!("takes statements of {packet} bytes only: set max_allowed_packet to {PACKET_MIN} or more")
+    });
+    Ok(Server { identity, writable, class, refused })
+}

@@ -1,0 +1,120 @@
+//! The engine on PostgreSQL: what its dialect says differently, and what makes its promises good.
+
+use evenkeel_core::registry::Class;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use sqlx::{ConnectOptions as _, Error};
+
+use crate::RegistryError;
+use crate::sql::{Arg, Config, Dialect, Link, Server, Sql, Statement, Tables, Target};
+use crate::url::EngineUrl;
+
+static DIALECT: Dialect = Dialect {
+    name: "postgres",
+    numbered: true,
+    quote: '"',
+    now: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+    // Whoever is frozen inside a transaction, or has gone without a word, must not hold up the others.
+    greeting: "SET lock_timeout = '2s'; SET statement_timeout = '5s'; \
+               SET idle_in_transaction_session_timeout = '1s'; SET client_min_messages = 'warning'; \
+               SELECT set_config('synchronous_commit', 'on', false) \
+               WHERE current_setting('synchronous_commit') = 'off'",
+    begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
+    snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    identity: "TEXT",
+    table: "WITH (fillfactor = 50)",
+    ignore: ("", "ON CONFLICT DO NOTHING"),
+    replace_entry: " ON CONFLICT (k) DO UPDATE SET value = excluded.value, revision = excluded.revision, \
+                    born = excluded.born, owner = excluded.owner",
+    replace_lease: " ON CONFLICT (id) DO UPDATE SET ttl = excluded.ttl, ends = excluded.ends",
+    notify: Some("pg_notify"),
+    first_layout,
+    inspect: |link, tables| Box::pin(inspect(link, tables)),
+};
+
+/// A registry on a PostgreSQL server. Class A on one server or with synchronous standbys.
+pub struct Postgres(Sql);
+
+crate::sql::engine!(Postgres);
+
+impl Postgres {
+    /// Connects to `postgres://USER@HOST/DATABASE[/NAMESPACE]`, and makes the tables where there are none.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] for a URL, user, database or layout that cannot be used,
+    /// [`RegistryError::Unavailable`] while the server is out of reach or read-only.
+    pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
+        url.only(&[])?;
+        let ([database], namespace) = url.places(["DATABASE"])?;
+        let host = url.host()?;
+        let Some(user) = url.user() else {
+            return Err(url.refused("names no user: write postgres://USER@HOST/DATABASE"));
+        };
+        let mut options = PgConnectOptions::new_without_pgpass()
+            .host(&host.name)
+            .port(host.port.unwrap_or(5432))
+            .username(user)
+            .database(database)
+            .application_name("evenkeel")
+            .statement_cache_capacity(256)
+            .ssl_mode(PgSslMode::Disable)
+            .disable_statement_logging();
+        if let Some(password) = url.password()? {
+            options = options.password(&password);
+        }
+        if let Some(tls) = url.tls()? {
+            options = options.ssl_mode(PgSslMode::VerifyFull);
+            if let Some(ca) = tls.ca {
+                options = options.ssl_root_cert(ca);
+            }
+            if let Some((cert, key)) = tls.identity {
+                options = options.ssl_client_cert(cert).ssl_client_key(key);
+            }
+        }
+        Sql::connect(Config::new(&DIALECT, Target::Postgres(options), url, namespace)).await.map(Self)
+    }
+}
+
+fn first_layout(tables: &Tables) -> Vec<String> {
+    let Tables { entry, lease, change, owned, .. } = tables;
+    vec![
+        format!(
+            "CREATE TABLE IF NOT EXISTS {entry} (k TEXT COLLATE \"C\" PRIMARY KEY, value BYTEA NOT NULL,
+             revision BIGINT NOT NULL, born BIGINT NOT NULL, owner BIGINT, cold BIGINT NOT NULL)
+             WITH (fillfactor = 80)"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {owned} ON {entry} (owner) WHERE owner IS NOT NULL"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {lease} (id BIGINT PRIMARY KEY, ttl BIGINT NOT NULL, ends BIGINT NOT NULL)
+             WITH (fillfactor = 50)"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {change} (revision BIGINT NOT NULL, k TEXT COLLATE \"C\" NOT NULL,
+             gone BIGINT NOT NULL, PRIMARY KEY (revision, k))"
+        ),
+    ]
+}
+
+/// A timeline is a history: a restored or promoted server has another one. A table that was restored from a dump has
+/// another number.
+const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE \
+    (SELECT system_identifier::text FROM pg_control_system()) || '/' || \
+    left(pg_walfile_name(pg_current_wal_lsn()), 8) END, \
+    (pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on')::int::bigint, \
+    (current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on')::int::bigint, \
+    (current_setting('synchronous_standby_names') <> '' AND \
+     current_setting('synchronous_commit') <> 'local')::int::bigint, \
+    (SELECT count(*) FROM pg_stat_replication), coalesce(to_regclass(";
+
+async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
+    let server = Statement::new(&DIALECT, SERVER).with(Arg::Text(&tables.meta));
+    let row = link.row(server.then(")::oid::bigint, 0)")).await?;
+    let [read_only, durable, waits, standbys] = [row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?];
+    let class = match (durable, waits, standbys) {
+        (0, ..) => Class::C,
+        // One that takes over may not have heard the last commits.
+        (_, 0, 1..) => Class::B,
+        _ => Class::A,
+    };
+    let identity = format!("{}/{}", row.text(0)?, row.int(5)?);
+    Ok(Server { identity, writable: read_only == 0, class, refused: None })
+}

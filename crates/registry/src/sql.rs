@@ -1,0 +1,251 @@
+//! What the engines on SQL servers have in common, which is nearly all: PostgreSQL and MySQL differ in a few words.
+//!
+//! Four tables a namespace: a counter, entries, leases and changes. One task a process puts everything that waits into
+//! one transaction; it locks the counter's row first, so transactions are made one after another in the order of their
+//! revisions, and every moment is the server's own.
+
+mod book;
+mod ear;
+mod fault;
+mod layout;
+mod ledger;
+mod link;
+mod queue;
+mod reader;
+mod statement;
+mod writer;
+
+use std::sync::{Arc, OnceLock};
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{
+    Batch, Change, Class, Facts, FeedKind, Granted, LeaseId, Outcome, Revision, Txn,
+};
+use evenkeel_core::time::Millis;
+use tokio::sync::watch;
+
+use crate::feed::Feed;
+use crate::url::EngineUrl;
+use crate::{BoxFuture, Registry, RegistryError, fits};
+pub(crate) use link::{Link, Target};
+use reader::Readers;
+pub(crate) use statement::{Arg, Dialect, Statement, Tables};
+use writer::Writer;
+
+/// How often a server that cannot send word is asked, and how often one that can, lest word was lost.
+const POLL: Millis = Millis(100);
+const NOTICE_PUSHED: Millis = Millis(1_000);
+
+/// The largest value, and the least that a server must take in one statement.
+const VALUE_MAX: usize = 4 << 20;
+
+/// The longest key that every server can look up.
+const KEY_MAX: usize = 700;
+
+/// A registry on an SQL server. Made by [`Postgres`](crate::postgres::Postgres) and [`MySql`](crate::mysql::MySql).
+pub(crate) struct Sql {
+    facts: Facts,
+    config: Arc<Config>,
+    readers: Arc<Readers>,
+    writer: Writer,
+    bell: Arc<watch::Sender<Revision>>,
+    ear: OnceLock<()>,
+}
+
+/// Where a registry is, and how it is spoken to.
+pub(crate) struct Config {
+    dialect: &'static Dialect,
+    target: Target,
+    tables: Tables,
+    /// Its URL without what is secret.
+    shown: String,
+}
+
+/// What a server says of itself.
+pub(crate) struct Server {
+    /// Another server has another, another history of the same one, and a counter that was restored.
+    pub(crate) identity: String,
+    /// Whether it may be written to.
+    pub(crate) writable: bool,
+    /// What its promises are worth.
+    pub(crate) class: Class,
+    /// Why it cannot be used as it is.
+    pub(crate) refused: Option<String>,
+}
+
+/// What an engine can hold.
+#[derive(Clone, Copy)]
+struct Limits {
+    facts: Facts,
+    ttl_min: Millis,
+}
+
+impl Limits {
+    fn fit(&self, txn: &Txn) -> bool {
+        fits(&self.facts, txn) && txn.keys().all(storable)
+    }
+}
+
+/// Whether servers take such a key at all.
+fn storable(key: &Key) -> bool {
+    key.as_str().len() <= KEY_MAX && !key.as_str().contains('\0')
+}
+
+impl Config {
+    pub(crate) fn new(dialect: &'static Dialect, target: Target, url: &EngineUrl, namespace: &str) -> Self {
+        Self { dialect, target, tables: Tables::new(dialect, namespace), shown: url.to_string() }
+    }
+
+    /// Asks a server whether it can be used.
+    async fn inspect(&self, link: &mut Link) -> Result<Server, RegistryError> {
+        let server = (self.dialect.inspect)(link, &self.tables)
+            .await
+            .map_err(|error| fault::explain(&self.shown, &error))?;
+        if let Some(why) = &server.refused {
+            return Err(RegistryError::Refused(format!("registry {} {why}", self.shown)));
+        }
+        if !server.writable {
+            return Err(RegistryError::Unavailable(format!(
+                "registry {} is read-only here: point the URL at the server that is written to",
+                self.shown
+            )));
+        }
+        Ok(server)
+    }
+}
+
+impl Sql {
+    /// Connects, makes or updates the tables, and starts to write.
+    pub(crate) async fn connect(config: Config) -> Result<Self, RegistryError> {
+        let explain = |error| fault::explain(&config.shown, &error);
+        let mut link = Link::open(&config.target, config.dialect.greeting).await.map_err(explain)?;
+        config.inspect(&mut link).await?;
+        layout::prepare(&mut link, &config).await?;
+        let server = config.inspect(&mut link).await?;
+        let generation = layout::adopt(&mut link, &config, &server).await.map_err(explain)?;
+        let facts = Facts {
+            engine: config.dialect.name,
+            class: server.class,
+            feed: if config.dialect.notify.is_some() { FeedKind::Pushed } else { FeedKind::Polled(POLL) },
+            notice: if config.dialect.notify.is_some() { NOTICE_PUSHED } else { POLL },
+            early: Millis::ZERO,
+            ttl_min: Millis(1_000),
+            value_max: VALUE_MAX,
+            operations_max: 4_096,
+            generation,
+        };
+        let config = Arc::new(config);
+        let readers = Arc::new(Readers::new(config.clone()));
+        let bell = Arc::new(watch::Sender::new(readers.revision().await?));
+        let limits = Limits { facts, ttl_min: facts.ttl_min };
+        let writer = Writer::start(link, config.clone(), limits, server.identity, bell.clone());
+        Ok(Self { facts, config, readers, writer, bell, ear: OnceLock::new() })
+    }
+}
+
+impl Registry for Sql {
+    fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
+        Box::pin(self.writer.open(ttl))
+    }
+
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
+        Box::pin(self.writer.renew(lease))
+    }
+
+    fn close(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), RegistryError>> {
+        Box::pin(self.writer.close(lease))
+    }
+
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+        Box::pin(self.writer.commit(txns))
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>> {
+        Box::pin(self.readers.list())
+    }
+
+    fn read(&self, keys: Vec<Key>) -> BoxFuture<'_, Result<Vec<Change>, RegistryError>> {
+        Box::pin(self.readers.read(keys))
+    }
+
+    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
+        Box::pin(async move {
+            self.ear.get_or_init(|| ear::start(self.config.clone(), &self.readers, &self.bell));
+            Ok(Feed::new(self.readers.clone(), self.bell.subscribe(), after))
+        })
+    }
+
+    fn trouble(&self) -> Option<Arc<RegistryError>> {
+        self.writer.trouble()
+    }
+}
+
+/// Makes a type of its own of a registry on an SQL server.
+macro_rules! engine {
+    ($name:ident) => {
+        impl $crate::Registry for $name {
+            fn facts(&self) -> evenkeel_core::registry::Facts {
+                self.0.facts()
+            }
+
+            fn open(
+                &self,
+                ttl: evenkeel_core::time::Millis,
+            ) -> $crate::BoxFuture<'_, Result<evenkeel_core::registry::Granted, $crate::RegistryError>> {
+                self.0.open(ttl)
+            }
+
+            fn renew(
+                &self,
+                lease: evenkeel_core::registry::LeaseId,
+            ) -> $crate::BoxFuture<'_, Result<Option<evenkeel_core::registry::Granted>, $crate::RegistryError>>
+            {
+                self.0.renew(lease)
+            }
+
+            fn close(
+                &self,
+                lease: evenkeel_core::registry::LeaseId,
+            ) -> $crate::BoxFuture<'_, Result<(), $crate::RegistryError>> {
+                self.0.close(lease)
+            }
+
+            fn commit(
+                &self,
+                txns: Vec<evenkeel_core::registry::Txn>,
+            ) -> $crate::BoxFuture<'_, Vec<evenkeel_core::registry::Outcome>> {
+                self.0.commit(txns)
+            }
+
+            fn list(
+                &self,
+            ) -> $crate::BoxFuture<'_, Result<evenkeel_core::registry::Batch, $crate::RegistryError>> {
+                self.0.list()
+            }
+
+            fn read(
+                &self,
+                keys: Vec<evenkeel_core::keys::Key>,
+            ) -> $crate::BoxFuture<'_, Result<Vec<evenkeel_core::registry::Change>, $crate::RegistryError>>
+            {
+                self.0.read(keys)
+            }
+
+            fn watch(
+                &self,
+                after: evenkeel_core::registry::Revision,
+            ) -> $crate::BoxFuture<'_, Result<$crate::Feed, $crate::RegistryError>> {
+                self.0.watch(after)
+            }
+
+            fn trouble(&self) -> Option<std::sync::Arc<$crate::RegistryError>> {
+                self.0.trouble()
+            }
+        }
+    };
+}
+pub(crate) use engine;

@@ -1,0 +1,104 @@
+//! Hears that the order went on, whoever moved it: the server sends word where it can, and else it is asked.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use evenkeel_core::registry::Revision;
+use tokio::sync::watch;
+
+#[cfg(feature = "postgres")]
+use super::NOTICE_PUSHED;
+use super::link::Target;
+use super::reader::Readers;
+use super::{Config, POLL};
+
+/// Starts listening; ends with the engine.
+pub(super) fn start(config: Arc<Config>, readers: &Arc<Readers>, bell: &Arc<watch::Sender<Revision>>) {
+    tokio::spawn(listen(config, Arc::downgrade(readers), Arc::downgrade(bell)));
+}
+
+async fn listen(config: Arc<Config>, readers: Weak<Readers>, bell: Weak<watch::Sender<Revision>>) {
+    let mut ear = Ear::default();
+    loop {
+        let (Some(asked), Some(rung)) = (readers.upgrade(), bell.upgrade()) else { return };
+        // A server that is away is asked again, and whoever commits hears of it meanwhile.
+        if let Ok(revision) = asked.revision().await {
+            ring(&rung, revision);
+        }
+        drop((asked, rung));
+        while let Some(revision) = ear.hear(&config).await {
+            let Some(rung) = bell.upgrade() else { return };
+            ring(&rung, revision);
+        }
+    }
+}
+
+fn ring(bell: &watch::Sender<Revision>, revision: Revision) {
+    bell.send_if_modified(|rung| revision > std::mem::replace(rung, revision.max(*rung)));
+}
+
+/// Where the server's word comes in.
+#[derive(Default)]
+struct Ear {
+    #[cfg(feature = "postgres")]
+    listener: Option<sqlx::postgres::PgListener>,
+}
+
+impl Ear {
+    /// The revision that the server told of; `None` when it is time to ask.
+    async fn hear(&mut self, config: &Config) -> Option<Revision> {
+        match &config.target {
+            #[cfg(feature = "postgres")]
+            Target::Postgres(options) => self.hear_postgres(options, &config.tables.channel).await,
+            #[cfg(feature = "mysql")]
+            Target::MySql(_) => {
+                tokio::time::sleep(span(POLL)).await;
+                None
+            }
+        }
+    }
+
+    #[cfg(feature = "postgres")]
+    async fn hear_postgres(
+        &mut self,
+        options: &sqlx::postgres::PgConnectOptions,
+        channel: &str,
+    ) -> Option<Revision> {
+        // Word may be lost on the way, so one asks now and then all the same.
+        let patience = span(NOTICE_PUSHED);
+        let Some(listener) = &mut self.listener else {
+            let connected = tokio::time::timeout(patience * 4, connect(options, channel)).await;
+            self.listener = connected.ok().and_then(Result::ok);
+            if self.listener.is_none() {
+                // A pooler in between may not pass on such words; then this is polling.
+                tokio::time::sleep(span(POLL)).await;
+            }
+            return None;
+        };
+        match tokio::time::timeout(patience, listener.try_recv()).await {
+            Ok(Ok(Some(word))) => word.payload().parse().ok().map(Revision),
+            // It was cut off and is back: what was said meanwhile is lost.
+            Ok(Ok(None)) | Err(_) => None,
+            Ok(Err(_)) => {
+                self.listener = None;
+                tokio::time::sleep(span(POLL)).await;
+                None
+            }
+        }
+    }
+}
+
+#[cfg(feature = "postgres")]
+async fn connect(
+    options: &sqlx::postgres::PgConnectOptions,
+    channel: &str,
+) -> Result<sqlx::postgres::PgListener, sqlx::Error> {
+    let pool = sqlx::postgres::PgPoolOptions::new().max_connections(1).connect_lazy_with(options.clone());
+    let mut listener = sqlx::postgres::PgListener::connect_with(&pool).await?;
+    listener.listen(channel).await?;
+    Ok(listener)
+}
+
+fn span(millis: evenkeel_core::time::Millis) -> Duration {
+    Duration::from_millis(millis.0.unsigned_abs())
+}

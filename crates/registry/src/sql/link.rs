@@ -1,0 +1,207 @@
+//! One connection to an SQL server, whichever it is: statements go out, rows come back as the few types we keep.
+
+use std::time::Duration;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Entry, LeaseId, Revision};
+#[cfg(feature = "mysql")]
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow};
+#[cfg(feature = "postgres")]
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Connection as _, Error, Row as _};
+
+use super::statement::{Arg, Statement};
+
+/// How long a connection may take to come about.
+const CONNECTING: Duration = Duration::from_secs(4);
+
+/// Where a server is and who asks.
+#[derive(Clone)]
+pub(crate) enum Target {
+    /// PostgreSQL.
+    #[cfg(feature = "postgres")]
+    Postgres(PgConnectOptions),
+    /// MySQL or MariaDB.
+    #[cfg(feature = "mysql")]
+    MySql(MySqlConnectOptions),
+}
+
+/// A connection.
+pub(crate) enum Link {
+    #[cfg(feature = "postgres")]
+    Postgres(PgConnection),
+    #[cfg(feature = "mysql")]
+    MySql(MySqlConnection),
+}
+
+/// A row that came back.
+pub(crate) enum Row {
+    #[cfg(feature = "postgres")]
+    Postgres(PgRow),
+    #[cfg(feature = "mysql")]
+    MySql(MySqlRow),
+}
+
+/// Does the same with whichever it is.
+macro_rules! whichever {
+    ($kind:ident, $value:expr, $inner:ident => $work:expr) => {
+        match $value {
+            #[cfg(feature = "postgres")]
+            $kind::Postgres($inner) => $work,
+            #[cfg(feature = "mysql")]
+            $kind::MySql($inner) => $work,
+        }
+    };
+}
+
+impl Link {
+    /// Connects, and says `greeting` first.
+    pub(crate) async fn open(target: &Target, greeting: &str) -> Result<Self, Error> {
+        let open = async {
+            let mut link = match target {
+                #[cfg(feature = "postgres")]
+                Target::Postgres(options) => Self::Postgres(PgConnection::connect_with(options).await?),
+                #[cfg(feature = "mysql")]
+                Target::MySql(options) => Self::MySql(MySqlConnection::connect_with(options).await?),
+            };
+            link.say(greeting).await?;
+            Ok(link)
+        };
+        tokio::time::timeout(CONNECTING, open)
+            .await
+            .unwrap_or_else(|_| Err(late("no connection", CONNECTING)))
+    }
+
+    /// Sends text that takes no arguments: what begins and ends transactions, and settings.
+    pub(crate) async fn say(&mut self, text: &str) -> Result<(), Error> {
+        let sql = sqlx::raw_sql(AssertSqlSafe(text));
+        whichever!(Self, self, link => sql.execute(link).await.map(drop))
+    }
+
+    /// Sends a statement and returns how many rows it changed or found.
+    pub(crate) async fn run(&mut self, statement: Statement<'_>) -> Result<u64, Error> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(link) => {
+                let done = postgres::query(statement).execute(link).await?;
+                Ok(done.rows_affected())
+            }
+            #[cfg(feature = "mysql")]
+            Self::MySql(link) => {
+                let done = mysql::query(statement).execute(link).await?;
+                Ok(done.rows_affected())
+            }
+        }
+    }
+
+    /// Sends a statement and returns what it found.
+    pub(crate) async fn rows(&mut self, statement: Statement<'_>) -> Result<Vec<Row>, Error> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(link) => {
+                let rows = postgres::query(statement).fetch_all(link).await?;
+                Ok(rows.into_iter().map(Row::Postgres).collect())
+            }
+            #[cfg(feature = "mysql")]
+            Self::MySql(link) => {
+                let rows = mysql::query(statement).fetch_all(link).await?;
+                Ok(rows.into_iter().map(Row::MySql).collect())
+            }
+        }
+    }
+
+    /// Sends a statement that finds exactly one row.
+    pub(crate) async fn row(&mut self, statement: Statement<'_>) -> Result<Row, Error> {
+        self.rows(statement).await?.pop().ok_or(Error::RowNotFound)
+    }
+
+    /// Hears whether the server is still there.
+    pub(crate) async fn ping(&mut self) -> Result<(), Error> {
+        whichever!(Self, self, link => link.ping().await)
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use super::{Arg, AssertSqlSafe, Statement};
+    use sqlx::postgres::{PgArguments, Postgres};
+
+    pub(super) fn query(statement: Statement<'_>) -> sqlx::query::Query<'_, Postgres, PgArguments> {
+        let (text, args) = statement.into_parts();
+        let query = sqlx::query::<Postgres>(AssertSqlSafe(text));
+        args.into_iter().fold(query, |query, arg| match arg {
+            Arg::Int(number) => query.bind(number),
+            Arg::Maybe(number) => query.bind(number),
+            Arg::Text(text) => query.bind(text),
+            Arg::Bytes(bytes) => query.bind(bytes),
+        })
+    }
+}
+
+#[cfg(feature = "mysql")]
+mod mysql {
+    use super::{Arg, AssertSqlSafe, Statement};
+    use sqlx::mysql::{MySql, MySqlArguments};
+
+    pub(super) fn query(statement: Statement<'_>) -> sqlx::query::Query<'_, MySql, MySqlArguments> {
+        let (text, args) = statement.into_parts();
+        let query = sqlx::query::<MySql>(AssertSqlSafe(text));
+        args.into_iter().fold(query, |query, arg| match arg {
+            Arg::Int(number) => query.bind(number),
+            Arg::Maybe(number) => query.bind(number),
+            // Keys are bytes there, so that nothing is folded, padded or compared by language.
+            Arg::Text(text) => query.bind(text.as_bytes()),
+            Arg::Bytes(bytes) => query.bind(bytes),
+        })
+    }
+}
+
+impl Row {
+    /// A number.
+    pub(crate) fn int(&self, at: usize) -> Result<i64, Error> {
+        whichever!(Self, self, row => row.try_get(at))
+    }
+
+    /// A number that may be missing.
+    pub(crate) fn maybe(&self, at: usize) -> Result<Option<i64>, Error> {
+        whichever!(Self, self, row => row.try_get(at))
+    }
+
+    /// Bytes, also those of a text.
+    pub(crate) fn bytes(&self, at: usize) -> Result<Vec<u8>, Error> {
+        whichever!(Self, self, row => row.try_get_unchecked(at))
+    }
+
+    /// A text.
+    pub(crate) fn text(&self, at: usize) -> Result<String, Error> {
+        String::from_utf8(self.bytes(at)?).map_err(|error| Error::Decode(error.into()))
+    }
+
+    pub(super) fn key(&self, at: usize) -> Result<Key, Error> {
+        self.text(at).map(Key::from_stored)
+    }
+
+    pub(super) fn revision(&self, at: usize) -> Result<Revision, Error> {
+        self.int(at).map(|number| Revision(number.cast_unsigned()))
+    }
+
+    pub(super) fn owner(&self, at: usize) -> Result<Option<LeaseId>, Error> {
+        Ok(self.maybe(at)?.map(|number| LeaseId(number.cast_unsigned())))
+    }
+
+    /// `revision, born, owner, value` from this column on.
+    pub(super) fn entry(&self, at: usize) -> Result<Entry, Error> {
+        Ok(Entry {
+            revision: self.revision(at)?,
+            born: self.revision(at + 1)?,
+            owner: self.owner(at + 2)?,
+            value: self.bytes(at + 3)?.into(),
+        })
+    }
+}
+
+/// What did not come in time.
+pub(crate) fn late(what: &str, span: Duration) -> Error {
+    let text = format!("{what} within {} s", span.as_secs());
+    Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text))
+}

@@ -1,0 +1,207 @@
+//! Snapshots beside the writer: listing, reading, and what changed since.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Batch, Change, Entry, Revision};
+use sqlx::Error;
+use std::collections::BTreeMap;
+use tokio::sync::Semaphore;
+
+use super::fault::{self, Remedy};
+use super::link::{Link, late};
+use super::statement::{Arg, Statement};
+use super::{Config, storable};
+use crate::feed::Log;
+use crate::{BoxFuture, RegistryError};
+
+/// How many connections read at once.
+const READERS: usize = 4;
+
+/// How long a question may take; a listing asks several.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// How much of a listing comes at once, and how many keys are asked for at once.
+const PAGE: usize = 8_192;
+const KEYS: usize = 4_096;
+
+/// The connections that read.
+pub(super) struct Readers {
+    config: Arc<Config>,
+    idle: Mutex<Vec<Link>>,
+    room: Semaphore,
+}
+
+/// A question.
+enum Look {
+    List,
+    Read(Vec<Key>),
+    After(Revision),
+    Now,
+}
+
+impl Readers {
+    pub(super) fn new(config: Arc<Config>) -> Self {
+        Self { config, idle: Mutex::default(), room: Semaphore::new(READERS) }
+    }
+
+    pub(super) async fn list(&self) -> Result<Batch, RegistryError> {
+        self.look(Look::List).await.map(Option::unwrap_or_default)
+    }
+
+    pub(super) async fn read(&self, keys: Vec<Key>) -> Result<Vec<Change>, RegistryError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.look(Look::Read(keys)).await.map(|found| found.unwrap_or_default().changes)
+    }
+
+    /// Where the order stands.
+    pub(super) async fn revision(&self) -> Result<Revision, RegistryError> {
+        self.look(Look::Now).await.map(|now| now.unwrap_or_default().revision)
+    }
+
+    async fn look(&self, look: Look) -> Result<Option<Batch>, RegistryError> {
+        let Ok(_room) = self.room.acquire().await else {
+            return Err(RegistryError::Fatal("the registry's readers have stopped".into()));
+        };
+        let kept = self.idle().pop();
+        let had = kept.is_some();
+        let error = match self.look_by(kept, &look).await {
+            Ok(found) => return Ok(found),
+            Err(error) => error,
+        };
+        // A connection that was kept may have died meanwhile, and reading twice harms nobody.
+        let again = matches!(fault::remedy(&error), Remedy::Again) || had;
+        if !again {
+            return Err(fault::explain(&self.config.shown, &error));
+        }
+        self.idle().clear();
+        self.look_by(None, &look).await.map_err(|error| fault::explain(&self.config.shown, &error))
+    }
+
+    /// Looks by a connection that was kept or a new one, and keeps it when it has done well.
+    async fn look_by(&self, kept: Option<Link>, look: &Look) -> Result<Option<Batch>, Error> {
+        let mut link = match kept {
+            Some(link) => link,
+            None => Link::open(&self.config.target, self.config.dialect.greeting).await?,
+        };
+        let found = match look {
+            // However long it is, it goes on page by page.
+            Look::List => self.list_by(&mut link).await.map(Some),
+            Look::Read(keys) => within(self.read_by(&mut link, keys)).await.map(Some),
+            Look::After(after) => within(self.changes_by(&mut link, *after)).await,
+            Look::Now => within(self.now_by(&mut link)).await.map(Some),
+        }?;
+        self.idle().push(link);
+        Ok(found)
+    }
+
+    async fn list_by(&self, link: &mut Link) -> Result<Batch, Error> {
+        link.say(self.config.dialect.snapshot).await?;
+        let revision = within(self.now_by(link)).await?.revision;
+        let mut changes: Vec<Change> = Vec::new();
+        loop {
+            let mut select = self.sql("SELECT k, revision, born, owner, value FROM ");
+            select = select.then(&self.config.tables.entry).then(" WHERE cold = 1");
+            if let Some(last) = changes.last() {
+                select = select.then(" AND k > ").with(Arg::Text(last.key.as_str()));
+            }
+            let rows = within(link.rows(select.then(&format!(" ORDER BY k LIMIT {PAGE}")))).await?;
+            let count = rows.len();
+            for row in rows {
+                changes.push(Change { key: row.key(0)?, entry: Some(row.entry(1)?), revision });
+            }
+            if count < PAGE {
+                break;
+            }
+        }
+        link.say("COMMIT").await?;
+        Ok(Batch { changes, revision })
+    }
+
+    async fn read_by(&self, link: &mut Link, keys: &[Key]) -> Result<Batch, Error> {
+        let several = keys.len() > KEYS;
+        if several {
+            link.say(self.config.dialect.snapshot).await?;
+        }
+        let (mut found, mut revision): (BTreeMap<Key, Entry>, _) = (BTreeMap::new(), Revision(0));
+        for piece in keys.chunks(KEYS) {
+            let tables = &self.config.tables;
+            let mut select = self.sql("SELECT m.revision, e.k, e.revision, e.born, e.owner, e.value FROM ");
+            select =
+                select.then(&tables.meta).then(" m LEFT JOIN ").then(&tables.entry).then(" e ON e.k IN ");
+            let keys = piece.iter().filter(|key| storable(key)).map(|key| Arg::Text(key.as_str()));
+            for row in link.rows(select.any_of(keys)).await? {
+                revision = row.revision(0)?;
+                if row.maybe(2)?.is_some() {
+                    found.insert(row.key(1)?, row.entry(2)?);
+                }
+            }
+        }
+        if several {
+            link.say("COMMIT").await?;
+        }
+        let change = |key: &Key| Change { key: key.clone(), entry: found.get(key).cloned(), revision };
+        Ok(Batch { changes: keys.iter().map(change).collect(), revision })
+    }
+
+    /// Tells each key that changed once, as it stands in the snapshot, and each deletion.
+    async fn changes_by(&self, link: &mut Link, after: Revision) -> Result<Option<Batch>, Error> {
+        let tables = &self.config.tables;
+        let mut select =
+            self.sql("SELECT m.revision, m.forgotten, c.revision, c.k, c.gone, e.revision, e.born, ");
+        select = select
+            .then("e.owner, e.value FROM ")
+            .then(&tables.meta)
+            .then(" m LEFT JOIN ")
+            .then(&tables.change);
+        select = select.then(" c ON c.revision > ").number(after.0).then(" LEFT JOIN ").then(&tables.entry);
+        // Of an entry that changed again only the last row is joined.
+        select = select.then(" e ON e.k = c.k AND e.revision = c.revision ORDER BY c.revision, c.k");
+        let rows = link.rows(select).await?;
+        let first = rows.first().ok_or(Error::RowNotFound)?;
+        let (revision, forgotten) = (first.revision(0)?, first.revision(1)?);
+        if after < forgotten || revision < after {
+            return Ok(None);
+        }
+        let mut changes = Vec::new();
+        for row in &rows {
+            if row.maybe(2)?.is_none() {
+                continue;
+            }
+            let entry = row.maybe(5)?.map(|_| row.entry(5)).transpose()?;
+            if entry.is_some() || row.int(4)? == 1 {
+                changes.push(Change { key: row.key(3)?, entry, revision: row.revision(2)? });
+            }
+        }
+        Ok(Some(Batch { changes, revision }))
+    }
+
+    async fn now_by(&self, link: &mut Link) -> Result<Batch, Error> {
+        let select = self.sql("SELECT revision FROM ").then(&self.config.tables.meta);
+        Ok(Batch { changes: Vec::new(), revision: link.row(select).await?.revision(0)? })
+    }
+
+    fn sql<'a>(&self, text: &str) -> Statement<'a> {
+        Statement::new(self.config.dialect, text)
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log for Readers {
+    fn changes_after(
+        self: Arc<Self>,
+        after: Revision,
+    ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
+        Box::pin(async move { self.look(Look::After(after)).await })
+    }
+}
+
+async fn within<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(late("no answer", PATIENCE)))
+}

@@ -1,0 +1,343 @@
+//! The one task of a process that writes: whatever waits goes into one transaction, and is answered after `COMMIT`.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use evenkeel_core::registry::{Change, Granted, LeaseId, Outcome, Revision, Txn};
+use evenkeel_core::time::{Millis, Wall};
+use sqlx::Error;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use super::book::{Answer, Book, Verdict};
+use super::fault::{self, Remedy};
+use super::ledger::Ledger;
+use super::link::{Link, late};
+use super::queue::{Ask, Queue, Reply};
+use super::{Config, Limits};
+use crate::RegistryError;
+
+/// How many commits may wait; more wait where they come from, so that a slow server does not fill the memory (I47).
+const WAITING_MAX: usize = 64;
+
+/// How long one transaction may take, and how often it is tried while nothing was made.
+const PATIENCE: Duration = Duration::from_secs(6);
+const TRIES: u32 = 6;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// How often a connection in which nothing happens is heard. The server gives up those that say nothing for longer,
+/// with whatever they have locked.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// The task's handle.
+pub(super) struct Writer {
+    asks: mpsc::UnboundedSender<Ask>,
+    room: Semaphore,
+    trouble: Arc<Trouble>,
+}
+
+/// Why outcomes are unknown.
+#[derive(Default)]
+struct Trouble(Mutex<Option<Arc<RegistryError>>>);
+
+impl Writer {
+    /// Starts the task, which rings `bell` after each commit.
+    pub(super) fn start(
+        link: Link,
+        config: Arc<Config>,
+        limits: Limits,
+        identity: String,
+        bell: Arc<watch::Sender<Revision>>,
+    ) -> Self {
+        let (asks, waiting) = mpsc::unbounded_channel();
+        let trouble = Arc::new(Trouble::default());
+        let desk = Desk { link: Some(link), config, limits, identity, trouble: trouble.clone(), bell };
+        tokio::spawn(desk.run(Queue::new(waiting)));
+        Self { asks, room: Semaphore::new(WAITING_MAX), trouble }
+    }
+
+    pub(super) async fn open(&self, ttl: Millis) -> Result<Granted, RegistryError> {
+        self.ask(|reply| Ask::Open(ttl, reply)).await
+    }
+
+    pub(super) async fn renew(&self, lease: LeaseId) -> Result<Option<Granted>, RegistryError> {
+        self.ask(|reply| Ask::Renew(lease, reply)).await
+    }
+
+    pub(super) async fn close(&self, lease: LeaseId) -> Result<(), RegistryError> {
+        self.ask(|reply| Ask::Close(lease, reply)).await
+    }
+
+    pub(super) async fn commit(&self, txns: Vec<Txn>) -> Vec<Outcome> {
+        let asked = txns.len();
+        let _room = self.room.acquire().await;
+        let (reply, answer) = oneshot::channel();
+        // A writer that is gone drops the question, and with it the way back.
+        let _ = self.asks.send(Ask::Commit(txns, reply));
+        answer.await.unwrap_or_else(|_| vec![Outcome::Unknown; asked])
+    }
+
+    pub(super) fn trouble(&self) -> Option<Arc<RegistryError>> {
+        self.trouble.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn ask<T>(&self, ask: impl FnOnce(Reply<T>) -> Ask) -> Result<T, RegistryError> {
+        let (reply, answer) = oneshot::channel();
+        let _ = self.asks.send(ask(reply));
+        answer.await.unwrap_or_else(|_| Err(RegistryError::Fatal("the registry's writer has stopped".into())))
+    }
+}
+
+/// What the task works with.
+struct Desk {
+    link: Option<Link>,
+    config: Arc<Config>,
+    limits: Limits,
+    /// The server that was adopted.
+    identity: String,
+    trouble: Arc<Trouble>,
+    bell: Arc<watch::Sender<Revision>>,
+}
+
+/// What a group came to.
+struct Done {
+    answers: Vec<Answer>,
+    revision: Revision,
+    now: i64,
+    next_end: Option<Millis>,
+}
+
+/// Why a group was not done.
+enum Failed {
+    /// Before anything was committed.
+    Before(Error),
+    /// When it was: nobody knows.
+    After(Error),
+    /// Before anything was sent, and for good.
+    Gone(RegistryError),
+}
+
+impl Desk {
+    async fn run(mut self, mut queue: Queue) {
+        loop {
+            match tokio::time::timeout(QUIET, queue.wait()).await {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(_) => {
+                    self.listen().await;
+                    continue;
+                }
+            }
+            let group = queue.take();
+            self.serve(group).await;
+        }
+    }
+
+    /// Hears whether the server is still there while nobody asks for anything.
+    async fn listen(&mut self) {
+        if let Some(link) = &mut self.link
+            && !tokio::time::timeout(QUIET, link.ping()).await.is_ok_and(|heard| heard.is_ok())
+        {
+            self.link = None;
+        }
+    }
+
+    /// Does a group, or each of it apart where something in it is at fault.
+    async fn serve(&mut self, group: Vec<Ask>) {
+        let Some((group, error)) = self.serve_together(group).await else { return };
+        if group.len() < 2 {
+            self.fail(group, &error);
+            return;
+        }
+        for ask in group {
+            if let Some((alone, error)) = self.serve_together(vec![ask]).await {
+                self.fail(alone, &error);
+            }
+        }
+    }
+
+    /// Does a group and answers it. Gives it back where something in it is at fault.
+    async fn serve_together(&mut self, group: Vec<Ask>) -> Option<(Vec<Ask>, RegistryError)> {
+        for left in (0..TRIES).rev() {
+            let tried = self.try_once(&group).await;
+            let error = match tried {
+                Ok(done) => {
+                    self.trouble.set(None);
+                    self.bell.send_if_modified(|rung| {
+                        done.revision > std::mem::replace(rung, done.revision.max(*rung))
+                    });
+                    done.answer(group);
+                    return None;
+                }
+                Err(Failed::Gone(error)) => {
+                    self.link = None;
+                    self.fail(group, &error);
+                    return None;
+                }
+                Err(Failed::After(error)) => {
+                    self.link = None;
+                    self.fail(group, &self.explain(&error));
+                    return None;
+                }
+                Err(Failed::Before(error)) => error,
+            };
+            let remedy = fault::remedy(&error);
+            if remedy == Remedy::Reconnect || !self.roll_back().await {
+                self.link = None;
+            }
+            match remedy {
+                Remedy::Again if left > 0 => tokio::time::sleep(PAUSE).await,
+                // Once: a server that is away is told of at once.
+                Remedy::Reconnect if left == TRIES - 1 => {}
+                Remedy::Apart => return Some((group, self.explain(&error))),
+                _ => {
+                    self.fail(group, &self.explain(&error));
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    fn fail(&self, group: Vec<Ask>, error: &RegistryError) {
+        self.trouble.set(Some(error));
+        group.into_iter().for_each(|ask| ask.fail(error));
+    }
+
+    /// Leaves the transaction, if there is one; `false` when the connection is no good any more.
+    async fn roll_back(&mut self) -> bool {
+        let Some(link) = &mut self.link else { return true };
+        tokio::time::timeout(QUIET, link.say("ROLLBACK")).await.is_ok_and(|said| said.is_ok())
+    }
+
+    async fn try_once(&mut self, group: &[Ask]) -> Result<Done, Failed> {
+        if self.link.is_none() {
+            self.link = Some(self.connect().await?);
+        }
+        let Some(link) = &mut self.link else { return Err(Failed::Before(Error::WorkerCrashed)) };
+        let mut ledger = Ledger { link, dialect: self.config.dialect, tables: &self.config.tables };
+        let known = *self.bell.borrow();
+        let work = tokio::time::timeout(PATIENCE, make(&mut ledger, self.limits, group, known)).await;
+        let done = match work {
+            Ok(done) => done?,
+            // Whatever was begun ends with the connection.
+            Err(_) => return Err(Failed::Gone(self.explain(&late("no answer", PATIENCE)))),
+        };
+        match tokio::time::timeout(PATIENCE, ledger.link.say("COMMIT")).await {
+            Ok(Ok(())) => Ok(done),
+            // The server has said that it undid everything.
+            Ok(Err(error)) if fault::remedy(&error) == Remedy::Again => Err(Failed::Before(error)),
+            Ok(Err(error)) => Err(Failed::After(error)),
+            Err(_) => Err(Failed::After(late("no answer", PATIENCE))),
+        }
+    }
+
+    /// A new connection to the server that was adopted, and no other.
+    async fn connect(&self) -> Result<Link, Failed> {
+        let opened = Link::open(&self.config.target, self.config.dialect.greeting).await;
+        let mut link = opened.map_err(|error| Failed::Gone(self.explain(&error)))?;
+        let server = self.config.inspect(&mut link).await.map_err(Failed::Gone)?;
+        if server.identity != self.identity {
+            return Err(Failed::Gone(RegistryError::Fatal(format!(
+                "registry {} is kept by another server than before: start this node again",
+                self.config.shown
+            ))));
+        }
+        Ok(link)
+    }
+
+    fn explain(&self, error: &Error) -> RegistryError {
+        fault::explain(&self.config.shown, error)
+    }
+}
+
+/// Does a group's work in a transaction, all but its `COMMIT`.
+async fn make(
+    ledger: &mut Ledger<'_>,
+    limits: Limits,
+    group: &[Ask],
+    known: Revision,
+) -> Result<Done, Failed> {
+    let before = ledger.begin().await.map_err(Failed::Before)?;
+    if before.revision < known {
+        return Err(Failed::Gone(RegistryError::Fatal(format!(
+            "the registry went back from revision {known} to {}: start this node again",
+            before.revision
+        ))));
+    }
+    let mut book = ledger.read(limits, before.clone(), group).await.map_err(Failed::Before)?;
+    book.sweep();
+    let mut answers: Vec<_> = group.iter().map(|ask| book.work(ask)).collect();
+    fill(ledger, &mut answers).await.map_err(Failed::Before)?;
+    ledger.write(&mut book, &before).await.map_err(Failed::Before)?;
+    let granted = answers.iter().any(|answer| matches!(answer, Answer::Granted(Some(_))));
+    let Book { now, meta, .. } = book;
+    let next_end = if granted { ledger.next_end(now).await.map_err(Failed::Before)? } else { None };
+    Ok(Done { answers, revision: meta.revision, now, next_end })
+}
+
+/// Gets the values that refusals are to tell. Nothing has been written yet, so the table has them as they were found.
+async fn fill(ledger: &mut Ledger<'_>, answers: &mut [Answer]) -> Result<(), Error> {
+    let told = answers.iter_mut().filter_map(|answer| match answer {
+        Answer::Verdicts(verdicts) => Some(verdicts),
+        Answer::Granted(_) | Answer::Closed => None,
+    });
+    let refused = told.flatten().filter_map(|verdict| match verdict {
+        Verdict::Refused(found, _) => Some(found),
+        Verdict::Made(_) => None,
+    });
+    let mut bare: Vec<_> = refused
+        .flatten()
+        .filter_map(|(key, head)| head.as_mut().filter(|head| head.value.is_none()).map(|head| (&*key, head)))
+        .collect();
+    let keys: BTreeSet<_> = bare.iter().map(|(key, _)| (*key).clone()).collect();
+    let values = ledger.values(&keys.into_iter().collect::<Vec<_>>()).await?;
+    for (key, head) in &mut bare {
+        head.value = Some(values.get(*key).cloned().ok_or(Error::RowNotFound)?);
+    }
+    Ok(())
+}
+
+impl Done {
+    /// Whoever asked may be gone: then nobody hears.
+    fn answer(self, group: Vec<Ask>) {
+        let Self { answers, now, next_end, .. } = self;
+        let granted = |(lease, ttl)| Granted { lease, ttl, clock: Some(Wall(now)), next_end };
+        for (ask, answer) in group.into_iter().zip(answers) {
+            match (ask, answer) {
+                (Ask::Open(_, reply), Answer::Granted(Some(lease))) => drop(reply.send(Ok(granted(lease)))),
+                (Ask::Renew(_, reply), Answer::Granted(lease)) => drop(reply.send(Ok(lease.map(granted)))),
+                (Ask::Close(_, reply), Answer::Closed) => drop(reply.send(Ok(()))),
+                (Ask::Commit(_, reply), Answer::Verdicts(verdicts)) => {
+                    drop(reply.send(verdicts.into_iter().map(outcome).collect()));
+                }
+                (ask, _) => {
+                    ask.fail(&RegistryError::Fatal("the registry's writer answered another question".into()));
+                }
+            }
+        }
+    }
+}
+
+fn outcome(verdict: Verdict) -> Outcome {
+    match verdict {
+        Verdict::Made(revision) => Outcome::Applied(revision),
+        Verdict::Refused(found, revision) => {
+            let change = |(key, head): (_, Option<super::book::Head>)| Change {
+                key,
+                entry: head.and_then(super::book::Head::entry),
+                revision,
+            };
+            Outcome::Refused(found.into_iter().map(change).collect())
+        }
+    }
+}
+
+impl Trouble {
+    fn set(&self, error: Option<&RegistryError>) {
+        let mut trouble = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if trouble.as_deref() != error {
+            *trouble = error.cloned().map(Arc::new);
+        }
+    }
+}

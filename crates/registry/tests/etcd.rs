@@ -1,0 +1,11 @@
+//! The suite on the etcd engine.
+#![cfg(feature = "etcd")]
+
+use evenkeel_core::time::Millis;
+use evenkeel_registry::conformance;
+use evenkeel_registry::conformance::{Real, Server};
+
+/// The least that etcd grants with its default timings. It looks for leases that are over twice a second.
+const REAL: Real = Real { ttl: Millis::secs(2), late: Millis(1_500), shared: true, remembers: Some(100_000) };
+
+conformance!(|_| Server::find("ETCD", REAL));

@@ -1,0 +1,154 @@
+//! etcd servers of one test alone, which it may kill, freeze and start again.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// One member.
+pub(crate) struct Member {
+    pub(crate) port: u16,
+    pub(crate) folder: PathBuf,
+    options: Vec<String>,
+    child: Option<Child>,
+}
+
+/// The members of one etcd.
+pub(crate) struct Etcd {
+    pub(crate) members: Vec<Member>,
+    _folder: TempDir,
+}
+
+impl Etcd {
+    /// Starts so many members, with short elections; `None`, said aloud, where etcd is not installed.
+    pub(crate) fn start(count: usize) -> Option<Self> {
+        if Command::new("etcd").arg("--version").stdout(Stdio::null()).status().is_err() {
+            let fix = "there is no etcd here: `cargo xtask engines install` gets it";
+            assert!(!std::env::var("REQUIRE").is_ok_and(|which| which == "all"), "{fix}");
+            eprintln!("skipped: {fix}");
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let listeners: Vec<_> =
+            (0..2 * count).map(|_| TcpListener::bind(("127.0.0.1", 0)).expect("a port")).collect();
+        let ports: Vec<u16> =
+            listeners.iter().map(|it| it.local_addr().expect("an address").port()).collect();
+        drop(listeners);
+        let peer = |member: usize| format!("http://127.0.0.1:{}", ports[2 * member + 1]);
+        let all: Vec<_> = (0..count).map(|member| format!("m{member}={}", peer(member))).collect();
+        let members = (0..count).map(|member| {
+            let client = format!("http://127.0.0.1:{}", ports[2 * member]);
+            let folder = folder.path().join(format!("m{member}"));
+            let options = vec![
+                format!("--name=m{member}"),
+                format!("--data-dir={}", folder.display()),
+                format!("--listen-client-urls={client}"),
+                format!("--advertise-client-urls={client}"),
+                format!("--listen-peer-urls={}", peer(member)),
+                format!("--initial-advertise-peer-urls={}", peer(member)),
+                format!("--initial-cluster={}", all.join(",")),
+                "--heartbeat-interval=50".into(),
+                "--election-timeout=500".into(),
+            ];
+            Member { port: ports[2 * member], folder, options, child: None }
+        });
+        let mut etcd = Self { members: members.collect(), _folder: folder };
+        etcd.members.iter_mut().for_each(Member::spawn);
+        etcd.members.iter().for_each(Member::wait);
+        Some(etcd)
+    }
+
+    /// A URL with every member in it.
+    pub(crate) fn url(&self) -> String {
+        let hosts: Vec<_> = self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
+        format!("etcd://{}/test", hosts.join(","))
+    }
+}
+
+impl Member {
+    fn spawn(&mut self) {
+        let mut etcd = Command::new("etcd");
+        etcd.args(&self.options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.child = Some(etcd.spawn().expect("etcd starts"));
+    }
+
+    /// Until it serves.
+    fn wait(&self) {
+        for _ in 0..600 {
+            if self.says("GET", "/health", "").is_some_and(|answer| answer.contains("\"true\"")) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("etcd does not start");
+    }
+
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.spawn();
+        self.wait();
+    }
+
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(self.child.as_ref().expect("it runs"));
+        kill_process(pid, signal).expect("a signal arrives");
+    }
+
+    /// Asks over HTTP, as an operator's tool would; the answer's body.
+    pub(crate) fn says(&self, method: &str, path: &str, body: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        let length = body.len();
+        write!(stream, "{method} {path} HTTP/1.0\r\nHost: etcd\r\nContent-Length: {length}\r\n\r\n{body}")
+            .ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+    }
+
+    /// Whether it is the leader of its etcd.
+    pub(crate) fn leads(&self) -> bool {
+        let status = self.says("POST", "/v3/maintenance/status", "{}").unwrap_or_default();
+        let part =
+            |name: &str| status.split(&format!("\"{name}\":\"")).nth(1)?.split('"').next().map(str::to_owned);
+        part("leader").is_some_and(|leader| part("member_id") == Some(leader))
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Copies a folder with all that is in it.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder").flatten() {
+        let target = to.join(entry.file_name());
+        match entry.file_type().expect("a kind").is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).expect("a copy")),
+        }
+    }
+}
