@@ -5,7 +5,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sqlx::{ConnectOptions as _, Error};
 
 use crate::RegistryError;
-use crate::sql::{Config, Dialect, Link, Server, Sql, Statement, Tables, Target};
+use crate::sql::{Arg, Config, Dialect, Link, Server, Sql, Statement, Tables, Target};
 use crate::url::EngineUrl;
 
 /// What the server must take in one statement: pieces are of a quarter of it.
@@ -17,7 +17,9 @@ static DIALECT: Dialect = Dialect {
     quote: '`',
     now: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000)",
     // Whoever is frozen inside a transaction, or has gone without a word, must not hold up the others.
-    greeting: "SET SESSION innodb_lock_wait_timeout = 4, SESSION wait_timeout = 5; \
+    // MariaDB can tell a transaction that waits from a connection that does; MySQL cannot.
+    greeting: "SET SESSION innodb_lock_wait_timeout = 2, SESSION wait_timeout = 5 \
+               /*M!100300 , SESSION idle_write_transaction_timeout = 1 */; \
                SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     begin: "START TRANSACTION READ WRITE",
     snapshot: "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
@@ -30,7 +32,7 @@ static DIALECT: Dialect = Dialect {
     replace_lease: " ON DUPLICATE KEY UPDATE ttl = VALUES(ttl), ends = VALUES(ends)",
     notify: None,
     first_layout,
-    inspect: |link| Box::pin(inspect(link)),
+    inspect: |link, tables| Box::pin(inspect(link, tables)),
 };
 
 /// A registry on a MySQL or MariaDB server. Class A on one server that flushes its log at each commit.
@@ -98,16 +100,23 @@ const SERVER: &str = "SELECT CAST(@@read_only AS CHAR), CAST(@@innodb_flush_log_
     CAST(@@log_bin AS SIGNED), CAST(@@sync_binlog AS SIGNED), CAST(@@max_allowed_packet AS SIGNED), \
     CAST(VERSION() AS CHAR)";
 
-/// MariaDB's servers have no number of their own.
-const MARIADB: &str = "SELECT CAST(CONCAT_WS('/', @@hostname, @@port, @@server_id, @@datadir) AS CHAR)";
+/// MariaDB's servers have no name for ever, only a number that tells them from their replicas.
+const MARIADB: &str = "SELECT CAST(@@server_id AS CHAR)";
 const MYSQL: &str = "SELECT CAST(@@server_uuid AS CHAR)";
 
-async fn inspect(link: &mut Link) -> Result<Server, Error> {
+/// A table that was restored from a dump or a copy was made anew.
+const MADE: &str = "SELECT CAST(CREATE_TIME AS CHAR) FROM information_schema.tables \
+    WHERE table_schema = DATABASE() AND table_name = ";
+
+async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
     let row = link.row(Statement::new(&DIALECT, SERVER)).await?;
     let writable = matches!(row.text(0)?.as_str(), "0" | "OFF");
     let (flushes, logs, syncs, packet) = (row.int(1)? == 1, row.int(2)? != 0, row.int(3)? == 1, row.int(4)?);
     let identity = if row.text(5)?.contains("MariaDB") { MARIADB } else { MYSQL };
     let identity = link.row(Statement::new(&DIALECT, identity)).await?.text(0)?;
+    let made = Statement::new(&DIALECT, MADE).with(Arg::Text(&tables.counter));
+    let made = link.rows(made).await?.first().map(|row| row.text(0)).transpose()?.unwrap_or_default();
+    let identity = format!("{identity}/{made}");
     // In a Galera cluster a lock is one server's own.
     let galera = link.rows(Statement::new(&DIALECT, "SHOW VARIABLES LIKE 'wsrep_on'")).await?;
     let galera = galera.first().map(|row| row.text(1)).transpose()?.is_some_and(|on| on == "ON");

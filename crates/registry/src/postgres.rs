@@ -5,7 +5,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions as _, Error};
 
 use crate::RegistryError;
-use crate::sql::{Config, Dialect, Link, Server, Sql, Statement, Tables, Target};
+use crate::sql::{Arg, Config, Dialect, Link, Server, Sql, Statement, Tables, Target};
 use crate::url::EngineUrl;
 
 static DIALECT: Dialect = Dialect {
@@ -14,11 +14,11 @@ static DIALECT: Dialect = Dialect {
     quote: '"',
     now: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
     // Whoever is frozen inside a transaction, or has gone without a word, must not hold up the others.
-    greeting: "SET lock_timeout = '4s'; SET statement_timeout = '5s'; \
-               SET idle_in_transaction_session_timeout = '5s'; SET client_min_messages = 'warning'; \
+    greeting: "SET lock_timeout = '2s'; SET statement_timeout = '5s'; \
+               SET idle_in_transaction_session_timeout = '1s'; SET client_min_messages = 'warning'; \
                SELECT set_config('synchronous_commit', 'on', false) \
                WHERE current_setting('synchronous_commit') = 'off'",
-    begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
     snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     identity: "TEXT",
     table: "WITH (fillfactor = 50)",
@@ -28,7 +28,7 @@ static DIALECT: Dialect = Dialect {
     replace_lease: " ON CONFLICT (id) DO UPDATE SET ttl = excluded.ttl, ends = excluded.ends",
     notify: Some("pg_notify"),
     first_layout,
-    inspect: |link| Box::pin(inspect(link)),
+    inspect: |link, tables| Box::pin(inspect(link, tables)),
 };
 
 /// A registry on a PostgreSQL server. Class A on one server or with synchronous standbys.
@@ -94,24 +94,27 @@ fn first_layout(tables: &Tables) -> Vec<String> {
     ]
 }
 
-/// A timeline is a history: a restored or promoted server has another one.
+/// A timeline is a history: a restored or promoted server has another one. A table that was restored from a dump has
+/// another number.
 const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE \
     (SELECT system_identifier::text FROM pg_control_system()) || '/' || \
     left(pg_walfile_name(pg_current_wal_lsn()), 8) END, \
-    pg_is_in_recovery()::int::bigint, \
+    (pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on')::int::bigint, \
     (current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on')::int::bigint, \
     (current_setting('synchronous_standby_names') <> '' AND \
      current_setting('synchronous_commit') <> 'local')::int::bigint, \
-    (SELECT count(*) FROM pg_stat_replication)";
+    (SELECT count(*) FROM pg_stat_replication), coalesce(to_regclass(";
 
-async fn inspect(link: &mut Link) -> Result<Server, Error> {
-    let row = link.row(Statement::new(&DIALECT, SERVER)).await?;
-    let [standby, durable, waits, standbys] = [row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?];
+async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
+    let server = Statement::new(&DIALECT, SERVER).with(Arg::Text(&tables.meta));
+    let row = link.row(server.then(")::oid::bigint, 0)")).await?;
+    let [read_only, durable, waits, standbys] = [row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?];
     let class = match (durable, waits, standbys) {
         (0, ..) => Class::C,
         // One that takes over may not have heard the last commits.
         (_, 0, 1..) => Class::B,
         _ => Class::A,
     };
-    Ok(Server { identity: row.text(0)?, writable: standby == 0, class, refused: None })
+    let identity = format!("{}/{}", row.text(0)?, row.int(5)?);
+    Ok(Server { identity, writable: read_only == 0, class, refused: None })
 }

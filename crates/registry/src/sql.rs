@@ -29,7 +29,7 @@ use crate::url::EngineUrl;
 use crate::{BoxFuture, Registry, RegistryError, fits};
 pub(crate) use link::{Link, Target};
 use reader::Readers;
-pub(crate) use statement::{Dialect, Statement, Tables};
+pub(crate) use statement::{Arg, Dialect, Statement, Tables};
 use writer::Writer;
 
 /// How often a server that cannot send word is asked, and how often one that can, lest word was lost.
@@ -63,7 +63,7 @@ pub(crate) struct Config {
 
 /// What a server says of itself.
 pub(crate) struct Server {
-    /// Another server, or another history of the same one, has another.
+    /// Another server has another, another history of the same one, and a counter that was restored.
     pub(crate) identity: String,
     /// Whether it may be written to.
     pub(crate) writable: bool,
@@ -98,8 +98,9 @@ impl Config {
 
     /// Asks a server whether it can be used.
     async fn inspect(&self, link: &mut Link) -> Result<Server, RegistryError> {
-        let server =
-            (self.dialect.inspect)(link).await.map_err(|error| fault::explain(&self.shown, &error))?;
+        let server = (self.dialect.inspect)(link, &self.tables)
+            .await
+            .map_err(|error| fault::explain(&self.shown, &error))?;
         if let Some(why) = &server.refused {
             return Err(RegistryError::Refused(format!("registry {} {why}", self.shown)));
         }
@@ -118,8 +119,9 @@ impl Sql {
     pub(crate) async fn connect(config: Config) -> Result<Self, RegistryError> {
         let explain = |error| fault::explain(&config.shown, &error);
         let mut link = Link::open(&config.target, config.dialect.greeting).await.map_err(explain)?;
-        let server = config.inspect(&mut link).await?;
+        config.inspect(&mut link).await?;
         layout::prepare(&mut link, &config).await?;
+        let server = config.inspect(&mut link).await?;
         let generation = layout::adopt(&mut link, &config, &server).await.map_err(explain)?;
         let facts = Facts {
             engine: config.dialect.name,

@@ -36,7 +36,7 @@ pub(crate) struct Dialect {
     /// Makes all tables but the counter's, and may be repeated.
     pub(crate) first_layout: fn(&Tables) -> Vec<String>,
     /// Asks the server what it is and what its promises are worth.
-    pub(crate) inspect: for<'l> fn(&'l mut Link) -> BoxFuture<'l, Result<Server, sqlx::Error>>,
+    pub(crate) inspect: for<'l> fn(&'l mut Link, &'l Tables) -> BoxFuture<'l, Result<Server, sqlx::Error>>,
 }
 
 /// An argument.
@@ -157,6 +157,8 @@ pub(crate) struct Tables {
     pub(crate) change: String,
     /// The index of entries by their owner.
     pub(crate) owned: String,
+    /// The counter's table without quotes.
+    pub(crate) counter: String,
     /// What listeners listen to.
     pub(crate) channel: String,
 }
@@ -171,6 +173,7 @@ impl Tables {
             lease: name("lease"),
             change: name("change"),
             owned: name("owned"),
+            counter: format!("{namespace}_meta"),
             channel: format!("{namespace}_revision"),
         }
     }

@@ -10,6 +10,7 @@ mod dev;
 mod doctor;
 mod events;
 mod explain;
+mod histories;
 mod notify;
 mod peers;
 mod process;

@@ -179,8 +179,9 @@ pub(super) fn redis(place: &Place) -> Result<Started> {
 pub(super) fn mysql(place: &Place) -> Result<Started> {
     let data = format!("--datadir={}", place.path("data"));
     let user = format!("--user={}", whoami()?);
+    let temporary = format!("--tmpdir={}", place.path(""));
     let install = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"];
-    run(Command::new("mariadb-install-db").args(install).args([&data, &user]))?;
+    run(Command::new("mariadb-install-db").args(install).args([&data, &user, &temporary]))?;
     let port = format!("--port={}", place.port);
     let socket = format!("--socket={}", place.path("socket"));
     let pid = format!("--pid-file={}", place.path("pid"));
@@ -193,7 +194,16 @@ pub(super) fn mysql(place: &Place) -> Result<Started> {
         "--skip-name-resolve",
     ];
     let mut server = Command::new(on_path("mariadbd").context("mariadbd is gone")?);
-    server.args(["--no-defaults", "--bind-address=127.0.0.1", &data, &user, &port, &socket, &pid]);
+    server.args([
+        "--no-defaults",
+        "--bind-address=127.0.0.1",
+        &data,
+        &user,
+        &temporary,
+        &port,
+        &socket,
+        &pid,
+    ]);
     let child = place.spawn(server.args(durable).args(light))?;
     let answers = |place: &Place| mysql_client(place, "SELECT 1").is_ok();
     let prepare = |place: &Place| mysql_client(place, "CREATE DATABASE IF NOT EXISTS evenkeel");

@@ -1,0 +1,537 @@
+//! What happens to the engines on SQL servers when these are killed, frozen, cut off, full of strangers or out of date.
+//!
+//! Each test starts servers of its own. Where one is not installed it says so and is skipped.
+
+#![cfg(all(feature = "postgres", feature = "mysql"))]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "sql_faults/cut.rs"]
+mod cut;
+#[path = "sql_faults/server.rs"]
+mod server;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cut::{Cutter, Fault};
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Class, Entry, FeedKind, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::time::Millis;
+use evenkeel_registry::clock::Stopwatch;
+use evenkeel_registry::mysql::MySql;
+use evenkeel_registry::postgres::Postgres;
+use evenkeel_registry::{EngineUrl, Registry, RegistryError};
+use server::{Kind, Server};
+
+/// Plays a case on both servers, one after another.
+macro_rules! both {
+    ($($(#[$meta:meta])* $case:ident;)+) => {
+        mod postgres {
+            $($(#[$meta])* #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case(super::Kind::Postgres).await;
+            })+
+        }
+        mod mysql {
+            $($(#[$meta])* #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case(super::Kind::MySql).await;
+            })+
+        }
+    };
+}
+
+both! {
+    /// proves: I46
+    a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again;
+    what_was_cut_before_its_commit_is_done_again;
+    /// proves: I46
+    what_was_answered_survives_a_kill;
+    a_server_that_is_frozen_leaves_nobody_waiting;
+    a_writer_that_is_frozen_holds_up_nobody_for_long;
+    nothing_is_lost_or_doubled_while_connections_die;
+    nodes_that_start_at_once_make_the_tables_once;
+    a_layout_half_made_is_finished_and_a_newer_one_refused;
+    a_user_without_rights_is_told_which_and_one_with_few_can_work;
+    what_is_wrong_with_a_url_is_told_without_its_password;
+    the_facts_are_those_of_the_server;
+    a_read_only_server_is_waited_for;
+    a_counter_that_was_restored_is_another_generation;
+    absence_prolongs_leases_and_a_clock_set_back_takes_them_along;
+    another_server_behind_the_url_is_another_generation;
+    keys_that_no_server_takes_are_refused_alone;
+}
+
+type Engine = Arc<dyn Registry>;
+
+async fn connect(url: &EngineUrl) -> Result<Engine, RegistryError> {
+    match url.scheme() {
+        "postgres" => Ok(Arc::new(Postgres::connect(url).await?)),
+        _ => Ok(Arc::new(MySql::connect(url).await?)),
+    }
+}
+
+async fn refused(url: &EngineUrl) -> String {
+    match connect(url).await.map(drop) {
+        Err(RegistryError::Refused(why)) => why,
+        other => panic!("should have been refused: {other:?}"),
+    }
+}
+
+fn key(text: &str) -> Key {
+    Key::from_stored(text)
+}
+
+fn put(at: &str, value: &str) -> Write {
+    Write::Put { key: key(at), value: value.as_bytes().into(), owner: None }
+}
+
+fn put_by(lease: LeaseId, at: &str) -> Write {
+    Write::Put { key: key(at), value: b"1".as_slice().into(), owner: Some(lease) }
+}
+
+/// Puts what is not there yet: sent twice it is made once.
+fn once(at: &str) -> Txn {
+    Txn { guards: vec![Guard::Absent(key(at))], writes: vec![put(at, "1")] }
+}
+
+async fn commit(registry: &Engine, txn: Txn) -> Outcome {
+    registry.commit(vec![txn]).await.remove(0)
+}
+
+async fn made(registry: &Engine, writes: Vec<Write>) -> Revision {
+    match commit(registry, Txn { guards: vec![], writes }).await {
+        Outcome::Applied(revision) => revision,
+        other => panic!("should have been made: {other:?} {:?}", registry.trouble()),
+    }
+}
+
+/// Sends the same until it is known what became of it.
+async fn settled(registry: &Engine, txn: &Txn) -> Outcome {
+    for _ in 0..200 {
+        match commit(registry, txn.clone()).await {
+            Outcome::Unknown => tokio::time::sleep(Duration::from_millis(20)).await,
+            known => return known,
+        }
+    }
+    panic!("never settled: {:?}", registry.trouble());
+}
+
+async fn entry(registry: &Engine, at: &str) -> Option<Entry> {
+    registry.read(vec![key(at)]).await.unwrap().remove(0).entry
+}
+
+async fn is_open(registry: &Engine, lease: LeaseId) -> bool {
+    match commit(registry, Txn { guards: vec![Guard::Open(lease)], writes: vec![] }).await {
+        Outcome::Applied(_) => true,
+        Outcome::Refused(_) => false,
+        Outcome::Unknown => panic!("should have been answered: {:?}", registry.trouble()),
+    }
+}
+
+async fn a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let cutter = Cutter::start(server.port).await;
+    let registry = connect(&server.url_at(cutter.port, "cut")).await.unwrap();
+    // PostgreSQL's requests end with a zero, and its `BEGIN` says COMMITTED.
+    let word = if kind == Kind::Postgres { "COMMIT\0" } else { "COMMIT" };
+    cutter.set(word, Fault::Cut);
+    assert_eq!(commit(&registry, once("a")).await, Outcome::Unknown);
+    assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
+    // It was made, and whoever sends it again learns so.
+    let Outcome::Refused(found) = settled(&registry, &once("a")).await else { panic!("made twice") };
+    assert!(found[0].entry.as_ref().is_some_and(|entry| entry.born == entry.revision));
+    assert_eq!(registry.trouble(), None);
+    // The same for a lease: its holder never heard of it, and it is not given to anybody else.
+    cutter.set(word, Fault::Cut);
+    assert!(matches!(registry.open(Millis::secs(10)).await, Err(RegistryError::Unavailable(_))));
+    let (first, second) =
+        (registry.open(Millis::secs(10)).await.unwrap(), registry.open(Millis::secs(10)).await);
+    assert!(first.lease < second.unwrap().lease);
+    assert_eq!(first.lease, LeaseId(2), "the one that nobody heard of has its number for ever");
+}
+
+async fn what_was_cut_before_its_commit_is_done_again(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let cutter = Cutter::start(server.port).await;
+    for (i, word) in ["FOR UPDATE", "again_entry", "again_change"].into_iter().enumerate() {
+        // A statement is sent as text once a connection.
+        let registry = connect(&server.url_at(cutter.port, "again")).await.unwrap();
+        cutter.set(word, Fault::Cut);
+        let outcome = commit(&registry, once(&format!("k{i}"))).await;
+        assert!(matches!(outcome, Outcome::Applied(_)), "{word}: {outcome:?} {:?}", registry.trouble());
+        cutter.sprung(u32::try_from(i).unwrap() + 1).await;
+    }
+    let registry = connect(&server.url("again")).await.unwrap();
+    assert_eq!(registry.list().await.unwrap().changes.len(), 3);
+}
+
+async fn what_was_answered_survives_a_kill(kind: Kind) {
+    let Some(mut server) = Server::start(kind, &[]).await else { return };
+    let registry = connect(&server.url("kill")).await.unwrap();
+    let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
+    let (told, mut heard) = tokio::sync::watch::channel(0);
+    let writer = {
+        let registry = registry.clone();
+        tokio::spawn(async move {
+            let mut applied = Vec::new();
+            for i in 0.. {
+                let at = format!("k{i}");
+                match commit(&registry, once(&at)).await {
+                    Outcome::Applied(revision) => applied.push((at, revision)),
+                    _ => return (applied, at),
+                }
+                told.send_replace(i);
+            }
+            unreachable!("the server is killed")
+        })
+    };
+    heard.wait_for(|count| *count >= 50).await.unwrap();
+    server.kill();
+    let (applied, doubtful) = writer.await.unwrap();
+    assert!(matches!(registry.list().await, Err(RegistryError::Unavailable(_))));
+    server.restart().await;
+    settled(&registry, &once(&doubtful)).await;
+    for (at, revision) in &applied {
+        assert_eq!(entry(&registry, at).await.map(|entry| entry.revision), Some(*revision), "{at} was lost");
+    }
+    let listed = registry.list().await.unwrap();
+    assert_eq!(listed.changes.len(), applied.len() + 1);
+    assert!(registry.renew(lease).await.unwrap().is_some(), "a lease outlives the server's process");
+    assert!(registry.open(Millis::secs(60)).await.unwrap().lease > lease);
+}
+
+async fn a_server_that_is_frozen_leaves_nobody_waiting(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let registry = connect(&server.url("frozen")).await.unwrap();
+    let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
+    let mut feed = registry.watch(Revision(0)).await.unwrap();
+    server.signal("STOP");
+    let watch = Stopwatch::start();
+    let (outcome, renewed, read) =
+        tokio::join!(commit(&registry, once("a")), registry.renew(lease), registry.read(vec![key("a")]));
+    let took = watch.passed();
+    server.signal("CONT");
+    assert_eq!(outcome, Outcome::Unknown);
+    assert!(matches!(renewed, Err(RegistryError::Unavailable(_))), "{renewed:?}");
+    assert!(matches!(read, Err(RegistryError::Unavailable(_))), "{read:?}");
+    assert!(took < Duration::from_secs(20), "waited for {took:?}");
+    settled(&registry, &once("a")).await;
+    assert!(entry(&registry, "a").await.is_some());
+    let told = tokio::time::timeout(Duration::from_secs(20), feed.next()).await.expect("news or an end");
+    assert!(told.is_none_or(|batch| batch.changes.iter().any(|change| change.key == key("a"))));
+}
+
+async fn a_writer_that_is_frozen_holds_up_nobody_for_long(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let cutter = Cutter::start(server.port).await;
+    let frozen = connect(&server.url_at(cutter.port, "held")).await.unwrap();
+    let other = connect(&server.url("held")).await.unwrap();
+    // Its request to lock the counter has arrived, and then it says nothing more.
+    cutter.set("FOR UPDATE", Fault::Hold);
+    let stuck = tokio::spawn(async move { commit(&frozen, once("a")).await });
+    cutter.sprung(1).await;
+    let watch = Stopwatch::start();
+    let outcome = settled(&other, &once("b")).await;
+    assert!(matches!(outcome, Outcome::Applied(_)), "{outcome:?}");
+    assert!(watch.passed() < Duration::from_secs(12), "held up for {:?}", watch.passed());
+    assert_eq!(stuck.await.unwrap(), Outcome::Unknown);
+}
+
+async fn nothing_is_lost_or_doubled_while_connections_die(kind: Kind) {
+    const WRITERS: usize = 6;
+    const EACH: usize = 30;
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let registries =
+        [connect(&server.url("storm")).await.unwrap(), connect(&server.url("storm")).await.unwrap()];
+    let listener = tokio::spawn(follow(registries[0].clone(), WRITERS * EACH));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let registry = registries[writer % 2].clone();
+            tokio::spawn(async move {
+                for i in 0..EACH {
+                    settled(&registry, &once(&format!("k{writer}/{i}"))).await;
+                    // Readers are in the storm too; what they cannot get now they ask for again.
+                    let _ = registry.read(vec![key("k0/0")]).await;
+                }
+            })
+        })
+        .collect();
+    while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
+        server.cut_everybody().await;
+        tokio::time::sleep(Duration::from_millis(15)).await;
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let listed = registries[1].list().await.unwrap();
+    assert_eq!(listed.changes.len(), WRITERS * EACH);
+    let revisions: BTreeSet<_> =
+        listed.changes.iter().filter_map(|c| c.entry.as_ref().map(|e| e.revision)).collect();
+    assert_eq!(revisions.len(), WRITERS * EACH, "one revision each");
+    let followed =
+        tokio::time::timeout(Duration::from_secs(30), listener).await.expect("the listener hears all");
+    assert_eq!(followed.unwrap(), listed.changes.iter().map(|change| change.key.clone()).collect());
+}
+
+/// Lists and listens, and does so again where the feed ends, until so many keys are known.
+async fn follow(registry: Engine, enough: usize) -> BTreeSet<Key> {
+    loop {
+        let Ok(listed) = registry.list().await else { continue };
+        let mut known: BTreeSet<_> = listed.changes.into_iter().map(|change| change.key).collect();
+        let Ok(mut feed) = registry.watch(listed.revision).await else { continue };
+        while known.len() < enough {
+            let Some(batch) = feed.next().await else { break };
+            known.extend(batch.changes.into_iter().map(|change| change.key));
+        }
+        if known.len() >= enough {
+            return known;
+        }
+    }
+}
+
+async fn nodes_that_start_at_once_make_the_tables_once(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    for round in 0..5 {
+        let url = server.url(&format!("start{round}"));
+        let nodes: Vec<_> = (0..8)
+            .map(|node| {
+                let url = url.clone();
+                tokio::spawn(async move {
+                    let registry = connect(&url).await.unwrap();
+                    made(&registry, vec![put(&format!("k{node}"), "1")]).await
+                })
+            })
+            .collect();
+        let mut revisions = BTreeSet::new();
+        for node in nodes {
+            assert!(revisions.insert(node.await.unwrap()), "one order for all");
+        }
+        let registry = connect(&url).await.unwrap();
+        let listed = registry.list().await.unwrap();
+        assert_eq!((listed.changes.len(), listed.revision), (8, Revision(8)));
+        assert_eq!(registry.facts().generation, 0);
+    }
+}
+
+async fn a_layout_half_made_is_finished_and_a_newer_one_refused(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let registry = connect(&server.url("half")).await.unwrap();
+    let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
+    made(&registry, vec![put("a", "1")]).await;
+    drop(registry);
+    // As somebody leaves it who dies in the middle of the step, having held its turn until just now.
+    server.sql("DROP TABLE half_change").await;
+    server.sql("UPDATE half_meta SET layout = 0, busy_until = 1").await;
+    let registry = connect(&server.url("half")).await.unwrap();
+    made(&registry, vec![put("b", "1")]).await;
+    assert!(entry(&registry, "a").await.is_some() && registry.renew(lease).await.unwrap().is_some());
+    drop(registry);
+    server.sql("UPDATE half_meta SET layout = 99").await;
+    let why = refused(&server.url("half")).await;
+    assert!(why.contains("newer"), "{why}");
+}
+
+async fn a_user_without_rights_is_told_which_and_one_with_few_can_work(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let (user, rights) = match kind {
+        Kind::Postgres => (
+            "CREATE ROLE worker LOGIN",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO worker",
+        ),
+        Kind::MySql => (
+            "CREATE USER worker; CREATE DATABASE elsewhere; GRANT SELECT ON evenkeel.* TO worker",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON evenkeel.* TO worker",
+        ),
+    };
+    server.sql(user).await;
+    let url = server.url_by(server.port, "worker", "few");
+    let why = refused(&url).await;
+    assert!(why.contains("does not let this user"), "{why}");
+    drop(connect(&server.url("few")).await.unwrap());
+    server.sql(rights).await;
+    let registry = connect(&url).await.unwrap();
+    let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
+    let mut feed = registry.watch(Revision(0)).await.unwrap();
+    made(&registry, vec![put("a", "1"), put_by(lease, "b")]).await;
+    let told = tokio::time::timeout(Duration::from_secs(10), feed.next()).await.unwrap().unwrap();
+    assert_eq!(told.changes.len(), 2);
+    registry.close(lease).await.unwrap();
+    assert_eq!(registry.list().await.unwrap().changes.len(), 1);
+}
+
+async fn what_is_wrong_with_a_url_is_told_without_its_password(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let why = refused(&server.url_by(server.port, "nobody:hunter2", "x")).await;
+    assert!(why.contains("user or password") && !why.contains("hunter2"), "{why}");
+    let scheme = if kind == Kind::Postgres { "postgres" } else { "mysql" };
+    let at = format!("127.0.0.1:{}", server.port);
+    let admin = if kind == Kind::Postgres { "evenkeel" } else { "root" };
+    for (text, said) in [
+        (format!("{scheme}://{admin}@{at}/nonexistent"), "create it"),
+        (format!("{scheme}://{admin}@{at}"), "/DATABASE"),
+        (format!("{scheme}://{at}/x"), "names no user"),
+        (format!("{scheme}://{admin}@{at},{at}/x"), "one"),
+        (format!("{scheme}://{admin}@{at}/x?compress=1"), "unknown option"),
+    ] {
+        let why = refused(&EngineUrl::parse(&text).unwrap()).await;
+        assert!(why.contains(said), "{text}: {why}");
+    }
+    let away = EngineUrl::parse(&format!("{scheme}://{admin}:hunter2@127.0.0.1:1/x")).unwrap();
+    let Err(RegistryError::Unavailable(why)) = connect(&away).await.map(drop) else {
+        panic!("a server that is away may come back")
+    };
+    assert!(why.contains("cannot be reached") && !why.contains("hunter2"), "{why}");
+}
+
+async fn the_facts_are_those_of_the_server(kind: Kind) {
+    let (weak, class) = match kind {
+        Kind::Postgres => ("fsync=off", Class::C),
+        Kind::MySql => ("innodb-flush-log-at-trx-commit=2", Class::B),
+    };
+    let Some(good) = Server::start(kind, &[]).await else { return };
+    let facts = connect(&good.url("facts")).await.unwrap().facts();
+    let feed = match kind {
+        Kind::Postgres => FeedKind::Pushed,
+        Kind::MySql => FeedKind::Polled(Millis(100)),
+    };
+    assert_eq!((facts.class, facts.feed, facts.generation), (Class::A, feed, 0));
+    drop(good);
+    let Some(poor) = Server::start(kind, &[weak]).await else { return };
+    assert_eq!(connect(&poor.url("facts")).await.unwrap().facts().class, class);
+    if kind == Kind::Postgres {
+        // What a session may set for itself the engine sets.
+        let Some(lazy) = Server::start(kind, &["synchronous_commit=off"]).await else { return };
+        assert_eq!(connect(&lazy.url("facts")).await.unwrap().facts().class, Class::A);
+    }
+}
+
+async fn a_read_only_server_is_waited_for(kind: Kind) {
+    let (only, no_more) = match kind {
+        Kind::Postgres => (
+            "ALTER DATABASE postgres SET default_transaction_read_only = on",
+            "BEGIN READ WRITE; ALTER DATABASE postgres SET default_transaction_read_only = off; COMMIT",
+        ),
+        Kind::MySql => ("SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"),
+    };
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let before = connect(&server.url("ro")).await.unwrap();
+    server.sql(only).await;
+    server.cut_everybody().await;
+    let why = match connect(&server.url("ro")).await.map(drop) {
+        Err(RegistryError::Unavailable(why)) => why,
+        other => panic!("should wait for another server: {other:?}"),
+    };
+    assert!(why.contains("read-only"), "{why}");
+    assert_eq!(commit(&before, once("a")).await, Outcome::Unknown);
+    assert!(
+        matches!(before.trouble().as_deref(), Some(RegistryError::Unavailable(_))),
+        "{:?}",
+        before.trouble()
+    );
+    server.sql(no_more).await;
+    let registry = connect(&server.url("ro")).await.unwrap();
+    made(&registry, vec![put("a", "1")]).await;
+    made(&before, vec![put("b", "1")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_of_postgres_that_is_promoted_is_another_generation() {
+    let Some(mut server) = Server::start(Kind::Postgres, &[]).await else { return };
+    let before = connect(&server.url("standby")).await.unwrap();
+    made(&before, vec![put("a", "1")]).await;
+    server.restart_as_standby().await;
+    let Err(RegistryError::Unavailable(why)) = connect(&server.url("standby")).await.map(drop) else {
+        panic!("a standby cannot be written to")
+    };
+    assert!(why.contains("read-only"), "{why}");
+    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
+    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
+    server.sql("SELECT pg_promote()").await;
+    let after = connect(&server.url("standby")).await.unwrap();
+    assert_eq!((before.facts().generation, after.facts().generation), (0, 1));
+    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
+    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Fatal(_))), "{:?}", before.trouble());
+    made(&after, vec![put("b", "1")]).await;
+}
+
+async fn a_counter_that_was_restored_is_another_generation(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let before = connect(&server.url("dump")).await.unwrap();
+    made(&before, vec![put("a", "1")]).await;
+    // What a dump and its restoration come to. MySQL says when a table was made to the second.
+    let (wait, rename) = match kind {
+        Kind::Postgres => ("SELECT 1", "ALTER TABLE dump_copy RENAME TO dump_meta"),
+        Kind::MySql => ("SELECT SLEEP(1.1)", "RENAME TABLE dump_copy TO dump_meta"),
+    };
+    for text in [wait, "CREATE TABLE dump_copy AS SELECT * FROM dump_meta", "DROP TABLE dump_meta", rename] {
+        server.sql(text).await;
+    }
+    server.cut_everybody().await;
+    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
+    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Fatal(_))), "{:?}", before.trouble());
+    let after = connect(&server.url("dump")).await.unwrap();
+    assert_eq!((before.facts().generation, after.facts().generation), (0, 1));
+    made(&after, vec![put("b", "1")]).await;
+    assert_eq!(connect(&server.url("dump")).await.unwrap().facts().generation, 1);
+}
+
+async fn absence_prolongs_leases_and_a_clock_set_back_takes_them_along(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let registry = connect(&server.url("time")).await.unwrap();
+    let lease = registry.open(Millis::secs(20)).await.unwrap().lease;
+    made(&registry, vec![put_by(lease, "a")]).await;
+    // As if nobody had acted for half a minute: nobody could have renewed.
+    server.sql("UPDATE time_meta SET clock = clock - 30000").await;
+    server.sql("UPDATE time_lease SET ends = ends - 30000").await;
+    assert!(is_open(&registry, lease).await && entry(&registry, "a").await.is_some());
+    let granted = registry.renew(lease).await.unwrap().unwrap();
+    assert_eq!(granted.next_end, Some(Millis::secs(20)));
+    // As if the server's clock had been an hour ahead and was set right: the lease must not live an hour.
+    server.sql("UPDATE time_meta SET clock = clock + 3600000").await;
+    server.sql("UPDATE time_lease SET ends = ends + 3600000").await;
+    assert!(is_open(&registry, lease).await);
+    let other = registry.open(Millis::secs(60)).await.unwrap();
+    assert!(other.next_end.unwrap() <= Millis::secs(20), "{other:?}");
+    // And without an absence a lease ends, whoever acts.
+    server.sql("UPDATE time_lease SET ends = 1").await;
+    assert!(!is_open(&registry, lease).await && entry(&registry, "a").await.is_none());
+    assert!(registry.renew(lease).await.unwrap().is_none());
+}
+
+async fn another_server_behind_the_url_is_another_generation(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let registry = connect(&server.url("moved")).await.unwrap();
+    made(&registry, vec![put("a", "1")]).await;
+    // As after a restore to another server.
+    server.sql("UPDATE moved_meta SET server = 'elsewhere'").await;
+    let after = connect(&server.url("moved")).await.unwrap();
+    assert_eq!((registry.facts().generation, after.facts().generation), (0, 1));
+    assert_eq!(connect(&server.url("moved")).await.unwrap().facts().generation, 1);
+    // And an order that went back is not written to.
+    made(&registry, vec![put("a", "2")]).await;
+    server.sql("UPDATE moved_meta SET revision = 1").await;
+    assert_eq!(commit(&registry, once("b")).await, Outcome::Unknown);
+    assert!(
+        matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(why)) if why.contains("went back"))
+    );
+}
+
+async fn keys_that_no_server_takes_are_refused_alone(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let registry = connect(&server.url("keys")).await.unwrap();
+    for odd in ["a\0b".to_owned(), "k".repeat(701)] {
+        let batch = vec![once(&format!("l{}", odd.len())), once(&odd), once(&format!("r{}", odd.len()))];
+        let outcomes = registry.commit(batch).await;
+        assert!(
+            matches!(&outcomes[..], [Outcome::Applied(_), Outcome::Refused(_), Outcome::Applied(_)]),
+            "{outcomes:?} {:?}",
+            registry.trouble()
+        );
+        assert_eq!(entry(&registry, &odd).await, None);
+    }
+    let longest = "k".repeat(700);
+    assert!(matches!(commit(&registry, once(&longest)).await, Outcome::Applied(_)));
+    assert!(entry(&registry, &longest).await.is_some());
+}

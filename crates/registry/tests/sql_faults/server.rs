@@ -1,0 +1,272 @@
+//! An SQL server of the test's own: started in a temporary folder, killed, frozen, and started again.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use evenkeel_registry::EngineUrl;
+use sqlx::{AssertSqlSafe, Connection as _};
+
+/// Which server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Postgres,
+    MySql,
+}
+
+/// A server that runs while this lives.
+pub(crate) struct Server {
+    pub(crate) kind: Kind,
+    folder: tempfile::TempDir,
+    pub(crate) port: u16,
+    child: Child,
+    settings: Vec<String>,
+}
+
+impl Server {
+    /// Starts one with these settings; `None`, said aloud, where it is not installed.
+    pub(crate) async fn start(kind: Kind, settings: &[&str]) -> Option<Self> {
+        let Some(program) = program(kind) else {
+            let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
+            assert!(!required, "{kind:?} is not installed: `cargo xtask engines install` gets it");
+            eprintln!("skipped: {kind:?} is not installed: `cargo xtask engines install` gets it");
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        initialise(kind, &program, folder.path());
+        let port = free_port();
+        let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let child = launch(kind, &program, folder.path(), port, &settings);
+        let mut server = Self { kind, folder, port, child, settings };
+        server.wait().await;
+        if kind == Kind::MySql {
+            server.sql_in("mysql", "CREATE DATABASE evenkeel").await;
+        }
+        Some(server)
+    }
+
+    /// A registry of a namespace, asked for by the superuser.
+    pub(crate) fn url(&self, namespace: &str) -> EngineUrl {
+        self.url_at(self.port, namespace)
+    }
+
+    /// The same through another port.
+    pub(crate) fn url_at(&self, port: u16, namespace: &str) -> EngineUrl {
+        self.url_by(port, self.admin(), namespace)
+    }
+
+    /// The same for somebody else.
+    pub(crate) fn url_by(&self, port: u16, user: &str, namespace: &str) -> EngineUrl {
+        let (scheme, database) = match self.kind {
+            Kind::Postgres => ("postgres", "postgres"),
+            Kind::MySql => ("mysql", "evenkeel"),
+        };
+        EngineUrl::parse(&format!("{scheme}://{user}@127.0.0.1:{port}/{database}/{namespace}")).unwrap()
+    }
+
+    fn admin(&self) -> &'static str {
+        match self.kind {
+            Kind::Postgres => "evenkeel",
+            Kind::MySql => "root",
+        }
+    }
+
+    /// Does something behind the engine's back.
+    pub(crate) async fn sql(&self, text: &str) {
+        let database = if self.kind == Kind::Postgres { "postgres" } else { "evenkeel" };
+        self.sql_in(database, text).await;
+    }
+
+    async fn sql_in(&self, database: &str, text: &str) {
+        self.try_sql(database, text).await.unwrap();
+    }
+
+    async fn try_sql(&self, database: &str, text: &str) -> Result<(), sqlx::Error> {
+        let url = format!("{}@127.0.0.1:{}/{database}", self.admin(), self.port);
+        match self.kind {
+            Kind::Postgres => {
+                let mut link = sqlx::PgConnection::connect(&format!("postgres://{url}")).await?;
+                sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut link).await?;
+            }
+            Kind::MySql => {
+                let mut link = sqlx::MySqlConnection::connect(&format!("mysql://{url}")).await?;
+                sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut link).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends every connection of others.
+    pub(crate) async fn cut_everybody(&self) {
+        match self.kind {
+            Kind::Postgres => {
+                let all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                           WHERE pid <> pg_backend_pid() AND application_name = 'evenkeel'";
+                self.sql(all).await;
+            }
+            Kind::MySql => {
+                let url = format!("mysql://root@127.0.0.1:{}/mysql", self.port);
+                // In such a storm one may be turned away oneself.
+                let Ok(mut link) = sqlx::MySqlConnection::connect(&url).await else { return };
+                let all = "SELECT CAST(id AS SIGNED) FROM information_schema.processlist \
+                           WHERE db = 'evenkeel' AND id <> CONNECTION_ID()";
+                let ids: Vec<i64> = sqlx::query_scalar(all).fetch_all(&mut link).await.unwrap();
+                for id in ids {
+                    // It may have gone by itself.
+                    let _ = sqlx::raw_sql(AssertSqlSafe(format!("KILL {id}"))).execute(&mut link).await;
+                }
+            }
+        }
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts PostgreSQL again as one that only follows, until it is promoted.
+    pub(crate) async fn restart_as_standby(&mut self) {
+        self.kill();
+        std::fs::write(self.folder.path().join("data/standby.signal"), "").unwrap();
+        self.restart().await;
+    }
+
+    /// Starts again on the same folder and port.
+    pub(crate) async fn restart(&mut self) {
+        let program = program(self.kind).unwrap();
+        self.child = launch(self.kind, &program, self.folder.path(), self.port, &self.settings);
+        self.wait().await;
+    }
+
+    async fn wait(&mut self) {
+        let database = if self.kind == Kind::Postgres { "postgres" } else { "mysql" };
+        for _ in 0..600 {
+            if self.try_sql(database, "SELECT 1").await.is_ok() {
+                return;
+            }
+            if self.child.try_wait().unwrap().is_some() {
+                // After a kill the last of the old processes may still be leaving.
+                let program = program(self.kind).unwrap();
+                self.child = launch(self.kind, &program, self.folder.path(), self.port, &self.settings);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        panic!("the server does not answer:\n{log}");
+    }
+
+    /// Stops every process of the server, or lets them go on.
+    pub(crate) fn signal(&self, name: &str) {
+        let parent = self.child.id().to_string();
+        let children = Command::new("ps").args(["-o", "pid=", "--ppid", &parent]).output().unwrap();
+        let children = String::from_utf8_lossy(&children.stdout).into_owned();
+        let all = std::iter::once(parent.as_str()).chain(children.split_whitespace());
+        for pid in all {
+            // A child may have ended meanwhile.
+            let _ = Command::new("kill").args([format!("-{name}").as_str(), pid]).output();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.signal("CONT");
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn program(kind: Kind) -> Option<PathBuf> {
+    match kind {
+        Kind::Postgres => {
+            let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+            let programs = versions.map(|version| version.path().join("bin/postgres"));
+            programs.filter(|program| program.is_file()).max()
+        }
+        Kind::MySql => {
+            ["/usr/sbin/mariadbd", "/usr/bin/mariadbd"].map(PathBuf::from).into_iter().find(|it| it.is_file())
+        }
+    }
+}
+
+fn is_root() -> bool {
+    let out = Command::new("id").arg("-u").output().unwrap();
+    String::from_utf8_lossy(&out.stdout).trim() == "0"
+}
+
+/// A command that runs as somebody whom PostgreSQL accepts.
+fn command(kind: Kind, program: &Path) -> Command {
+    if kind != Kind::Postgres || !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program);
+    command
+}
+
+fn initialise(kind: Kind, program: &Path, folder: &Path) {
+    let data = folder.join("data");
+    let mut init = match kind {
+        Kind::Postgres => {
+            if is_root() {
+                let owned = Command::new("chown").arg("postgres:").arg(folder).status().unwrap();
+                assert!(owned.success());
+            }
+            let mut init = command(kind, &program.with_file_name("initdb"));
+            let options =
+                ["--auth=trust", "--username=evenkeel", "--encoding=UTF8", "--no-locale", "--no-sync"];
+            init.args(options).arg(format!("--pgdata={}", data.display()));
+            init
+        }
+        Kind::MySql => {
+            let mut init = Command::new("mariadb-install-db");
+            let options = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"];
+            init.args(options).arg(format!("--datadir={}", data.display()));
+            init.arg(format!("--tmpdir={}", folder.display()));
+            if is_root() {
+                init.arg("--user=root");
+            }
+            init
+        }
+    };
+    let out = init.current_dir(folder).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+fn launch(kind: Kind, program: &Path, folder: &Path, port: u16, settings: &[String]) -> Child {
+    let (data, folder_text) = (folder.join("data"), folder.display());
+    let mut server = command(kind, program);
+    match kind {
+        Kind::Postgres => {
+            server.arg("-D").arg(&data);
+            let usual = [
+                format!("port={port}"),
+                format!("unix_socket_directories={folder_text}"),
+                "listen_addresses=127.0.0.1".to_owned(),
+                "shared_buffers=16MB".to_owned(),
+            ];
+            for setting in usual.iter().chain(settings) {
+                server.args(["-c", setting]);
+            }
+        }
+        Kind::MySql => {
+            server.args(["--no-defaults", "--bind-address=127.0.0.1", "--innodb-buffer-pool-size=16M"]);
+            server.args(["--innodb-log-file-size=16M", "--performance-schema=OFF", "--skip-name-resolve"]);
+            server.arg(format!("--datadir={}", data.display())).arg(format!("--port={port}"));
+            server.arg(format!("--tmpdir={folder_text}"));
+            server.arg(format!("--socket={folder_text}/socket")).arg(format!("--pid-file={folder_text}/pid"));
+            server.args(settings.iter().map(|setting| format!("--{setting}")));
+            if is_root() {
+                server.arg("--user=root");
+            }
+        }
+    }
+    let log = std::fs::File::options().create(true).append(true).open(folder.join("log")).unwrap();
+    server.current_dir(folder).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+    server.spawn().unwrap()
+}
