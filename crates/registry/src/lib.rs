@@ -31,6 +31,8 @@ mod sql;
 pub mod sqlite;
 
 mod url;
+#[cfg(feature = "zookeeper")]
+pub mod zookeeper;
 
 use std::pin::Pin;
 use std::sync::Arc;
