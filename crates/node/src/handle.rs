@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) node: Arc<RwLock<Node>>,
     pub(crate) orders: mpsc::Sender<Order>,
     pub(crate) history: HistoryReader,
+    /// Whether the other nodes write into the same history.
+    pub(crate) shares_history: bool,
     pub(crate) logs: Logs,
     pub(crate) changes: watch::Receiver<u64>,
     /// `None` while the node lives; then why it stopped by itself, or an empty text.
@@ -164,6 +166,13 @@ impl Handle {
         self.shared.orders.send(Order::Read(keys, answer)).await.map_err(|_| gone())?;
         let found = answered.await.map_err(|_| gone())?.map_err(|e| LanesError(e.to_string()))?;
         Ok(found.into_iter().map(|change| (change.key.clone(), change)).collect())
+    }
+
+    /// Whether all nodes of the cluster have one history: they share a host and said nothing else. Otherwise the histories
+    /// of others have to be asked, or may be.
+    #[must_use]
+    pub fn shares_history(&self) -> bool {
+        self.shared.shares_history
     }
 
     /// Attempts in the history, the latest heard of first.

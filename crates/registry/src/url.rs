@@ -43,6 +43,16 @@ pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
     }
 }
 
+/// A registry's URL as it may be shown and written down: without its password.
+#[must_use]
+pub fn redacted(url: &str) -> String {
+    match url.split_once(':') {
+        // A path may hold anything.
+        Some(("sqlite" | "memory", _)) => url.to_owned(),
+        _ => engine::redacted(url),
+    }
+}
+
 /// Connects to the engine that the scheme names.
 async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
     match url.scheme() {
@@ -52,6 +62,8 @@ async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
         "mysql" => Ok(Arc::new(crate::mysql::MySql::connect(url).await?)),
         #[cfg(feature = "redis")]
         "redis" => Ok(Arc::new(crate::redis::Redis::connect(url).await?)),
+        #[cfg(feature = "zookeeper")]
+        "zookeeper" => Ok(Arc::new(crate::zookeeper::Zookeeper::connect(url).await?)),
         #[cfg(feature = "etcd")]
         "etcd" => Ok(Arc::new(crate::etcd::Etcd::connect(url).await?)),
         scheme => Err(url.refused(&format!(
@@ -70,6 +82,13 @@ mod tests {
             Err(RegistryError::Refused(why)) => why,
             other => panic!("{url} should have been refused: {other:?}"),
         }
+    }
+
+    #[test]
+    fn what_is_shown_of_a_url_holds_no_password() {
+        assert_eq!(redacted("sqlite:/a@b?c"), "sqlite:/a@b?c");
+        let shown = redacted("postgres://u:secret@h/d?password=secret");
+        assert!(shown.contains("h/d") && !shown.contains("secret"), "{shown}");
     }
 
     #[tokio::test]

@@ -97,7 +97,8 @@ async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
     let place = made(&near, vec![], vec![put("job/a/place", "free", None)]).await;
     let lease = far.open(TTL).await.unwrap().lease;
     let claim = txn(vec![Guard::At(key("job/a/place"), place)], vec![put("job/a/place", "nonce 17", None)]);
-    proxy.set(Way::NoAnswers);
+    // A call of a script passes, its answer does not.
+    proxy.set(Way::NoAnswersFrom(*b"\nEVA"));
     assert_eq!(commit(&far, claim.clone()).await, Outcome::Unknown);
     assert!(matches!(far.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
     // The same for each other verb, with what it did told by somebody else.

@@ -1,6 +1,7 @@
 //! The HTTP interface: one router for people, programs and peers (S0-20).
 
 mod cluster;
+mod elsewhere;
 mod error;
 mod events;
 mod explain;

@@ -6,6 +6,8 @@ mod nodes;
 mod shards;
 mod whole;
 
+use std::collections::BTreeSet;
+
 use evenkeel::{Handle, RunRecord};
 use evenkeel_core::job::{Job, Placement, Spec};
 use evenkeel_core::record::{LoadRecord, Request};
@@ -158,6 +160,11 @@ pub(crate) fn is_known(handle: &Handle, name: &NodeName) -> bool {
 /// Whether a node of this name is wanted drained.
 pub(crate) fn is_draining(handle: &Handle, name: &NodeName) -> bool {
     handle.look(|node| node.view().intent(name).is_some())
+}
+
+/// The names of the living nodes.
+pub(crate) fn names(handle: &Handle) -> BTreeSet<NodeName> {
+    handle.look(|node| node.view().members().map(|(member, _)| member.node.clone()).collect())
 }
 
 /// The latest life of the living node of this name, and where it answers.

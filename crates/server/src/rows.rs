@@ -174,6 +174,9 @@ pub(crate) struct RunPage {
     pub(crate) runs: Vec<RunRow>,
     /// Give this as `before` for the next page; none at the end.
     pub(crate) before: Option<String>,
+    /// Nodes that live and did not answer: what only their histories have is not in the page.
+    #[serde(default)]
+    pub(crate) missing: Vec<String>,
 }
 
 /// A moment as the API writes it.

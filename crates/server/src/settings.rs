@@ -26,7 +26,7 @@ const TTL_MAX: Duration = Duration::from_hours(1);
 #[derive(Clone, Debug, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Written {
-    /// Where the cluster keeps its books: sqlite:PATH
+    /// Where the cluster keeps its books: sqlite:PATH, or an engine, such as etcd://HOST,HOST,HOST or postgres://HOST/DATABASE
     #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY")]
     pub(crate) registry: Option<String>,
     /// The node's name, one of its kind in the cluster
@@ -62,7 +62,7 @@ pub(crate) struct Written {
     /// How many runs are executed at once; 64 when absent
     #[arg(long, value_name = "N", env = "EVENKEEL_SLOTS")]
     pub(crate) slots: Option<u32>,
-    /// Where history is kept: sqlite:PATH; beside the registry's file when absent
+    /// Where history is kept: sqlite:PATH; beside the registry's file, or in the data folder, when absent
     #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY")]
     pub(crate) history: Option<String>,
     /// Whom to tell of which events; only in the file.
@@ -128,7 +128,10 @@ impl Written {
     pub(crate) fn meant(self) -> Result<Meant, Failure> {
         let name = needed(self.name, "--name NAME: what the node is called in the cluster")?;
         let name: NodeName = name.parse().map_err(|e| Failure::usage(format!("--name: {e}")))?;
-        let registry = needed(self.registry, "--registry sqlite:PATH: where the cluster keeps its books")?;
+        let registry = needed(
+            self.registry,
+            "--registry URL: where the cluster keeps its books, sqlite:PATH or an engine such as etcd://HOST,HOST,HOST",
+        )?;
         let data = needed(self.data, "--data DIR: the node's own folder")?;
         let mut node = evenkeel::Config::new(name, registry, data);
         if let Some(text) = self.ttl {
@@ -255,7 +258,7 @@ mod tests {
         let text = |text: &str| Some(text.to_owned());
         for (written, says) in [
             (Written { name: None, ..least() }, "say --name NAME"),
-            (Written { registry: None, ..least() }, "say --registry sqlite:PATH"),
+            (Written { registry: None, ..least() }, "say --registry URL"),
             (Written { data: None, ..least() }, "say --data DIR"),
             (Written { name: text("a b"), ..least() }, "node name \"a b\" is not allowed"),
             (Written { ttl: text("1s"), ..least() }, "from 2s to 1h"),

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 /// Seeds that `cargo xtask test` and `cargo xtask ci` simulate.
-const SEEDS: (&str, &str) = ("200", "1500");
+const SEEDS: (&str, &str) = ("200", "1000");
 
 /// Rounds of chaos in CI and in `cargo xtask chaos --long`: each kills or freezes a node. Of the trials that depend on
 /// peers each has half as many, and fewer.

@@ -27,8 +27,9 @@ impl Budget {
     #[must_use]
     pub fn limit(self) -> Duration {
         let minutes = match self {
-            Self::Builds => 15,
-            Self::Tests | Self::Chaos => 10,
+            Self::Builds => 18,
+            Self::Tests => 14,
+            Self::Chaos => 12,
             Self::Simulation => 6,
             Self::Rest => 4,
         };

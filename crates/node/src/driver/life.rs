@@ -34,7 +34,7 @@ use crate::executor::{Executor, News};
 use crate::executors::{CommandRuns, FunctionRuns};
 use crate::guard::{self, Guard, Keeper};
 use crate::handle::{Handle, Shared};
-use crate::history::{self, History};
+use crate::history::{self, History, HistoryReader, Told};
 use crate::host::Host;
 use crate::logs::Logs;
 use crate::notify::Notifiers;
@@ -131,15 +131,10 @@ impl Life {
         config: Config,
         functions_run_on: Runtime,
     ) -> Result<(Self, Handle, watch::Receiver<Option<Event>>), OpenError> {
-        let folder = Arc::new(Folder::open(&config.data, &config.name, &config.registry)?);
-        let registry = evenkeel_registry::open(&config.registry).await?;
-        cluster::check(&registry, &config.registry, &folder).await?;
+        let (folder, registry) = enter(&config).await?;
         let changed = Arc::new(Notify::new());
         let (told_by, told) = mpsc::unbounded_channel();
-        let url = history::path(config.history.as_deref(), &config.registry, folder.path());
-        let path = url.map_err(OpenError::Setting)?;
-        let (history, reader) = History::open(&path, config.keep, told_by, changed.clone())
-            .map_err(|error| OpenError::History { url: path.display().to_string(), error })?;
+        let (history, reader) = open_history(&config, &folder, told_by, changed.clone())?;
         let logs = Logs::new(folder.path().join("logs"));
         let (news_from, news) = mpsc::unbounded_channel();
         // The old life's runs are gone before its member is: whoever takes over starts beside nobody (law 8).
@@ -190,7 +185,17 @@ impl Life {
         tokio::spawn(tidy(logs.clone(), config.keep));
         tokio::spawn(measure(sampled_by));
         let facts = registry.facts();
-        let shared = Shared { name, facts, node, orders: to_node, history: reader, logs, changes, stopped };
+        let shared = Shared {
+            name,
+            facts,
+            node,
+            orders: to_node,
+            history: reader,
+            shares_history: config.history.is_none() && config.registry.starts_with("sqlite:"),
+            logs,
+            changes,
+            stopped,
+        };
         let life = Self { driver, guard, stopped: stopped_by };
         Ok((life, Handle { shared: Arc::new(shared) }, joined))
     }
@@ -247,6 +252,28 @@ async fn start_guard(
     let (orders, to_guard) = mpsc::unbounded_channel();
     let keeper = Keeper::new(program, data, config.ttl / 3, to_guard, news.clone());
     Ok((Some(orders), Some(tokio::spawn(keeper.keep(guard)))))
+}
+
+/// Takes the data folder and finds the registry, and sees that they belong together.
+async fn enter(config: &Config) -> Result<(Arc<Folder>, Arc<dyn Registry>), OpenError> {
+    // What is written down and said of the registry has no password in it.
+    let url = evenkeel_registry::redacted(&config.registry);
+    let folder = Arc::new(Folder::open(&config.data, &config.name, &url)?);
+    let registry = evenkeel_registry::open(&config.registry).await?;
+    cluster::check(&registry, &url, &folder).await?;
+    Ok((folder, registry))
+}
+
+fn open_history(
+    config: &Config,
+    folder: &Folder,
+    told_by: mpsc::UnboundedSender<Told>,
+    changed: Arc<Notify>,
+) -> Result<(History, HistoryReader), OpenError> {
+    let path = history::path(config.history.as_deref(), &config.registry, folder.path());
+    let path = path.map_err(OpenError::Setting)?;
+    History::open(&path, config.keep, told_by, changed)
+        .map_err(|error| OpenError::History { url: path.display().to_string(), error })
 }
 
 fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>) -> Settings {

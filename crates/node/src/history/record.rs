@@ -105,7 +105,7 @@ pub struct RunRecord {
 }
 
 /// Which attempts are wanted, latest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFilter {
     /// Of this job only.
     pub job: Option<JobName>,

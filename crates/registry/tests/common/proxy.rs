@@ -17,6 +17,8 @@ pub(crate) enum Way {
     Held,
     /// Requests pass; the first answer cuts the connection instead.
     NoAnswers,
+    /// Everything passes until a request has these four bytes eight bytes from its start; from then on as `NoAnswers`.
+    NoAnswersFrom([u8; 4]),
     /// Connections are cut, and new ones at once.
     Closed,
 }
@@ -36,7 +38,7 @@ impl Proxy {
         let told = way.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(pass(client, to, told.subscribe()));
+                tokio::spawn(pass(client, to, told.clone()));
             }
         });
         Self { at, way }
@@ -53,26 +55,30 @@ impl Proxy {
     }
 }
 
-async fn pass(client: TcpStream, to: SocketAddr, way: watch::Receiver<Way>) {
+async fn pass(client: TcpStream, to: SocketAddr, told: Arc<watch::Sender<Way>>) {
+    let mut way = told.subscribe();
     if *way.borrow() == Way::Closed {
         return;
     }
     let Ok(server) = TcpStream::connect(to).await else { return };
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    let mut closed = way.clone();
     tokio::select! {
-        () = copy(from_client, to_server, way.clone(), false) => {}
-        () = copy(from_server, to_client, way, true) => {}
-        _ = closed.wait_for(|way| *way == Way::Closed) => {}
+        () = copy(from_client, to_server, &told, false) => {}
+        () = copy(from_server, to_client, &told, true) => {}
+        _ = way.wait_for(|way| *way == Way::Closed) => {}
     }
 }
 
-async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut way: watch::Receiver<Way>, answers: bool) {
-    let mut buffer = vec![0; 64 << 10];
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, told: &watch::Sender<Way>, answers: bool) {
+    let (mut buffer, mut way) = (vec![0; 64 << 10], told.subscribe());
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         let Ok(way) = way.wait_for(|way| *way != Way::Held).await.map(|way| *way) else { return };
-        if answers && way == Way::NoAnswers {
-            return;
+        match way {
+            Way::NoAnswers if answers => return,
+            Way::NoAnswersFrom(mark) if !answers && buffer[..read].get(8..12) == Some(&mark) => {
+                told.send_replace(Way::NoAnswers);
+            }
+            _ => {}
         }
         if to.write_all(&buffer[..read]).await.is_err() {
             return;

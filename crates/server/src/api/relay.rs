@@ -1,5 +1,7 @@
 //! What only the node that executed a run can do is done there: that node is asked, signed, and hands nothing on.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -90,8 +92,23 @@ impl Other {
         }
     }
 
+    /// The same, asked with less patience.
+    pub(super) fn within(mut self, patience: Duration) -> Self {
+        self.call.patience = patience;
+        self
+    }
+
+    /// Asks it something of which the question is in the body.
+    pub(super) async fn post(&self, path: &str, body: Vec<u8>) -> Result<Heard, ApiError> {
+        self.asked(Method::POST, path, body).await
+    }
+
     async fn ask(&self, method: Method, path: &str) -> Result<Heard, ApiError> {
-        let heard = self.app.line.ask(&self.call, method, path, Vec::new()).await;
+        self.asked(method, path, Vec::new()).await
+    }
+
+    async fn asked(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Heard, ApiError> {
+        let heard = self.app.line.ask(&self.call, method, path, body).await;
         let heard = heard.map_err(|why| {
             ApiError::unavailable(format!("{} does not answer at {}: {why}", self.named(), self.call.address))
         })?;

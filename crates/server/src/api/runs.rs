@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::done;
-use super::{ApiError, App, jobs, output, relay};
+use super::{ApiError, App, elsewhere, jobs, output, relay};
 use crate::peer::Piece;
 use crate::rows::{RunPage, RunRow, moment};
 use crate::{board, request};
@@ -25,6 +25,8 @@ const PAGE_MAX: u32 = 1_000;
 const PAGE: u32 = 100;
 /// The longest wait in one request.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+/// How often the other nodes are asked whether a run has ended.
+const LOOK_ELSEWHERE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,7 +34,7 @@ pub(super) struct Page {
     job: Option<JobName>,
     state: Option<String>,
     limit: Option<u32>,
-    before: Option<u64>,
+    before: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -58,12 +60,14 @@ pub(super) async fn list(
     let Query(page) = page?;
     let states = page.state.as_deref().map(state).transpose()?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    let filter =
-        RunFilter { job: page.job, states: states.into_iter().collect(), limit, before: page.before };
-    let records = app.handle.runs(filter).await?;
-    let full = records.len() == limit as usize;
-    let before = records.last().filter(|_| full).map(|last| last.seq.to_string());
-    Ok(Json(RunPage { runs: records.iter().map(board::run_row).collect(), before }))
+    let from = page.before.as_deref().map(elsewhere::read).transpose()?;
+    let filter = RunFilter { job: page.job, states: states.into_iter().collect(), limit, before: None };
+    let elsewhere::Page { runs, next, missing } = elsewhere::list(&app, filter, from).await?;
+    Ok(Json(RunPage {
+        runs: runs.iter().map(board::run_row).collect(),
+        before: next.as_ref().map(elsewhere::written),
+        missing: missing.iter().map(ToString::to_string).collect(),
+    }))
 }
 
 fn state(text: &str) -> Result<RunState, ApiError> {
@@ -89,7 +93,7 @@ pub(super) async fn show(
 
 /// All attempts of a run; none while it was only asked for.
 pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, ApiError> {
-    let attempts = app.handle.run(run).await?;
+    let attempts = elsewhere::attempts(app, run).await?;
     if attempts.is_empty() && !board::is_expected(&app.handle, run) {
         return Err(ApiError::not_found(format!("no run is called {run}: see `evenkeel run list`")));
     }
@@ -104,9 +108,26 @@ pub(super) async fn wait(
     let (Path(run), Query(wait)) = (run?, wait?);
     attempts(&app, &run).await?;
     let bound = wait.timeout.map_or(WAIT_MAX, Duration::from_secs).min(WAIT_MAX);
-    match tokio::time::timeout(bound, app.handle.wait(&run)).await {
+    match tokio::time::timeout(bound, ended(&app, &run)).await {
         Ok(last) => Ok(Json(json!({ "done": true, "run": board::run_row(&last?) }))),
         Err(_) => Ok(Json(json!({ "done": false }))),
+    }
+}
+
+/// Waits for a run's end, whoever's history has it.
+async fn ended(app: &App, run: &RunId) -> Result<RunRecord, ApiError> {
+    if app.handle.shares_history() {
+        return Ok(app.handle.wait(run).await?);
+    }
+    let here = app.handle.wait(run);
+    tokio::pin!(here);
+    loop {
+        if let Ok(last) = tokio::time::timeout(LOOK_ELSEWHERE, &mut here).await {
+            return Ok(last?);
+        }
+        if let Some(last) = elsewhere::attempts(app, run).await?.pop().filter(|last| last.state.is_end()) {
+            return Ok(last);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
+use evenkeel::{RunFilter, RunRecord};
 use evenkeel_core::input::{Answer, Command, Offer, Role};
 use evenkeel_core::words::RunId;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,9 @@ use serde_json::Value;
 
 use super::{OUTPUT_PATIENCE, gate};
 use crate::api::{ApiError, App, done, output};
+
+/// The most attempts that one answer tells of.
+const RUNS_MAX: u32 = 1_000;
 
 /// Runs that are planned for whoever is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,11 +46,29 @@ pub(crate) struct Piece {
     pub(crate) follow: bool,
 }
 
+/// Which attempts are wanted of a node's own history.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// All of this run.
+    pub(crate) run: Option<RunId>,
+    /// Or else a page of these.
+    pub(crate) filter: RunFilter,
+}
+
+/// The answer to it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Found {
+    /// What there is.
+    pub(crate) runs: Vec<RunRecord>,
+}
+
 /// Everything that is answered to nodes, and to nobody else.
 pub(crate) fn router(app: &App) -> Router<App> {
     Router::new()
         .route("/peer/v1/role", get(role))
         .route("/peer/v1/offers", post(offers))
+        .route("/peer/v1/runs", post(runs))
         .route("/peer/v1/runs/{run}/kill", post(kill))
         .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
         .layer(middleware::from_fn_with_state(app.clone(), gate::gate))
@@ -66,6 +88,15 @@ async fn offers(State(app): State<App>, body: Bytes) -> Result<Json<Busy>, ApiEr
         Answer::Refused(refusal, message) => Err((refusal, message).into()),
         other => Err(ApiError::internal(format!("an offer was answered by {other:?}"))),
     }
+}
+
+async fn runs(State(app): State<App>, body: Bytes) -> Result<Json<Found>, ApiError> {
+    let Wanted { run, filter } = serde_json::from_slice(&body)?;
+    let runs = match run {
+        Some(run) => app.handle.run(&run).await?,
+        None => app.handle.runs(RunFilter { limit: filter.limit.min(RUNS_MAX), ..filter }).await?,
+    };
+    Ok(Json(Found { runs }))
 }
 
 async fn kill(

@@ -1,0 +1,142 @@
+//! The engine on ZooKeeper: a node an entry, a `multi` a transaction, a session of its own a lease.
+//!
+//! ZooKeeper reads node by node, counts versions anew with each node that is made again, and tells by watches only that
+//! something changed. What that takes is written down where it is done: `plan.rs`, `reader.rs`, `listener.rs`.
+
+mod commit;
+mod fault;
+mod leases;
+mod link;
+mod listener;
+mod plan;
+mod reader;
+mod tree;
+
+use std::sync::Arc;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{
+    Batch, Change, Class, Facts, FeedKind, Granted, LeaseId, Outcome, Revision, Txn, Write,
+};
+use evenkeel_core::time::Millis;
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+
+use crate::feed::Feed;
+use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
+use link::{ANSWER, Link};
+use listener::TICK;
+
+/// The facts that are the same for every ensemble.
+const FACTS: Facts = Facts {
+    engine: "zookeeper",
+    class: Class::A,
+    feed: FeedKind::Pushed,
+    notice: Millis(TICK.0 + ANSWER.0),
+    early: Millis::ZERO,
+    ttl_min: Millis::secs(2),
+    value_max: PACKET - (24 << 10),
+    operations_max: 1_024,
+    generation: 0,
+};
+
+/// What ZooKeeper takes in one packet, unless it is told otherwise (`jute.maxbuffer`), and a little less.
+const PACKET: usize = (1 << 20) - 4_096;
+
+/// What an operation takes beside its key and its value: a header, and who may touch the node.
+const OPERATION: usize = 200;
+
+/// How many commits may wait; more wait where they come from (I47).
+const WAITING_MAX: usize = 64;
+
+/// The term that is asked for to learn the ensemble's ticks.
+const PROBE: Millis = Millis::secs(1);
+
+/// Whether a transaction is small enough to be sent. ZooKeeper would cut the connection over one that is not.
+fn fits_in_a_packet(txn: &Txn) -> bool {
+    // A key may be written thrice: in its node, in the news, and in the note of its lease; and each byte as three.
+    let keys: usize = txn.keys().map(|key| 9 * key.as_str().len() + 2 * OPERATION).sum();
+    let values = txn.writes.iter().map(|write| match write {
+        Write::Put { value, .. } => value.len(),
+        Write::Delete { .. } => 0,
+    });
+    keys + values.sum::<usize>() <= PACKET
+}
+
+/// A registry below one node of a ZooKeeper ensemble. Dropping it lets go of its leases without ending them.
+pub struct Zookeeper {
+    facts: Facts,
+    link: Arc<Link>,
+    room: Semaphore,
+    listener: AbortHandle,
+}
+
+impl Zookeeper {
+    /// Connects to `zookeeper://[USER:PASSWORD@]HOST[:PORT][,HOST…][/NAMESPACE]`.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] says what to change in the URL or on the server; [`RegistryError::Unavailable`] while
+    /// no majority of the ensemble can be reached.
+    pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
+        url.only(&[])?;
+        let ([], namespace) = url.places([])?;
+        let link = Arc::new(Link::new(url, namespace)?);
+        let generation = link.enter().await?;
+        let least = link.connect(PROBE, false).await?.session_timeout().as_millis();
+        // The least term is two ticks. A follower may know of a renewal half a tick before the leader does.
+        let tick = Millis(i64::try_from(least).unwrap_or(i64::MAX) / 2);
+        let ttl_min = FACTS.ttl_min.max(Millis(tick.0.saturating_mul(3)));
+        let facts = Facts { early: tick, ttl_min, generation, ..FACTS };
+        link.refresh(true).await?;
+        let listener = tokio::spawn(listener::run(link.clone())).abort_handle();
+        Ok(Self { facts, link, room: Semaphore::new(WAITING_MAX), listener })
+    }
+}
+
+impl Drop for Zookeeper {
+    fn drop(&mut self) {
+        self.listener.abort();
+        self.link.leave();
+    }
+}
+
+impl Registry for Zookeeper {
+    fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
+        Box::pin(self.link.open(ttl, self.facts.ttl_min))
+    }
+
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
+        Box::pin(self.link.renew(lease))
+    }
+
+    fn close(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), RegistryError>> {
+        Box::pin(self.link.close(lease))
+    }
+
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+        Box::pin(async move {
+            let _room = self.room.acquire().await;
+            self.link.commit(&txns).await
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>> {
+        Box::pin(self.link.list())
+    }
+
+    fn read(&self, keys: Vec<Key>) -> BoxFuture<'_, Result<Vec<Change>, RegistryError>> {
+        Box::pin(self.link.read(keys))
+    }
+
+    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
+        Box::pin(async move { Ok(Feed::new(self.link.clone(), self.link.bell()?, after)) })
+    }
+
+    fn trouble(&self) -> Option<Arc<RegistryError>> {
+        self.link.trouble()
+    }
+}

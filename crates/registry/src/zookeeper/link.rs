@@ -1,0 +1,309 @@
+//! The session that all is asked on but leases, and what is known of the news.
+//!
+//! This session owns nothing, so when it expires another one takes its place unnoticed: what happened meanwhile is in
+//! the news, which are kept by revision.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{LeaseId, Revision};
+use evenkeel_core::time::Millis;
+use tokio::sync::{Notify, watch};
+use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error};
+
+use super::fault;
+use super::leases::Held;
+use super::tree::{Tree, data_to_keys, revision};
+use crate::{EngineUrl, RegistryError};
+
+/// How long an answer may take.
+pub(super) const ANSWER: Millis = Millis::secs(4);
+
+/// The term of this session. The client takes a connection for lost after two fifths of it.
+const SESSION: Millis = Millis::secs(6);
+
+/// ZooKeeper's usual port.
+const PORT: u16 = 2181;
+
+/// The layout of the tree, kept in its root before the generation.
+const LAYOUT: &str = "1";
+
+/// How many transactions the news remember, and how many more there are before the oldest are forgotten.
+pub(super) const REMEMBERED: usize = 2_000;
+const SLICE: usize = 400;
+
+/// What is asked on the session, and learned by it.
+pub(super) struct Link {
+    url: EngineUrl,
+    cluster: String,
+    login: Option<Vec<u8>>,
+    pub(super) tree: Tree,
+    client: tokio::sync::Mutex<Option<Client>>,
+    journal: Mutex<Journal>,
+    /// One reads the news at a time; the others would read the same.
+    reading: tokio::sync::Mutex<()>,
+    bell: Mutex<Option<watch::Sender<Revision>>>,
+    /// Something was written of which the bell does not know yet.
+    pub(super) nudge: Notify,
+    pub(super) held: Mutex<BTreeMap<LeaseId, Arc<Held>>>,
+    trouble: Mutex<Option<Arc<RegistryError>>>,
+}
+
+/// The news as far as they were read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Journal {
+    /// What changed, by the names of the nodes, which are in order.
+    records: BTreeMap<String, (Revision, Vec<Key>)>,
+    /// When a record was last made or forgotten.
+    last: i64,
+    /// Everything up to here was read.
+    pub(super) revision: Revision,
+    /// Nothing is known of what happened before.
+    pub(super) floor: Revision,
+}
+
+impl Journal {
+    /// The keys that changed after a revision, each with its last change.
+    pub(super) fn changed(&self, after: Revision) -> BTreeMap<Key, Revision> {
+        self.changed_until(after, Revision(u64::MAX))
+    }
+
+    /// The same, up to a revision.
+    pub(super) fn changed_until(&self, after: Revision, until: Revision) -> BTreeMap<Key, Revision> {
+        let after = self.records.values().filter(|(at, _)| *at > after && *at <= until);
+        let mut changed = BTreeMap::new();
+        for (at, keys) in after {
+            changed.extend(keys.iter().map(|key| (key.clone(), *at)));
+        }
+        changed
+    }
+}
+
+impl Link {
+    pub(super) fn new(url: &EngineUrl, namespace: &str) -> Result<Self, RegistryError> {
+        if url.tls()?.is_some() {
+            return Err(url.refused("cannot be encrypted by this program: use a tunnel, or leave out tls=on"));
+        }
+        let hosts: Vec<_> = url.hosts().iter().map(|host| host.with_port(PORT)).collect();
+        let login = match (url.user(), url.password()?) {
+            (None, None) => None,
+            (Some(user), Some(password)) => Some(format!("{user}:{password}").into_bytes()),
+            _ => return Err(url.refused("has one of user and password without the other: say both")),
+        };
+        Ok(Self {
+            url: url.clone(),
+            cluster: hosts.join(","),
+            login,
+            tree: Tree::new(namespace),
+            client: tokio::sync::Mutex::default(),
+            journal: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+            bell: Mutex::new(Some(watch::Sender::new(Revision(0)))),
+            nudge: Notify::new(),
+            held: Mutex::default(),
+            trouble: Mutex::default(),
+        })
+    }
+
+    /// A new session. A detached one outlives its client.
+    pub(super) async fn connect(&self, term: Millis, detached: bool) -> Result<Client, RegistryError> {
+        let mut connector = Client::connector().with_session_timeout(span(term)).with_fail_eagerly();
+        if detached {
+            connector = connector.with_detached();
+        }
+        if let Some(login) = &self.login {
+            connector = connector.with_auth("digest", login);
+        }
+        self.within(connector.connect(&self.cluster)).await
+    }
+
+    /// The session; another one when that has ended.
+    pub(super) async fn client(&self) -> Result<Client, RegistryError> {
+        let mut slot = self.client.lock().await;
+        if let Some(client) = slot.as_ref().filter(|client| !client.state().is_terminated()) {
+            return Ok(client.clone());
+        }
+        let client = self.connect(SESSION, false).await?;
+        *slot = Some(client.clone());
+        Ok(client)
+    }
+
+    /// Waits for an answer, not for ever.
+    pub(super) async fn within<T>(
+        &self,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, RegistryError> {
+        match tokio::time::timeout(span(ANSWER), asked).await {
+            Ok(answer) => answer.map_err(|error| self.explain(&error)),
+            Err(_) => Err(self.explain(&Error::Timeout)),
+        }
+    }
+
+    pub(super) fn explain(&self, error: &Error) -> RegistryError {
+        fault::explain(&self.url, error)
+    }
+
+    /// How nodes are made: with a login nobody else may touch them.
+    pub(super) fn made(&self, mode: CreateMode) -> CreateOptions<'static> {
+        mode.with_acls(if self.login.is_some() { Acls::creator_all() } else { Acls::anyone_all() })
+    }
+
+    /// Makes the namespace where there is none, and returns its generation.
+    pub(super) async fn enter(&self) -> Result<u16, RegistryError> {
+        let client = self.client().await?;
+        for path in self.tree.folders() {
+            let data = if path == self.tree.root() { format!("{LAYOUT} 0") } else { String::new() };
+            let options = self.made(CreateMode::Persistent);
+            match self.within(client.create(&path, data.as_bytes(), &options)).await {
+                Ok(_) => {}
+                // Its own word for "there is one already" is not told apart below: what counts is that it is there.
+                Err(error) => match self.within(client.check_stat(&path)).await? {
+                    Some(_) => {}
+                    None => return Err(error),
+                },
+            }
+        }
+        let (data, _) = self.within(client.get_data(self.tree.root())).await?;
+        let text = String::from_utf8_lossy(&data);
+        match text.split_once(' ').map(|(layout, generation)| (layout, generation.trim().parse())) {
+            Some((LAYOUT, Ok(generation))) => Ok(generation),
+            _ => Err(self.url.refused(&format!(
+                "has {text:?} in its namespace, this program knows layout {LAYOUT}: use a newer evenkeel, or another namespace"
+            ))),
+        }
+    }
+
+    /// Reads what is new, and rings. With `sync` it is as new as the leader of the ensemble.
+    pub(super) async fn refresh(&self, sync: bool) -> Result<Revision, RegistryError> {
+        let _one = self.reading.lock().await;
+        let client = self.client().await?;
+        let (order, news) = (self.tree.order(), self.tree.news());
+        let synced = sync.then(|| client.sync(&order));
+        let (order, stat) = (client.check_stat(&order), client.check_stat(&news));
+        if let Some(synced) = synced {
+            self.within(synced).await?;
+        }
+        let (order, stat) = (self.within(order).await?, self.within(stat).await?);
+        let (Some(order), Some(stat)) = (order, stat) else { return Err(self.gone()) };
+        let mut now = revision(order.mzxid);
+        if self.journal().last != stat.pzxid {
+            // Listed after the order was read: so all that the order counts is in the list.
+            now = now.max(self.read_news(&client).await?);
+        }
+        let mut journal = self.journal();
+        journal.revision = journal.revision.max(now);
+        let now = journal.revision;
+        drop(journal);
+        self.ring(now);
+        Ok(now)
+    }
+
+    async fn read_news(&self, client: &Client) -> Result<Revision, RegistryError> {
+        let news = self.tree.news();
+        let (names, stat) = self.within(client.get_children(&news)).await?;
+        let names: BTreeSet<_> = names.into_iter().collect();
+        let new: Vec<_> = names.iter().filter(|name| !self.journal().records.contains_key(*name)).collect();
+        let asked: Vec<_> = new.iter().map(|name| client.get_data(&format!("{news}/{name}"))).collect();
+        let mut read = Vec::with_capacity(new.len());
+        for (name, asked) in new.into_iter().zip(asked) {
+            match tokio::time::timeout(span(ANSWER), asked).await {
+                Ok(Ok((data, stat))) => {
+                    read.push((name.clone(), (revision(stat.czxid), data_to_keys(&data))));
+                }
+                // Forgotten meanwhile.
+                Ok(Err(Error::NoNode)) => {}
+                Ok(Err(error)) => return Err(self.explain(&error)),
+                Err(_) => return Err(self.explain(&Error::Timeout)),
+            }
+        }
+        let mut journal = self.journal();
+        journal.records.retain(|name, _| names.contains(name));
+        journal.records.extend(read);
+        journal.last = stat.pzxid;
+        // The first record ever is number 0. Where it is gone, so is whatever was before the oldest that is left.
+        let floor =
+            journal.records.first_key_value().map(|(name, (at, _))| match name.ends_with("-0000000000") {
+                true => Revision(0),
+                false => *at,
+            });
+        journal.floor = floor.unwrap_or(journal.floor);
+        Ok(journal.records.last_key_value().map_or(Revision(0), |(_, (at, _))| *at))
+    }
+
+    /// Forgets the oldest news where there are too many.
+    pub(super) async fn forget(&self) -> Result<(), RegistryError> {
+        let old: Vec<_> = {
+            let journal = self.journal();
+            let many = journal.records.len();
+            let surplus = if many > REMEMBERED + SLICE { many - REMEMBERED } else { 0 };
+            journal.records.keys().take(surplus).map(|name| format!("{}/{name}", self.tree.news())).collect()
+        };
+        if old.is_empty() {
+            return Ok(());
+        }
+        let client = self.client().await?;
+        let asked: Vec<_> = old.iter().map(|path| client.delete(path, None)).collect();
+        for asked in asked {
+            // Another node may have been faster.
+            match tokio::time::timeout(span(ANSWER), asked).await {
+                Ok(Ok(()) | Err(Error::NoNode)) => {}
+                Ok(Err(error)) => return Err(self.explain(&error)),
+                Err(_) => return Err(self.explain(&Error::Timeout)),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn gone(&self) -> RegistryError {
+        RegistryError::Fatal(format!(
+            "registry {} was deleted while it was in use: start this node again",
+            self.url
+        ))
+    }
+
+    pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Rings with each revision that there is to be read.
+    pub(super) fn bell(&self) -> Result<watch::Receiver<Revision>, RegistryError> {
+        let bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner);
+        bell.as_ref()
+            .map(watch::Sender::subscribe)
+            .ok_or_else(|| RegistryError::Fatal("the registry was left".into()))
+    }
+
+    fn ring(&self, revision: Revision) {
+        if let Some(bell) = &*self.bell.lock().unwrap_or_else(PoisonError::into_inner) {
+            bell.send_if_modified(|rung| revision > std::mem::replace(rung, revision.max(*rung)));
+        }
+    }
+
+    /// Ends all feeds, and lets go of the leases without ending them.
+    pub(super) fn leave(&self) {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.held().clear();
+    }
+
+    pub(super) fn held(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Arc<Held>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn trouble(&self) -> Option<Arc<RegistryError>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_trouble(&self, error: Option<&RegistryError>) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if trouble.as_deref() != error {
+            *trouble = error.cloned().map(Arc::new);
+        }
+    }
+}
+
+/// A span as the client wants it.
+pub(super) fn span(millis: Millis) -> Duration {
+    Duration::from_millis(millis.0.unsigned_abs())
+}

@@ -1,0 +1,110 @@
+//! Hears of news and of ended leases, and does what must be done without being asked.
+//!
+//! The client loses its watches at a reconnect without a word, and ZooKeeper tells nothing of what it saw no connection
+//! for. So at each reconnect watches are set again, the new ones before the old are dropped, and everything is read.
+
+use std::sync::Arc;
+
+use evenkeel_core::time::Millis;
+use tokio::time::MissedTickBehavior;
+use zookeeper_client::{AddWatchMode, Client, EventType, PersistentWatcher, SessionState, WatchedEvent};
+
+use super::link::{Link, span};
+use crate::RegistryError;
+
+/// How often it looks after leases that are ours.
+pub(super) const TICK: Millis = Millis(100);
+
+/// How many ticks pass until it reads unasked: no watch is trusted for longer.
+const RESCAN: u32 = 10;
+
+/// How long after a commit of ours it tells how far the order has gone: several then share one reading.
+const SOON: Millis = Millis(20);
+
+struct Watches {
+    news: PersistentWatcher,
+    leases: PersistentWatcher,
+}
+
+impl Watches {
+    async fn set(link: &Link, client: &Client) -> Result<Self, RegistryError> {
+        let (news, leases) = (link.tree.news(), link.tree.leases());
+        let news = client.watch(&news, AddWatchMode::Persistent);
+        let leases = client.watch(&leases, AddWatchMode::PersistentRecursive);
+        Ok(Self { news: link.within(news).await?, leases: link.within(leases).await? })
+    }
+}
+
+/// What an event means.
+enum Heard {
+    /// Something changed.
+    Change,
+    /// Nothing.
+    Nothing,
+    /// Watches must be set again.
+    Anew,
+}
+
+fn heard(event: &WatchedEvent) -> Heard {
+    match (event.event_type, event.session_state) {
+        (EventType::Session, SessionState::Disconnected) => Heard::Nothing,
+        (EventType::Session, _) => Heard::Anew,
+        _ => Heard::Change,
+    }
+}
+
+/// Listens for ever. What fails here is tried again at the next tick; whoever asks for something hears why.
+pub(super) async fn run(link: Arc<Link>) {
+    let mut watches: Option<Watches> = None;
+    loop {
+        let set = match link.client().await {
+            Ok(client) => Watches::set(&link, &client).await,
+            Err(error) => Err(error),
+        };
+        match set {
+            Ok(set) => {
+                let set = watches.insert(set);
+                let _ = link.refresh(true).await;
+                let _ = link.sweep().await;
+                listen(&link, set).await;
+            }
+            Err(_) => tokio::time::sleep(span(TICK)).await,
+        }
+        link.end_overdue().await;
+    }
+}
+
+/// Listens until watches must be set again.
+async fn listen(link: &Link, watches: &mut Watches) {
+    let mut ticks = 0;
+    // Goes on however much else there is to hear.
+    let mut clock = tokio::time::interval(span(TICK));
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            event = watches.news.changed() => match heard(&event) {
+                Heard::Change => drop(link.refresh(false).await),
+                Heard::Nothing => {}
+                Heard::Anew => return,
+            },
+            event = watches.leases.changed() => match heard(&event) {
+                Heard::Change if event.event_type == EventType::NodeDeleted => drop(link.sweep().await),
+                Heard::Change | Heard::Nothing => {}
+                Heard::Anew => return,
+            },
+            () = link.nudge.notified() => {
+                tokio::time::sleep(span(SOON)).await;
+                let _ = link.refresh(false).await;
+            }
+            _ = clock.tick() => {
+                link.end_overdue().await;
+                ticks += 1;
+                if ticks % RESCAN == 0 {
+                    let _ = link.refresh(false).await;
+                    let _ = link.sweep().await;
+                    let _ = link.forget().await;
+                }
+            }
+        }
+    }
+}

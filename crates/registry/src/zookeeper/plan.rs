@@ -1,0 +1,208 @@
+//! From a transaction and what was seen of its keys to the operations of one `multi`, which is made whole or not at all.
+//!
+//! Whatever was seen is checked again by the `multi` itself, by versions. Two things versions do not tell: a node that
+//! was deleted and made again begins at 0, so all that relies on a version also checks that no entry was deleted
+//! meanwhile (`deaths`); and that a node is absent, which is shown by making and deleting it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Guard, LeaseId, Revision, Txn, Value, Write};
+
+use super::tree::{Tree, data, keys_to_data};
+
+/// What was seen of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) version: i32,
+    pub(super) revision: Revision,
+    pub(super) born: Revision,
+}
+
+/// What was seen of a living lease: the keys noted for it, and the version of that note.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Noted {
+    pub(super) keys: Vec<Key>,
+    pub(super) version: i32,
+}
+
+/// What was seen of all that some transactions name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sight {
+    pub(super) deaths: i32,
+    /// Absent ones are not in it.
+    pub(super) entries: BTreeMap<Key, Seen>,
+    /// Ended ones are not in it.
+    pub(super) leases: BTreeMap<LeaseId, Noted>,
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    /// There is such a node; with a version, of this one.
+    Check(String, i32),
+    /// Makes a node.
+    Create(String, Vec<u8>),
+    /// Writes a node of a version.
+    Set(String, Vec<u8>, i32),
+    /// Deletes a node of a version.
+    Delete(String, i32),
+    /// Makes the next node of the news.
+    Record(String, Vec<u8>),
+}
+
+/// What a transaction comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// The first of them writes the order, whose revision is the transaction's.
+    pub(super) ops: Vec<Op>,
+    /// Whether it deletes an entry.
+    pub(super) kills: bool,
+}
+
+/// Any version.
+pub(super) const ANY: i32 = -1;
+
+/// What the writes of a transaction come to for one key.
+struct Effect<'t> {
+    value: Option<(&'t Value, Option<LeaseId>)>,
+    /// Deleted on the way.
+    reborn: bool,
+}
+
+/// The operations of a transaction, if all that it guards on was seen to be so. `kills_before` other deletions are under
+/// way before it.
+pub(super) fn plan(tree: &Tree, txn: &Txn, sight: &Sight, kills_before: i32) -> Option<Plan> {
+    let alive = |lease: &LeaseId| sight.leases.contains_key(lease);
+    let holds = |guard: &Guard| match guard {
+        Guard::Absent(key) => !sight.entries.contains_key(key),
+        Guard::Present(key) => sight.entries.contains_key(key),
+        Guard::At(key, at) => sight.entries.get(key).is_some_and(|seen| seen.revision == *at),
+        Guard::Born(key, born) => sight.entries.get(key).is_some_and(|seen| seen.born == *born),
+        Guard::Open(lease) => alive(lease),
+    };
+    // An entry cannot live by a lease that has ended, so that is refused as if it had been guarded on.
+    if !txn.guards.iter().all(holds) || !owners(txn).iter().all(alive) {
+        return None;
+    }
+    let effects = effects(txn);
+    let mut draft =
+        Draft { tree, ops: vec![Op::Set(tree.order(), vec![], ANY)], versioned: false, kills: false };
+    let guarded: BTreeSet<_> = txn.guards.iter().filter_map(open).chain(owners(txn)).collect();
+    draft.ops.extend(guarded.into_iter().map(|lease| Op::Check(tree.lease(lease), ANY)));
+    let only_guarded: BTreeSet<_> = txn.guards.iter().filter_map(Guard::key).collect();
+    for key in only_guarded.into_iter().filter(|key| !effects.contains_key(key)) {
+        draft.guard(key, sight.entries.get(key));
+    }
+    let mut news = Vec::new();
+    for (key, effect) in &effects {
+        if draft.write(key, effect, sight.entries.get(*key)) && key.is_cold() {
+            news.push(*key);
+        }
+    }
+    draft.note_owners(&effects, sight);
+    let deaths = sight.deaths.wrapping_add(kills_before);
+    match (draft.kills, draft.versioned) {
+        (true, _) => draft.ops.push(Op::Set(tree.deaths(), vec![], deaths)),
+        (false, true) => draft.ops.push(Op::Check(tree.deaths(), deaths)),
+        (false, false) => {}
+    }
+    if !news.is_empty() {
+        draft.ops.push(Op::Record(format!("{}/n-", tree.news()), keys_to_data(news)));
+    }
+    Some(Plan { ops: draft.ops, kills: draft.kills })
+}
+
+fn open(guard: &Guard) -> Option<LeaseId> {
+    match guard {
+        Guard::Open(lease) => Some(*lease),
+        _ => None,
+    }
+}
+
+/// The leases that a transaction's entries are to live by.
+pub(super) fn owners(txn: &Txn) -> BTreeSet<LeaseId> {
+    let owner = |write: &Write| match write {
+        Write::Put { owner, .. } => *owner,
+        Write::Delete { .. } => None,
+    };
+    txn.writes.iter().filter_map(owner).collect()
+}
+
+/// The leases that a transaction names at all.
+pub(super) fn leases(txn: &Txn) -> BTreeSet<LeaseId> {
+    txn.guards.iter().filter_map(open).chain(owners(txn)).collect()
+}
+
+fn effects(txn: &Txn) -> BTreeMap<&Key, Effect<'_>> {
+    let mut effects = BTreeMap::new();
+    for write in &txn.writes {
+        let effect = effects.entry(write.key()).or_insert(Effect { value: None, reborn: false });
+        match write {
+            Write::Put { value, owner, .. } => effect.value = Some((value, *owner)),
+            Write::Delete { .. } => (effect.value, effect.reborn) = (None, true),
+        }
+    }
+    effects
+}
+
+struct Draft<'p> {
+    tree: &'p Tree,
+    ops: Vec<Op>,
+    /// Whether it relies on a version.
+    versioned: bool,
+    kills: bool,
+}
+
+impl Draft<'_> {
+    fn guard(&mut self, key: &Key, seen: Option<&Seen>) {
+        match seen {
+            Some(seen) => {
+                self.versioned = true;
+                self.ops.push(Op::Check(self.tree.entry(key), seen.version));
+            }
+            None => self.absent(key),
+        }
+    }
+
+    fn absent(&mut self, key: &Key) {
+        let path = self.tree.entry(key);
+        self.ops.extend([Op::Create(path.clone(), vec![]), Op::Delete(path, ANY)]);
+    }
+
+    /// Returns whether anything changes.
+    fn write(&mut self, key: &Key, effect: &Effect<'_>, seen: Option<&Seen>) -> bool {
+        let path = self.tree.entry(key);
+        let bytes = effect.value.map(|(value, owner)| data(value, owner));
+        match (seen, bytes) {
+            (None, None) => {
+                self.absent(key);
+                return false;
+            }
+            (None, Some(bytes)) => self.ops.push(Op::Create(path, bytes)),
+            (Some(seen), Some(bytes)) if !effect.reborn => {
+                self.versioned = true;
+                self.ops.push(Op::Set(path, bytes, seen.version));
+            }
+            (Some(seen), bytes) => {
+                self.kills = true;
+                self.ops.push(Op::Delete(path.clone(), seen.version));
+                self.ops.extend(bytes.map(|bytes| Op::Create(path, bytes)));
+            }
+        }
+        true
+    }
+
+    /// Notes for each lease what lives by it from now on.
+    fn note_owners(&mut self, effects: &BTreeMap<&Key, Effect<'_>>, sight: &Sight) {
+        for (lease, noted) in &sight.leases {
+            let owned =
+                effects.iter().filter(|(_, effect)| effect.value.is_some_and(|(_, by)| by == Some(*lease)));
+            let new: Vec<_> = owned.map(|(key, _)| *key).filter(|key| !noted.keys.contains(key)).collect();
+            if !new.is_empty() {
+                let keys = noted.keys.iter().chain(new);
+                self.ops.push(Op::Set(self.tree.owned(*lease), keys_to_data(keys), noted.version));
+            }
+        }
+    }
+}

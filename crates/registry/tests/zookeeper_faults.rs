@@ -1,0 +1,429 @@
+//! What happens to the ZooKeeper engine when connections are cut, sessions end and servers are killed or frozen.
+//!
+//! Most tests play on the server at `EVENKEEL_TEST_ZOOKEEPER`, in namespaces of their own; two start their own.
+
+#![cfg(feature = "zookeeper")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "common/proxy.rs"]
+mod proxy;
+#[path = "zookeeper_faults/server.rs"]
+mod server;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Class, Entry, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use evenkeel_core::time::Millis;
+use evenkeel_registry::clock::Stopwatch;
+use evenkeel_registry::conformance::{fresh, server as find};
+use evenkeel_registry::zookeeper::Zookeeper;
+use evenkeel_registry::{EngineUrl, Feed, Registry, RegistryError};
+use proxy::{Proxy, Way};
+use server::{Server, said};
+
+const TTL: Millis = Millis::secs(2);
+
+/// How ZooKeeper's protocol calls a transaction.
+const MULTI: [u8; 4] = 14_u32.to_be_bytes();
+
+fn key(text: &str) -> Key {
+    Key::from_stored(text)
+}
+
+fn put(at: &str, value: &str, owner: Option<LeaseId>) -> Write {
+    Write::Put { key: key(at), value: value.as_bytes().into(), owner }
+}
+
+fn txn(guards: Vec<Guard>, writes: Vec<Write>) -> Txn {
+    Txn { guards, writes }
+}
+
+/// The server that all share, and a namespace in it that is nobody's.
+struct Place {
+    at: SocketAddr,
+    namespace: String,
+}
+
+impl Place {
+    fn find() -> Option<Self> {
+        let url = fresh(&find("ZOOKEEPER")?);
+        let (host, namespace) = url.strip_prefix("zookeeper://").unwrap().split_once('/').unwrap();
+        let at = host.to_socket_addrs().unwrap().next().unwrap();
+        Some(Self { at, namespace: namespace.to_owned() })
+    }
+
+    fn url(&self) -> String {
+        self.through(self.at)
+    }
+
+    fn through(&self, at: SocketAddr) -> String {
+        format!("zookeeper://{at}/{}", self.namespace)
+    }
+}
+
+async fn connect(url: &str) -> Zookeeper {
+    Zookeeper::connect(&EngineUrl::parse(url).unwrap()).await.unwrap()
+}
+
+async fn commit(registry: &Zookeeper, txn: Txn) -> Outcome {
+    registry.commit(vec![txn]).await.remove(0)
+}
+
+async fn made(registry: &Zookeeper, guards: Vec<Guard>, writes: Vec<Write>) -> Revision {
+    match commit(registry, txn(guards, writes)).await {
+        Outcome::Applied(revision) => revision,
+        other => panic!("should have been made: {other:?} {:?}", registry.trouble()),
+    }
+}
+
+async fn entry(registry: &Zookeeper, at: &str) -> Option<Entry> {
+    registry.read(vec![key(at)]).await.unwrap().remove(0).entry
+}
+
+/// Tries until it comes true.
+async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    for _ in 0..600 {
+        if let Some(found) = look().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("never: {what}")
+}
+
+/// The keys of the next news, or the end of the feed; either must come.
+async fn next(feed: &mut Feed) -> Option<Vec<String>> {
+    loop {
+        let batch =
+            tokio::time::timeout(Duration::from_secs(30), feed.next()).await.expect("news in time")?;
+        if !batch.changes.is_empty() {
+            return Some(batch.changes.into_iter().map(|change| change.key.as_str().to_owned()).collect());
+        }
+    }
+}
+
+/// proves: I46
+#[tokio::test]
+async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
+    let Some(place) = Place::find() else { return };
+    let proxy = Proxy::start(place.at).await;
+    let (near, far) = (connect(&place.url()).await, connect(&place.through(proxy.at())).await);
+    let at = made(&near, vec![], vec![put("job/a/place", "free", None)]).await;
+    let lease = far.open(Millis::secs(30)).await.unwrap().lease;
+    let claim = txn(vec![Guard::At(key("job/a/place"), at)], vec![put("job/a/place", "nonce 17", None)]);
+    // What the engine looks at before it writes is answered; what it writes is written, and not answered.
+    proxy.set(Way::NoAnswersFrom(MULTI));
+    assert_eq!(commit(&far, claim.clone()).await, Outcome::Unknown);
+    assert!(matches!(far.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
+    assert!(matches!(far.renew(lease).await, Err(RegistryError::Unavailable(_))));
+    assert!(matches!(far.open(TTL).await, Err(RegistryError::Unavailable(_))));
+    assert!(matches!(far.list().await, Err(RegistryError::Unavailable(_))));
+    proxy.set(Way::Open);
+    let settled = until("an answer", || async {
+        Some(commit(&far, claim.clone()).await).filter(|outcome| *outcome != Outcome::Unknown)
+    })
+    .await;
+    let found = entry(&near, "job/a/place").await.unwrap();
+    assert_eq!(&*found.value, b"nonce 17");
+    let Outcome::Refused(told) = settled else { panic!("made twice: {settled:?}") };
+    assert_eq!(told[0].entry, Some(found));
+    assert_eq!(far.trouble(), None);
+    until("a renewal", || async { far.renew(lease).await.ok().flatten() }).await;
+}
+
+/// Connections are cut all the time while transactions are sent until they are answered: each counts once.
+///
+/// proves: S1-09, I46
+#[tokio::test]
+async fn a_storm_of_cut_connections_loses_no_increment_and_makes_none_twice() {
+    let Some(place) = Place::find() else { return };
+    let proxy = Arc::new(Proxy::start(place.at).await);
+    let (near, far) = (connect(&place.url()).await, Arc::new(connect(&place.through(proxy.at())).await));
+    made(&near, vec![], vec![put("count", "0", None)]).await;
+    let adder = {
+        let far = far.clone();
+        tokio::spawn(async move {
+            let mut added = 0;
+            while added < 40 {
+                let Ok(found) = far.read(vec![key("count")]).await else { continue };
+                let found = found[0].entry.clone().unwrap();
+                let next = String::from_utf8_lossy(&found.value).parse::<u32>().unwrap() + 1;
+                let step = txn(
+                    vec![Guard::At(key("count"), found.revision)],
+                    vec![put("count", &next.to_string(), None)],
+                );
+                while let Outcome::Unknown = commit(&far, step.clone()).await {}
+                added += 1;
+            }
+        })
+    };
+    let mut cuts = 0;
+    while !adder.is_finished() {
+        proxy.set(if cuts % 2 == 0 { Way::NoAnswersFrom(MULTI) } else { Way::Closed });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        proxy.set(Way::Open);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        cuts += 1;
+    }
+    adder.await.unwrap();
+    assert_eq!((entry(&near, "count").await.map(|e| e.value), cuts > 2), (Some((*b"40").into()), true));
+}
+
+/// The client loses its watches at a reconnect without a word.
+#[tokio::test]
+async fn a_cut_connection_loses_no_news_and_its_watches_are_set_again() {
+    let Some(place) = Place::find() else { return };
+    let proxy = Proxy::start(place.at).await;
+    let (near, far) = (connect(&place.url()).await, connect(&place.through(proxy.at())).await);
+    let mut feed = far.watch(far.list().await.unwrap().revision).await.unwrap();
+    let watched = || async {
+        // Two of the near one, two of the far one.
+        let list = said(place.at, "wchc");
+        let of = |path: &str| list.lines().filter(|line| line.trim() == path).count();
+        let (news, leases) = (format!("/{}/news", place.namespace), format!("/{}/lease", place.namespace));
+        (of(&news) == 2 && of(&leases) == 2).then_some(())
+    };
+    until("watches", watched).await;
+    for round in 0..3 {
+        proxy.set(Way::Closed);
+        let name = format!("missed{round}");
+        made(&near, vec![], vec![put(&name, "1", None)]).await;
+        proxy.set(Way::Open);
+        assert_eq!(next(&mut feed).await, Some(vec![name]));
+        until("watches, set again", watched).await;
+        let name = format!("heard{round}");
+        made(&near, vec![], vec![put(&name, "1", None)]).await;
+        assert_eq!(next(&mut feed).await, Some(vec![name]));
+    }
+}
+
+/// A lost connection is not a lost session, and a lost session is one for good.
+///
+/// proves: I10
+#[tokio::test]
+async fn a_holder_cut_off_for_less_than_its_term_keeps_its_lease_and_for_more_loses_it() {
+    let Some(place) = Place::find() else { return };
+    let proxy = Proxy::start(place.at).await;
+    let (near, far) = (connect(&place.url()).await, connect(&place.through(proxy.at())).await);
+    let lease = far.open(Millis::secs(4)).await.unwrap().lease;
+    made(&far, vec![Guard::Open(lease)], vec![put("node/a@1", "", Some(lease)), put("b", "", Some(lease))])
+        .await;
+    let mut feed = near.watch(near.list().await.unwrap().revision).await.unwrap();
+    proxy.set(Way::Closed);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    proxy.set(Way::Open);
+    until("a renewal", || async { far.renew(lease).await.ok() }).await.expect("its session lives");
+    assert!(entry(&near, "node/a@1").await.is_some());
+    proxy.set(Way::Closed);
+    let mut gone = next(&mut feed).await.unwrap();
+    gone.sort();
+    assert_eq!(gone, ["b", "node/a@1"], "both at once");
+    made(&near, vec![Guard::Absent(key("node/a@1"))], vec![]).await;
+    proxy.set(Way::Open);
+    assert_eq!(until("an answer", || async { far.renew(lease).await.ok() }).await, None);
+    assert!(!matches!(
+        commit(&far, txn(vec![Guard::Open(lease)], vec![put("c", "", None)])).await,
+        Outcome::Applied(_)
+    ));
+    // Life goes on with another lease.
+    let again = until("a lease", || async { far.open(TTL).await.ok() }).await;
+    assert!(again.lease > lease);
+}
+
+/// As when a process is killed: nobody is told, and the term counts from when it was last heard.
+#[tokio::test]
+async fn what_a_lost_process_held_ends_after_its_term_and_not_before() {
+    let Some(place) = Place::find() else { return };
+    let (near, lost) = (connect(&place.url()).await, connect(&place.url()).await);
+    let granted = lost.open(Millis::secs(3)).await.unwrap();
+    made(&lost, vec![], vec![put("node/a@1", "", Some(granted.lease))]).await;
+    let mut feed = near.watch(near.list().await.unwrap().revision).await.unwrap();
+    let renewed = Stopwatch::start();
+    assert!(lost.renew(granted.lease).await.unwrap().is_some());
+    drop(lost);
+    assert_eq!(next(&mut feed).await, Some(vec!["node/a@1".to_owned()]));
+    let facts = near.facts();
+    let least = granted.ttl - facts.early;
+    let passed = renewed.passed();
+    assert!(passed >= Duration::from_millis(least.0.unsigned_abs()), "after {passed:?}");
+    // Two ticks, and what a busy machine takes.
+    assert!(passed <= Duration::from_millis(3_000 + 2 * 250 + 1_000), "after {passed:?}");
+}
+
+/// The session that made the lease's node ends after another one took it over.
+#[tokio::test]
+async fn a_lease_taken_to_another_session_does_not_end_with_the_first() {
+    let Some(place) = Place::find() else { return };
+    let (first, second) = (connect(&place.url()).await, connect(&place.url()).await);
+    let lease = first.open(TTL).await.unwrap().lease;
+    made(&first, vec![], vec![put("node/a@1", "", Some(lease))]).await;
+    assert!(second.renew(lease).await.unwrap().is_some());
+    drop(first);
+    for _ in 0..8 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(second.renew(lease).await.unwrap().is_some());
+    }
+    assert!(entry(&second, "node/a@1").await.is_some());
+    second.close(lease).await.unwrap();
+    assert_eq!(entry(&second, "node/a@1").await, None);
+}
+
+/// A node that is made again has the version it had before. Nothing may be taken for what it was.
+///
+/// proves: S1-09
+#[tokio::test]
+async fn no_increment_is_lost_though_each_makes_the_node_anew() {
+    const ADDERS: u32 = 4;
+    const EACH: u32 = 20;
+    let Some(place) = Place::find() else { return };
+    let registry = Arc::new(connect(&place.url()).await);
+    let other = Arc::new(connect(&place.url()).await);
+    made(&registry, vec![], vec![put("count", "0 of nobody", None)]).await;
+    let adders: Vec<_> = (0..ADDERS)
+        .map(|adder| {
+            let registry = if adder % 2 == 0 { registry.clone() } else { other.clone() };
+            tokio::spawn(async move {
+                for nth in 0..EACH {
+                    add_one(&registry, &format!("{adder}-{nth}")).await;
+                }
+            })
+        })
+        .collect();
+    for adder in adders {
+        adder.await.unwrap();
+    }
+    let count = entry(&registry, "count").await.unwrap();
+    assert!(count.value.starts_with(format!("{} of", ADDERS * EACH).as_bytes()), "{count:?}");
+}
+
+async fn add_one(registry: &Zookeeper, nonce: &str) {
+    loop {
+        let found = registry.read(vec![key("count")]).await.unwrap()[0].entry.clone().unwrap();
+        let text = String::from_utf8_lossy(&found.value).into_owned();
+        let count: u32 = text.split(' ').next().unwrap().parse().unwrap();
+        let next = format!("{} of {nonce}", count + 1);
+        let anew = vec![Write::Delete { key: key("count") }, put("count", &next, None)];
+        let step = txn(vec![Guard::At(key("count"), found.revision)], anew);
+        loop {
+            match commit(registry, step.clone()).await {
+                Outcome::Applied(_) => return,
+                Outcome::Refused(found)
+                    if found[0].entry.as_ref().is_some_and(|e| *e.value == *next.as_bytes()) =>
+                {
+                    return;
+                }
+                Outcome::Refused(_) => break,
+                Outcome::Unknown => {}
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_is_too_far_behind_must_list_again() {
+    let Some(place) = Place::find() else { return };
+    let (writer, behind) = (connect(&place.url()).await, connect(&place.url()).await);
+    let start = behind.list().await.unwrap().revision;
+    for round in 0..11 {
+        let batch = (0..250).map(|nth| txn(vec![], vec![put(&format!("k{nth}"), &round.to_string(), None)]));
+        let outcomes = writer.commit(batch.collect()).await;
+        assert!(
+            outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied(_))),
+            "{:?}",
+            writer.trouble()
+        );
+    }
+    until("the end of a feed from the start", || async {
+        let mut feed = behind.watch(start).await.unwrap();
+        let told =
+            tokio::time::timeout(Duration::from_secs(20), feed.next()).await.expect("an answer in time");
+        told.is_none().then_some(())
+    })
+    .await;
+    let listed = behind.list().await.unwrap();
+    assert_eq!(listed.changes.len(), 250);
+    let mut feed = behind.watch(listed.revision).await.unwrap();
+    made(&writer, vec![], vec![put("after", "1", None)]).await;
+    assert_eq!(next(&mut feed).await, Some(vec!["after".to_owned()]));
+}
+
+#[tokio::test]
+async fn what_does_not_fit_in_a_packet_is_refused_and_harms_nobody() {
+    let Some(place) = Place::find() else { return };
+    let registry = connect(&place.url()).await;
+    let half = "x".repeat(600 << 10);
+    let both = txn(vec![], vec![put("a", &half, None), put("b", &half, None)]);
+    assert!(matches!(commit(&registry, both).await, Outcome::Refused(_)));
+    made(&registry, vec![], vec![put("a", &half, None)]).await;
+    assert_eq!(entry(&registry, "b").await, None);
+}
+
+#[tokio::test]
+async fn a_user_is_let_in_and_nobody_else_and_a_password_is_never_shown() {
+    let Some(place) = Place::find() else { return };
+    let url = |login: &str| format!("zookeeper://{login}{}/{}", place.at, place.namespace);
+    let registry = connect(&url("evenkeel:hunter2@")).await;
+    let lease = registry.open(TTL).await.unwrap().lease;
+    made(&registry, vec![], vec![put("a", "1", Some(lease))]).await;
+    for login in ["", "evenkeel:hunter3@", "other:hunter2@"] {
+        match Zookeeper::connect(&EngineUrl::parse(&url(login)).unwrap()).await.map(drop) {
+            Err(RegistryError::Refused(why)) => {
+                assert!(why.contains("check user and password") && !why.contains("hunter"), "{why}");
+            }
+            other => panic!("{login}: {other:?}"),
+        }
+    }
+    for half in ["evenkeel@", ":hunter2@"] {
+        let told = Zookeeper::connect(&EngineUrl::parse(&url(half)).unwrap()).await.map(drop);
+        assert!(matches!(&told, Err(RegistryError::Refused(_))), "{told:?}");
+    }
+}
+
+/// proves: I1
+#[tokio::test]
+async fn a_killed_server_that_starts_again_has_lost_nothing_not_even_a_lease() {
+    let Some(mut server) = Server::start() else { return };
+    let registry = connect(&server.url()).await;
+    let facts = registry.facts();
+    assert_eq!((facts.class, facts.early), (Class::A, Millis(500)));
+    let lease = registry.open(Millis::secs(5)).await.unwrap().lease;
+    let mut feed = registry.watch(registry.list().await.unwrap().revision).await.unwrap();
+    let before = made(&registry, vec![], vec![put("node/a@1", "", Some(lease)), put("a", "1", None)]).await;
+    assert_eq!(next(&mut feed).await.map(|keys| keys.len()), Some(2));
+    server.kill();
+    assert_eq!(commit(&registry, txn(vec![], vec![put("b", "1", None)])).await, Outcome::Unknown);
+    server.again();
+    until("a renewal", || async { registry.renew(lease).await.ok() }).await.expect("the lease lives");
+    let kept = entry(&registry, "a").await.map(|e| e.revision);
+    assert_eq!(kept, Some(before));
+    assert!(made(&registry, vec![], vec![put("c", "1", None)]).await > before);
+    let mut heard = Vec::new();
+    while !heard.contains(&"c".to_owned()) {
+        heard.extend(next(&mut feed).await.expect("the feed goes on"));
+    }
+    assert_eq!(connect(&server.url()).await.facts(), facts);
+}
+
+#[tokio::test]
+async fn a_frozen_server_takes_no_lease_with_it() {
+    let Some(server) = Server::start() else { return };
+    let registry = connect(&server.url()).await;
+    let lease = registry.open(Millis::secs(4)).await.unwrap().lease;
+    server.freeze();
+    assert!(registry.renew(lease).await.is_err(), "nobody answers");
+    server.thaw();
+    let told = until("an answer", || async { registry.renew(lease).await.ok() }).await;
+    // Frozen for its term, the server may count it as over or not; what it says is so for everybody.
+    let open = until("an answer", || async {
+        match commit(&registry, txn(vec![Guard::Open(lease)], vec![])).await {
+            Outcome::Applied(_) => Some(true),
+            Outcome::Refused(_) => Some(false),
+            Outcome::Unknown => None,
+        }
+    })
+    .await;
+    assert_eq!(told.is_some(), open);
+}
