@@ -66,8 +66,6 @@ async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
         "zookeeper" => Ok(Arc::new(crate::zookeeper::Zookeeper::connect(url).await?)),
         #[cfg(feature = "etcd")]
         "etcd" => Ok(Arc::new(crate::etcd::Etcd::connect(url).await?)),
-        #[cfg(feature = "zookeeper")]
-        "zookeeper" => Ok(Arc::new(crate::zookeeper::Zookeeper::connect(url).await?)),
         scheme => Err(url.refused(&format!(
             "needs the engine {scheme}, which this program was built without: build it with the feature {scheme}"
         ))),
