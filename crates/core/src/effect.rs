@@ -233,6 +233,7 @@ impl fmt::Display for Event {
             Self::Unreadable(key) => write!(f, "entry {key} cannot be read and is left alone"),
             Self::Connected => f.write_str("connected with the registry"),
             Self::Disconnected => f.write_str("the registry does not answer: the lease may be lost"),
+            Self::NodesChanged(1) => f.write_str("there is 1 node now"),
             Self::NodesChanged(nodes) => write!(f, "there are {nodes} nodes now"),
             Self::Offline(node) => {
                 write!(

@@ -23,9 +23,11 @@
 //! - `executor`, `executors`: what a run can be. [`guard`]: the process that ends runs whatever becomes of the node.
 //! - `history`: what became of every attempt. `logs`: what commands wrote.
 //! - `notify`: whom to tell what happens to the node.
+//! - [`doctor`]: whether a registry is fit.
 //! - [`clock`]: the one file that reads time.
 
 pub mod clock;
+pub mod doctor;
 pub mod guard;
 
 mod config;

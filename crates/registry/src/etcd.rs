@@ -4,6 +4,7 @@
 //! over one connection; etcd orders them, and puts those that wait into one write of its log.
 
 mod commit;
+mod doctor;
 mod fault;
 mod feed;
 mod lease;
@@ -23,6 +24,7 @@ use evenkeel_core::registry::{
 use evenkeel_core::time::Millis;
 use tokio::sync::{Semaphore, watch};
 
+use crate::examine::Examined;
 use crate::feed::Feed;
 use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
 use tree::Tree;
@@ -92,12 +94,6 @@ impl Etcd {
         };
         Ok(Self { shared: Arc::new(shared) })
     }
-
-    /// Which version answered when we connected.
-    #[must_use]
-    pub fn version(&self) -> &str {
-        &self.shared.version
-    }
 }
 
 /// Should etcd go back in time while we look, whoever connects next must get a new generation.
@@ -161,6 +157,10 @@ impl Registry for Etcd {
 
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
         Box::pin(feed::listen(&self.shared, after))
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
+        Box::pin(self.shared.examine())
     }
 
     fn trouble(&self) -> Option<Arc<RegistryError>> {

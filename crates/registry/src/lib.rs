@@ -17,6 +17,7 @@ pub mod conformance;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+pub mod examine;
 pub mod feed;
 pub mod memory;
 #[cfg(feature = "mysql")]
@@ -41,6 +42,7 @@ use evenkeel_core::registry::{Batch, Change, Facts, Granted, LeaseId, Outcome, R
 use evenkeel_core::time::Millis;
 
 pub use error::RegistryError;
+pub use examine::Examined;
 pub use feed::Feed;
 pub use url::{EngineUrl, Host, PASSWORD, Tls, open, redacted};
 
@@ -83,6 +85,11 @@ pub trait Registry: Send + Sync + 'static {
     /// News of the cold entries after a revision (S1-10). Whoever lists at a revision and watches from it misses
     /// nothing.
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>>;
+
+    /// What the engine finds when it looks at itself and at the server behind it. Writes nothing.
+    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
+        Box::pin(async { Ok(Examined::default()) })
+    }
 
     /// Why outcomes are unknown at the moment; `None` when the last transaction was answered.
     fn trouble(&self) -> Option<Arc<RegistryError>> {

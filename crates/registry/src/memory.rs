@@ -12,6 +12,7 @@ use evenkeel_core::time::Millis;
 use tokio::sync::watch;
 
 use crate::clock::{Clock, HostClock};
+use crate::examine::Examined;
 use crate::feed::{Feed, Log};
 use crate::{BoxFuture, Registry, RegistryError, TTL_MAX, fits};
 
@@ -141,5 +142,10 @@ impl Registry for Memory {
 
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
         Box::pin(async move { Ok(Feed::new(self.shared.clone(), self.bell.subscribe(), after)) })
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
+        let version = Some(env!("CARGO_PKG_VERSION").to_owned());
+        Box::pin(async { Ok(Examined { version, ..Examined::default() }) })
     }
 }

@@ -5,6 +5,7 @@
 //! processes committed.
 
 mod book;
+mod doctor;
 mod fault;
 mod file;
 mod poller;
@@ -24,6 +25,7 @@ use evenkeel_core::time::Millis;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::examine::Examined;
 use crate::feed::Feed;
 use crate::{BoxFuture, Registry, RegistryError};
 use file::File;
@@ -112,6 +114,10 @@ impl Registry for Sqlite {
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
         self.poller.get_or_init(|| poller::start(self.file.clone(), Arc::downgrade(&self.bell)));
         Box::pin(async move { Ok(Feed::new(self.readers.clone(), self.bell.subscribe(), after)) })
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
+        Box::pin(async { Ok(self.file.examine()) })
     }
 
     fn trouble(&self) -> Option<Arc<RegistryError>> {

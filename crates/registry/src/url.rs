@@ -62,6 +62,8 @@ async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
         "mysql" => Ok(Arc::new(crate::mysql::MySql::connect(url).await?)),
         #[cfg(feature = "redis")]
         "redis" => Ok(Arc::new(crate::redis::Redis::connect(url).await?)),
+        #[cfg(feature = "zookeeper")]
+        "zookeeper" => Ok(Arc::new(crate::zookeeper::Zookeeper::connect(url).await?)),
         #[cfg(feature = "etcd")]
         "etcd" => Ok(Arc::new(crate::etcd::Etcd::connect(url).await?)),
         #[cfg(feature = "zookeeper")]
@@ -81,6 +83,26 @@ mod tests {
         match open(url).await.map(drop) {
             Err(RegistryError::Refused(why)) => why,
             other => panic!("{url} should have been refused: {other:?}"),
+        }
+    }
+
+    /// proves: S4-27, S4-28
+    #[test]
+    fn the_docs_say_of_each_engine_how_it_is_started_and_what_it_is_worth() {
+        let page = include_str!("../../../docs/engines.md");
+        for (engine, weakness) in [
+            ("etcd", "What it promises"),
+            ("ZooKeeper", "a majority of the ensemble"),
+            ("Redis", "**One primary at a time.**"),
+            ("PostgreSQL", "What it promises"),
+            ("MySQL and MariaDB", "What it promises"),
+        ] {
+            let block = page.split("\n## ").find(|block| block.starts_with(engine)).expect(engine);
+            for said in
+                [weakness, "Install and start it safely", "What it promises", "evenkeel serve --registry"]
+            {
+                assert!(block.contains(said), "{engine}: {said}");
+            }
         }
     }
 

@@ -26,15 +26,15 @@ use server::{Kind, Server};
 
 /// Plays a case on both servers, one after another.
 macro_rules! both {
-    ($($(#[$meta:meta])* $case:ident;)+) => {
+    ($($case:ident;)+) => {
         mod postgres {
-            $($(#[$meta])* #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
                 super::$case(super::Kind::Postgres).await;
             })+
         }
         mod mysql {
-            $($(#[$meta])* #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
                 super::$case(super::Kind::MySql).await;
             })+
@@ -43,11 +43,7 @@ macro_rules! both {
 }
 
 both! {
-    /// proves: I46
-    a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again;
     what_was_cut_before_its_commit_is_done_again;
-    /// proves: I46
-    what_was_answered_survives_a_kill;
     a_server_that_is_frozen_leaves_nobody_waiting;
     a_writer_that_is_frozen_holds_up_nobody_for_long;
     nothing_is_lost_or_doubled_while_connections_die;
@@ -61,6 +57,31 @@ both! {
     absence_prolongs_leases_and_a_clock_set_back_takes_them_along;
     another_server_behind_the_url_is_another_generation;
     keys_that_no_server_takes_are_refused_alone;
+    the_way_to_the_server_may_be_encrypted;
+}
+
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_lost_by_postgres_is_settled_by_sending_again() {
+    a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(Kind::Postgres).await;
+}
+
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_lost_by_mysql_is_settled_by_sending_again() {
+    a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(Kind::MySql).await;
+}
+
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_postgres_answered_survives_a_kill() {
+    what_was_answered_survives_a_kill(Kind::Postgres).await;
+}
+
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_mysql_answered_survives_a_kill() {
+    what_was_answered_survives_a_kill(Kind::MySql).await;
 }
 
 type Engine = Arc<dyn Registry>;
@@ -516,6 +537,23 @@ async fn another_server_behind_the_url_is_another_generation(kind: Kind) {
     assert!(
         matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(why)) if why.contains("went back"))
     );
+}
+
+async fn the_way_to_the_server_may_be_encrypted(kind: Kind) {
+    let Some(server) = Server::start_encrypted(kind).await else { return };
+    let with = |options: &str| EngineUrl::parse(&format!("{}?{options}", server.url("tls"))).unwrap();
+    let good = with(&format!("tls=on&ca={}", server.path("ca.pem")));
+    let registry = connect(&good).await.unwrap();
+    made(&registry, vec![put("a", "1")]).await;
+    // Word of others comes the same way.
+    let mut feed = registry.watch(Revision(0)).await.unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(10), feed.next()).await.unwrap().unwrap();
+    assert_eq!(told.changes.len(), 1);
+    // Nobody vouches for this server to the world, and the other certificate is none that vouches.
+    for bad in ["tls=on".to_owned(), format!("tls=on&ca={}", server.path("other.pem"))] {
+        let why = refused(&with(&bad)).await;
+        assert!(why.contains("in secret"), "{why}");
+    }
 }
 
 async fn keys_that_no_server_takes_are_refused_alone(kind: Kind) {

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod docs;
+mod doctor;
 mod events;
 mod explain;
 mod import;
@@ -49,7 +50,7 @@ enum Verb {
     /// Look at what happened to nodes
     #[command(subcommand)]
     Event(events::Verb),
-    /// Look at the whole as others would write it down
+    /// Look at the whole as others would write it down, at its settings, and at the health of its registry
     #[command(subcommand)]
     Cluster(cluster::Verb),
     /// Take jobs over from elsewhere

@@ -90,11 +90,20 @@ pub(super) fn read(host: &str, status: &Status) -> Fault {
         Code::Unimplemented => {
             refused(format!("etcd at {host} does not know this call: use etcd 3.4 or newer"))
         }
-        _ => Fault::Other(RegistryError::Unavailable(format!(
-            "etcd at {host} does not answer: {}: check that it runs, has a leader, and can be reached",
-            reason(status)
-        ))),
+        _ => unanswered(host, &reason(status)),
     }
+}
+
+fn unanswered(host: &str, reason: &str) -> Fault {
+    if reason.contains("certificate") {
+        return Fault::Other(RegistryError::Refused(format!(
+            "etcd at {host} and we do not trust each other: {reason}: check the options ca, cert and key"
+        )));
+    }
+    Fault::Other(RegistryError::Unavailable(format!(
+        "etcd at {host} does not answer: {reason}: check that it runs, has a leader, can be reached, and wants tls and a \
+         client certificate only where the URL says so"
+    )))
 }
 
 /// The text and what is behind it, since a transport's own text says little.
@@ -131,6 +140,10 @@ mod tests {
         assert!(matches!(
             read(Code::Unavailable, "etcdserver: request timed out"),
             Fault::Other(RegistryError::Unavailable(_))
+        ));
+        assert!(matches!(
+            read(Code::Unavailable, "invalid peer certificate: UnknownIssuer"),
+            Fault::Other(RegistryError::Refused(_))
         ));
         assert!(matches!(
             read(Code::PermissionDenied, "etcdserver: permission denied"),

@@ -256,7 +256,30 @@ pub(super) struct StatusResponse {
     pub(super) header: Option<Header>,
     #[prost(string, tag = "2")]
     pub(super) version: String,
+    /// In bytes, on disk.
+    #[prost(int64, tag = "3")]
+    pub(super) db_size: i64,
+    /// 0 when there is none.
+    #[prost(uint64, tag = "4")]
+    pub(super) leader: u64,
+    #[prost(string, repeated, tag = "8")]
+    pub(super) errors: Vec<String>,
 }
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct MemberListRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct MemberListResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(super) header: Option<Header>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) members: Vec<Member>,
+}
+
+/// Only counted.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Member {}
 
 /// An answer that begins with a header.
 pub(super) trait Answer: Message + Default + 'static {
@@ -287,4 +310,5 @@ answers! {
     LeaseKeepAliveResponse: false,
     AuthenticateResponse: false,
     StatusResponse: false,
+    MemberListResponse: false,
 }

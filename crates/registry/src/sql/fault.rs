@@ -60,15 +60,17 @@ pub(super) fn is_made_twice(error: &Error) -> bool {
     })
 }
 
+const SECRET: &str = "cannot be spoken to in secret: see tls, ca, cert and key in its URL";
+
 /// Says what an error means and how to get rid of it. `place` names the registry without its password.
 pub(super) fn explain(place: &str, error: &Error) -> RegistryError {
     use RegistryError::{Fatal, Refused, Unavailable};
     let say = |what: &str| format!("registry {place} {what} ({error})");
     let Some((state, number)) = code(error) else {
         return match error {
-            Error::Tls(_) => {
-                Refused(say("cannot be spoken to in secret: see tls, ca, cert and key in its URL"))
-            }
+            Error::Tls(_) => Refused(say(SECRET)),
+            // How a certificate that nobody vouches for is told.
+            Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => Refused(say(SECRET)),
             Error::Configuration(_) => Refused(say("cannot be used with these settings: mend its URL")),
             Error::Io(_) | Error::Protocol(_) | Error::WorkerCrashed => Unavailable(say(
                 "cannot be reached: see whether the server runs and this host may speak to it",

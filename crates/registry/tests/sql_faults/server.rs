@@ -32,17 +32,47 @@ impl Server {
             eprintln!("skipped: {kind:?} is not installed: `cargo xtask engines install` gets it");
             return None;
         };
+        Some(Self::start_in(tempfile::tempdir().unwrap(), kind, &program, settings).await)
+    }
+
+    /// Starts one that speaks in secret too, with a certificate for 127.0.0.1 that `ca.pem` vouches for.
+    pub(crate) async fn start_encrypted(kind: Kind) -> Option<Self> {
+        let program = program(kind)?;
         let folder = tempfile::tempdir().unwrap();
-        initialise(kind, &program, folder.path());
+        certify(folder.path());
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let settings = match kind {
+            Kind::Postgres => vec![
+                "ssl=on".to_owned(),
+                format!("ssl_cert_file={}", path("server.pem")),
+                format!("ssl_key_file={}", path("server.key")),
+            ],
+            Kind::MySql => vec![
+                format!("ssl-ca={}", path("ca.pem")),
+                format!("ssl-cert={}", path("server.pem")),
+                format!("ssl-key={}", path("server.key")),
+            ],
+        };
+        let settings: Vec<_> = settings.iter().map(String::as_str).collect();
+        Some(Self::start_in(folder, kind, &program, &settings).await)
+    }
+
+    /// A file in its folder.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    async fn start_in(folder: tempfile::TempDir, kind: Kind, program: &Path, settings: &[&str]) -> Self {
+        initialise(kind, program, folder.path());
         let port = free_port();
         let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
-        let child = launch(kind, &program, folder.path(), port, &settings);
+        let child = launch(kind, program, folder.path(), port, &settings);
         let mut server = Self { kind, folder, port, child, settings };
         server.wait().await;
         if kind == Kind::MySql {
             server.sql_in("mysql", "CREATE DATABASE evenkeel").await;
         }
-        Some(server)
+        server
     }
 
     /// A registry of a namespace, asked for by the superuser.
@@ -177,6 +207,20 @@ impl Drop for Server {
     }
 }
 
+/// Makes `ca.pem`, which vouches for `server.pem`, and `other.pem`, which does not.
+fn certify(folder: &Path) {
+    std::fs::write(folder.join("names"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n").unwrap();
+    for line in [
+        "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -subj /CN=ours -days 2",
+        "req -x509 -newkey rsa:2048 -nodes -keyout other.key -out other.pem -subj /CN=other -days 2",
+        "req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=localhost",
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 -extfile names",
+    ] {
+        let out = Command::new("openssl").args(line.split(' ')).current_dir(folder).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    }
+}
+
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -214,7 +258,7 @@ fn initialise(kind: Kind, program: &Path, folder: &Path) {
     let mut init = match kind {
         Kind::Postgres => {
             if is_root() {
-                let owned = Command::new("chown").arg("postgres:").arg(folder).status().unwrap();
+                let owned = Command::new("chown").args(["-R", "postgres:"]).arg(folder).status().unwrap();
                 assert!(owned.success());
             }
             let mut init = command(kind, &program.with_file_name("initdb"));

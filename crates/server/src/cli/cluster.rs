@@ -5,6 +5,7 @@ use evenkeel_core::record::{Handover, PlannerKind};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::doctor;
 use crate::client::{Client, Reach, escape};
 use crate::exit::Failure;
 use crate::output::{self, Output};
@@ -25,6 +26,10 @@ pub(crate) enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
+    /// Look whether the registry is fit to keep the books, and say what to do if not; fails when something is wrong
+    ///
+    /// Needs no node. It writes one entry that nobody looks at, and takes it away again.
+    Doctor(doctor::Doctor),
     /// Show what is set for the whole cluster, and set what is given
     Settings {
         /// Who plans dispatched jobs: beat (in each beat the idlest) or leader (one for as long as it lives)
@@ -58,6 +63,7 @@ struct Answer {
 pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Tree { form, job, reach } => shown(form, job.as_deref(), &reach),
+        Verb::Doctor(args) => doctor::run(&args),
         Verb::Settings { planner, beat, strikes, handover, reach } => {
             settings(Wanted { planner, beat, strikes, handover }, &reach)
         }

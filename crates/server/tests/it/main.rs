@@ -7,6 +7,7 @@ mod cluster;
 mod console;
 mod crontab;
 mod dev;
+mod doctor;
 mod events;
 mod explain;
 mod histories;

@@ -1,0 +1,292 @@
+//! Is a registry fit to keep a cluster's books? Looks at the engine, and tries it out with an entry of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Change, Class, Facts, FeedKind, Granted, Outcome, Txn, Write};
+use evenkeel_core::time::{Millis, Now};
+use evenkeel_registry::clock::Stopwatch;
+use evenkeel_registry::{Registry, RegistryError};
+
+use crate::clock;
+
+/// A node whose clock differs by more claims no fire.
+const DIFFERENCE_MAX: Millis = Millis::secs(1);
+/// A fire is claimed this long before it is due; a registry that takes longer makes it late.
+const LEAD: Duration = Duration::from_secs(1);
+/// The term of a node's lease when nobody says another.
+const TTL: Millis = Millis::secs(15);
+/// How often a round trip is measured.
+const TRIPS: usize = 20;
+/// How long news is waited for.
+const NEWS: Duration = Duration::from_secs(10);
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at, in a word.
+    pub check: String,
+    /// What was found.
+    pub found: String,
+    /// What is to be done; `None` when all is well.
+    pub fix: Option<String>,
+}
+
+/// Looks at the registry at a URL. Writes one entry that nobody looks at, and takes it away again.
+///
+/// # Errors
+/// It cannot be opened or asked; the text says what to do.
+pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
+    let registry = evenkeel_registry::open(url).await?;
+    let facts = registry.facts();
+    let examined = registry.examine().await?;
+    let version = examined.version.as_deref().unwrap_or("of a version it does not tell");
+    let mut found = vec![good("engine", format!("{} {version}", facts.engine)), guarantee(&facts)];
+    found.extend(limits(&facts));
+    found.extend(examined.told.into_iter().map(|(name, value)| good(name, value)));
+    found.extend(examined.faults.into_iter().map(|it| bad(it.name, it.what, it.fix)));
+
+    let asked = clock::now();
+    let granted = registry.open(facts.ttl_min.max(Millis::secs(10))).await?;
+    found.push(difference(asked, &granted, clock::now()));
+    let tried = try_out(&registry, &granted).await;
+    // Also when the trial failed: its entry goes with the lease.
+    let closed = registry.close(granted.lease).await;
+    found.extend(tried?);
+    closed?;
+    Ok(found)
+}
+
+fn good(check: &str, found: impl Into<String>) -> Finding {
+    Finding { check: check.to_owned(), found: found.into(), fix: None }
+}
+
+fn bad(check: &str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding { check: check.to_owned(), found: found.into(), fix: Some(fix.into()) }
+}
+
+/// What a claim is worth here, why, and what would make it worth more.
+fn guarantee(facts: &Facts) -> Finding {
+    let check = "guarantee";
+    let found = match facts.class {
+        Class::A => {
+            return good(check, "class A: what was answered survives every crash that the engine survives");
+        }
+        Class::B => "class B: as A, but for a window in which what was answered can be lost",
+        Class::C => "class C: what was answered can be lost",
+    };
+    match (facts.engine, facts.class) {
+        // It answers before its replicas have heard, and cannot do better.
+        ("redis", Class::B) => good(check, format!("{found}; the most that Redis promises")),
+        ("redis", _) => {
+            bad(check, found, "set appendonly yes and appendfsync always, and see docs/engines.md")
+        }
+        ("postgres", Class::B) => bad(
+            check,
+            found,
+            "a standby may take over without the last commits: set synchronous_standby_names, and leave \
+             synchronous_commit on",
+        ),
+        ("postgres", _) => bad(check, found, "turn fsync and full_page_writes on"),
+        ("mysql", _) => bad(
+            check,
+            found,
+            "set innodb_flush_log_at_trx_commit=1 and sync_binlog=1, and see docs/engines.md for clusters",
+        ),
+        ("memory", _) => bad(
+            check,
+            format!("{found}: it is gone with its process"),
+            "take sqlite:PATH for one host, or an engine that is a server",
+        ),
+        _ => bad(check, found, "see docs/engines.md"),
+    }
+}
+
+fn limits(facts: &Facts) -> Vec<Finding> {
+    let feed = match facts.feed {
+        FeedKind::Pushed => "pushed: the engine tells".to_owned(),
+        FeedKind::Polled(every) => format!("polled: asked every {every}"),
+    };
+    let early =
+        if facts.early > Millis::ZERO { format!(", may end {} early", facts.early) } else { String::new() };
+    let lease = format!("{} at least{early}", facts.ttl_min);
+    let room =
+        format!("{} KiB a value, {} operations a transaction", facts.value_max >> 10, facts.operations_max);
+    vec![
+        good("feed", feed),
+        match facts.ttl_min <= TTL {
+            true => good("lease", lease),
+            false => {
+                bad("lease", lease, format!("lower the engine's least term, or say --ttl {}", facts.ttl_min))
+            }
+        },
+        match facts.value_max >= 512 << 10 && facts.operations_max >= 64 {
+            true => good("limits", room),
+            false => {
+                bad("limits", room, "raise the engine's limits: a job of many shards needs 512 KiB and 64")
+            }
+        },
+        good("generation", facts.generation.to_string()),
+    ]
+}
+
+/// Compares this host's clock with the engine's, which was read between two moments of ours.
+fn difference(asked: Now, granted: &Granted, answered: Now) -> Finding {
+    let Some(theirs) = granted.clock else {
+        return good("clock", "the engine tells none: nodes compare theirs with each other's");
+    };
+    let off = (asked.wall - theirs).max(theirs - answered.wall).max(Millis::ZERO);
+    let found = format!("{off} apart, as far as can be told");
+    match off <= DIFFERENCE_MAX {
+        true => good("clock", found),
+        false => bad("clock", found, "let NTP set the clocks of this host and of the engine's"),
+    }
+}
+
+/// Reads, writes and listens, all with one entry that nobody else looks at.
+async fn try_out(registry: &Arc<dyn Registry>, granted: &Granted) -> Result<Vec<Finding>, RegistryError> {
+    let key = Key::from_stored(format!("doctor/{}", granted.lease));
+    let put = |round: usize| {
+        let value = round.to_string().into_bytes().into();
+        let put = Write::Put { key: key.clone(), value, owner: Some(granted.lease) };
+        Txn { guards: Vec::new(), writes: vec![put] }
+    };
+    let mut feed = registry.watch(registry.list().await?.revision).await?;
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    for round in 0..TRIPS {
+        let watch = Stopwatch::start();
+        registry.read(vec![key.clone()]).await?;
+        reads.push(watch.passed());
+        let watch = Stopwatch::start();
+        let outcome = registry.commit(vec![put(round)]).await.pop();
+        if !matches!(outcome, Some(Outcome::Applied(_))) {
+            let why = registry.trouble().map_or_else(|| format!("{outcome:?}"), |error| error.to_string());
+            return Ok(vec![bad("writing", "a write was not made", why)]);
+        }
+        writes.push(watch.passed());
+    }
+    let watch = Stopwatch::start();
+    registry.commit(vec![put(TRIPS)]).await;
+    let told = async {
+        while let Some(batch) = feed.next().await {
+            let last = |it: &Change| {
+                it.entry.as_ref().is_some_and(|entry| *entry.value == *TRIPS.to_string().as_bytes())
+            };
+            if batch.changes.iter().any(last) {
+                return true;
+            }
+        }
+        false
+    };
+    let told = tokio::time::timeout(NEWS, told).await;
+    let late = "look at the load of the engine and of the way to it";
+    Ok(vec![
+        trip("reading", reads, "bring the engine nearer, or relieve it"),
+        trip("writing", writes, "bring the engine nearer, relieve it, or give it a faster disk"),
+        match (told, watch.passed()) {
+            (Ok(true), passed) if passed <= LEAD => {
+                good("news", format!("{} after the write", shown(passed)))
+            }
+            (Ok(true), passed) => bad("news", format!("{} after the write", shown(passed)), late),
+            (Ok(false), _) => bad("news", "the feed ended", late),
+            (Err(_), _) => bad("news", format!("none within {}", shown(NEWS)), late),
+        },
+    ])
+}
+
+fn trip(check: &str, mut times: Vec<Duration>, fix: &str) -> Finding {
+    times.sort_unstable();
+    let (usual, worst) = (times.get(times.len() / 2), times.last());
+    let (usual, worst) = (usual.copied().unwrap_or_default(), worst.copied().unwrap_or_default());
+    let found = format!("{} usually, {} at worst", shown(usual), shown(worst));
+    match worst <= LEAD {
+        true => good(check, found),
+        false => bad(check, format!("{found}: longer than fires are claimed ahead"), fix),
+    }
+}
+
+fn shown(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_core::registry::LeaseId;
+    use evenkeel_core::time::{Mono, Wall};
+
+    fn facts() -> Facts {
+        Facts {
+            engine: "sqlite",
+            class: Class::A,
+            feed: FeedKind::Pushed,
+            notice: Millis::ZERO,
+            early: Millis::ZERO,
+            ttl_min: Millis::secs(1),
+            value_max: 1 << 20,
+            operations_max: 128,
+            generation: 0,
+        }
+    }
+
+    #[test]
+    fn a_weak_promise_is_wrong_unless_it_is_the_most_an_engine_gives() {
+        for (engine, class, ok) in [
+            ("sqlite", Class::A, true),
+            ("redis", Class::B, true),
+            ("redis", Class::C, false),
+            ("postgres", Class::B, false),
+            ("postgres", Class::C, false),
+            ("mysql", Class::B, false),
+            ("memory", Class::C, false),
+        ] {
+            let finding = guarantee(&Facts { engine, class, ..facts() });
+            assert_eq!(finding.fix.is_none(), ok, "{engine} {class:?}");
+        }
+    }
+
+    #[test]
+    fn limits_that_are_too_narrow_are_wrong() {
+        assert!(limits(&facts()).iter().all(|it| it.fix.is_none()));
+        for narrow in [
+            Facts { value_max: 1 << 10, ..facts() },
+            Facts { operations_max: 8, ..facts() },
+            Facts { ttl_min: Millis::secs(60), ..facts() },
+        ] {
+            assert_eq!(limits(&narrow).iter().filter(|it| it.fix.is_some()).count(), 1, "{narrow:?}");
+        }
+    }
+
+    #[test]
+    fn the_time_under_way_is_not_held_against_a_clock() {
+        let now = |wall| Now { mono: Mono(wall), wall: Wall(wall) };
+        let granted = |clock: Option<i64>| Granted {
+            lease: LeaseId(1),
+            ttl: TTL,
+            clock: clock.map(Wall),
+            next_end: None,
+        };
+        for (theirs, ok) in [
+            (Some(10_000), true),
+            (Some(13_000), true),
+            (Some(8_900), false),
+            (Some(14_100), false),
+            (None, true),
+        ] {
+            assert_eq!(
+                difference(now(10_000), &granted(theirs), now(13_000)).fix.is_none(),
+                ok,
+                "{theirs:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_slow_round_trip_is_wrong() {
+        let times =
+            |worst| vec![Duration::from_millis(1), Duration::from_millis(worst), Duration::from_millis(2)];
+        assert!(trip("reading", times(900), "").fix.is_none());
+        assert!(trip("reading", times(1_100), "").fix.is_some());
+    }
+}

@@ -1,0 +1,73 @@
+//! `evenkeel cluster doctor`: is the registry fit to keep a cluster's books, and what is to be done if not.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use evenkeel::doctor::Finding;
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Output, Row};
+use crate::settings::Written;
+
+/// `evenkeel cluster doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Where the cluster keeps its books, as `serve` has it
+    #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY")]
+    registry: Option<String>,
+    /// The TOML file that `serve` is started with
+    #[arg(long, value_name = "FILE", env = "EVENKEEL_CONFIG")]
+    config: Option<PathBuf>,
+    /// How to print the answer
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// A finding as it is printed.
+#[derive(Debug, Serialize)]
+struct FindingRow {
+    check: String,
+    ok: bool,
+    found: String,
+    fix: Option<String>,
+}
+
+impl From<Finding> for FindingRow {
+    fn from(finding: Finding) -> Self {
+        let Finding { check, found, fix } = finding;
+        Self { check, ok: fix.is_none(), found, fix }
+    }
+}
+
+impl Row for FindingRow {
+    const HEADS: &'static [&'static str] = &["check", "", "found", "what to do"];
+    fn cells(&self) -> Vec<String> {
+        let verdict = if self.ok { "ok" } else { "WRONG" };
+        let fix = self.fix.clone().unwrap_or_else(|| "-".to_owned());
+        vec![self.check.clone(), verdict.to_owned(), self.found.clone(), fix]
+    }
+}
+
+/// Looks, tells what it found, and fails when something is wrong.
+///
+/// # Errors
+/// Something is wrong, or the registry cannot be opened.
+pub(crate) fn run(args: &Doctor) -> Result<(), Failure> {
+    let below = args.config.as_deref().map(Written::read).transpose()?.unwrap_or_default();
+    let url = args.registry.clone().or(below.registry);
+    let url = url.ok_or_else(|| Failure::usage("say --registry URL: where the cluster keeps its books"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::new(Exit::Failed, format!("no runtime: {e}")))?;
+    let found = runtime.block_on(evenkeel::doctor::examine(&url));
+    runtime.shutdown_background();
+    let found = found.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    let found: Vec<_> = found.into_iter().map(FindingRow::from).collect();
+    output::list(args.output, &found, "")?;
+    let wrong: Vec<_> = found.iter().filter(|it| !it.ok).map(|it| it.check.as_str()).collect();
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let wrong = wrong.join(", ");
+    Err(Failure::new(Exit::Failed, format!("the registry is not fit: {wrong}: do what the list says")))
+}

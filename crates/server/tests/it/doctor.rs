@@ -1,0 +1,97 @@
+//! `evenkeel cluster doctor`, next to a node that is at work and on registries that are no good.
+
+use serde_json::Value;
+
+use crate::process::{Node, evenkeel, text};
+
+fn doctor(registry: &str, more: &[&str]) -> std::process::Output {
+    let mut command = evenkeel(&["cluster", "doctor", "--registry", registry]);
+    command.args(more).output().expect("evenkeel starts")
+}
+
+fn finding<'a>(found: &'a Value, check: &str) -> &'a Value {
+    let all = found.as_array().expect("a list");
+    all.iter().find(|it| it["check"] == check).unwrap_or_else(|| panic!("{check} is missing: {found}"))
+}
+
+#[test]
+fn a_sound_registry_is_told_to_be_sound_while_a_node_works_on_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let registry = format!("sqlite:{}", folder.path().join("registry.db").display());
+    assert!(folder.path().join("registry.db").exists());
+    let told = doctor(&registry, &["-o", "json"]);
+    assert_eq!(told.status.code(), Some(0), "{}{}", text(&told.stdout), text(&told.stderr));
+    let found: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    for check in [
+        "engine",
+        "guarantee",
+        "feed",
+        "lease",
+        "limits",
+        "generation",
+        "durability",
+        "disk",
+        "space",
+        "clock",
+        "reading",
+        "writing",
+        "news",
+    ] {
+        assert_eq!(finding(&found, check)["ok"], true, "{found}");
+        assert_eq!(finding(&found, check)["fix"], Value::Null);
+    }
+    let engine = finding(&found, "engine")["found"].as_str().expect("a text");
+    assert!(engine.starts_with("sqlite 3."), "{engine}");
+    assert!(finding(&found, "guarantee")["found"].as_str().is_some_and(|it| it.starts_with("class A")));
+
+    let table = doctor(&registry, &[]);
+    assert!(text(&table.stdout).contains("WHAT TO DO"), "{}", text(&table.stdout));
+    // The node has not noticed, and nothing is left behind.
+    assert_eq!(node.json(&["node", "list"]).as_array().map(Vec::len), Some(1));
+    let file = rusqlite::Connection::open(folder.path().join("registry.db")).expect("the file");
+    let left: i64 = file
+        .query_row("SELECT count(*) FROM entry WHERE key LIKE 'doctor/%'", (), |row| row.get(0))
+        .expect("a count");
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_what_to_do() {
+    let told = doctor("memory:", &["-o", "json"]);
+    assert_eq!(told.status.code(), Some(1), "{}", text(&told.stdout));
+    let found: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let guarantee = finding(&found, "guarantee");
+    assert_eq!(guarantee["ok"], false);
+    assert!(guarantee["fix"].as_str().is_some_and(|fix| fix.contains("sqlite:PATH")), "{guarantee}");
+    assert!(text(&told.stderr).contains("guarantee"), "{}", text(&told.stderr));
+    let table = doctor("memory:", &[]);
+    assert!(text(&table.stdout).contains("WRONG"), "{}", text(&table.stdout));
+}
+
+#[test]
+fn a_registry_that_cannot_be_opened_is_told_with_the_fix_and_without_the_password() {
+    for (registry, says) in [
+        ("etcd://evenkeel:hunter2@127.0.0.1:1/x", "check that it runs"),
+        ("nosuch://evenkeel:hunter2@h/x", "sqlite:PATH"),
+        ("sqlite:/nosuch/folder/r.db", "/nosuch/folder"),
+    ] {
+        let told = doctor(registry, &[]);
+        assert_eq!(told.status.code(), Some(1));
+        let why = text(&told.stderr);
+        assert!(why.contains(says) && !why.contains("hunter2"), "{registry}: {why}");
+    }
+    let told = evenkeel(&["cluster", "doctor"]).output();
+    assert_eq!(told.expect("evenkeel starts").status.code(), Some(2));
+}
+
+#[test]
+fn the_settings_file_of_a_node_is_understood() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = folder.path().join("evenkeel.toml");
+    let registry = format!("registry = \"sqlite:{}\"\nname = \"a\"\n", folder.path().join("r.db").display());
+    std::fs::write(&settings, registry).expect("written");
+    let told = evenkeel(&["cluster", "doctor", "--config"]).arg(&settings).output();
+    let told = told.expect("evenkeel starts");
+    assert_eq!(told.status.code(), Some(0), "{}{}", text(&told.stdout), text(&told.stderr));
+}
