@@ -3,6 +3,7 @@
 //! What many callers ask goes to the server in one call (`act.lua`), what is read is read at one moment (`look.lua`), and
 //! each new connection finds out whether the history behind it is still the one we know (`adopt.lua`).
 
+mod doctor;
 mod door;
 mod fault;
 mod link;
@@ -20,6 +21,7 @@ use evenkeel_core::registry::{
 use evenkeel_core::time::Millis;
 use tokio::task::AbortHandle;
 
+use crate::examine::Examined;
 use crate::feed::Feed;
 use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
 use door::Door;
@@ -116,6 +118,10 @@ impl Registry for Redis {
                 .get_or_init(|| tokio::spawn(listener::run(Arc::downgrade(&self.link))).abort_handle());
             Ok(Feed::new(self.link.clone(), bell, after))
         })
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
+        Box::pin(self.link.door().examine())
     }
 
     fn trouble(&self) -> Option<Arc<RegistryError>> {

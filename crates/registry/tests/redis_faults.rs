@@ -402,6 +402,15 @@ async fn the_facts_are_those_of_the_running_server() {
     }
 }
 
+#[tokio::test]
+async fn an_examination_finds_what_is_not_kept() {
+    let (Some(safe), Some(unsafe_one)) = (Server::start(ALWAYS), Server::start(&[])) else { return };
+    let found = connect(&safe.url()).await.examine().await.unwrap();
+    assert!(found.faults.is_empty() && found.version.is_some(), "{found:?}");
+    let found = connect(&unsafe_one.url()).await.examine().await.unwrap();
+    assert!(found.faults.iter().any(|fault| fault.fix.contains("appendfsync always")), "{found:?}");
+}
+
 /// Jobs were accepted on what the server promised when the node started.
 #[tokio::test]
 async fn a_server_that_promises_less_than_before_ends_its_users() {

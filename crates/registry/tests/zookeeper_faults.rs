@@ -22,7 +22,7 @@ use evenkeel_registry::conformance::{fresh, server as find};
 use evenkeel_registry::zookeeper::Zookeeper;
 use evenkeel_registry::{EngineUrl, Feed, Registry, RegistryError};
 use proxy::{Proxy, Way};
-use server::{Server, said};
+use server::{Ensemble, Server, said};
 
 const TTL: Millis = Millis::secs(2);
 
@@ -389,7 +389,7 @@ async fn a_killed_server_that_starts_again_has_lost_nothing_not_even_a_lease() {
     let registry = connect(&server.url()).await;
     let facts = registry.facts();
     assert_eq!((facts.class, facts.early), (Class::A, Millis(500)));
-    let lease = registry.open(Millis::secs(5)).await.unwrap().lease;
+    let lease = registry.open(Millis::secs(20)).await.unwrap().lease;
     let mut feed = registry.watch(registry.list().await.unwrap().revision).await.unwrap();
     let before = made(&registry, vec![], vec![put("node/a@1", "", Some(lease)), put("a", "1", None)]).await;
     assert_eq!(next(&mut feed).await.map(|keys| keys.len()), Some(2));
@@ -408,7 +408,7 @@ async fn a_killed_server_that_starts_again_has_lost_nothing_not_even_a_lease() {
 }
 
 #[tokio::test]
-async fn a_frozen_server_takes_no_lease_with_it() {
+async fn what_a_frozen_server_makes_of_a_lease_is_so_for_everybody() {
     let Some(server) = Server::start() else { return };
     let registry = connect(&server.url()).await;
     let lease = registry.open(Millis::secs(4)).await.unwrap().lease;
@@ -426,4 +426,84 @@ async fn a_frozen_server_takes_no_lease_with_it() {
     })
     .await;
     assert_eq!(told.is_some(), open);
+}
+
+/// Two write while leaders fall: what was answered is there, in one order for both, and nobody loses a lease.
+///
+/// proves: S1-09, I46
+#[tokio::test]
+async fn an_ensemble_that_loses_its_leader_loses_nothing_else() {
+    let Some(mut ensemble) = Ensemble::start() else { return };
+    let (left, right) = (Arc::new(connect(&ensemble.url()).await), Arc::new(connect(&ensemble.url()).await));
+    let lease = left.open(Millis::secs(5)).await.unwrap().lease;
+    made(&left, vec![], vec![put("count", "0", None), put("node/a@1", "", Some(lease))]).await;
+    let stop = Arc::new(tokio::sync::Notify::new());
+    let adders: Vec<_> = [left.clone(), right.clone()]
+        .into_iter()
+        .enumerate()
+        .map(|(adder, registry)| {
+            let stop = stop.clone();
+            tokio::spawn(async move {
+                let mut added = 0;
+                let stopped = stop.notified();
+                tokio::pin!(stopped);
+                while tokio::time::timeout(Duration::from_millis(5), &mut stopped).await.is_err() {
+                    added += u32::from(try_to_add_one(&registry, adder, added).await);
+                }
+                added
+            })
+        })
+        .collect();
+    let holder = {
+        let left = left.clone();
+        tokio::spawn(async move {
+            loop {
+                if let Ok(told) = left.renew(lease).await {
+                    assert!(told.is_some(), "the lease was lost");
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        })
+    };
+    let ensemble = tokio::task::spawn_blocking(move || {
+        ensemble.depose();
+        ensemble.depose();
+        ensemble
+    });
+    let _ensemble = ensemble.await.unwrap();
+    stop.notify_waiters();
+    let mut added = 0;
+    for adder in adders {
+        added += adder.await.unwrap();
+    }
+    assert!(!holder.is_finished(), "the lease was lost");
+    holder.abort();
+    assert!(added > 10, "{added}");
+    for registry in [left, right] {
+        let count = until("the count", || async { registry.read(vec![key("count")]).await.ok() }).await;
+        let count = count[0].entry.clone().unwrap();
+        assert_eq!(String::from_utf8_lossy(&count.value), added.to_string());
+        assert!(entry(&registry, "node/a@1").await.is_some());
+    }
+}
+
+/// Counts one up, sent until it is answered; `false` when somebody was faster. What an adder last did it writes down in
+/// the same transaction, so that it knows even when somebody has counted on since.
+async fn try_to_add_one(registry: &Zookeeper, adder: usize, nonce: u32) -> bool {
+    let Ok(found) = registry.read(vec![key("count")]).await else { return false };
+    let found = found[0].entry.clone().unwrap();
+    let count: u32 = String::from_utf8_lossy(&found.value).parse().unwrap();
+    let (mine, nonce) = (format!("last{adder}"), nonce.to_string());
+    let writes = vec![put("count", &(count + 1).to_string(), None), put(&mine, &nonce, None)];
+    let step = txn(vec![Guard::At(key("count"), found.revision)], writes);
+    loop {
+        match commit(registry, step.clone()).await {
+            Outcome::Applied(_) => return true,
+            Outcome::Unknown => {}
+            Outcome::Refused(found) => {
+                let last = found.into_iter().find(|change| change.key == key(&mine)).and_then(|it| it.entry);
+                return last.is_some_and(|entry| *entry.value == *nonce.as_bytes());
+            }
+        }
+    }
 }

@@ -145,10 +145,10 @@ impl Door {
 }
 
 /// The answer to `INFO`: lines of `name:value`.
-struct Info(String);
+pub(super) struct Info(pub(super) String);
 
 impl Info {
-    fn of(&self, name: &str) -> &str {
+    pub(super) fn of(&self, name: &str) -> &str {
         let mut lines = self.0.lines().filter_map(|line| line.split_once(':'));
         lines.find(|(found, _)| *found == name).map_or("", |(_, value)| value.trim_end())
     }

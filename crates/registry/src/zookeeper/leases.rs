@@ -21,7 +21,7 @@ use crate::{RegistryError, TTL_MAX};
 pub(super) struct Held {
     client: Client,
     ttl: Millis,
-    /// When it ends unless it is renewed: its term after the renewal was asked for.
+    /// When it ends unless somebody asks to renew it: its term after that was last asked.
     until: AtomicI64,
 }
 
@@ -60,11 +60,12 @@ impl Link {
         let held = self.held().get(&lease).cloned();
         let held = held.filter(|held| !held.client.state().is_terminated());
         let Some(held) = held else { return self.take(lease, asked).await };
+        // Even when no answer comes: whoever still asks is there, and a lease that nobody could renew ends by its session.
+        held.until.fetch_max((asked + held.ttl).0, Ordering::Relaxed);
         let text = held.ttl.0.to_string();
         let written = held.client.set_data(&self.tree.lease(lease), text.as_bytes(), None);
         match tokio::time::timeout(span(ANSWER), written).await {
             Ok(Ok(stat)) if stat.ephemeral_owner == held.client.session_id().0 => {
-                held.until.fetch_max((asked + held.ttl).0, Ordering::Relaxed);
                 Ok(Some(granted(lease, held.ttl, &stat)))
             }
             // Somebody else renewed it meanwhile, so that it lives by another session.

@@ -14,50 +14,87 @@ const JAR: &str = "/usr/share/java/zookeeper.jar";
 pub(crate) struct Server {
     folder: tempfile::TempDir,
     port: u16,
+    /// What its configuration says of its ensemble; nothing of one that is alone.
+    peers: String,
     process: Option<Child>,
+}
+
+/// Whether this host has the server at all; says so aloud where it has not.
+///
+/// # Panics
+/// Where it has not and `REQUIRE=all` wants it.
+fn is_there() -> bool {
+    let found = Path::new(JAR).is_file() && Command::new("java").arg("-version").output().is_ok();
+    if !found {
+        let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
+        assert!(!required, "there is no ZooKeeper: `cargo xtask engines install`");
+        eprintln!("skipped: there is no ZooKeeper: `cargo xtask engines install`");
+    }
+    found
+}
+
+/// A port that nobody listened on a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 impl Server {
     /// Starts one, in a folder of its own; `None`, said aloud, where there is none to start.
-    ///
-    /// # Panics
-    /// Where there is none and `REQUIRE=all` wants it.
     pub(crate) fn start() -> Option<Self> {
-        let found = Path::new(JAR).is_file() && Command::new("java").arg("-version").output().is_ok();
-        if !found {
-            let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
-            assert!(!required, "there is no ZooKeeper: `cargo xtask engines install`");
-            eprintln!("skipped: there is no ZooKeeper: `cargo xtask engines install`");
+        if !is_there() {
             return None;
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut server = Self { folder: tempfile::tempdir().unwrap(), port, process: None };
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = Self { folder, port: free_port(), peers: String::new(), process: None };
         server.again();
         Some(server)
     }
 
-    /// Starts it again, with what is on its disk.
+    fn member(id: u8, peers: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("data")).unwrap();
+        std::fs::write(folder.path().join("data/myid"), id.to_string()).unwrap();
+        let mut server = Self { folder, port: free_port(), peers: peers.to_owned(), process: None };
+        server.launch();
+        server
+    }
+
+    /// Starts it again, with what is on its disk, and waits until it answers.
     pub(crate) fn again(&mut self) {
-        let config = format!(
-            "tickTime=250\ndataDir={}/data\nclientPort={}\nclientPortAddress=127.0.0.1\nforceSync=yes\n\
-             preAllocSize=1024\nadmin.enableServer=false\n4lw.commands.whitelist=*\n",
-            self.folder.path().display(),
-            self.port
-        );
-        let path = self.folder.path().join("zoo.cfg");
-        std::fs::write(&path, config).unwrap();
-        let light = "-Xmx128m -Xms32m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -cp";
-        let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
-        let mut java = Command::new("java");
-        java.args(light.split(' ')).args([JAR, "org.apache.zookeeper.server.ZooKeeperServerMain"]).arg(path);
-        self.process = Some(java.stdout(log).stderr(Stdio::null()).spawn().unwrap());
+        self.launch();
         for _ in 0..1_500 {
-            if said(self.at(), "srvr").contains("Mode") {
+            if !self.mode().is_empty() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         panic!("the server does not come up: {:?}", std::fs::read_to_string(self.folder.path().join("log")));
+    }
+
+    fn launch(&mut self) {
+        let config = format!(
+            "tickTime=250\nmaxSessionTimeout=60000\ninitLimit=40\nsyncLimit=20\ndataDir={}/data\nclientPort={}\n\
+             clientPortAddress=127.0.0.1\nforceSync=yes\npreAllocSize=1024\nadmin.enableServer=false\n\
+             4lw.commands.whitelist=*\n{}",
+            self.folder.path().display(),
+            self.port,
+            self.peers
+        );
+        let path = self.folder.path().join("zoo.cfg");
+        std::fs::write(&path, config).unwrap();
+        let light = "-Xmx128m -Xms32m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -cp";
+        let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
+        let main = if self.peers.is_empty() { "ZooKeeperServerMain" } else { "quorum.QuorumPeerMain" };
+        let mut java = Command::new("java");
+        java.args(light.split(' ')).args([JAR, &format!("org.apache.zookeeper.server.{main}")]).arg(path);
+        self.process = Some(java.stdout(log).stderr(Stdio::null()).spawn().unwrap());
+    }
+
+    /// What it is in its ensemble; nothing while it does not serve.
+    fn mode(&self) -> &'static str {
+        let told = said(self.at(), "srvr");
+        let modes = ["standalone", "leader", "follower"];
+        modes.into_iter().find(|mode| told.contains(&format!("Mode: {mode}"))).unwrap_or("")
     }
 
     pub(crate) fn at(&self) -> SocketAddr {
@@ -93,6 +130,52 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Three servers that are one. Killed when they are dropped.
+pub(crate) struct Ensemble {
+    members: Vec<Server>,
+}
+
+impl Ensemble {
+    /// Starts one; `None`, said aloud, where there is none to start.
+    pub(crate) fn start() -> Option<Self> {
+        if !is_there() {
+            return None;
+        }
+        let peers: String =
+            (1..=3).map(|id| format!("server.{id}=127.0.0.1:{}:{}\n", free_port(), free_port())).collect();
+        let members = (1..=3).map(|id| Server::member(id, &peers)).collect();
+        let ensemble = Self { members };
+        ensemble.wait(|modes| modes.iter().filter(|mode| !mode.is_empty()).count() == 3);
+        Some(ensemble)
+    }
+
+    fn wait(&self, good: impl Fn(&[&str]) -> bool) {
+        for _ in 0..1_500 {
+            let modes: Vec<_> = self.members.iter().map(Server::mode).collect();
+            if good(&modes) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the ensemble does not come up");
+    }
+
+    pub(crate) fn url(&self) -> String {
+        let hosts: Vec<_> = self.members.iter().map(|member| member.at().to_string()).collect();
+        format!("zookeeper://{}", hosts.join(","))
+    }
+
+    /// Kills the one who leads, and starts it again when another one does.
+    pub(crate) fn depose(&mut self) {
+        let leader =
+            self.members.iter().position(|member| member.mode() == "leader").expect("somebody leads");
+        self.members[leader].kill();
+        self.wait(|modes| modes.contains(&"leader"));
+        self.members[leader].launch();
+        self.wait(|modes| modes.iter().filter(|mode| !mode.is_empty()).count() == 3);
     }
 }
 
