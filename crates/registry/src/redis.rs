@@ -20,6 +20,7 @@ use evenkeel_core::registry::{
 use evenkeel_core::time::Millis;
 use tokio::task::AbortHandle;
 
+use crate::examine::Examined;
 use crate::feed::Feed;
 use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
 use door::Door;
@@ -115,6 +116,18 @@ impl Registry for Redis {
             self.listener
                 .get_or_init(|| tokio::spawn(listener::run(Arc::downgrade(&self.link))).abort_handle());
             Ok(Feed::new(self.link.clone(), bell, after))
+        })
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
+        Box::pin(async move {
+            let door = self.link.door();
+            let (mut connection, _) = door.connect(link::patience(ANSWER)).await?;
+            let told: Result<String, _> =
+                ::redis::cmd("INFO").arg("server").query_async(&mut connection).await;
+            let told = told.map_err(|error| door.explain(&error))?;
+            let version = told.lines().find_map(|line| line.strip_prefix("redis_version:"));
+            Ok(Examined { version: version.map(str::to_owned), ..Examined::default() })
         })
     }
 
