@@ -13,9 +13,13 @@ static DIALECT: Dialect = Dialect {
     numbered: true,
     quote: '"',
     now: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+    // All that is asked is found by its key, in the order of its keys. A planner that knows nothing yet of young tables
+    // would read them whole: measured, 0.9 s instead of 0.1 ms for the news among 300,000 entries.
     // Whoever is frozen inside a transaction, or has gone without a word, must not hold up the others.
     greeting: "SET lock_timeout = '2s'; SET statement_timeout = '5s'; \
                SET idle_in_transaction_session_timeout = '1s'; SET client_min_messages = 'warning'; \
+               SET jit = off; SET enable_seqscan = off; SET enable_bitmapscan = off; \
+               SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_sort = off; \
                SELECT set_config('synchronous_commit', 'on', false) \
                WHERE current_setting('synchronous_commit') = 'off'",
     begin: "BEGIN ISOLATION LEVEL READ COMMITTED",

@@ -84,6 +84,26 @@ mod tests {
         }
     }
 
+    /// proves: S4-27, S4-28
+    #[test]
+    fn the_docs_say_of_each_engine_how_it_is_started_and_what_it_is_worth() {
+        let page = include_str!("../../../docs/engines.md");
+        for (engine, weakness) in [
+            ("etcd", "What it promises"),
+            ("ZooKeeper", "a majority of the ensemble"),
+            ("Redis", "**One primary at a time.**"),
+            ("PostgreSQL", "What it promises"),
+            ("MySQL and MariaDB", "What it promises"),
+        ] {
+            let block = page.split("\n## ").find(|block| block.starts_with(engine)).expect(engine);
+            for said in
+                [weakness, "Install and start it safely", "What it promises", "evenkeel serve --registry"]
+            {
+                assert!(block.contains(said), "{engine}: {said}");
+            }
+        }
+    }
+
     #[test]
     fn what_is_shown_of_a_url_holds_no_password() {
         assert_eq!(redacted("sqlite:/a@b?c"), "sqlite:/a@b?c");

@@ -151,8 +151,7 @@ impl Life {
             functions: FunctionRuns::new(config.functions, name.clone(), functions_run_on, news_from.clone()),
             commands: CommandRuns::new(orders, name.clone(), logs.clone(), keep, news_from),
         };
-        let notifiers = Notifiers::start(config.notify, name.as_str(), &history.weak());
-        let notifiers = notifiers
+        let notifiers = Notifiers::start(config.notify, name.as_str(), &history.weak())
             .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))?;
         let driver = Driver {
             node: node.clone(),

@@ -131,6 +131,7 @@ pub async fn every_listener_hears(stage: Stage) {
     }
 }
 
+/// proves: S4-23
 pub async fn news_of_another_connection_comes(stage: Stage) {
     let other = stage.another().await;
     let mut feed = stage.watch(stage.list().await.revision).await;

@@ -42,6 +42,7 @@ pub async fn at_holds_at_the_last_write(stage: Stage) {
     assert!(stage.holds([at("a", last)]).await);
 }
 
+/// proves: S4-29
 pub async fn at_fails_after_another_write(stage: Stage) {
     let first = stage.made([], [put("a", "1")]).await;
     stage.made([], [put("a", "1")]).await;

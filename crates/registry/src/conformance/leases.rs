@@ -84,7 +84,7 @@ pub async fn a_renewal_prolongs_by_the_term(stage: Stage) {
     assert!(stage.renew(held.lease).await.is_none());
 }
 
-/// proves: I10
+/// proves: I10, S4-25
 pub async fn an_ended_lease_is_never_renewed(stage: Stage) {
     let lease = stage.brief().await.lease;
     stage.over().await;
@@ -132,6 +132,7 @@ pub async fn what_lives_by_a_lease_goes_with_its_close(stage: Stage) {
     assert_eq!(there.iter().map(|c| c.entry.is_some()).collect::<Vec<_>>(), [false, false, true]);
 }
 
+/// proves: S4-17
 pub async fn what_lives_by_a_lease_goes_with_its_term(stage: Stage) {
     let held = stage.brief().await;
     stage.made([Guard::Open(held.lease)], [put_by(held.lease, "node/a@1", "")]).await;

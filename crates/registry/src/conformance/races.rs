@@ -40,7 +40,7 @@ fn winner(outcomes: &[Outcome]) -> (usize, Revision) {
     won[0]
 }
 
-/// proves: S1-06
+/// proves: S1-06, S4-11, S4-24
 pub async fn of_sixteen_who_insert_one_wins(stage: Stage) {
     let other = stage.another().await;
     for round in 0..50 {

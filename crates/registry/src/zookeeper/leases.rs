@@ -106,8 +106,17 @@ impl Link {
                     let ttl = granted_term(&session);
                     self.hold(lease, session.clone(), ttl, asked);
                     // Writing tells the engine's clock.
-                    let stat = self.within(session.set_data(&path, &data, None)).await?;
-                    return Ok(Some(granted(lease, ttl, &stat)));
+                    let written = session.set_data(&path, &data, None);
+                    return match tokio::time::timeout(span(ANSWER), written).await {
+                        Ok(Ok(stat)) => Ok(Some(granted(lease, ttl, &stat))),
+                        // Closed by somebody, right after it was taken.
+                        Ok(Err(Error::NoNode)) => {
+                            self.held().remove(&lease);
+                            Ok(None)
+                        }
+                        Ok(Err(error)) => Err(self.explain(&error)),
+                        Err(_) => Err(self.explain(&Error::Timeout)),
+                    };
                 }
                 // Renewed, taken or ended meanwhile.
                 Ok(Err(MultiWriteError::OperationFailed {

@@ -27,6 +27,21 @@ fn two(folder: &Path) -> (Node, Node, String) {
     (first, second, run)
 }
 
+/// proves: S0-05
+#[test]
+fn a_node_on_another_registry_is_no_member_and_gets_no_work() {
+    let [folder, elsewhere] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let (member, stranger) = (Node::serve(folder.path(), "a", &[]), Node::serve(elsewhere.path(), "b", &[]));
+    assert!(member.fed(&["job", "apply", "-f", "-"], SLOW).status.success());
+    until("a holds it", || (member.json(&["job", "list"])[0]["owner"] == "a").then_some(()));
+    let names = |node: &Node| -> Vec<String> {
+        let rows = node.json(&["node", "list"]);
+        rows.as_array().expect("a list").iter().map(|row| row["name"].to_string()).collect()
+    };
+    assert_eq!((names(&member), names(&stranger)), (vec!["\"a\"".into()], vec!["\"b\"".into()]));
+    assert_eq!(stranger.json(&["job", "list"]), serde_json::json!([]));
+}
+
 /// proves: S0-07, S0-20
 #[test]
 fn any_node_answers_for_a_run_of_another_one() {

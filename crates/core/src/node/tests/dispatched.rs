@@ -357,7 +357,7 @@ fn a_leader_that_leaves_of_itself_says_so_and_its_successor_need_not_wait() {
     assert_eq!(world.told(&Event::Suspended), 1);
 }
 
-/// proves: S4-13
+/// proves: S4-13, S4-14
 #[test]
 fn the_six_events_of_a_session_are_told() {
     let mut world = led(&["a", "b"]);
