@@ -24,6 +24,7 @@ use evenkeel_core::registry::{
 use evenkeel_core::time::Millis;
 use tokio::sync::watch;
 
+use crate::examine::Examined;
 use crate::feed::Feed;
 use crate::url::EngineUrl;
 use crate::{BoxFuture, Registry, RegistryError, fits};
@@ -179,6 +180,20 @@ impl Registry for Sql {
         })
     }
 
+    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
+        Box::pin(async move {
+            let Config { target, dialect, .. } = self.config.as_ref();
+            let told = async {
+                let mut link = Link::open(target, dialect.greeting).await?;
+                link.row(Statement::new(dialect, "SELECT VERSION()")).await?.text(0)
+            };
+            let told = told.await.map_err(|error| fault::explain(&self.config.shown, &error))?;
+            // PostgreSQL says its name first, and then on what and by what it was built.
+            let version = told.trim_start_matches("PostgreSQL ").split(' ').next().map(str::to_owned);
+            Ok(Examined { version, ..Examined::default() })
+        })
+    }
+
     fn trouble(&self) -> Option<Arc<RegistryError>> {
         self.writer.trouble()
     }
@@ -240,6 +255,10 @@ macro_rules! engine {
                 after: evenkeel_core::registry::Revision,
             ) -> $crate::BoxFuture<'_, Result<$crate::Feed, $crate::RegistryError>> {
                 self.0.watch(after)
+            }
+
+            fn examine(&self) -> $crate::BoxFuture<'_, Result<$crate::Examined, $crate::RegistryError>> {
+                self.0.examine()
             }
 
             fn trouble(&self) -> Option<std::sync::Arc<$crate::RegistryError>> {
