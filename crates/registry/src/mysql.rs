@@ -17,9 +17,9 @@ static DIALECT: Dialect = Dialect {
     quote: '`',
     now: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000)",
     // Whoever is frozen inside a transaction, or has gone without a word, must not hold up the others.
-    // MariaDB can tell a transaction that waits from a connection that does; MySQL cannot.
+    // MariaDB can tell a transaction that waits from a connection that does, also one that has only locked; MySQL cannot.
     greeting: "SET SESSION innodb_lock_wait_timeout = 2, SESSION wait_timeout = 5 \
-               /*M!100300 , SESSION idle_write_transaction_timeout = 1 */; \
+               /*M!100300 , SESSION idle_transaction_timeout = 1 */; \
                SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     begin: "START TRANSACTION READ WRITE",
     snapshot: "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
