@@ -60,6 +60,8 @@ async fn connect(url: &EngineUrl) -> Result<Arc<dyn Registry>, RegistryError> {
         "postgres" => Ok(Arc::new(crate::postgres::Postgres::connect(url).await?)),
         #[cfg(feature = "mysql")]
         "mysql" => Ok(Arc::new(crate::mysql::MySql::connect(url).await?)),
+        #[cfg(feature = "zookeeper")]
+        "zookeeper" => Ok(Arc::new(crate::zookeeper::Zookeeper::connect(url).await?)),
         #[cfg(feature = "redis")]
         "redis" => Ok(Arc::new(crate::redis::Redis::connect(url).await?)),
         #[cfg(feature = "etcd")]
