@@ -92,7 +92,9 @@ fn a_claimed_job_and_its_run_are_explained() {
         point(&told, "now"),
         ("claims".into(), "every node drains: start a node or undrain one".into())
     );
-    assert_eq!(node.json(&["explain", "run", &run])["says"], "killed on a");
+    until("the history has its end", || {
+        (node.json(&["explain", "run", &run])["says"] == "killed on a").then_some(())
+    });
     assert_eq!(node.cli(&["explain", "job", "nobody"]).status.code(), Some(4));
     assert_eq!(node.cli(&["explain", "run", "slow:1:0"]).status.code(), Some(4));
     assert_eq!(node.cli(&["explain", "run", "slow"]).status.code(), Some(5));
