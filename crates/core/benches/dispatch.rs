@@ -164,6 +164,7 @@ fn settings() -> Settings {
         rescan: Millis::secs(1_000_000),
         early: Millis(0),
         notice: Millis::ZERO,
+        class: evenkeel_core::registry::Class::A,
         generation: 1,
     }
 }

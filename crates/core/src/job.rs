@@ -7,6 +7,7 @@ use core::fmt;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::registry::Class;
 use crate::schedule::Schedule;
 use crate::shards::ShardSet;
 use crate::share::{Order, Strategy};
@@ -73,6 +74,9 @@ pub struct Job {
     /// What doubt about a run means.
     #[serde(default, skip_serializing_if = "is_default")]
     pub delivery: Delivery,
+    /// What the registry's claims must be worth: the job is refused where they are worth less. Whatever there is when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarantee: Option<Class>,
     /// The program to run and its arguments; no shell reads them. Exactly one of `command` and `function` is given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
@@ -260,6 +264,7 @@ impl Job {
             max_difference: None,
             recut_wait: RECUT_WAIT,
             delivery: Delivery::default(),
+            guarantee: None,
             command: Vec::new(),
             function: String::new(),
             timeout: None,
@@ -282,6 +287,19 @@ impl Job {
             "" => Work::Command(self.command.clone()),
             name => Work::Function(name.to_string()),
         }
+    }
+
+    /// Refuses what a registry of this class cannot promise.
+    ///
+    /// # Errors
+    /// The job asks for more, and the error says what to do.
+    pub fn suits(&self, class: Class) -> Result<(), JobError> {
+        let Some(asked) = self.guarantee.filter(|asked| *asked > class) else { return Ok(()) };
+        Err(JobError(format!(
+            "job {}: it asks for guarantee = \"{asked:?}\", and this cluster's registry is of class {class:?}: see \
+             `evenkeel cluster doctor` for what would make it better, or let the job ask for less",
+            self.name
+        )))
     }
 
     /// Checks everything that can be checked without a registry, in bounded time.

@@ -396,6 +396,7 @@ mod tests {
             rescan: Millis(60_000),
             early: Millis(0),
             notice: Millis(0),
+            class: crate::registry::Class::A,
             generation: 1,
         }
     }

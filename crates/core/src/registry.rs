@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use serde::{Deserialize, Serialize};
 
 use crate::keys::Key;
 use crate::time::{Millis, Mono, Wall};
@@ -152,7 +153,7 @@ pub struct Granted {
 }
 
 /// How far an engine's word can be trusted (reliability §2.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Class {
     /// Efficiency only: claims may be forgotten.
     C,

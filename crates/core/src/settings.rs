@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 
+use crate::registry::Class;
 use crate::time::Millis;
 use crate::words::NodeName;
 
@@ -40,6 +41,8 @@ pub struct Settings {
     pub early: Millis,
     /// The worst time in which a leader that keeps no deadline notices that it lost its lease, by the engine's word (T1, S4-35).
     pub notice: Millis,
+    /// What the registry's claims are worth.
+    pub class: Class,
     /// The registry's generation, for tokens.
     pub generation: u16,
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::keys::Key;
+use evenkeel_core::keys::{Key, Parsed, parse};
+use evenkeel_core::record::{SpecRecord, decode};
 use evenkeel_core::registry::{Change, Class, Facts, FeedKind, Granted, Outcome, Txn, Write};
 use evenkeel_core::time::{Millis, Now};
 use evenkeel_registry::clock::Stopwatch;
@@ -50,6 +51,7 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
     let asked = clock::now();
     let granted = registry.open(facts.ttl_min.max(Millis::secs(10))).await?;
     found.push(difference(asked, &granted, clock::now()));
+    found.extend(asks_for_more(&registry.list().await?.changes, facts.class));
     let tried = try_out(&registry, &granted).await;
     // Also when the trial failed: its entry goes with the lease.
     let closed = registry.close(granted.lease).await;
@@ -101,6 +103,22 @@ fn guarantee(facts: &Facts) -> Finding {
         ),
         _ => bad(check, found, "see docs/engines.md"),
     }
+}
+
+/// The jobs that ask for more than the registry gives: it gave more when they were declared.
+fn asks_for_more(entries: &[Change], class: Class) -> Option<Finding> {
+    let specs = entries.iter().filter(|it| matches!(parse(&it.key), Some(Parsed::Spec(_))));
+    let jobs = specs.filter_map(|it| match decode(&it.entry.as_ref()?.value)? {
+        SpecRecord::Live(spec) => Some(spec.job),
+        SpecRecord::Deleted { .. } => None,
+    });
+    let more: Vec<_> = jobs.filter(|job| job.suits(class).is_err()).collect();
+    let first = &more.first()?.name;
+    Some(bad(
+        "jobs",
+        format!("{} ask for a better guarantee than class {class:?}, {first} for one", more.len()),
+        "make the engine better as said above, or declare them with less",
+    ))
 }
 
 fn limits(facts: &Facts) -> Vec<Finding> {
@@ -213,7 +231,11 @@ fn shown(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_core::registry::LeaseId;
+    use evenkeel_core::job::{Job, Spec, Work};
+    use evenkeel_core::keys;
+    use evenkeel_core::record::encode;
+    use evenkeel_core::registry::{Entry, LeaseId, Revision};
+    use evenkeel_core::shards::ShardSet;
     use evenkeel_core::time::{Mono, Wall};
 
     fn facts() -> Facts {
@@ -244,6 +266,24 @@ mod tests {
             let finding = guarantee(&Facts { engine, class, ..facts() });
             assert_eq!(finding.fix.is_none(), ok, "{engine} {class:?}");
         }
+    }
+
+    #[test]
+    fn jobs_that_ask_for_more_than_there_is_are_told() {
+        let spec = |name: &str, guarantee| {
+            let job = Job::new(name.parse().unwrap(), "", Work::Command(vec!["true".into()]));
+            let job = Job { guarantee, ..job };
+            let spec = Spec { job, version: 1, since: Wall(0), paused: false, off: ShardSet::empty() };
+            let record = SpecRecord::Live(Box::new(spec));
+            let entry =
+                Entry { value: encode(&record), revision: Revision(1), born: Revision(1), owner: None };
+            Change { key: keys::spec(&name.parse().unwrap()), entry: Some(entry), revision: Revision(1) }
+        };
+        let entries = [spec("any", None), spec("b", Some(Class::B)), spec("pay", Some(Class::A))];
+        assert_eq!(asks_for_more(&entries, Class::A), None);
+        let found = asks_for_more(&entries, Class::B).unwrap();
+        assert_eq!(found.found, "1 ask for a better guarantee than class B, pay for one");
+        assert!(asks_for_more(&entries, Class::C).unwrap().found.starts_with("2 ask"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Work};
 use evenkeel_core::node::{Quota, Settings, Spread};
+use evenkeel_core::registry::Class;
 use evenkeel_core::share::{Order, Strategy};
 use evenkeel_core::time::Millis;
 use evenkeel_core::words::{JobName, NodeName};
@@ -183,6 +184,7 @@ fn nodes(
             rescan: Millis(rescan),
             early: Millis(early),
             notice: Millis::ZERO,
+            class: Class::A,
             generation: 1,
         };
         made.push((settings, clock));

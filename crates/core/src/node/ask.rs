@@ -21,7 +21,10 @@ impl Node {
     pub(super) fn ask(&mut self, now: Now, ask: AskId, command: Command, effects: &mut Vec<Effect>) {
         let wishes: Vec<Wish> = match command {
             Command::Apply(jobs) => {
-                if let Some(wrong) = jobs.iter().find_map(|job| job.validate().err()) {
+                let class = self.local.settings.class;
+                if let Some(wrong) =
+                    jobs.iter().find_map(|job| job.validate().and_then(|()| job.suits(class)).err())
+                {
                     return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
                 }
                 jobs.into_iter().map(|job| Wish::Job(Box::new(job))).collect()

@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::effect::Run;
-use crate::input::{Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, RunEvent};
+use crate::input::{Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, Refusal, RunEvent};
 use crate::job::{Job, Work};
-use crate::registry::{Batch, Granted, Revision};
+use crate::registry::{Batch, Class, Granted, Revision};
 use crate::store::Store;
 use crate::time::Wall;
 use crate::words::{NodeName, RunId};
@@ -65,6 +65,7 @@ fn settings(name: &str) -> Settings {
         rescan: Millis(60_000),
         early: Millis(0),
         notice: Millis(0),
+        class: Class::A,
         generation: 1,
     }
 }
@@ -423,4 +424,19 @@ fn a_member_is_an_entry_with_an_address_that_lives_by_the_lease() {
     let entry = change.entry.unwrap();
     assert_eq!(entry.owner.map(|lease| lease.0), Some(member.incarnation));
     assert!(core::str::from_utf8(&entry.value).unwrap().contains("10.0.0.7:7700"));
+}
+
+#[test]
+fn a_job_that_asks_for_more_than_the_registry_gives_is_refused_with_all_that_came_with_it() {
+    let mut world = World::default();
+    world.add(Settings { class: Class::B, ..settings("n1") });
+    let asking = |name: &str, guarantee| Job { guarantee, ..job(name, "@every 10s") };
+    let both = [asking("b", Some(Class::B)), asking("pay", Some(Class::A))];
+    let refused = world.ask("n1", Command::Apply(both.to_vec()));
+    let Answer::Refused(Refusal::Invalid, text) = refused else { panic!("{refused:?}") };
+    assert!(text.contains("pay: it asks for guarantee = \"A\"") && text.contains("class B"), "{text}");
+    let specs = world.actors.values().map(|actor| actor.node.view().ids().count()).sum::<usize>();
+    assert_eq!(specs, 0);
+    let [modest, _] = both;
+    assert!(matches!(world.ask("n1", Command::Apply([modest].to_vec())), Answer::Applied(_)));
 }

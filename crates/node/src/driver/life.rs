@@ -294,6 +294,7 @@ fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>) -> S
         rescan: RESCAN,
         early: facts.early,
         notice: facts.notice,
+        class: facts.class,
         generation: facts.generation,
     }
 }

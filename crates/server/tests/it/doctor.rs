@@ -95,3 +95,21 @@ fn the_settings_file_of_a_node_is_understood() {
     let told = told.expect("evenkeel starts");
     assert_eq!(told.status.code(), Some(0), "{}{}", text(&told.stdout), text(&told.stderr));
 }
+
+#[test]
+fn a_job_that_asks_for_more_than_the_registry_gives_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &["--registry", "memory:guarantee"]);
+    let job = |guarantee: &str| {
+        format!("[[job]]\nname = \"pay\"\ncommand = [\"true\"]\nguarantee = \"{guarantee}\"\n")
+    };
+    let refused = node.fed(&["job", "apply", "-f", "-"], &job("A"));
+    let why = text(&refused.stderr);
+    assert!(
+        !refused.status.success() && why.contains("is of class C: see `evenkeel cluster doctor`"),
+        "{why}"
+    );
+    assert_eq!(node.json(&["job", "list"]).as_array().map(Vec::len), Some(0));
+    let taken = node.fed(&["job", "apply", "-f", "-"], &job("C"));
+    assert!(taken.status.success(), "{}", text(&taken.stderr));
+}

@@ -6,7 +6,7 @@ use evenkeel_core::job::{CatchUp, Job, Placement, Spec, Work};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{Lane, Place, SpecRecord, decode, encode};
-use evenkeel_core::registry::{LeaseId, Revision, Txn, Write};
+use evenkeel_core::registry::{Class, LeaseId, Revision, Txn, Write};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
@@ -153,6 +153,7 @@ fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
         rescan: Millis(4_500),
         early: Millis(0),
         notice: Millis::ZERO,
+        class: Class::A,
         generation: 1,
     }
 }

@@ -7,6 +7,7 @@ use evenkeel_core::input;
 use evenkeel_core::input::NodeSwitch;
 use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Work};
 use evenkeel_core::node::{Quota, Settings, Spread};
+use evenkeel_core::registry::Class;
 use evenkeel_core::share::{Order, Strategy};
 use evenkeel_core::time::Millis;
 use evenkeel_core::words::{JobName, NodeName};
@@ -167,6 +168,7 @@ impl Command {
             rescan: Millis(i64::from(self.count("rescan", 600_000)?)),
             early: Millis(0),
             notice: Millis(i64::from(self.count("notice", 0)?)),
+            class: Class::A,
             generation: 1,
         };
         scenario.world.add(settings, Clock::new(0));
