@@ -113,8 +113,12 @@ async fn put_back(books: &Books, backup: &Backup) -> Result<Restored, CarryError
             "the backup has layout {layout}, this program knows {LAYOUT}: use a newer program"
         )));
     }
-    let record =
-        ClusterRecord { id: cluster.clone(), layout: *layout, generation: raised(*generation)?, shut: None };
+    let record = ClusterRecord {
+        id: cluster.clone(),
+        layout: *layout,
+        generation: raised(*generation, books)?,
+        shut: None,
+    };
     let from = format!("the backup of {taken} ({})", backup.checksum());
     let entries = settled(&backup.entries);
     fill::must_fit(books, &entries)?;
@@ -134,13 +138,17 @@ pub fn shown(url: &str) -> String {
     evenkeel_registry::redacted(url)
 }
 
-/// The next generation: whatever the new engine adds to it, it is above all before.
-fn raised(generation: u16) -> Result<u16, CarryError> {
-    generation.checked_add(1).ok_or_else(|| {
-        CarryError::Conflict(format!(
-            "the generation is {generation}, the last there is: declare the jobs anew in an empty registry"
-        ))
-    })
+/// What is to be added to the generation of a registry's engine, so that tokens there are above all that were given under
+/// this one, and under the engine's own.
+fn raised(generation: u16, books: &Books) -> Result<u16, CarryError> {
+    let engine = books.facts().generation;
+    let added = generation.saturating_sub(engine).saturating_add(1);
+    match u32::from(engine) + u32::from(added) <= u32::from(u16::MAX) && generation < u16::MAX {
+        true => Ok(added),
+        false => Err(CarryError::Conflict(format!(
+            "the generation is {generation}, and there are not many more: declare the jobs anew in an empty registry"
+        ))),
+    }
 }
 
 /// The moment, for an entry.

@@ -114,6 +114,16 @@ impl Books {
         })
     }
 
+    /// Ends the leases whose time is over. Where no node is left that renews, nobody else does.
+    pub(super) async fn sweep(&self) -> Result<(), CarryError> {
+        let ttl = self.registry.facts().ttl_min;
+        let lease = self.persist(|| self.registry.open(ttl)).await?.lease;
+        let swept = self.persist(|| self.registry.renew(lease)).await;
+        self.persist(|| self.registry.close(lease)).await?;
+        swept?;
+        Ok(())
+    }
+
     /// Every cold entry.
     pub(super) async fn list(&self) -> Result<Batch, CarryError> {
         Ok(self.persist(|| self.registry.list()).await?)

@@ -40,7 +40,10 @@ pub struct Moved {
 pub async fn relocate(from: &str, to: &str) -> Result<Moved, CarryError> {
     let source = Books::existing(from).await?;
     // Before anything is made at the other end.
-    source.owned().await?;
+    let (cluster, _) = source.owned().await?;
+    if cluster.shut.is_none() {
+        still(&source).await?;
+    }
     carry_over(&source, &Books::open(to).await?).await
 }
 
@@ -54,13 +57,15 @@ pub(super) async fn carry_over(source: &Books, target: &Books) -> Result<Moved, 
         Some(Shut::Moved { to, .. }) if to == target.url() => Some(at),
         Some(other) => return Err(source.conflict(&format!("cannot be moved: {other}"))),
     };
-    let reading = source.read_all().await?;
+    let reading = match shut {
+        None => still(source).await?,
+        Some(_) => source.read_all().await?,
+    };
     if shut.is_none() {
-        must_stand_still(source, &reading)?;
         fill::must_fit(target, &settled(&reading.entries))?;
     }
     let (engine, class) = (source.facts().generation, (source.facts().class, target.facts().class));
-    let generation = raised(cluster.generation_on(engine))?;
+    let generation = raised(cluster.generation_on(engine), target)?;
     let record = ClusterRecord { id: cluster.id.clone(), layout: cluster.layout, generation, shut: None };
     let moved = |reading: &Reading, generation: u16, already| Moved {
         from: source.url().to_owned(),
@@ -93,6 +98,14 @@ pub(super) async fn carry_over(source: &Books, target: &Books) -> Result<Moved, 
     }
     let generation = fill::complete(target, mark, &entries).await?;
     Ok(moved(&reading, generation, false))
+}
+
+/// All that is there, once nobody lives there and nothing is half done.
+async fn still(source: &Books) -> Result<Reading, CarryError> {
+    source.sweep().await?;
+    let reading = source.read_all().await?;
+    must_stand_still(source, &reading)?;
+    Ok(reading)
 }
 
 /// Sees that nobody lives there and nothing is half done.

@@ -287,6 +287,22 @@ async fn a_move_that_dies_anywhere_is_finished_by_the_next_one_and_never_are_two
 
 /// proves: I1
 #[tokio::test]
+async fn a_member_that_was_killed_is_waited_for_as_long_as_its_lease_and_no_longer() {
+    let (old, new) = (stopped().await, empty());
+    let lease = old.open(Millis(400)).await.unwrap().lease;
+    old.commit(vec![put(keys::node(&member("a@1")), b"{}".to_vec().into(), Some(lease))]).await;
+    let why = carry_over(&books(&old, "old"), &books(&new, "new")).await.unwrap_err().to_string();
+    assert!(why.contains("living nodes: a"), "{why}");
+    // Nobody renews there, so nobody would ever end the lease.
+    let begun = crate::clock::now().mono;
+    while let Err(why) = carry_over(&books(&old, "old"), &books(&new, "new")).await {
+        assert!(crate::clock::now().mono - begun < Millis::secs(20), "{why}");
+    }
+    assert!(is_open(&new).await);
+}
+
+/// proves: I1
+#[tokio::test]
 async fn who_joins_at_the_last_moment_keeps_the_cluster_where_it_is() {
     let (old, new) = (stopped().await, empty());
     let lease = old.open(Millis::secs(60)).await.unwrap().lease;
@@ -341,4 +357,17 @@ async fn what_is_no_registry_of_a_cluster_is_told_so() {
     assert!(!path.exists(), "a mistyped path makes no file");
     let why = copy(&books(&empty(), "empty")).await.unwrap_err();
     assert!(why.to_string().contains("keeps no cluster's books"), "{why}");
+}
+
+#[test]
+fn a_generation_is_above_the_one_before_and_the_engines_own_and_no_larger_than_need_be() {
+    let on = |engine: u16| frail(Frail { generation: engine, ..Frail::on(&empty()) }, "x").0;
+    for (before, engine, after) in
+        [(0, 0, 1), (6, 0, 7), (2, 1_952, 1_953), (1_953, 0, 1_954), (1_954, 1_952, 1_955)]
+    {
+        let added = raised(before, &on(engine)).unwrap();
+        assert_eq!(engine + added, after, "{before} {engine}");
+    }
+    assert!(raised(u16::MAX, &on(0)).is_err() && raised(0, &on(u16::MAX)).is_err());
+    assert_eq!(raised(u16::MAX - 1, &on(3)).unwrap() + 3, u16::MAX);
 }
