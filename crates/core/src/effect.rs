@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::input::{Answer, AskId, Offer};
 use crate::job::Work;
 use crate::keys::Key;
+use crate::record::Shut;
 use crate::registry::{LeaseId, Txn};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
@@ -129,6 +130,8 @@ pub enum Event {
     Suspended,
     /// Two nodes say that they serve, which must never be (S4-39).
     MultiLeader(NodeName, NodeName),
+    /// The registry takes no members: its cluster was moved, or is not there yet.
+    Shut(Shut),
     /// Somebody deleted this node's entry while its lease lived: it takes nothing more until it is started again (S3-30).
     Closed,
 }
@@ -264,6 +267,7 @@ impl fmt::Display for Event {
                     "job {job}: request {request} came while shards {shards} ran: they do not run for it"
                 )
             }
+            Self::Shut(shut) => write!(f, "cannot join: {shut}"),
             Self::Closed => f.write_str(
                 "closed: this node's entry was deleted from outside; start it again to join again",
             ),

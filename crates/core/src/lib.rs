@@ -5,6 +5,7 @@
 extern crate alloc;
 
 pub mod capacity;
+pub mod carry;
 pub mod due;
 pub mod effect;
 pub mod input;

@@ -16,9 +16,11 @@ use crate::shards::ShardSet;
 use crate::time::Wall;
 use crate::words::{Fire, Member, NodeName, RequestId};
 
+mod cluster;
 mod peers;
 mod sharded;
 
+pub use cluster::{ClusterRecord, LAYOUT, Shut};
 pub use peers::{
     BeatRecord, ClusterSettings, Handover, LoadRecord, OfflineRecord, Plan, Planned, Planner, PlannerKind,
     ServingRecord, StrikeRecord,
@@ -175,15 +177,6 @@ pub struct Intent {
     pub wanted: bool,
     /// Rises with every write.
     pub seq: u64,
-}
-
-/// Whose registry this is, under `keys::cluster`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ClusterRecord {
-    /// The cluster's id; never the same for two clusters.
-    pub id: String,
-    /// The layout of the tree.
-    pub layout: u32,
 }
 
 /// What an entry can hold.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::keys::{Key, Parsed, parse};
-use evenkeel_core::record::{SpecRecord, decode};
+use evenkeel_core::keys::{self, Key, Parsed, parse};
+use evenkeel_core::record::{ClusterRecord, SpecRecord, decode};
 use evenkeel_core::registry::{Change, Class, Facts, FeedKind, Granted, Outcome, Txn, Write};
 use evenkeel_core::time::{Millis, Now};
 use evenkeel_registry::clock::Stopwatch;
@@ -44,7 +44,10 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
     let examined = registry.examine().await?;
     let version = examined.version.as_deref().unwrap_or("of a version it does not tell");
     let mut found = vec![good("engine", format!("{} {version}", facts.engine)), guarantee(&facts)];
-    found.extend(limits(&facts));
+    let own = cluster(&registry).await?;
+    let generation = own.as_ref().map_or(facts.generation, |own| own.generation_on(facts.generation));
+    found.extend(limits(&Facts { generation, ..facts }));
+    found.extend(own.map(joining));
     found.extend(examined.told.into_iter().map(|(name, value)| good(name, value)));
     found.extend(examined.faults.into_iter().map(|it| bad(it.name, it.what, it.fix)));
 
@@ -66,6 +69,19 @@ fn good(check: &str, found: impl Into<String>) -> Finding {
 
 fn bad(check: &str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
     Finding { check: check.to_owned(), found: found.into(), fix: Some(fix.into()) }
+}
+
+/// The cluster's own entry, if nodes were here before and it is theirs.
+async fn cluster(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, RegistryError> {
+    let found = registry.read(vec![keys::cluster()]).await?.pop();
+    Ok(found.and_then(|change| change.entry).and_then(|entry| decode(&entry.value)))
+}
+
+fn joining(cluster: ClusterRecord) -> Finding {
+    match cluster.shut {
+        None => good("cluster", cluster.id),
+        Some(shut) => bad("cluster", format!("{}: no node can join", cluster.id), shut.to_string()),
+    }
 }
 
 /// What a claim is worth here, why, and what would make it worth more.
@@ -232,7 +248,6 @@ fn shown(time: Duration) -> String {
 mod tests {
     use super::*;
     use evenkeel_core::job::{Job, Spec, Work};
-    use evenkeel_core::keys;
     use evenkeel_core::record::encode;
     use evenkeel_core::registry::{Entry, LeaseId, Revision};
     use evenkeel_core::shards::ShardSet;

@@ -296,6 +296,7 @@ impl Driver {
             Event::Serving(_) => "serving",
             Event::Suspended => "suspended",
             Event::MultiLeader(..) => "multi_leader",
+            Event::Shut(_) => "shut",
         };
         match event {
             Event::Electing(_) => tracing::debug!("{text}"),
@@ -313,6 +314,10 @@ impl Driver {
         let (now, node) = (clock::now(), self.runs.node().to_string());
         self.notifiers.tell(now, &node, kind, &event, &text);
         self.history.put(Entry::Event { at: now.wall, node, kind, text });
+        if let Event::Shut(shut) = &event {
+            // What this node knew of the registry is over, its generation too: it begins anew or not at all.
+            self.inbox.put_back(Happening::Fatal(shut.to_string()));
+        }
         if matches!(event, Event::Joined | Event::NameTaken(_)) {
             self.joined.send_replace(Some(event));
         }

@@ -23,9 +23,10 @@
 //! - `executor`, `executors`: what a run can be. [`guard`]: the process that ends runs whatever becomes of the node.
 //! - `history`: what became of every attempt. `logs`: what commands wrote.
 //! - `notify`: whom to tell what happens to the node.
-//! - [`doctor`]: whether a registry is fit.
+//! - [`doctor`]: whether a registry is fit. [`carry`]: its books as a file, or in another registry.
 //! - [`clock`]: the one file that reads time.
 
+pub mod carry;
 pub mod clock;
 pub mod doctor;
 pub mod guard;

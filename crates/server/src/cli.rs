@@ -1,5 +1,6 @@
 //! The command line: noun, verb, and what each means.
 
+mod carry;
 mod cluster;
 mod docs;
 mod doctor;
@@ -50,7 +51,7 @@ enum Verb {
     /// Look at what happened to nodes
     #[command(subcommand)]
     Event(events::Verb),
-    /// Look at the whole as others would write it down, at its settings, and at the health of its registry
+    /// Look at the whole as others would write it down, at its settings and the health of its registry; carry its books
     #[command(subcommand)]
     Cluster(cluster::Verb),
     /// Take jobs over from elsewhere

@@ -33,6 +33,10 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
         out.add(Decision::Announce(Event::NameTaken(scene.member.node.clone())));
         return;
     }
+    if let Some(shut) = scene.view.cluster().value.as_ref().and_then(|cluster| cluster.shut.as_ref()) {
+        out.add(Decision::Announce(Event::Shut(shut.clone())));
+        return;
+    }
     out.commit(Subject::Me, "join", join(scene, predecessor));
 }
 
@@ -59,5 +63,7 @@ fn join(scene: &Scene<'_>, predecessor: Option<Member>) -> Txn {
     };
     let mut writes = Vec::from([Write::Put { key: key.clone(), value: encode(&info), owner: Some(lease) }]);
     writes.extend(predecessor.map(|p| Write::Delete { key: keys::node(&p) }));
-    Txn { guards: Vec::from([Guard::Absent(key), Guard::Open(lease)]), writes }
+    // Whoever shuts the registry makes every join fail that has not heard of it.
+    let open = scene.view.cluster().guard(keys::cluster());
+    Txn { guards: Vec::from([Guard::Absent(key), Guard::Open(lease), open]), writes }
 }

@@ -107,7 +107,6 @@ impl View {
             Parsed::Intent(node) => self.absorb_intent(node, change, touched),
             Parsed::Lock(name) => self.absorb_lock(name, change, touched),
             Parsed::Plan(job) => self.absorb_plan(&job, change, touched),
-            Parsed::Cluster => {}
             other => self.absorb_peers(other, change, touched),
         }
     }

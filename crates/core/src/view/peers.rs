@@ -10,7 +10,8 @@ use super::{Absorbed, Known, View};
 use crate::keys::{self, Key, Parsed};
 use crate::load::Score;
 use crate::record::{
-    BeatRecord, ClusterSettings, LoadRecord, OfflineRecord, PlannerKind, ServingRecord, StrikeRecord, decode,
+    BeatRecord, ClusterRecord, ClusterSettings, LoadRecord, OfflineRecord, PlannerKind, ServingRecord,
+    StrikeRecord, decode,
 };
 use crate::registry::Change;
 use crate::standing::DISPATCH;
@@ -25,6 +26,7 @@ pub(super) struct Peers {
     offline: BTreeMap<NodeName, Known<OfflineRecord>>,
     serving: Known<ServingRecord>,
     settings: Known<ClusterSettings>,
+    cluster: Known<ClusterRecord>,
 }
 
 impl Peers {
@@ -36,6 +38,7 @@ impl Peers {
         all.extend(self.offline.keys().map(keys::offline));
         all.extend(self.serving.value.as_ref().map(|_| keys::serving()));
         all.extend(self.settings.value.as_ref().map(|_| keys::settings()));
+        all.extend(self.cluster.value.as_ref().map(|_| keys::cluster()));
         all
     }
 }
@@ -51,6 +54,12 @@ impl View {
     #[must_use]
     pub fn settings_entry(&self) -> &Known<ClusterSettings> {
         &self.peers.settings
+    }
+
+    /// What is known of the entry that says whose registry this is, and whether nodes may join.
+    #[must_use]
+    pub fn cluster(&self) -> &Known<ClusterRecord> {
+        &self.peers.cluster
     }
 
     /// Who does an operation, as far as is known.
@@ -185,6 +194,7 @@ impl View {
                 touched.planner = true;
                 learn_one(&mut peers.settings, change)
             }
+            Parsed::Cluster => learn_one(&mut peers.cluster, change),
             _ => return,
         };
         touched.peers = true;

@@ -3,22 +3,24 @@
 use std::sync::Arc;
 
 use evenkeel_core::keys;
-use evenkeel_core::record::{ClusterRecord, decode, encode};
+use evenkeel_core::record::{ClusterRecord, LAYOUT, decode, encode};
 use evenkeel_core::registry::{Change, Guard, Outcome, Txn, Write};
 use evenkeel_registry::{Registry, RegistryError};
 
 use super::folder::Folder;
 use crate::error::OpenError;
 
-/// The layout of the tree that this program reads and writes.
-const LAYOUT: u32 = 1;
-
-/// Refuses a data folder that was used with another cluster, and a registry of a newer layout. The first node of all
-/// gives its cluster an id.
-pub(super) async fn check(registry: &Arc<dyn Registry>, url: &str, folder: &Folder) -> Result<(), OpenError> {
+/// Refuses a data folder that was used with another cluster, a registry of a newer layout, and one that takes no members.
+/// The first node of all gives its cluster an id. Returns the generation that tokens carry here.
+pub(super) async fn check(
+    registry: &Arc<dyn Registry>,
+    url: &str,
+    folder: &Folder,
+) -> Result<u16, OpenError> {
+    let engine = registry.facts().generation;
     // A cluster that ends with its process cannot be mixed up with another one.
     if registry.facts().engine == "memory" {
-        return Ok(());
+        return Ok(engine);
     }
     let cluster = read(registry).await?;
     if cluster.layout > LAYOUT {
@@ -27,18 +29,24 @@ pub(super) async fn check(registry: &Arc<dyn Registry>, url: &str, folder: &Fold
             cluster.layout
         )));
     }
+    if let Some(shut) = &cluster.shut {
+        return Err(OpenError::Setting(format!("no node can join at the registry {url}: {shut}")));
+    }
     match folder.cluster() {
-        Some(known) if known != cluster.id => Err(OpenError::Setting(format!(
-            "the data folder {} belongs to another cluster than the registry {url}: give the registry or the data folder \
-             that belongs to it, or remove {} to let the folder join this cluster",
-            folder.path().display(),
-            folder.cluster_file().display()
-        ))),
-        Some(_) => Ok(()),
+        Some(known) if known != cluster.id => {
+            return Err(OpenError::Setting(format!(
+                "the data folder {} belongs to another cluster than the registry {url}: give the registry or the data \
+                 folder that belongs to it, or remove {} to let the folder join this cluster",
+                folder.path().display(),
+                folder.cluster_file().display()
+            )));
+        }
+        Some(_) => {}
         None => folder
             .note_cluster(&cluster.id)
-            .map_err(|error| OpenError::Data { path: folder.cluster_file(), error }),
+            .map_err(|error| OpenError::Data { path: folder.cluster_file(), error })?,
     }
+    Ok(cluster.generation_on(engine))
 }
 
 async fn read(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError> {
@@ -49,7 +57,7 @@ async fn read(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError> 
     // The kernel's own random numbers; two clusters must never get the same id.
     let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
     let id = id.map_err(|e| OpenError::Setting(format!("the system gives no random id: {e}")))?;
-    let new = ClusterRecord { id: id.trim().to_string(), layout: LAYOUT };
+    let new = ClusterRecord { id: id.trim().to_string(), layout: LAYOUT, generation: 0, shut: None };
     let txn = Txn {
         guards: vec![Guard::Absent(key.clone())],
         writes: vec![Write::Put { key: key.clone(), value: encode(&new), owner: None }],

@@ -131,7 +131,7 @@ impl Life {
         config: Config,
         functions_run_on: Runtime,
     ) -> Result<(Self, Handle, watch::Receiver<Option<Event>>), OpenError> {
-        let (folder, registry) = enter(&config).await?;
+        let (folder, registry, generation) = enter(&config).await?;
         let changed = Arc::new(Notify::new());
         let (told_by, told) = mpsc::unbounded_channel();
         let (history, reader) = open_history(&config, &folder, told_by, changed.clone())?;
@@ -139,7 +139,7 @@ impl Life {
         let (news_from, news) = mpsc::unbounded_channel();
         // The old life's runs are gone before its member is: whoever takes over starts beside nobody (law 8).
         let (orders, guard) = start_guard(&config, &folder, &news_from).await?;
-        let settings = settings(&config, &folder, &registry);
+        let settings = settings(&config, &folder, &registry, generation);
         let node = Arc::new(RwLock::new(Node::new(settings)));
         let (to_node, asked) = mpsc::channel(ORDERS_MAX);
         let (inbox, sender) = Inbox::new(news, told, asked);
@@ -253,14 +253,14 @@ async fn start_guard(
     Ok((Some(orders), Some(tokio::spawn(keeper.keep(guard)))))
 }
 
-/// Takes the data folder and finds the registry, and sees that they belong together.
-async fn enter(config: &Config) -> Result<(Arc<Folder>, Arc<dyn Registry>), OpenError> {
+/// Takes the data folder and finds the registry, and sees that they belong together. Tells the generation too.
+async fn enter(config: &Config) -> Result<(Arc<Folder>, Arc<dyn Registry>, u16), OpenError> {
     // What is written down and said of the registry has no password in it.
     let url = evenkeel_registry::redacted(&config.registry);
     let folder = Arc::new(Folder::open(&config.data, &config.name, &url)?);
     let registry = evenkeel_registry::open(&config.registry).await?;
-    cluster::check(&registry, &url, &folder).await?;
-    Ok((folder, registry))
+    let generation = cluster::check(&registry, &url, &folder).await?;
+    Ok((folder, registry, generation))
 }
 
 fn open_history(
@@ -275,7 +275,7 @@ fn open_history(
         .map_err(|error| OpenError::History { url: path.display().to_string(), error })
 }
 
-fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>) -> Settings {
+fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>, generation: u16) -> Settings {
     let facts = registry.facts();
     Settings {
         name: config.name.clone(),
@@ -295,7 +295,7 @@ fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>) -> S
         early: facts.early,
         notice: facts.notice,
         class: facts.class,
-        generation: facts.generation,
+        generation,
     }
 }
 

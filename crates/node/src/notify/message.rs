@@ -42,6 +42,7 @@ impl Message {
             | Event::ClockDiffers(_)
             | Event::Drained
             | Event::Closed
+            | Event::Shut(_)
             | Event::Connected
             | Event::Disconnected
             | Event::NodesChanged(_)

@@ -5,7 +5,7 @@ use evenkeel_core::record::{Handover, PlannerKind};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::doctor;
+use super::{carry, doctor};
 use crate::client::{Client, Reach, escape};
 use crate::exit::Failure;
 use crate::output::{self, Output};
@@ -30,6 +30,19 @@ pub(crate) enum Verb {
     ///
     /// Needs no node. It writes one entry that nobody looks at, and takes it away again.
     Doctor(doctor::Doctor),
+    /// Copy the books into a file, while nodes work or not: jobs, watermarks, marks, tokens, switches
+    ///
+    /// Needs no node. Each job is as it stood at one moment. Members, loads and history are not in it.
+    Backup(carry::BackUp),
+    /// Put a backup into an empty registry; tokens given there are above all before
+    ///
+    /// Needs no node, and none can join before all of it is there. Should it be cut short, do the same again.
+    Restore(carry::Restore),
+    /// Move the books to another registry, once all nodes are stopped; no node can join at the old one any more
+    ///
+    /// Needs no node. Every fire that is due meanwhile runs once, when nodes are started at the new registry, as the grace
+    /// and catch-up of its job say. Should it be cut short, do the same again.
+    Move(carry::Move),
     /// Show what is set for the whole cluster, and set what is given
     Settings {
         /// Who plans dispatched jobs: beat (in each beat the idlest) or leader (one for as long as it lives)
@@ -64,6 +77,9 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Tree { form, job, reach } => shown(form, job.as_deref(), &reach),
         Verb::Doctor(args) => doctor::run(&args),
+        Verb::Backup(args) => carry::backup(&args),
+        Verb::Restore(args) => carry::restore(&args),
+        Verb::Move(args) => carry::relocate(&args),
         Verb::Settings { planner, beat, strikes, handover, reach } => {
             settings(Wanted { planner, beat, strikes, handover }, &reach)
         }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod capacity;
+mod carry;
 mod cli;
 mod cluster;
 mod console;

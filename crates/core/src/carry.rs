@@ -1,0 +1,252 @@
+//! What of a cluster can be carried to another registry, and what becomes of the names of those who held it.
+//!
+//! A member's name ends in the number of its lease, and another engine counts its leases anew: one day it may give a
+//! number again that stands in the books. So nobody is carried by such a name. Whoever is named gets a number that no
+//! engine gives, keeps it for ever, and is for every rule a member that is gone.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::keys::{self, Key, Parsed, parse};
+use crate::record::{
+    AskedRecord, BeatRecord, Intent, Lane, LockRecord, Place, Plan, ServingRecord, ShardLane, SpecRecord,
+    Switches, decode, encode,
+};
+use crate::registry::{LeaseId, Value};
+use crate::words::{JobName, Member, NodeName};
+
+/// The first of the numbers that no engine gives to a lease: most count from 1, etcd below 2⁶³, and ZooKeeper could get
+/// here only with server number 255 in the last minute of a span of 35 years.
+pub const GONE: u64 = 0xFFFF_FFFF_0000_0000;
+
+/// Entries by their keys.
+pub type Entries = BTreeMap<Key, Value>;
+
+/// Whether an entry is carried. What lives by a lease ends with it; load, strikes and offline marks are about lives that
+/// are over; the cluster's own entry is written anew.
+#[must_use]
+pub fn is_carried(key: &Key, owner: Option<LeaseId>) -> bool {
+    let of_a_life = matches!(
+        parse(key),
+        Some(Parsed::Node(_) | Parsed::Load(_) | Parsed::Strike(..) | Parsed::Offline(_) | Parsed::Cluster)
+    );
+    owner.is_none() && !of_a_life
+}
+
+/// The job that an entry is of; such entries are read together, at one revision.
+#[must_use]
+pub fn job_of(key: &Key) -> Option<JobName> {
+    match parse(key)? {
+        Parsed::Spec(job)
+        | Parsed::Place(job)
+        | Parsed::Asked(job)
+        | Parsed::Lane(job)
+        | Parsed::Plan(job)
+        | Parsed::ShardLane(job, _) => Some(job),
+        _ => None,
+    }
+}
+
+/// Every key that entries of a job can have, given its place: hot ones are in no listing.
+#[must_use]
+pub fn keys_of(job: &JobName, place: Option<&Value>) -> BTreeSet<Key> {
+    let mut all = BTreeSet::from([
+        keys::spec(job),
+        keys::place(job),
+        keys::asked(job),
+        keys::lane(job),
+        keys::plan(job),
+    ]);
+    let sharding = place.and_then(|value| decode::<Place>(value)).and_then(|place| place.sharding);
+    if let Some(sharding) = sharding {
+        let portions = sharding.cut.portions.iter().map(|portion| &portion.holder);
+        let may = sharding.lanes.iter().chain(&sharding.cut.among).chain(portions).chain(&sharding.leader);
+        all.extend(may.map(|member| keys::shard_lane(job, member)));
+    }
+    all
+}
+
+/// The same entries, and no member in them that another engine could ever bring to life. The same entries give the same
+/// again, so what was carried halfway can be carried on.
+#[must_use]
+pub fn settled(entries: &Entries) -> Entries {
+    let mut named = BTreeSet::new();
+    for (key, value) in entries {
+        with_members(key, value, &mut |member| {
+            named.insert(member.clone());
+        });
+    }
+    let mut next: BTreeMap<NodeName, u64> = BTreeMap::new();
+    for member in named.iter().filter(|member| member.incarnation >= GONE) {
+        next.insert(member.node.clone(), member.incarnation.saturating_add(1));
+    }
+    let mut gone = BTreeMap::new();
+    for member in named.into_iter().filter(|member| member.incarnation < GONE) {
+        let number = next.entry(member.node.clone()).or_insert(GONE);
+        gone.insert(member.clone(), Member { incarnation: *number, ..member });
+        *number = number.saturating_add(1);
+    }
+    let mut bury = |member: &mut Member| {
+        if let Some(new) = gone.get(member) {
+            *member = new.clone();
+        }
+    };
+    entries.iter().map(|(key, value)| with_members(key, value, &mut bury)).collect()
+}
+
+/// Shows every member that an entry names, and gives the entry as it is then. What cannot be read, and what is not
+/// changed, stays as it is to the byte.
+fn with_members(key: &Key, value: &Value, see: &mut dyn FnMut(&mut Member)) -> (Key, Value) {
+    let mut new_key = key.clone();
+    let new = match parse(key) {
+        Some(Parsed::Place(_)) => rewritten(value, |place: &mut Place| {
+            place.owner.iter_mut().for_each(&mut *see);
+            if let Some(sharding) = &mut place.sharding {
+                let portions = sharding.cut.portions.iter_mut().map(|portion| &mut portion.holder);
+                let lanes = sharding.lanes.iter_mut().chain(&mut sharding.cut.among);
+                lanes.chain(portions).chain(&mut sharding.leader).for_each(see);
+            }
+        }),
+        Some(Parsed::Lane(_)) => {
+            rewritten(value, |lane: &mut Lane| lane.open.iter_mut().for_each(|open| see(&mut open.by)))
+        }
+        Some(Parsed::ShardLane(job, mut member)) => {
+            see(&mut member);
+            new_key = keys::shard_lane(&job, &member);
+            None
+        }
+        Some(Parsed::Plan(_)) => rewritten(value, |plan: &mut Plan| {
+            plan.runs.iter_mut().for_each(|run| see(&mut run.by));
+            plan.planner.iter_mut().for_each(|planner| see(&mut planner.member));
+        }),
+        Some(Parsed::Beat(_)) => rewritten(value, |beat: &mut BeatRecord| see(&mut beat.holder)),
+        Some(Parsed::Serving) => {
+            rewritten(value, |serving: &mut ServingRecord| serving.leader.iter_mut().for_each(see))
+        }
+        Some(Parsed::Lock(_)) => {
+            rewritten(value, |lock: &mut LockRecord| lock.holder.iter_mut().for_each(see))
+        }
+        // It was meant for a life that is over.
+        Some(Parsed::Switches(..)) => rewritten(value, |switches: &mut Switches| switches.shutdown = None),
+        _ => None,
+    };
+    (new_key, new.unwrap_or_else(|| value.clone()))
+}
+
+fn rewritten<T>(value: &Value, change: impl FnOnce(&mut T)) -> Option<Value>
+where
+    T: Serialize + DeserializeOwned + Clone + PartialEq,
+{
+    let old: T = decode(value)?;
+    let mut new = old.clone();
+    change(&mut new);
+    (new != old).then(|| encode(&new))
+}
+
+/// The runs that are claimed and not ended, each with who has it, in words.
+#[must_use]
+pub fn open_runs(entries: &Entries) -> Vec<String> {
+    let mut open = Vec::new();
+    for (key, value) in entries {
+        let mut add = |job: &JobName, what: &str, by: &Member| open.push(format!("{job}{what} on {by}"));
+        match parse(key) {
+            Some(Parsed::Lane(job)) => {
+                let lane = decode::<Lane>(value);
+                lane.and_then(|lane| lane.open).iter().for_each(|open| add(&job, "", &open.by));
+            }
+            Some(Parsed::ShardLane(job, by)) => {
+                let open = decode::<ShardLane>(value).map(|lane| lane.open).unwrap_or_default();
+                open.iter().for_each(|open| add(&job, &format!(" shards {}", open.shards), &by));
+            }
+            Some(Parsed::Plan(job)) => {
+                let runs = decode::<Plan>(value).map(|plan| plan.runs).unwrap_or_default();
+                runs.iter().filter(|run| run.is_accepted()).for_each(|run| add(&job, "", &run.by));
+            }
+            _ => {}
+        }
+    }
+    open
+}
+
+/// How much of what is in the books.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// All entries.
+    pub entries: usize,
+    /// Jobs that are there.
+    pub jobs: usize,
+    /// Deleted jobs, which are remembered for their tokens.
+    pub deleted: usize,
+    /// Jobs whose shares are marked to be cut again.
+    pub marks: usize,
+    /// Lanes and plans: each goes on counting its claims, the lower part of tokens, where it is.
+    pub lanes: usize,
+    /// Points up to which fires are settled; a sharded job may have many.
+    pub watermarks: usize,
+    /// Runs that are claimed and not ended.
+    pub open: usize,
+    /// Requests to run now that nobody has taken.
+    pub requests: usize,
+    /// Locks of embedders.
+    pub locks: usize,
+    /// Nodes that are to be drained, and will be again where they join.
+    pub drained: Vec<NodeName>,
+    /// Entries that could not be read and are carried as they are.
+    pub unreadable: Vec<String>,
+}
+
+/// Counts.
+#[must_use]
+pub fn tally(entries: &Entries) -> Tally {
+    let mut all = Tally { entries: entries.len(), open: open_runs(entries).len(), ..Tally::default() };
+    for (key, value) in entries {
+        let read = match parse(key) {
+            Some(Parsed::Spec(_)) => decode(value).map(|spec| match spec {
+                SpecRecord::Live(_) => all.jobs += 1,
+                SpecRecord::Deleted { .. } => all.deleted += 1,
+            }),
+            Some(Parsed::Place(_)) => decode::<Place>(value).map(|place| {
+                all.marks += usize::from(place.sharding.is_some_and(|sharding| sharding.mark.is_some()));
+            }),
+            Some(Parsed::Lane(_)) => decode::<Lane>(value).map(|_| {
+                all.lanes += 1;
+                all.watermarks += 1;
+            }),
+            Some(Parsed::Plan(_)) => decode::<Plan>(value).map(|_| {
+                all.lanes += 1;
+                all.watermarks += 1;
+            }),
+            Some(Parsed::ShardLane(..)) => decode::<ShardLane>(value).map(|lane| {
+                all.lanes += 1;
+                all.watermarks += lane.groups.len();
+            }),
+            Some(Parsed::Asked(_)) => decode::<AskedRecord>(value).map(|asked| {
+                all.requests += asked.requests.iter().filter(|request| !request.taken).count();
+            }),
+            Some(Parsed::Lock(_)) => decode::<LockRecord>(value).map(|_| all.locks += 1),
+            Some(Parsed::Intent(node)) => {
+                decode::<Intent>(value).map(|intent| all.drained.extend(intent.wanted.then_some(node)))
+            }
+            _ => Some(()),
+        };
+        if read.is_none() {
+            all.unreadable.push(key.to_string());
+        }
+    }
+    all
+}
+
+/// The entries that are larger than an engine takes, with how large they are.
+#[must_use]
+pub fn too_large(entries: &Entries, value_max: usize) -> Vec<(String, usize)> {
+    let large = entries.iter().filter(|(_, value)| value.len() > value_max);
+    large.map(|(key, value)| (key.as_str().to_owned(), value.len())).collect()
+}
+
+#[cfg(test)]
+mod tests;

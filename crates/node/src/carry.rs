@@ -1,0 +1,160 @@
+//! A cluster's books in other hands: copied into a file, put back from one, or moved to another registry.
+//!
+//! What is carried, and under which names, is decided by [`evenkeel_core::carry`]. Here it is read and written, so that
+//! dying at any point does no harm: whoever does the same again goes on with it.
+
+mod books;
+mod file;
+mod fill;
+mod relocate;
+
+use evenkeel_core::carry::{Tally, open_runs, settled, tally};
+use evenkeel_core::record::{ClusterRecord, LAYOUT, Shut};
+use evenkeel_core::time::Wall;
+use evenkeel_registry::RegistryError;
+
+use crate::clock;
+use books::Books;
+pub use file::{Backup, Header};
+use fill::Filled;
+pub use relocate::{Moved, relocate};
+
+/// Why books were not carried. Each text says the fix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CarryError {
+    /// A registry cannot be used.
+    #[error("{0}")]
+    Registry(#[from] RegistryError),
+    /// It does not go with how things stand.
+    #[error("{0}")]
+    Conflict(String),
+    /// What was given is no backup, or no registry that outlives its process.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// What came of a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// What was put in.
+    pub tally: Tally,
+    /// The generation that tokens carry from now on.
+    pub generation: u16,
+    /// Whether it was there already, so that nothing was done.
+    pub already: bool,
+}
+
+/// Copies the books of the cluster at a URL. Nodes may be at work meanwhile; the entries of one job are always as they
+/// stood at one moment.
+///
+/// # Errors
+/// The registry cannot be read, or keeps no cluster's books.
+pub async fn backup(url: &str) -> Result<Backup, CarryError> {
+    copy(&Books::existing(url).await?).await
+}
+
+async fn copy(books: &Books) -> Result<Backup, CarryError> {
+    let (cluster, _) = books.owned().await?;
+    if let Some(shut @ Shut::Filling { .. }) = &cluster.shut {
+        return Err(books.conflict(&format!("is not whole: {shut}")));
+    }
+    let reading = books.read_all().await?;
+    let engine = books.facts();
+    let header = Header {
+        layout: cluster.layout,
+        generation: cluster.generation_on(engine.generation),
+        cluster: cluster.id,
+        engine: engine.engine.to_owned(),
+        registry: books.url().to_owned(),
+        taken: clock::now().wall,
+        revisions: (reading.first, reading.last),
+        members: reading.members,
+        moved: cluster.shut.and_then(|shut| match shut {
+            Shut::Moved { to, .. } => Some(to),
+            Shut::Filling { .. } => None,
+        }),
+    };
+    Ok(Backup { header, entries: reading.entries })
+}
+
+impl Backup {
+    /// How much of what is in it.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        tally(&self.entries)
+    }
+
+    /// The runs that were going on, in words.
+    #[must_use]
+    pub fn open_runs(&self) -> Vec<String> {
+        open_runs(&self.entries)
+    }
+
+    /// How long ago it was taken, in milliseconds by this host's clock.
+    #[must_use]
+    pub fn age(&self) -> evenkeel_core::time::Millis {
+        clock::now().wall - self.header.taken
+    }
+}
+
+/// Puts a backup into an empty registry. Nodes can join once all of it is there.
+///
+/// # Errors
+/// The registry is not empty, cannot hold the backup, or cannot be reached. Restoring the same backup again goes on where
+/// it stopped.
+pub async fn restore(url: &str, backup: &Backup) -> Result<Restored, CarryError> {
+    put_back(&Books::open(url).await?, backup).await
+}
+
+async fn put_back(books: &Books, backup: &Backup) -> Result<Restored, CarryError> {
+    let Header { layout, cluster, taken, generation, .. } = &backup.header;
+    if *layout > LAYOUT {
+        return Err(CarryError::Invalid(format!(
+            "the backup has layout {layout}, this program knows {LAYOUT}: use a newer program"
+        )));
+    }
+    let record = ClusterRecord {
+        id: cluster.clone(),
+        layout: *layout,
+        generation: raised(*generation, books)?,
+        shut: None,
+    };
+    let from = format!("the backup of {taken} ({})", backup.checksum());
+    let entries = settled(&backup.entries);
+    fill::must_fit(books, &entries)?;
+    let filled = fill::begin(books, &from, record).await?;
+    let already = matches!(filled, Filled::Already(_));
+    let generation = match filled {
+        Filled::Already(record) => record.generation,
+        Filled::Marked(mark) => fill::complete(books, mark, &entries).await?,
+    };
+    let generation = generation.saturating_add(books.facts().generation);
+    Ok(Restored { tally: tally(&entries), generation, already })
+}
+
+/// A registry's URL as it may be shown: without its password.
+#[must_use]
+pub fn shown(url: &str) -> String {
+    evenkeel_registry::redacted(url)
+}
+
+/// What is to be added to the generation of a registry's engine, so that tokens there are above all that were given under
+/// this one, and under the engine's own.
+fn raised(generation: u16, books: &Books) -> Result<u16, CarryError> {
+    let engine = books.facts().generation;
+    let added = generation.saturating_sub(engine).saturating_add(1);
+    match u32::from(engine) + u32::from(added) <= u32::from(u16::MAX) && generation < u16::MAX {
+        true => Ok(added),
+        false => Err(CarryError::Conflict(format!(
+            "the generation is {generation}, and there are not many more: declare the jobs anew in an empty registry"
+        ))),
+    }
+}
+
+/// The moment, for an entry.
+fn now() -> Wall {
+    clock::now().wall
+}
+
+#[cfg(test)]
+mod tests;

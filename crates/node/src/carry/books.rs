@@ -1,0 +1,250 @@
+//! A registry as seen by whoever carries its books: read whole, and written without being a member.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::carry::{Entries, is_carried, job_of, keys_of};
+use evenkeel_core::keys::{self, Key, Parsed, parse};
+use evenkeel_core::record::{ClusterRecord, LAYOUT, decode};
+use evenkeel_core::registry::{Batch, Change, Facts, Outcome, Revision, Txn};
+use evenkeel_core::words::{JobName, Member};
+use evenkeel_registry::clock::Stopwatch;
+use evenkeel_registry::{BoxFuture, Registry, RegistryError};
+
+use super::CarryError;
+
+/// How many jobs' entries are read at once, at one revision.
+const TOGETHER: usize = 64;
+/// How long one answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How long the same is asked again and again.
+const PERSISTENCE: Duration = Duration::from_secs(30);
+/// A pause before something is asked again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// An opened registry, and its URL as it may be shown.
+pub(super) struct Books {
+    registry: Arc<dyn Registry>,
+    url: String,
+}
+
+/// All that is carried, as it was read.
+pub(super) struct Reading {
+    pub(super) entries: Entries,
+    /// Who was a member.
+    pub(super) members: Vec<Member>,
+    /// The revisions that it is of: the same one unless somebody wrote meanwhile.
+    pub(super) first: Revision,
+    pub(super) last: Revision,
+}
+
+/// What became of a transaction, once it is known.
+pub(super) enum Settled {
+    Applied(Revision),
+    Refused(Vec<Change>),
+}
+
+impl Books {
+    /// Opens a registry, which may be made by that.
+    pub(super) async fn open(url: &str) -> Result<Self, CarryError> {
+        if url.starts_with("memory:") {
+            return Err(CarryError::Invalid(format!(
+                "the registry {url} ends with its process and has nothing to carry: give sqlite:PATH or an engine that is \
+                 a server"
+            )));
+        }
+        let registry = evenkeel_registry::open(url).await?;
+        Ok(Self::of(registry, evenkeel_registry::redacted(url)))
+    }
+
+    /// A registry that is open.
+    pub(super) fn of(registry: Arc<dyn Registry>, url: String) -> Self {
+        Self { registry, url }
+    }
+
+    /// Opens a registry that is to be there: a mistyped path must not make an empty file.
+    pub(super) async fn existing(url: &str) -> Result<Self, CarryError> {
+        if let Some(path) = url.strip_prefix("sqlite:") {
+            let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
+            if !path.is_empty() && !Path::new(path).exists() {
+                return Err(CarryError::Conflict(format!(
+                    "there is no file {path}: give the registry that the nodes are started with"
+                )));
+            }
+        }
+        Self::open(url).await
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(super) fn facts(&self) -> Facts {
+        self.registry.facts()
+    }
+
+    /// It does not go with how things stand here.
+    pub(super) fn conflict(&self, what: &str) -> CarryError {
+        CarryError::Conflict(format!("the registry {} {what}", self.url))
+    }
+
+    /// The cluster's own entry, if there is one.
+    pub(super) async fn cluster(&self) -> Result<Option<(ClusterRecord, Revision)>, CarryError> {
+        let key = keys::cluster();
+        let found = self.persist(|| self.registry.read(vec![key.clone()])).await?.pop();
+        let Some(entry) = found.and_then(|change| change.entry) else { return Ok(None) };
+        let record: ClusterRecord = decode(&entry.value).ok_or_else(|| {
+            self.conflict("has an entry \"cluster\" that is not ours: is this another program's registry?")
+        })?;
+        if record.layout > LAYOUT {
+            return Err(self.conflict(&format!(
+                "has layout {}, this program knows {LAYOUT}: use a newer program",
+                record.layout
+            )));
+        }
+        Ok(Some((record, entry.revision)))
+    }
+
+    /// The same where there must be one.
+    pub(super) async fn owned(&self) -> Result<(ClusterRecord, Revision), CarryError> {
+        self.cluster().await?.ok_or_else(|| {
+            self.conflict("keeps no cluster's books: give the registry that the nodes are started with")
+        })
+    }
+
+    /// Ends the leases whose time is over. Where no node is left that renews, nobody else does.
+    pub(super) async fn sweep(&self) -> Result<(), CarryError> {
+        let ttl = self.registry.facts().ttl_min;
+        let lease = self.persist(|| self.registry.open(ttl)).await?.lease;
+        let swept = self.persist(|| self.registry.renew(lease)).await;
+        self.persist(|| self.registry.close(lease)).await?;
+        swept?;
+        Ok(())
+    }
+
+    /// Every cold entry.
+    pub(super) async fn list(&self) -> Result<Batch, CarryError> {
+        Ok(self.persist(|| self.registry.list()).await?)
+    }
+
+    /// Reads all that is carried: what is of no job as it was listed, then job by job what is of one.
+    pub(super) async fn read_all(&self) -> Result<Reading, CarryError> {
+        let listed = self.list().await?;
+        let mut reading = Reading {
+            entries: Entries::new(),
+            members: Vec::new(),
+            first: listed.revision,
+            last: listed.revision,
+        };
+        let mut jobs = Vec::new();
+        let mut listing = Entries::new();
+        for change in listed.changes {
+            let Some(entry) = change.entry else { continue };
+            if let Some(Parsed::Node(member)) = parse(&change.key) {
+                reading.members.push(member);
+            }
+            match job_of(&change.key) {
+                _ if !is_carried(&change.key, entry.owner) => {}
+                None => drop(reading.entries.insert(change.key, entry.value)),
+                Some(job) => {
+                    jobs.push(job);
+                    listing.insert(change.key, entry.value);
+                }
+            }
+        }
+        jobs.sort_unstable();
+        jobs.dedup();
+        for some in jobs.chunks(TOGETHER) {
+            self.read_jobs(some, &listing, &mut reading).await?;
+        }
+        Ok(reading)
+    }
+
+    /// Reads all entries of some jobs at one revision. Where a place names more lanes than were asked for, asks anew.
+    async fn read_jobs(
+        &self,
+        jobs: &[JobName],
+        listing: &Entries,
+        reading: &mut Reading,
+    ) -> Result<(), CarryError> {
+        let mut wanted: BTreeSet<Key> = BTreeSet::new();
+        wanted.extend(jobs.iter().flat_map(|job| keys_of(job, listing.get(&keys::place(job)))));
+        let watch = Stopwatch::start();
+        loop {
+            let keys: Vec<Key> = wanted.iter().cloned().collect();
+            let found = self.persist(|| self.registry.read(keys.clone())).await?;
+            let at = found.first().map_or(reading.last, |change| change.revision);
+            let mut entries = Entries::new();
+            for change in found {
+                let Some(entry) = change.entry else { continue };
+                if is_carried(&change.key, entry.owner) {
+                    entries.insert(change.key, entry.value);
+                }
+            }
+            let asked = wanted.len();
+            wanted.extend(jobs.iter().flat_map(|job| keys_of(job, entries.get(&keys::place(job)))));
+            if wanted.len() == asked {
+                reading.last = reading.last.max(at);
+                reading.entries.append(&mut entries);
+                return Ok(());
+            }
+            if watch.passed() > PERSISTENCE {
+                return Err(self.unavailable("changes faster than it can be read: try again").into());
+            }
+        }
+    }
+
+    /// Makes transactions, each for itself, and does not let go before it is known what became of them.
+    pub(super) async fn settle(&self, txns: Vec<Txn>) -> Result<Vec<Settled>, CarryError> {
+        let mut settled: Vec<Option<Settled>> = Vec::new();
+        settled.resize_with(txns.len(), || None);
+        let watch = Stopwatch::start();
+        loop {
+            let open: Vec<usize> = (0..txns.len()).filter(|n| settled[*n].is_none()).collect();
+            let again = open.iter().map(|n| txns[*n].clone()).collect();
+            let outcomes = tokio::time::timeout(PATIENCE, self.registry.commit(again)).await;
+            for (n, outcome) in open.iter().zip(outcomes.unwrap_or_default()) {
+                settled[*n] = match outcome {
+                    Outcome::Applied(revision) => Some(Settled::Applied(revision)),
+                    Outcome::Refused(found) => Some(Settled::Refused(found)),
+                    Outcome::Unknown => None,
+                };
+            }
+            if settled.iter().all(Option::is_some) {
+                return Ok(settled.into_iter().flatten().collect());
+            }
+            if watch.passed() > PERSISTENCE {
+                let why =
+                    self.registry.trouble().map_or_else(|| "no answer".to_owned(), |why| why.to_string());
+                return Err(self
+                    .unavailable(&format!(
+                        "does not take what is written ({why}): see to it, then do the same again"
+                    ))
+                    .into());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Asks until there is an answer, as long as one may be hoped for.
+    async fn persist<'a, T>(
+        &'a self,
+        ask: impl Fn() -> BoxFuture<'a, Result<T, RegistryError>>,
+    ) -> Result<T, RegistryError> {
+        let watch = Stopwatch::start();
+        loop {
+            let answered = tokio::time::timeout(PATIENCE, ask()).await;
+            match answered.unwrap_or_else(|_| Err(self.unavailable("does not answer: try again"))) {
+                Err(RegistryError::Unavailable(_)) if watch.passed() < PERSISTENCE => {}
+                answered => return answered,
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn unavailable(&self, what: &str) -> RegistryError {
+        RegistryError::Unavailable(format!("the registry {} {what}", self.url))
+    }
+}

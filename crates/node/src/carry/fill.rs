@@ -1,0 +1,166 @@
+//! Puts books into an empty registry: marked first, so that nobody joins or puts in others; then entry by entry; compared;
+//! and opened last.
+
+use evenkeel_core::carry::{Entries, too_large};
+use evenkeel_core::keys::{self, Key};
+use evenkeel_core::record::{ClusterRecord, Shut, decode, encode};
+use evenkeel_core::registry::{Change, Guard, Revision, Txn, Value, Write};
+
+use super::CarryError;
+use super::books::{Books, Settled};
+
+/// How many entries are under way at once, and how many bytes of them.
+const TOGETHER: usize = 200;
+const BYTES: usize = 1 << 20;
+/// Entries of whoever tries the registry out, which are soon gone.
+const TRIALS: &str = "doctor/";
+
+/// A registry that takes these books and no others, and no members.
+pub(super) struct Mark {
+    /// As it will be when all is there.
+    record: ClusterRecord,
+    at: Revision,
+}
+
+/// Whether there is anything to do.
+pub(super) enum Filled {
+    /// It was done before.
+    Already(ClusterRecord),
+    /// It is to be completed.
+    Marked(Mark),
+}
+
+/// Sees that an engine takes every one of these entries.
+pub(super) fn must_fit(books: &Books, entries: &Entries) -> Result<(), CarryError> {
+    let most = books.facts().value_max;
+    let large = too_large(entries, most);
+    let Some((key, size)) = large.first() else { return Ok(()) };
+    Err(books.conflict(&format!(
+        "takes {most} bytes a value, and {key} has {size}{}: choose another engine, or make the job smaller",
+        if large.len() > 1 { format!(" ({} more are too large)", large.len() - 1) } else { String::new() }
+    )))
+}
+
+/// Marks an empty registry, or finds the mark of whoever began with the same before.
+pub(super) async fn begin(books: &Books, from: &str, record: ClusterRecord) -> Result<Filled, CarryError> {
+    let shut = Some(Shut::Filling { from: from.to_owned() });
+    let ours = |found: &ClusterRecord| found.id == record.id && found.generation >= record.generation;
+    if let Some((found, at)) = books.cluster().await? {
+        return match &found.shut {
+            it if *it == shut && ours(&found) => {
+                Ok(Filled::Marked(Mark { record: ClusterRecord { shut: None, ..found }, at }))
+            }
+            None if ours(&found) => Ok(Filled::Already(found)),
+            Some(other @ Shut::Filling { .. }) => Err(books.conflict(&format!("is taken: {other}"))),
+            _ => Err(books.conflict(&format!(
+                "is not empty, it keeps the books of cluster {}: choose another namespace or file",
+                found.id
+            ))),
+        };
+    }
+    let listed = books.list().await?;
+    let stranger = listed.changes.iter().find(|it| !it.key.as_str().starts_with(TRIALS));
+    if let Some(stranger) = stranger {
+        return Err(books.conflict(&format!(
+            "is not empty, there is {}{}: choose another namespace or file",
+            stranger.key,
+            if listed.changes.len() > 1 {
+                format!(" and {} more", listed.changes.len() - 1)
+            } else {
+                String::new()
+            }
+        )));
+    }
+    let marked = ClusterRecord { shut, ..record.clone() };
+    let value = encode(&marked);
+    let txn =
+        Txn { guards: vec![Guard::Absent(keys::cluster())], writes: vec![put(keys::cluster(), &value)] };
+    match books.settle(vec![txn]).await?.pop() {
+        Some(Settled::Applied(at)) => Ok(Filled::Marked(Mark { record, at })),
+        // Our own first try may have landed; whoever else was faster is somebody else.
+        Some(Settled::Refused(found)) if stands(&found, &keys::cluster(), &value).is_some() => {
+            let at = stands(&found, &keys::cluster(), &value).unwrap_or_default();
+            Ok(Filled::Marked(Mark { record, at }))
+        }
+        _ => Err(books.conflict("was empty a moment ago and is not any more: see who else writes there")),
+    }
+}
+
+/// Puts in what is missing, compares all of it, and opens the registry. Returns what it adds to the engine's generation.
+pub(super) async fn complete(books: &Books, mark: Mark, entries: &Entries) -> Result<u16, CarryError> {
+    let mut batch: Vec<(&Key, &Value)> = Vec::new();
+    let mut bytes = 0;
+    for (key, value) in entries {
+        bytes += value.len();
+        batch.push((key, value));
+        if batch.len() == TOGETHER || bytes >= BYTES {
+            write(books, &mark, std::mem::take(&mut batch)).await?;
+            bytes = 0;
+        }
+    }
+    write(books, &mark, batch).await?;
+    compare(books, entries).await?;
+    open(books, &mark).await?;
+    Ok(mark.record.generation)
+}
+
+/// Each entry is put once, and only while the mark stands: what comes late finds a cluster at work and does nothing.
+async fn write(books: &Books, mark: &Mark, batch: Vec<(&Key, &Value)>) -> Result<(), CarryError> {
+    let txn = |(key, value): &(&Key, &Value)| Txn {
+        guards: vec![Guard::At(keys::cluster(), mark.at), Guard::Absent((*key).clone())],
+        writes: vec![put((*key).clone(), value)],
+    };
+    let settled = books.settle(batch.iter().map(txn).collect()).await?;
+    for ((key, value), settled) in batch.into_iter().zip(settled) {
+        let Settled::Refused(found) = settled else { continue };
+        if stands(&found, key, value).is_none() {
+            return Err(books.conflict(&format!(
+                "did not take {key}, because somebody else writes there: see who, and begin with an empty one"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Since when exactly this is there.
+fn stands(found: &[Change], key: &Key, value: &Value) -> Option<Revision> {
+    let entry = found.iter().find(|change| change.key == *key)?.entry.as_ref()?;
+    (entry.value == *value).then_some(entry.revision)
+}
+
+async fn compare(books: &Books, entries: &Entries) -> Result<(), CarryError> {
+    let mut found = books.read_all().await?.entries;
+    found.retain(|key, _| !key.as_str().starts_with(TRIALS));
+    let differs = |key: &&Key| found.get(*key) != entries.get(*key);
+    match entries.keys().chain(found.keys()).find(differs) {
+        None => Ok(()),
+        Some(key) => Err(books.conflict(&format!(
+            "has not kept {key} as it was written: see who else writes there, and begin with an empty one"
+        ))),
+    }
+}
+
+async fn open(books: &Books, mark: &Mark) -> Result<(), CarryError> {
+    let value = encode(&mark.record);
+    let txn =
+        Txn { guards: vec![Guard::At(keys::cluster(), mark.at)], writes: vec![put(keys::cluster(), &value)] };
+    match books.settle(vec![txn]).await?.pop() {
+        Some(Settled::Applied(_)) => Ok(()),
+        Some(Settled::Refused(found)) if is_open(&found, &mark.record) => Ok(()),
+        _ => {
+            Err(books
+                .conflict("was changed by somebody else meanwhile: see who, and begin with an empty one"))
+        }
+    }
+}
+
+/// Whether whoever did the same has opened it: this very process, or another one with the same books.
+fn is_open(found: &[Change], record: &ClusterRecord) -> bool {
+    let entry =
+        found.iter().find(|change| change.key == keys::cluster()).and_then(|change| change.entry.as_ref());
+    entry.and_then(|entry| decode::<ClusterRecord>(&entry.value)).as_ref() == Some(record)
+}
+
+fn put(key: Key, value: &Value) -> Write {
+    Write::Put { key, value: value.clone(), owner: None }
+}

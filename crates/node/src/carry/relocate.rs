@@ -1,0 +1,162 @@
+//! Moves a cluster that stands still: the new registry is marked, the old one shut, then everything is carried over.
+//!
+//! Until the old registry is shut nothing has changed there. From then on nobody can join it, and what it holds can change
+//! no more, for only members write; so whoever moves again carries the very same.
+
+use evenkeel_core::carry::{Tally, open_runs, settled, tally};
+use evenkeel_core::keys;
+use evenkeel_core::record::{ClusterRecord, Shut, encode};
+use evenkeel_core::registry::{Class, Guard, Revision, Txn, Write};
+
+use super::books::{Books, Reading, Settled};
+use super::fill::{self, Filled};
+use super::{CarryError, now, raised};
+
+/// How many names a message tells.
+const NAMED: usize = 5;
+
+/// What came of a move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Where the books were, without a password.
+    pub from: String,
+    /// Where they are.
+    pub to: String,
+    /// What was carried.
+    pub tally: Tally,
+    /// The generation that tokens carry from now on.
+    pub generation: u16,
+    /// What a claim was worth and what it is worth now, where that is less.
+    pub weaker: Option<(Class, Class)>,
+    /// Whether it was moved before, so that nothing was done.
+    pub already: bool,
+}
+
+/// Moves a cluster none of whose nodes lives.
+///
+/// # Errors
+/// A node lives, a run is open, the new registry is not empty or cannot hold the books, or one of them cannot be reached.
+/// Moving again goes on where it stopped.
+pub async fn relocate(from: &str, to: &str) -> Result<Moved, CarryError> {
+    let source = Books::existing(from).await?;
+    // Before anything is made at the other end.
+    let (cluster, _) = source.owned().await?;
+    if cluster.shut.is_none() {
+        still(&source).await?;
+    }
+    carry_over(&source, &Books::open(to).await?).await
+}
+
+pub(super) async fn carry_over(source: &Books, target: &Books) -> Result<Moved, CarryError> {
+    let (cluster, at) = source.owned().await?;
+    if source.url() == target.url() {
+        return Err(source.conflict("would be moved onto itself: say another one with --to"));
+    }
+    let shut = match &cluster.shut {
+        None => None,
+        Some(Shut::Moved { to, .. }) if to == target.url() => Some(at),
+        Some(other) => return Err(source.conflict(&format!("cannot be moved: {other}"))),
+    };
+    let reading = match shut {
+        None => still(source).await?,
+        Some(_) => source.read_all().await?,
+    };
+    if shut.is_none() {
+        fill::must_fit(target, &settled(&reading.entries))?;
+    }
+    let (engine, class) = (source.facts().generation, (source.facts().class, target.facts().class));
+    let generation = raised(cluster.generation_on(engine), target)?;
+    let record = ClusterRecord { id: cluster.id.clone(), layout: cluster.layout, generation, shut: None };
+    let moved = |reading: &Reading, generation: u16, already| Moved {
+        from: source.url().to_owned(),
+        to: target.url().to_owned(),
+        tally: tally(&reading.entries),
+        generation: generation.saturating_add(target.facts().generation),
+        weaker: (class.1 < class.0).then_some(class),
+        already,
+    };
+    let mark = match fill::begin(target, &format!("the move from {}", source.url()), record).await? {
+        Filled::Marked(mark) => mark,
+        Filled::Already(found) if shut.is_some() => return Ok(moved(&reading, found.generation, true)),
+        Filled::Already(found) => {
+            return Err(target.conflict(&format!(
+                "is not empty, it keeps books of the same cluster ({}): choose another namespace or file",
+                found.id
+            )));
+        }
+    };
+    let shut = match shut {
+        Some(at) => at,
+        None => close(source, cluster.clone(), at, target.url()).await?,
+    };
+    // Somebody may have joined between the first look and the closing: then all is as it was.
+    let reading = source.read_all().await?;
+    let entries = settled(&reading.entries);
+    if let Err(why) = must_stand_still(source, &reading).and_then(|()| fill::must_fit(target, &entries)) {
+        rewrite(source, ClusterRecord { shut: None, ..cluster }, shut).await?;
+        return Err(why);
+    }
+    let generation = fill::complete(target, mark, &entries).await?;
+    Ok(moved(&reading, generation, false))
+}
+
+/// All that is there, once nobody lives there and nothing is half done.
+async fn still(source: &Books) -> Result<Reading, CarryError> {
+    source.sweep().await?;
+    let reading = source.read_all().await?;
+    must_stand_still(source, &reading)?;
+    Ok(reading)
+}
+
+/// Sees that nobody lives there and nothing is half done.
+fn must_stand_still(source: &Books, reading: &Reading) -> Result<(), CarryError> {
+    if !reading.members.is_empty() {
+        let names: Vec<_> = reading.members.iter().map(|member| member.node.to_string()).collect();
+        return Err(source.conflict(&format!(
+            "has living nodes: {}: stop each with Ctrl-C or SIGTERM, so that it ends its runs and gives its jobs back (one \
+             that was killed lives until its lease ends), then do the same again",
+            few(&names)
+        )));
+    }
+    let open = open_runs(&reading.entries);
+    if open.is_empty() {
+        return Ok(());
+    }
+    Err(source.conflict(&format!(
+        "has runs that have not ended, since their nodes did not stop by themselves: {}: start a node there, wait until \
+         they are settled, stop it with Ctrl-C or SIGTERM, then do the same again",
+        few(&open)
+    )))
+}
+
+/// The first of these, and how many more there are.
+fn few(all: &[String]) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    let named = all[..all.len() - more].join(", ");
+    if more == 0 { named } else { format!("{named} and {more} more") }
+}
+
+/// Shuts a registry: every join that has not heard of it fails from now on. Returns since when.
+async fn close(
+    source: &Books,
+    cluster: ClusterRecord,
+    at: Revision,
+    to: &str,
+) -> Result<Revision, CarryError> {
+    let shut = Shut::Moved { to: to.to_owned(), at: now() };
+    rewrite(source, ClusterRecord { shut: Some(shut), ..cluster }, at).await
+}
+
+/// Writes the cluster's entry anew. Returns since when it stands.
+async fn rewrite(source: &Books, record: ClusterRecord, at: Revision) -> Result<Revision, CarryError> {
+    let write = Write::Put { key: keys::cluster(), value: encode(&record), owner: None };
+    let txn = Txn { guards: vec![Guard::At(keys::cluster(), at)], writes: vec![write] };
+    match source.settle(vec![txn]).await?.pop() {
+        Some(Settled::Applied(at)) => Ok(at),
+        _ => match source.owned().await? {
+            // Our first try had landed.
+            (found, at) if found == record => Ok(at),
+            _ => Err(source.conflict("was changed by somebody else meanwhile: do the same again")),
+        },
+    }
+}

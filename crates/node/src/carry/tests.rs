@@ -1,0 +1,373 @@
+//! Books are carried whole, whatever answer is lost and wherever whoever carries them dies.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use evenkeel_core::carry::{Entries, GONE, is_carried};
+use evenkeel_core::keys::{self, Key};
+use evenkeel_core::record::{Lane, MemberInfo, Open, Place, ShardLane, Sharding, decode, encode};
+use evenkeel_core::registry::{Change, Facts, Granted, Guard, LeaseId, Outcome, Revision, Txn, Value, Write};
+use evenkeel_core::time::Millis;
+use evenkeel_core::words::{Fire, JobName, Member};
+use evenkeel_registry::clock::HostClock;
+use evenkeel_registry::memory::Memory;
+use evenkeel_registry::{BoxFuture, Feed, Registry};
+use tokio::sync::Notify;
+
+use super::relocate::carry_over;
+use super::*;
+
+type What = Box<dyn Fn(&Txn) -> Option<Txn> + Send + Sync>;
+
+/// A registry that takes so many transactions and then answers no more, or loses the first answer to each.
+struct Frail {
+    inner: Arc<dyn Registry>,
+    left: AtomicUsize,
+    dead: Notify,
+    loses: bool,
+    /// What somebody else does right before a transaction.
+    before: What,
+    asked: std::sync::Mutex<Vec<Txn>>,
+    generation: u16,
+    value_max: usize,
+}
+
+impl Frail {
+    fn on(inner: &Arc<dyn Registry>) -> Self {
+        Self {
+            inner: inner.clone(),
+            left: AtomicUsize::new(usize::MAX),
+            dead: Notify::new(),
+            loses: false,
+            before: Box::new(|_| None),
+            asked: std::sync::Mutex::default(),
+            generation: 0,
+            value_max: 1 << 20,
+        }
+    }
+
+    async fn one(&self, txn: Txn) -> Outcome {
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
+            self.dead.notify_one();
+            std::future::pending::<()>().await;
+        }
+        let first = {
+            let mut asked = self.asked.lock().unwrap();
+            let first = !asked.contains(&txn);
+            asked.push(txn.clone());
+            first
+        };
+        if let Some(other) = (self.before)(&txn) {
+            self.inner.commit(vec![other]).await;
+        }
+        let outcome = self.inner.commit(vec![txn]).await.pop().unwrap();
+        if self.loses && first { Outcome::Unknown } else { outcome }
+    }
+}
+
+impl Registry for Frail {
+    fn facts(&self) -> Facts {
+        Facts { generation: self.generation, value_max: self.value_max, ..self.inner.facts() }
+    }
+    fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
+        self.inner.open(ttl)
+    }
+    fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
+        self.inner.renew(lease)
+    }
+    fn close(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), RegistryError>> {
+        self.inner.close(lease)
+    }
+    fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+        Box::pin(async move {
+            let mut outcomes = Vec::new();
+            for txn in txns {
+                outcomes.push(self.one(txn).await);
+            }
+            outcomes
+        })
+    }
+    fn list(&self) -> BoxFuture<'_, Result<evenkeel_core::registry::Batch, RegistryError>> {
+        self.inner.list()
+    }
+    fn read(&self, keys: Vec<Key>) -> BoxFuture<'_, Result<Vec<Change>, RegistryError>> {
+        self.inner.read(keys)
+    }
+    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
+        self.inner.watch(after)
+    }
+}
+
+fn empty() -> Arc<dyn Registry> {
+    Arc::new(Memory::new(Arc::new(HostClock)))
+}
+
+fn job(name: &str) -> JobName {
+    name.parse().unwrap()
+}
+
+fn member(text: &str) -> Member {
+    text.parse().unwrap()
+}
+
+fn put(key: Key, value: Value, owner: Option<LeaseId>) -> Txn {
+    Txn { guards: Vec::new(), writes: vec![Write::Put { key, value, owner }] }
+}
+
+fn cluster(shut: Option<Shut>) -> Value {
+    encode(&ClusterRecord { id: "c".into(), layout: 1, generation: 2, shut })
+}
+
+/// What a cluster leaves that was stopped: five claimed jobs and a sharded one.
+async fn stopped() -> Arc<dyn Registry> {
+    let registry = empty();
+    let mut all = vec![put(keys::cluster(), cluster(None), None)];
+    for n in 0..5 {
+        let job = job(&format!("j{n}"));
+        let place = Place { owner: Some(member("a@1")), epoch: 3, ..Place::default() };
+        let lane = Lane { watermark: Wall(n), seq: 7, open: None, verdicts: Vec::new() };
+        all.push(put(keys::place(&job), encode(&place), None));
+        all.push(put(keys::lane(&job), encode(&lane), None));
+    }
+    let sharding = Sharding { lanes: vec![member("a@1")], ..Sharding::default() };
+    let place = Place { sharding: Some(sharding.into()), ..Place::default() };
+    all.push(put(keys::place(&job("dealt")), encode(&place), None));
+    let lane = ShardLane { seq: 9, ..ShardLane::default() };
+    all.push(put(keys::shard_lane(&job("dealt"), &member("a@1")), encode(&lane), None));
+    all.push(put(Key::from_stored("strange"), (*b"\xff\xfe").to_vec().into(), None));
+    for outcome in registry.commit(all).await {
+        assert!(matches!(outcome, Outcome::Applied(_)));
+    }
+    registry
+}
+
+fn books(registry: &Arc<dyn Registry>, url: &str) -> Books {
+    Books::of(registry.clone(), url.into())
+}
+
+fn frail(registry: Frail, url: &str) -> (Books, Arc<Frail>) {
+    let registry = Arc::new(registry);
+    (Books::of(registry.clone(), url.into()), registry)
+}
+
+async fn everything(registry: &Arc<dyn Registry>) -> Entries {
+    books(registry, "x").read_all().await.unwrap().entries
+}
+
+async fn record(registry: &Arc<dyn Registry>) -> Option<ClusterRecord> {
+    books(registry, "x").cluster().await.unwrap().map(|(record, _)| record)
+}
+
+/// Whether a node could join.
+async fn is_open(registry: &Arc<dyn Registry>) -> bool {
+    record(registry).await.is_some_and(|record| record.shut.is_none())
+}
+
+async fn run(lane: Lane, registry: &Arc<dyn Registry>) {
+    registry.commit(vec![put(keys::lane(&job("j0")), encode(&lane), None)]).await;
+}
+
+fn going_on() -> Lane {
+    let (due, by) = (Wall(7), member("a@1"));
+    let open = Open { fire: Fire::Due(due), due, from: due, by, attempt: 1, seq: 8, back: Wall(0) };
+    Lane { watermark: due, seq: 8, open: Some(open.into()), verdicts: Vec::new() }
+}
+
+/// proves: I1
+#[tokio::test]
+async fn what_is_backed_up_is_restored_with_hot_entries_and_a_larger_generation() {
+    let old = stopped().await;
+    run(going_on(), &old).await;
+    let lease = old.open(Millis::secs(60)).await.unwrap().lease;
+    let info = MemberInfo {
+        address: String::new(),
+        home: String::new(),
+        slots: 1,
+        tolerance: 1,
+        alarm: 1,
+        version: String::new(),
+    };
+    old.commit(vec![put(keys::node(&member("a@1")), encode(&info), Some(lease))]).await;
+    let (source, _) = frail(Frail { generation: 4, ..Frail::on(&old) }, "old");
+    let backup = copy(&source).await.unwrap();
+    assert_eq!(backup.header.generation, 6, "the engine's and the cluster's own");
+    assert_eq!((backup.header.members.len(), backup.open_runs().len()), (1, 1), "nodes may be at work");
+    assert_eq!(backup.entries, everything(&old).await);
+    assert_eq!(backup.entries.len(), 13, "six jobs of two entries, and a strange one");
+
+    let backup = Backup::from_text(backup.to_text().as_bytes()).unwrap();
+    let new = empty();
+    let restored = put_back(&books(&new, "new"), &backup).await.unwrap();
+    assert_eq!((restored.generation, restored.already), (7, false));
+    assert_eq!(
+        record(&new).await,
+        Some(ClusterRecord { id: "c".into(), layout: 1, generation: 7, shut: None })
+    );
+    assert_eq!(everything(&new).await, settled(&backup.entries));
+    let gone = Member { incarnation: GONE, ..member("a@1") };
+    let lane: Lane = decode(&everything(&new).await[&keys::lane(&job("j0"))]).unwrap();
+    assert_eq!(lane.open.unwrap().by, gone);
+
+    let again = put_back(&books(&new, "new"), &backup).await.unwrap();
+    assert!(again.already, "and nothing is changed");
+}
+
+/// proves: I46
+#[tokio::test]
+async fn a_restore_that_dies_anywhere_is_finished_by_the_next_one_and_nobody_joins_before() {
+    let backup = copy(&books(&stopped().await, "old")).await.unwrap();
+    for steps in 0.. {
+        let new = empty();
+        let (target, registry) = frail(Frail { left: steps.into(), ..Frail::on(&new) }, "new");
+        let died = tokio::select! {
+            done = put_back(&target, &backup) => done.map(|_| ()).is_err(),
+            () = registry.dead.notified() => true,
+        };
+        if !died {
+            assert_eq!(steps, backup.entries.len() + 2, "one step an entry, and two for the cluster's own");
+            break;
+        }
+        assert!(!is_open(&new).await, "after {steps} steps");
+        let other = Backup { entries: Entries::new(), ..backup.clone() };
+        let refused = put_back(&books(&new, "new"), &other).await;
+        assert_eq!(refused.is_err(), steps > 0, "another backup does not mix with this one: {refused:?}");
+        if steps == 0 {
+            continue;
+        }
+        put_back(&books(&new, "new"), &backup).await.unwrap();
+        assert!(is_open(&new).await);
+        assert_eq!(everything(&new).await, settled(&backup.entries), "after {steps} steps");
+    }
+}
+
+/// proves: I46
+#[tokio::test]
+async fn lost_answers_change_nothing() {
+    let (old, new) = (stopped().await, empty());
+    let (source, _) = frail(Frail { loses: true, ..Frail::on(&old) }, "old");
+    let (target, registry) = frail(Frail { loses: true, ..Frail::on(&new) }, "new");
+    let moved = carry_over(&source, &target).await.unwrap();
+    assert_eq!((moved.generation, moved.already), (3, false));
+    assert_eq!(everything(&new).await, settled(&everything(&old).await));
+    // Whatever comes once more, and late, finds a cluster at work.
+    let lane = keys::lane(&job("j0"));
+    new.commit(vec![Txn { guards: Vec::new(), writes: vec![Write::Delete { key: lane }] }]).await;
+    let late = registry.asked.lock().unwrap().clone();
+    for outcome in new.commit(late).await {
+        assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
+    }
+}
+
+/// proves: I1, I46
+#[tokio::test]
+async fn a_move_that_dies_anywhere_is_finished_by_the_next_one_and_never_are_two_open() {
+    for (old_dies, most) in [(true, 1), (false, 15)] {
+        for steps in 0..=most {
+            let (old, new) = (stopped().await, empty());
+            let before = everything(&old).await;
+            let frail_old = if old_dies { steps } else { usize::MAX };
+            let frail_new = if old_dies { usize::MAX } else { steps };
+            let (source, one) = frail(Frail { left: frail_old.into(), ..Frail::on(&old) }, "old");
+            let (target, other) = frail(Frail { left: frail_new.into(), ..Frail::on(&new) }, "new");
+            let died = tokio::select! {
+                done = carry_over(&source, &target) => done.is_err(),
+                () = one.dead.notified() => true,
+                () = other.dead.notified() => true,
+            };
+            assert_eq!(died, steps < most, "{old_dies} after {steps} steps");
+            assert!(!(is_open(&old).await && is_open(&new).await), "{old_dies} after {steps} steps");
+            assert_eq!(everything(&old).await, before, "the old books stay as they are");
+            let again = carry_over(&books(&old, "old"), &books(&new, "new")).await.unwrap();
+            assert_eq!((again.already, again.generation), (!died, 3));
+            assert!(is_open(&new).await && !is_open(&old).await);
+            assert_eq!(everything(&new).await, settled(&before));
+        }
+    }
+}
+
+/// proves: I1
+#[tokio::test]
+async fn a_member_that_was_killed_is_waited_for_as_long_as_its_lease_and_no_longer() {
+    let (old, new) = (stopped().await, empty());
+    let lease = old.open(Millis(400)).await.unwrap().lease;
+    old.commit(vec![put(keys::node(&member("a@1")), b"{}".to_vec().into(), Some(lease))]).await;
+    let why = carry_over(&books(&old, "old"), &books(&new, "new")).await.unwrap_err().to_string();
+    assert!(why.contains("living nodes: a"), "{why}");
+    // Nobody renews there, so nobody would ever end the lease.
+    let begun = crate::clock::now().mono;
+    while let Err(why) = carry_over(&books(&old, "old"), &books(&new, "new")).await {
+        assert!(crate::clock::now().mono - begun < Millis::secs(20), "{why}");
+    }
+    assert!(is_open(&new).await);
+}
+
+/// proves: I1
+#[tokio::test]
+async fn who_joins_at_the_last_moment_keeps_the_cluster_where_it_is() {
+    let (old, new) = (stopped().await, empty());
+    let lease = old.open(Millis::secs(60)).await.unwrap().lease;
+    let before: What = Box::new(move |txn| {
+        let closing = txn.guards.iter().any(|guard| matches!(guard, Guard::At(..)));
+        closing.then(|| put(keys::node(&member("late@2")), b"{}".to_vec().into(), Some(lease)))
+    });
+    let (source, _) = frail(Frail { before, ..Frail::on(&old) }, "old");
+    let why = carry_over(&source, &books(&new, "new")).await.unwrap_err().to_string();
+    assert!(why.contains("living nodes: late"), "{why}");
+    assert!(is_open(&old).await && !is_open(&new).await, "all is as it was");
+    old.close(lease).await.unwrap();
+    carry_over(&books(&old, "old"), &books(&new, "new")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_move_is_refused_while_anything_goes_on_or_does_not_fit() {
+    let old = stopped().await;
+    let refused = async |target: &Books, says: &str| {
+        let why = carry_over(&books(&old, "old"), target).await.unwrap_err().to_string();
+        assert!(why.contains(says), "{why}");
+        assert!(is_open(&old).await, "nothing has changed");
+    };
+    let new = empty();
+    refused(&books(&old, "old"), "onto itself").await;
+    refused(&books(&old, "another name for it"), "is not empty").await;
+    refused(&frail(Frail { value_max: 20, ..Frail::on(&new) }, "new").0, "takes 20 bytes a value").await;
+    assert_eq!(record(&new).await, None, "and nothing has begun");
+    run(going_on(), &old).await;
+    refused(&books(&new, "new"), "runs that have not ended").await;
+    let full = empty();
+    full.commit(vec![put(Key::from_stored("theirs"), Value::from(*b"x"), None)]).await;
+    run(Lane { open: None, ..going_on() }, &old).await;
+    refused(&books(&full, "full"), "is not empty, there is theirs").await;
+
+    carry_over(&books(&old, "old"), &books(&new, "new")).await.unwrap();
+    let why = carry_over(&books(&old, "old"), &books(&empty(), "third")).await.unwrap_err().to_string();
+    assert!(why.contains("was moved to new"), "{why}");
+    let backup = copy(&books(&old, "old")).await.unwrap();
+    assert_eq!(backup.header.moved.as_deref(), Some("new"), "the old books can still be copied, and say so");
+    assert!(!is_carried(&keys::cluster(), None));
+}
+
+#[tokio::test]
+async fn what_is_no_registry_of_a_cluster_is_told_so() {
+    let why = backup("memory:").await.unwrap_err();
+    assert!(matches!(&why, CarryError::Invalid(why) if why.contains("ends with its process")), "{why}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("typo.db");
+    let why = backup(&format!("sqlite:{}", path.display())).await.unwrap_err();
+    assert!(why.to_string().contains("there is no file"), "{why}");
+    assert!(!path.exists(), "a mistyped path makes no file");
+    let why = copy(&books(&empty(), "empty")).await.unwrap_err();
+    assert!(why.to_string().contains("keeps no cluster's books"), "{why}");
+}
+
+#[test]
+fn a_generation_is_above_the_one_before_and_the_engines_own_and_no_larger_than_need_be() {
+    let on = |engine: u16| frail(Frail { generation: engine, ..Frail::on(&empty()) }, "x").0;
+    for (before, engine, after) in
+        [(0, 0, 1), (6, 0, 7), (2, 1_952, 1_953), (1_953, 0, 1_954), (1_954, 1_952, 1_955)]
+    {
+        let added = raised(before, &on(engine)).unwrap();
+        assert_eq!(engine + added, after, "{before} {engine}");
+    }
+    assert!(raised(u16::MAX, &on(0)).is_err() && raised(0, &on(u16::MAX)).is_err());
+    assert_eq!(raised(u16::MAX - 1, &on(3)).unwrap() + 3, u16::MAX);
+}

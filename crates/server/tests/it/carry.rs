@@ -1,0 +1,253 @@
+//! A cluster's books in other hands, with real nodes: moved from registry to registry, backed up, and restored.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+
+use crate::process::{Node, evenkeel, run, text, until};
+
+/// Each run writes down of which job, for which moment and shard it is, and its token, in one write.
+const SCRIPT: &str = r#"printf '%s %s %s %s\n' "$EVENKEEL_JOB" "$EVENKEEL_DUE" "${EVENKEEL_SHARD:-0}" "$EVENKEEL_FENCE" >> "$0""#;
+const NAMES: [&str; 2] = ["a", "b"];
+/// Of each placement, and how many runs a fire has.
+const JOBS: [(&str, &str, usize); 3] =
+    [("held", "claimed", 1), ("sent", "dispatched", 1), ("dealt", "sharded", 3)];
+
+/// A job file in which every fire counts, however late.
+fn jobs(log: &Path) -> String {
+    let argv = ["/bin/sh", "-c", SCRIPT, &log.display().to_string()].map(|arg| format!("{arg:?}")).join(", ");
+    let one = |(name, placement, shards): &(&str, &str, usize)| {
+        let shards = if *shards > 1 { format!("shards = {shards}\n") } else { String::new() };
+        format!(
+            "[[job]]\nname = {name:?}\nschedule = \"@every 1s\"\nplacement = {placement:?}\n{shards}grace = 600\n\
+             command = [{argv}]\n"
+        )
+    };
+    JOBS.iter().map(one).collect()
+}
+
+/// What ran: of which job, for which moment and shard, with which token.
+type Ran = (String, i64, u32, u64);
+
+fn ran(log: &Path) -> Vec<Ran> {
+    let lines = std::fs::read_to_string(log).unwrap_or_default();
+    let of = |line: &str| {
+        let mut words = line.split(' ');
+        let (job, due) = (words.next()?.to_owned(), words.next()?.parse::<jiff::Timestamp>().ok()?);
+        Some((job, due.as_millisecond(), words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+    };
+    lines.lines().map(|line| of(line).unwrap_or_else(|| panic!("a broken line: {line}"))).collect()
+}
+
+/// Waits until each job has run for three more moments than it had.
+fn run_on(log: &Path) {
+    let moments = || {
+        let mut moments: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
+        ran(log).into_iter().for_each(|(job, due, ..)| _ = moments.entry(job).or_default().insert(due));
+        moments
+    };
+    let before = moments();
+    let had = |job: &str| before.get(job).map_or(0, BTreeSet::len);
+    until("each job goes on", || {
+        let now = moments();
+        JOBS.iter().all(|(job, ..)| now.get(*job).is_some_and(|it| it.len() >= had(job) + 3)).then_some(())
+    });
+}
+
+fn start(folder: &Path, registry: &str) -> Vec<Node> {
+    NAMES.map(|name| Node::serve(folder, name, &["--registry", registry])).into()
+}
+
+/// Stops nodes the polite way.
+fn stop(nodes: Vec<Node>) {
+    nodes.iter().for_each(|node| node.signal("TERM"));
+    for node in nodes {
+        assert_eq!(node.end(), 0, "it ends its runs and gives its jobs back");
+    }
+}
+
+fn done(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+fn refused(output: &Output, code: i32, says: &str) {
+    assert_eq!(output.status.code(), Some(code), "{}{}", text(&output.stdout), text(&output.stderr));
+    let why = text(&output.stderr);
+    assert!(why.contains(says), "{why}");
+}
+
+fn moved(from: &str, to: &str) -> Output {
+    run(&["cluster", "move", "--registry", from, "--to", to, "-o", "json"])
+}
+
+/// Takes a cluster from each of these registries to the next one, and lets it work at each.
+fn journey(stations: &[String]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("witness.log");
+    let mut nodes = start(folder.path(), &stations[0]);
+    let applied = nodes[0].fed(&["job", "apply", "-f", "-"], &jobs(&log));
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    run_on(&log);
+    let (mut parts, mut generation) = (Vec::new(), 0);
+    for leg in stations.windows(2) {
+        let (from, to) = (&leg[0], &leg[1]);
+        refused(&moved(from, to), 6, "living nodes: a, b");
+        stop(nodes);
+        parts.push(ran(&log).len());
+        let told = done(&moved(from, to));
+        let before = std::mem::replace(&mut generation, told["generation"].as_u64().expect("a number"));
+        assert!(told["already"] == false && generation > before, "{told}");
+        assert_eq!(
+            (told["carried"]["jobs"].as_u64(), told["carried"]["open"].as_u64()),
+            (Some(3), Some(0)),
+            "{told}"
+        );
+        let mut late = Node::command(folder.path(), "a", &["--registry", from]);
+        refused(&late.output().expect("evenkeel starts"), 1, "this cluster was moved to ");
+        assert_eq!(done(&moved(from, to))["already"], true, "moving again changes nothing");
+        nodes = start(folder.path(), to);
+        run_on(&log);
+    }
+    let last = ran(&log).into_iter().map(|it| it.1).max().expect("they ran");
+    // A node that is behind may have an earlier fire than the others; a fire that it has when it stops is not run before
+    // it is started again.
+    until("every fire so far has run", || missing(&ran(&log), last).is_empty().then_some(()));
+    stop(nodes);
+    judge(&ran(&log), &parts);
+}
+
+/// What should have run by this moment and has not, from the first moment on of which all is known.
+fn missing(ran: &[Ran], last: i64) -> Vec<(&'static str, i64, u32)> {
+    let done: BTreeSet<(&str, i64, u32)> = ran.iter().map(|it| (it.0.as_str(), it.1, it.2)).collect();
+    let mut missing = Vec::new();
+    for (job, _, shards) in JOBS {
+        let first = ran.iter().filter(|it| it.0 == job).map(|it| it.1).min().expect("it ran");
+        for due in (first..=last).step_by(1_000) {
+            let all = (0..shards as u32).map(|shard| (job, due, shard));
+            missing.extend(all.filter(|run| !done.contains(run)));
+        }
+    }
+    missing
+}
+
+/// No fire ran twice, and tokens rise from registry to registry.
+fn judge(ran: &[Ran], parts: &[usize]) {
+    for (job, ..) in JOBS {
+        let of = |ran: &[Ran]| ran.iter().filter(|it| it.0 == job).cloned().collect::<Vec<_>>();
+        let all = of(ran);
+        let runs: BTreeSet<(i64, u32)> = all.iter().map(|(_, due, shard, _)| (*due, *shard)).collect();
+        assert_eq!(runs.len(), all.len(), "{job}: a fire ran twice: {all:?}");
+        for at in parts {
+            let tokens = |ran: &[Ran]| of(ran).into_iter().map(|it| it.3).collect::<Vec<_>>();
+            let (before, after) = (tokens(&ran[..*at]), tokens(&ran[*at..]));
+            assert!(before.iter().max() < after.iter().min(), "{job}: tokens rise with a move");
+        }
+    }
+}
+
+/// proves: I1, I14
+#[test]
+fn a_cluster_moves_from_file_to_file_and_every_fire_runs_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| format!("sqlite:{}", folder.path().join(name).display());
+    journey(&[file("one.db"), file("two.db"), file("three.db")]);
+}
+
+/// proves: I1, I14
+#[test]
+fn a_cluster_moves_from_engine_to_engine_and_every_fire_runs_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut stations = vec![format!("sqlite:{}", folder.path().join("first.db").display())];
+    for engine in ["POSTGRES", "REDIS", "ETCD", "MYSQL", "ZOOKEEPER"] {
+        match std::env::var(format!("EVENKEEL_TEST_{engine}")) {
+            Ok(url) => stations.push(format!("{url}/move-{}", std::process::id())),
+            Err(_) => println!("SKIPPED {engine}: bring it up with `cargo xtask engines up`"),
+        }
+    }
+    stations.push(format!("sqlite:{}", folder.path().join("last.db").display()));
+    if stations.len() > 2 {
+        journey(&stations);
+    }
+}
+
+fn restore(registry: &str, file: &Path, more: &[&str]) -> Output {
+    let mut command = evenkeel(&["cluster", "restore", "--registry", registry, "-o", "json"]);
+    command.arg(file).args(more).output().expect("evenkeel starts")
+}
+
+/// Many jobs that never fire.
+fn many() -> String {
+    (0..1_200).map(|n| format!("[[job]]\nname = \"j{n}\"\ncommand = [\"/bin/true\"]\n")).collect()
+}
+
+#[test]
+fn a_backup_of_a_cluster_at_work_is_refused_when_it_is_not_whole_and_restored_where_nothing_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, path) = (|name: &str| folder.path().join(name), folder.path());
+    let url = |name: &str| format!("sqlite:{}", file(name).display());
+    let node = Node::serve(path, "a", &[]);
+    let applied = node.fed(&["job", "apply", "-f", "-"], &many());
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    let backup = file("books.backup");
+    let shown = backup.display().to_string();
+    let back_up = |more: &[&str]| {
+        let mut command =
+            evenkeel(&["cluster", "backup", "--registry", &url("registry.db"), "-o", "json", &shown]);
+        command.args(more).output().expect("evenkeel starts")
+    };
+    let told = done(&back_up(&[]));
+    assert_eq!(
+        (told["carried"]["jobs"].as_u64(), told["generation"].as_u64()),
+        (Some(1_200), Some(0)),
+        "{told}"
+    );
+    refused(&back_up(&[]), 6, "--force");
+    done(&back_up(&["--force"]));
+
+    let whole = std::fs::read(&backup).expect("it was written");
+    std::fs::write(file("half"), &whole[..whole.len() / 2]).expect("written");
+    refused(&restore(&url("new.db"), &file("half"), &["--may-repeat-runs"]), 5, "is not whole");
+    refused(&restore(&url("new.db"), &backup, &[]), 6, "--may-repeat-runs");
+    refused(&restore(&url("registry.db"), &backup, &["--may-repeat-runs"]), 6, "is not empty");
+    assert!(!file("new.db").exists(), "nothing was made of what was refused");
+
+    kill_midway(&url("new.db"), &file("new.db"), &shown);
+    let told = done(&restore(&url("new.db"), &backup, &["--may-repeat-runs"]));
+    assert_eq!(
+        (told["carried"]["jobs"].as_u64(), told["generation"].as_u64()),
+        (Some(1_200), Some(1)),
+        "{told}"
+    );
+    let restored = Node::serve(path, "b", &["--registry", &url("new.db")]);
+    assert_eq!(restored.json(&["job", "list"]).as_array().map(Vec::len), Some(1_200));
+
+    let printed = run(&["cluster", "backup", "--registry", &url("new.db"), "-"]);
+    assert!(text(&printed.stdout).starts_with("{\"evenkeel_backup\":1,"), "{}", text(&printed.stderr));
+    assert!(text(&printed.stderr).contains("is backed up, generation 1"), "{}", text(&printed.stderr));
+}
+
+/// Kills a restore as soon as it has written anything, and sees that nobody can join at what it left.
+fn kill_midway(url: &str, file: &Path, backup: &str) {
+    let mut command = evenkeel(&["cluster", "restore", "--registry", url, "--may-repeat-runs", backup]);
+    let mut child = command.stdout(Stdio::null()).spawn().expect("evenkeel starts");
+    let entries = || {
+        let found =
+            rusqlite::Connection::open_with_flags(file, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
+        found.query_row("SELECT count(*) FROM entry", (), |row| row.get::<_, i64>(0)).ok()
+    };
+    while entries().unwrap_or(0) == 0 && child.try_wait().expect("it is ours").is_none() {
+        std::thread::yield_now();
+    }
+    child.kill().expect("it is ours");
+    child.wait().expect("it is ours");
+    let left = entries().expect("a file");
+    assert!(left > 0);
+    if left < 1_200 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut early = Node::command(folder.path(), "b", &["--registry", url]);
+        refused(&early.output().expect("evenkeel starts"), 1, "not all of it is there");
+    }
+}
