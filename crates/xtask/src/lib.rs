@@ -180,7 +180,7 @@ fn oracle(args: &[String]) -> Result<ExitCode> {
     if args.len() > 2 {
         bail!("`{}` means nothing here: give a number of cases and a seed", args[2]);
     }
-    for (name, value) in ["EVENKEEL_ORACLE_CASES", "EVENKEEL_ORACLE_SEED"].iter().zip(args) {
+    for (name, value) in ["EVENKEEL_ORACLE_CASES", "EVENKEEL_ORACLE_SEED"].into_iter().zip(args) {
         if value.parse::<u64>().is_err() {
             bail!("`{value}` is no number: give a number of cases and a seed");
         }

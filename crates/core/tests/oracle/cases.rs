@@ -1,5 +1,9 @@
 //! Random schedules, the same ones for the same seed.
 
+use super::clock::{self, Dst};
+use super::language::{Line, Rule, hash};
+use super::zone::{Zone, date};
+
 /// A stream of numbers (splitmix64).
 pub(crate) struct Random(u64);
 
@@ -80,7 +84,15 @@ impl Field {
     fn part(&self, r: &mut Random) -> String {
         let step = self.step(r);
         match r.between(0, 99) {
-            0..60 => self.number(r),
+            0..50 => self.number(r),
+            50..53 if self.high < 1000 => "H".to_owned(),
+            53..56 if self.high < 1000 => format!("H/{step}"),
+            56..59 if self.high < 1000 => {
+                let (a, b) = (r.between(self.low, self.high), r.between(self.low, self.high));
+                let step = if r.percent(50) { format!("/{step}") } else { String::new() };
+                format!("H({}-{}){step}", a.min(b), a.max(b))
+            }
+            50..60 => self.number(r),
             60..78 => self.range(r),
             78..86 => format!("{}/{step}", self.range(r)),
             86..92 => format!("*/{step}"),
@@ -96,8 +108,73 @@ impl Field {
     }
 }
 
+/// What a job says of its times, at random.
+#[derive(Clone)]
+pub(crate) struct Said {
+    pub(crate) name: String,
+    /// The rules as text.
+    pub(crate) texts: Vec<String>,
+    /// How each is to be read.
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) dst: Option<Dst>,
+    /// Bounds as text, and the instants they are.
+    pub(crate) from: Option<(String, i64)>,
+    pub(crate) until: Option<(String, i64)>,
+    /// In seconds.
+    pub(crate) jitter: Option<i64>,
+}
+
+impl Said {
+    /// Something for a zone, with moments near this instant.
+    pub(crate) fn of(r: &mut Random, zone: &Zone, near: i64) -> Self {
+        let name = format!("job-{}", r.between(0, 9_999));
+        let count = if r.percent(85) { 1 } else { r.between(2, 4) };
+        let (texts, rules) = (0..count).map(|_| rule(r, &name, zone, near)).unzip();
+        let dst =
+            [None, None, None, None, Some(Dst::Skip), Some(Dst::Shift), Some(Dst::Once), Some(Dst::Twice)];
+        let dst = *r.pick(&dst);
+        let from = r.percent(8).then(|| moment(r, zone, near - 86_400));
+        let until = r.percent(8).then(|| moment(r, zone, near + 5 * 86_400));
+        let jitter =
+            r.percent(8).then(|| if r.percent(50) { r.between(1, 600) } else { r.between(1, 86_400) });
+        Self { name, texts, rules, dst, from, until, jitter }
+    }
+}
+
+fn rule(r: &mut Random, name: &str, zone: &Zone, near: i64) -> (String, Rule) {
+    match r.between(0, 19) {
+        0 => {
+            let period = if r.percent(50) { r.between(1, 90) * 60 } else { r.between(600, 90_000) };
+            let phase = if r.percent(50) { r.between(0, period - 1) } else { 0 };
+            let offset =
+                if phase == 0 { String::new() } else { format!(" offset {}m{}s", phase / 60, phase % 60) };
+            (format!("@every {period}s{offset}"), Rule::Every(period, phase))
+        }
+        1 => {
+            let (text, at) = moment(r, zone, near);
+            (format!("at {text}"), Rule::Once(at))
+        }
+        _ => {
+            let text = line(r);
+            let rule = Rule::Line(Line::read(&text, &|field| hash(name, field)));
+            let dialect = if text.split(' ').count() == 5 { "vixie: " } else { "quartz:" };
+            (if r.percent(10) { format!("{dialect}{text}") } else { text }, rule)
+        }
+    }
+}
+
+/// A moment within three days of an instant, local to the zone or in UTC.
+fn moment(r: &mut Random, zone: &Zone, near: i64) -> (String, i64) {
+    let at = near + r.between(-3 * 86_400, 3 * 86_400);
+    let (year, month, day) = date(at.div_euclid(86_400));
+    let time = at.rem_euclid(86_400);
+    let text =
+        format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", time / 3600, time / 60 % 60, time % 60);
+    if r.percent(50) { (format!("{text}Z"), at) } else { (text, clock::moment(zone, at)) }
+}
+
 /// A random cron line.
-pub(crate) fn line(r: &mut Random) -> String {
+fn line(r: &mut Random) -> String {
     if r.percent(55) { vixie(r) } else { quartz(r) }
 }
 

@@ -1,7 +1,7 @@
 //! The oracle itself: looks at every day, minute and second of the local clock, and asks at which instants the clock shows
 //! it.
 
-use super::language::Line;
+use super::language::{Line, Rule};
 use super::zone::{Zone, days};
 
 /// What becomes of local times that a clock change skips or shows twice.
@@ -21,15 +21,39 @@ pub(crate) fn end_of_time() -> i64 {
     days(2400, 1, 1)
 }
 
-/// Every fire within `from..until`, at most about `most` of them.
+/// Every fire of several rules within `from..until`, at most `most` of them.
 pub(crate) fn fires(
-    line: &Line,
+    rules: &[Rule],
     zone: &Zone,
     dst: Option<Dst>,
     from: i64,
     until: i64,
     most: usize,
 ) -> Vec<i64> {
+    let mut found: Vec<i64> = rules
+        .iter()
+        .flat_map(|rule| match rule {
+            Rule::Line(line) => of_line(line, zone, dst, from, until, most),
+            Rule::Every(period, phase) => {
+                (from..until).filter(|t| (t - phase).rem_euclid(*period) == 0).take(most).collect()
+            }
+            Rule::Once(at) => Some(*at).filter(|at| (from..until).contains(at)).into_iter().collect(),
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found.truncate(most);
+    found
+}
+
+/// The instant at which a local time is due that is written alone.
+pub(crate) fn moment(zone: &Zone, local: i64) -> i64 {
+    let mut found = Vec::new();
+    shown(zone, Dst::Once, local, &mut found);
+    found[0]
+}
+
+fn of_line(line: &Line, zone: &Zone, dst: Option<Dst>, from: i64, until: i64, most: usize) -> Vec<i64> {
     let dst = dst.unwrap_or(if line.often { Dst::Twice } else { Dst::Once });
     let mut found = Vec::new();
     let (mut day, last) = ((from - FAR).div_euclid(86_400), (until + FAR).div_euclid(86_400));

@@ -5,7 +5,39 @@ use super::zone::{date, length, weekday_of};
 const MONTHS: &str = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC";
 const WEEKDAYS: &str = "SUN MON TUE WED THU FRI SAT";
 
+/// One rule of a schedule.
+#[derive(Clone)]
+pub(crate) enum Rule {
+    Line(Line),
+    /// A period and a phase, in seconds.
+    Every(i64, i64),
+    /// An instant.
+    Once(i64),
+}
+
+/// What `H` goes by in a field, as the documentation has it: FNV-1a over the name, a zero and the field's name, mixed.
+pub(crate) fn hash(name: &str, field: &str) -> u64 {
+    mixed(name.bytes().chain([0]).chain(field.bytes()))
+}
+
+/// By how many seconds the fire at this moment is moved where there is so much room.
+pub(crate) fn moved(name: &str, at: i64, room: i64) -> i64 {
+    let moment = (at * 1000).to_le_bytes();
+    (mixed(name.bytes().chain([1]).chain(moment)) % room as u64) as i64
+}
+
+fn mixed(bytes: impl Iterator<Item = u8>) -> u64 {
+    let mut sum: u64 = 14_695_981_039_346_656_037;
+    for byte in bytes {
+        sum = (sum ^ u64::from(byte)).wrapping_mul(1_099_511_628_211);
+    }
+    sum = (sum ^ (sum >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    sum = (sum ^ (sum >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    sum ^ (sum >> 31)
+}
+
 /// A cron line.
+#[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) second: Vec<bool>,
     pub(crate) minute: Vec<bool>,
@@ -21,6 +53,7 @@ pub(crate) struct Line {
 }
 
 /// What a day-of-month field names.
+#[derive(Clone)]
 enum Month {
     Day(i64),
     Last(i64),
@@ -29,6 +62,7 @@ enum Month {
 }
 
 /// What a day-of-week field names; weekdays count from Sunday = 0.
+#[derive(Clone)]
 enum Week {
     Day(i64),
     Last(i64),
@@ -49,8 +83,8 @@ impl Line {
                     minute: table(&field("minute", minute, 0, 59, ""), 60),
                     hour: table(&field("hour", hour, 0, 23, ""), 24),
                     month: table(&field("month", month, 1, 12, MONTHS), 13),
-                    days: numbers(day, 1, 31, "", 0).into_iter().map(Month::Day).collect(),
-                    weekdays: numbers(weekday, 0, 7, WEEKDAYS, 0)
+                    days: numbers(day, 1, 31, "", hash("day-of-month")).into_iter().map(Month::Day).collect(),
+                    weekdays: numbers(weekday, 0, 7, WEEKDAYS, hash("day-of-week"))
                         .into_iter()
                         .map(|n| Week::Day(n % 7))
                         .collect(),
@@ -69,8 +103,11 @@ impl Line {
                     minute: table(&field("minute", minute, 0, 59, ""), 60),
                     hour: table(&field("hour", hour, 0, 23, ""), 24),
                     month: table(&field("month", month, 1, 12, MONTHS), 13),
-                    days: day.split(',').flat_map(month_days).collect(),
-                    weekdays: weekday.split(',').flat_map(week_days).collect(),
+                    days: day.split(',').flat_map(|part| month_days(part, hash("day-of-month"))).collect(),
+                    weekdays: weekday
+                        .split(',')
+                        .flat_map(|part| week_days(part, hash("day-of-week")))
+                        .collect(),
                     either: false,
                     year: fields.get(6).filter(|text| **text != "*").map(|text| {
                         let named = numbers(text, 1970, 2099, "", 0);
@@ -139,7 +176,10 @@ fn numbers(text: &str, low: i64, high: i64, names: &str, hash: u64) -> Vec<i64> 
             "*" | "?" | "" => (low, high),
             _ if range.starts_with('H') => {
                 let inside = range[1..].trim_matches(['(', ')']);
-                let (a, b) = inside.split_once('-').map_or((low, high), |(a, b)| (value(a), value(b)));
+                // Alone it means a day that every month has, and one day of the week.
+                let top =
+                    [(31, 28), (7, low + 6)].iter().find(|(top, _)| *top == high).map_or(high, |(_, n)| *n);
+                let (a, b) = inside.split_once('-').map_or((low, top), |(a, b)| (value(a), value(b)));
                 let span = if step.is_empty() { b - a + 1 } else { value(step).min(b - a + 1) };
                 let begin = a + (hash % span as u64) as i64;
                 (begin, if step.is_empty() { begin } else { b })
@@ -163,7 +203,7 @@ fn numbers(text: &str, low: i64, high: i64, names: &str, hash: u64) -> Vec<i64> 
     found
 }
 
-fn month_days(part: &str) -> Vec<Month> {
+fn month_days(part: &str, hash: u64) -> Vec<Month> {
     let upper = part.to_uppercase();
     let (text, nearest) = upper.strip_suffix('W').map_or((upper.as_str(), false), |text| (text, true));
     match text.strip_prefix('L') {
@@ -172,11 +212,11 @@ fn month_days(part: &str) -> Vec<Month> {
             vec![if nearest { Month::NearestLast(before) } else { Month::Last(before) }]
         }
         None if nearest => vec![Month::Nearest(text.parse().expect("a number"))],
-        None => numbers(text, 1, 31, "", 0).into_iter().map(Month::Day).collect(),
+        None => numbers(text, 1, 31, "", hash).into_iter().map(Month::Day).collect(),
     }
 }
 
-fn week_days(part: &str) -> Vec<Week> {
+fn week_days(part: &str, hash: u64) -> Vec<Week> {
     let upper = part.to_uppercase();
     let one = |text: &str| numbers(text, 1, 7, WEEKDAYS, 0)[0] - 1;
     if upper == "L" {
@@ -188,5 +228,5 @@ fn week_days(part: &str) -> Vec<Week> {
     if let Some(day) = upper.strip_suffix('L') {
         return vec![Week::Last(one(day))];
     }
-    numbers(&upper, 1, 7, WEEKDAYS, 0).into_iter().map(|n| Week::Day(n - 1)).collect()
+    numbers(&upper, 1, 7, WEEKDAYS, hash).into_iter().map(|n| Week::Day(n - 1)).collect()
 }

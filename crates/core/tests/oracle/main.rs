@@ -6,12 +6,14 @@
 mod cases;
 mod clock;
 mod language;
+mod page;
+mod years;
 mod zone;
 
-use cases::Random;
-use evenkeel_core::schedule::Schedule;
+use cases::{Random, Said};
+use evenkeel_core::schedule::{Dst, Schedule, Times};
 use evenkeel_core::time::Wall;
-use language::Line;
+use language::Rule;
 use std::collections::BTreeSet;
 use zone::{Zone, days};
 
@@ -78,49 +80,69 @@ fn schedules_agree_with_the_oracle() {
     }
 }
 
-/// One case: a line, a zone and a year, around a clock change of that year if there is one.
+/// One case: what a job says, a zone and a year, around a clock change of that year if there is one.
 fn judge(zones: &[Zone], seed: u64, case: u64, tally: &mut Tally) {
     let random = &mut Random::of(seed, case);
     let at = case as usize % zones.len();
     let zone = &zones[at];
     let year = 1970 + (case as usize / zones.len()) as i64 % YEARS.count() as i64;
-    let text = cases::line(random);
-    let line = Line::read(&text, &|_| 0);
-    let Some(schedule) = parsed(&text, &line, zone) else {
-        tally.refused += 1;
-        tally.met.insert((at, year));
-        return;
-    };
     let (first, next) = (days(year, 1, 1) * 86_400, days(year + 1, 1, 1) * 86_400);
     let changes = zone.changes_in(first, next);
-    let (from, until, most) = if !changes.is_empty() && random.percent(80) {
-        tally.around += 1;
-        around(&line, zone, random.pick(changes).0)
-    } else {
-        let from = random.between(first, next - 1);
-        (from, from + ROW_YEARS * 365 * 86_400, ROW)
+    let change = (!changes.is_empty() && random.percent(80)).then(|| random.pick(changes).0);
+    let near = change.unwrap_or_else(|| random.between(first, next - 1));
+    let said = Said::of(random, zone, near);
+    tally.met.insert((at, year));
+    let Some(schedule) = parsed(&said, zone) else {
+        tally.refused += 1;
+        return;
     };
-    let expected = clock::fires(&line, zone, None, from, until, most);
-    let computed = walked(&schedule, from, until, most);
+    tally.around += u64::from(change.is_some());
+    let (from, until, most) = match change {
+        Some(change) if said.jitter.is_none() => around(&said, zone, change),
+        Some(change) => (change - AROUND / 2, change + ROW_YEARS * 365 * 86_400, ROW),
+        None => (near, near + ROW_YEARS * 365 * 86_400, ROW),
+    };
+    let expected = due(&said, zone, from, until, most);
+    // What a jitter does to the last one depends on what is not listed any more.
+    let computed = walked(&schedule, from, until, if said.jitter.is_some() { expected.len() } else { most });
     assert!(
         expected == computed,
-        "case {case} of seed {seed}: {text:?} in {} from {} until {}\n{}",
+        "case {case} of seed {seed}: {:?} in {} with dst {:?}, from {:?}, until {:?}, jitter {:?}, name {}, looked at \
+         from {} until {}\n{}",
+        said.texts,
         zone.name,
+        said.dst,
+        said.from,
+        said.until,
+        said.jitter,
+        said.name,
         Wall(from * 1000),
         Wall(until * 1000),
         differ(&expected, &computed)
     );
     tally.fires += expected.len() as u64;
-    tally.met.insert((at, year));
 }
 
-/// A window around a clock change, narrower where a line is due often.
-fn around(line: &Line, zone: &Zone, change: i64) -> (i64, i64, usize) {
+/// What the oracle says is due.
+fn due(said: &Said, zone: &Zone, from: i64, until: i64, most: usize) -> Vec<i64> {
+    let reach = said.jitter.unwrap_or(0);
+    let first = said.from.as_ref().map_or(i64::MIN, |(_, at)| *at).max(from - reach);
+    let end = said.until.as_ref().map_or(i64::MAX, |(_, at)| *at).min(until);
+    let named = clock::fires(&said.rules, zone, said.dst, first, end, most);
+    let Some(jitter) = said.jitter else { return named };
+    let moved = named.windows(2).map(|pair| {
+        let room = jitter.min(pair[1] - pair[0]);
+        pair[0] + language::moved(&said.name, pair[0], room)
+    });
+    moved.filter(|due| *due >= from).collect()
+}
+
+/// A window around a clock change, narrower where a schedule is due often.
+fn around(said: &Said, zone: &Zone, change: i64) -> (i64, i64, usize) {
     let mut half = AROUND;
     loop {
         let (from, until) = (change - half, change + half);
-        let found = clock::fires(line, zone, None, from, until, usize::MAX);
-        if found.len() <= 2 * FIRES {
+        if due(said, zone, from, until, usize::MAX).len() <= 2 * FIRES {
             return (from, until, usize::MAX);
         }
         half = if half > 14_400 { 14_400 } else { half / 4 };
@@ -128,17 +150,46 @@ fn around(line: &Line, zone: &Zone, change: i64) -> (i64, i64, usize) {
 }
 
 /// The schedule, unless it was refused because it is never due; then the oracle must say the same.
-fn parsed(text: &str, line: &Line, zone: &Zone) -> Option<Schedule> {
-    match Schedule::parse(text, zone.name) {
-        Ok(schedule) => Some(schedule),
-        Err(error) => {
-            assert!(error.to_string().contains("never fires"), "{text:?}: {error}");
-            let since = if text.split(' ').count() == 7 { days(1970, 1, 1) * 86_400 } else { RECENT };
-            let found = clock::fires(line, zone, None, since, clock::end_of_time() * 86_400, 1);
-            assert!(found.is_empty(), "{text:?} in {} is due at {}", zone.name, Wall(found[0] * 1000));
-            None
-        }
-    }
+fn parsed(said: &Said, zone: &Zone) -> Option<Schedule> {
+    let dst = said.dst.map(|dst| match dst {
+        clock::Dst::Skip => Dst::Skip,
+        clock::Dst::Shift => Dst::Shift,
+        clock::Dst::Once => Dst::Once,
+        clock::Dst::Twice => Dst::Twice,
+    });
+    let bound =
+        |bound: &Option<(String, i64)>| bound.as_ref().map_or_else(String::new, |(text, _)| text.clone());
+    let jitter = said.jitter.map_or_else(String::new, |secs| format!("{secs}s"));
+    let (text, from, until) = (said.texts.join("\n"), bound(&said.from), bound(&said.until));
+    let times = Times {
+        text: &text,
+        zone: zone.name,
+        name: &said.name,
+        dst,
+        from: &from,
+        until: &until,
+        jitter: &jitter,
+    };
+    let error = match Schedule::read(&times) {
+        Ok(schedule) => return Some(schedule),
+        Err(error) => error.to_string(),
+    };
+    let end = clock::end_of_time() * 86_400;
+    let never = |(rule, text): (&Rule, &String)| {
+        let fields = text.trim_start_matches("quartz:").split_whitespace().count();
+        let since = if fields == 7 { days(1970, 1, 1) * 86_400 } else { RECENT };
+        clock::fires(std::slice::from_ref(rule), zone, said.dst, since, end, 1).is_empty()
+    };
+    let agreed = if error.contains("never fires") {
+        said.rules.iter().zip(&said.texts).filter(|(rule, _)| matches!(rule, Rule::Line(_))).any(never)
+    } else if error.contains("is never due between") {
+        due(&Said { jitter: None, ..said.clone() }, zone, days(1902, 1, 1) * 86_400, end, 1).is_empty()
+    } else {
+        error.contains("is not after from")
+            && said.from.as_ref().map(|b| b.1) >= said.until.as_ref().map(|b| b.1)
+    };
+    assert!(agreed, "{text:?} in {} with dst {dst:?}, from {from:?}, until {until:?}: {error}", zone.name);
+    None
 }
 
 fn walked(schedule: &Schedule, from: i64, until: i64, most: usize) -> Vec<i64> {
