@@ -41,7 +41,6 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// proves: I17
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the run says how long it took")]
 fn schedules_agree_with_the_oracle() {

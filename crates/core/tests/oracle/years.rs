@@ -43,7 +43,7 @@ impl Standing {
     }
 }
 
-/// proves: I16, I17, I23
+/// proves: I16, I23
 #[test]
 fn a_thousand_years_of_jobs_fire_as_the_oracle_lists() {
     let zones = zone::all();
