@@ -1,4 +1,5 @@
-//! What one `next` costs, for typical schedules, beside the crate `croner` in the same run.
+//! What one `next` costs, for typical schedules, beside the crate `croner` in the same run; a million jobs at once; and the
+//! dearest texts.
 
 use croner::parser::{CronParser, Seconds, Year};
 use evenkeel_core::schedule::Schedule;
@@ -70,6 +71,40 @@ fn theirs(text: &str, zone: &str) -> f64 {
     spent.as_nanos() as f64 / f64::from(FIRES)
 }
 
+/// A million jobs are given their next fire, as after a restart, by ours and by `croner`. They share some schedules, as
+/// they do in a program that keeps each zone once.
+fn million() {
+    const JOBS: usize = 1_000_000;
+    let cases: Vec<_> = CASES.iter().filter(|(.., both)| *both).collect();
+    let rounds = JOBS.div_ceil(cases.len()) as u32;
+    let sum = |one: fn(&str, &str) -> f64| {
+        cases.iter().map(|(text, zone, _)| one(text, zone)).sum::<f64>() * f64::from(rounds) / 1e9
+    };
+    let (us, them) = (sum(ours), sum(theirs));
+    println!("\n{JOBS} jobs rescheduled: {us:.2} s, croner {them:.2} s, ratio {:.1}x", them / us);
+}
+
+/// Texts that ask for much work: each is read, or refused.
+fn dearest() {
+    let rules = ["0 0 29 2 */7"; 16].join("\n");
+    let texts = [
+        ("as long as allowed", "*".repeat(64 * 1024)),
+        ("a list of 32,000", format!("{} * * * *", "*,".repeat(32_000) + "1")),
+        ("a step of 60,000 digits", format!("*/{} * * * *", "1".repeat(60_000))),
+        ("30,000 fields", "1 ".repeat(30_000)),
+        ("a span of 60,000 digits", format!("@every {}s", "1".repeat(60_000))),
+        ("a moment of 60,000 letters", format!("at {}", "2026-".repeat(12_000))),
+        ("30 February", "0 0 30 2 *".to_string()),
+        ("a gap each year", "0 */5 2 ? 3 1L".to_string()),
+        ("16 rare rules", rules),
+    ];
+    println!("\n{:<28} {:>9}", "dear text", "us/read");
+    for (what, text) in texts {
+        let spent = timed(|| drop(black_box(Schedule::parse(&text, "Europe/Berlin"))));
+        println!("{what:<28} {:>9.1}", spent.as_nanos() as f64 / 1e3);
+    }
+}
+
 fn main() {
     println!("{:<22} {:<18} {:>9} {:>12} {:>7}", "schedule", "zone", "ns/next", "croner ns", "ratio");
     for (text, zone, both) in CASES {
@@ -80,4 +115,6 @@ fn main() {
         };
         println!("{text:<22} {zone:<18} {us:>9.0} {them:>12.0} {ratio:>6.1}x");
     }
+    million();
+    dearest();
 }

@@ -1,14 +1,15 @@
 //! What an operator declares of a job, and what of it makes sense.
 
+mod written;
+
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use serde::de::{self, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::registry::Class;
-use crate::schedule::Schedule;
+use crate::schedule::{Dst, Schedule, Times};
 use crate::shards::ShardSet;
 use crate::share::{Order, Strategy};
 use crate::time::{Millis, Wall};
@@ -29,12 +30,25 @@ pub const SPEC_BYTES_MAX: usize = 256 * 1024;
 pub struct Job {
     /// Its name, for ever.
     pub name: JobName,
-    /// When it is due: cron in 5, 6 or 7 fields, `@daily` and kin, `@every 90s`, `at <moment>`. Empty: only by hand.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    /// When it is due: cron in 5, 6 or 7 fields, `@daily` and kin, `@every 90s`, `at <moment>`; several rules one a line,
+    /// or written as a list. Empty: only by hand.
+    #[serde(default, with = "written::rules", skip_serializing_if = "String::is_empty")]
     pub schedule: String,
     /// The IANA zone in which the schedule is read; UTC when empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub zone: String,
+    /// What clock changes do to it; when absent what suits how each rule is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dst: Option<Dst>,
+    /// The first moment at which it may be due, local to the zone where no offset is written.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub from: String,
+    /// The moment from which on it is due no more, written likewise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub until: String,
+    /// How far each fire may be moved, such as `5m`; the job's name and the moment decide.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub jitter: String,
     /// How nodes are chosen for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placement: Placement,
@@ -43,7 +57,7 @@ pub struct Job {
     pub shards: u32,
     /// Parameter of each shard by index, as a list or as the text `0=a,1=b` (S2-18); a shard without one gets an empty
     /// text.
-    #[serde(default, deserialize_with = "parameters", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "written::parameters", skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<String>,
     /// A text that every run gets, whatever its shard (S2-19).
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -192,44 +206,6 @@ fn is_recut_wait(secs: &u64) -> bool {
     *secs == RECUT_WAIT
 }
 
-/// Parameters as a list, or as `0=a,1=b`.
-fn parameters<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
-    struct Written;
-    impl<'de> Visitor<'de> for Written {
-        type Value = Vec<String>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of texts, or a text as 0=north,1=south")
-        }
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-            parse_parameters(text).map_err(E::custom)
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            core::iter::from_fn(|| list.next_element().transpose()).take(SHARDS_MAX as usize + 1).collect()
-        }
-    }
-    input.deserialize_any(Written)
-}
-
-/// Reads `0=a,1=b` (S2-18).
-fn parse_parameters(text: &str) -> Result<Vec<String>, String> {
-    let mut list: Vec<Option<String>> = Vec::new();
-    for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
-        let bad = || format!("parameters: {pair:?} is not shard=parameter, as in 0=north,1=south");
-        let (shard, parameter) = pair.split_once('=').ok_or_else(bad)?;
-        let at: usize = shard.trim().parse().map_err(|_| bad())?;
-        if at >= SHARDS_MAX as usize || parameter.contains('=') {
-            return Err(bad());
-        }
-        if list.len() <= at {
-            list.resize(at + 1, None);
-        }
-        if list[at].replace(parameter.trim().to_string()).is_some() {
-            return Err(format!("parameters: shard {at} is named twice"));
-        }
-    }
-    Ok(list.into_iter().map(Option::unwrap_or_default).collect())
-}
-
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_one(n: &u32) -> bool {
     *n == 1
@@ -252,6 +228,10 @@ impl Job {
             name,
             schedule: schedule.to_string(),
             zone: String::new(),
+            dst: None,
+            from: String::new(),
+            until: String::new(),
+            jitter: String::new(),
             placement: Placement::default(),
             shards: 1,
             parameters: Vec::new(),
@@ -309,7 +289,11 @@ impl Job {
     pub fn validate(&self) -> Result<(), JobError> {
         let fail = |text: String| Err(JobError(format!("job {}: {text}", self.name)));
         if let Err(e) = self.schedule() {
-            return fail(e.to_string());
+            let place = e.place().map_or_else(String::new, |at| match at.line {
+                0 => format!(" (at character {} of its schedule)", at.column + 1),
+                n => format!(" (at character {} of its rule {})", at.column + 1, n + 1),
+            });
+            return fail(format!("{e}{place}"));
         }
         if self.shards == 0 || self.shards > SHARDS_MAX {
             return fail(format!("shards is {}, allowed are 1 to {SHARDS_MAX}", self.shards));
@@ -389,10 +373,25 @@ impl Job {
     /// # Errors
     /// The text or the zone makes no sense.
     pub fn schedule(&self) -> Result<Option<Schedule>, crate::schedule::ScheduleError> {
-        if self.schedule.is_empty() && self.zone.is_empty() {
+        let times = self.times();
+        if times == (Times { name: times.name, ..Times::default() }) {
             return Ok(None);
         }
-        Schedule::parse(&self.schedule, &self.zone).map(Some)
+        Schedule::read(&times).map(Some)
+    }
+
+    /// What it says of its times. Whoever changes any of this changes when it is due.
+    #[must_use]
+    pub fn times(&self) -> Times<'_> {
+        Times {
+            text: &self.schedule,
+            zone: &self.zone,
+            name: self.name.as_str(),
+            dst: self.dst,
+            from: &self.from,
+            until: &self.until,
+            jitter: &self.jitter,
+        }
     }
 }
 

@@ -1,80 +1,203 @@
-//! When a job is due: one text and one zone make a [`Schedule`], and a schedule is a function of time alone.
+//! When a job is due: a text, a zone and what else a job says of its times make a [`Schedule`], and a schedule is a function
+//! of time alone.
 //!
 //! The words live in `schedule/`: `cron` reads the two cron dialects over `field`, `named` reads `@daily`, `@every` and
-//! `at`, `calendar` finds the next local time, and `zone` alone knows what a clock change does.
+//! `at`, `calendar` finds the next local time, and `zone` alone knows what a clock change does. `bounds` keeps fires between
+//! two moments and moves them by a jitter, `spread` is the hash that decides how far, `notes` says what is odd about a fire.
 
+mod bounds;
 mod calendar;
 mod cron;
 mod error;
 mod field;
 mod named;
+mod notes;
+mod spread;
 #[cfg(test)]
 mod tests;
 mod zone;
 
-pub use error::ScheduleError;
+pub use error::{Place, ScheduleError};
+pub use zone::Dst;
 
 use crate::time::Wall;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bounds::Bounds;
 use calendar::Calendar;
 use core::fmt;
 use core::hash::{Hash, Hasher};
+use field::Dialect;
 use jiff::Timestamp;
-use zone::{Change, Zone};
+use spread::Spread;
+use zone::Zone;
 
 /// The longest text that is looked at, in bytes; anything longer is refused unread.
 const MAX_TEXT: usize = 64 * 1024;
 
+/// The most rules of one schedule.
+const MAX_RULES: usize = 16;
+
 /// 2025-01-01T00:00:00Z: a rule without years must fire some time after this, under today's clock-change rules.
 const RECENT: Wall = Wall(1_735_689_600_000);
 
-/// When a job is due: a rule and the zone it is read in. Pure, so every node computes the same fires.
+/// What a job says of its times, as written; what is empty is not said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Times<'a> {
+    /// Its rules, one a line.
+    pub text: &'a str,
+    /// The IANA zone in which all of this is read; UTC when empty.
+    pub zone: &'a str,
+    /// The job's name, by which `H` and the jitter go.
+    pub name: &'a str,
+    /// What clock changes do; when absent what suits how each rule is written.
+    pub dst: Option<Dst>,
+    /// The first moment at which it may be due.
+    pub from: &'a str,
+    /// The moment from which on it is due no more.
+    pub until: &'a str,
+    /// How far each fire may be moved, such as `5m`.
+    pub jitter: &'a str,
+}
+
+/// When a job is due: rules, and the zone they are read in. Pure, so every node computes the same fires.
 ///
-/// Two schedules are equal when their text and their zone are.
+/// Two schedules are equal when what was written for them is.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     text: Arc<str>,
     zone: Zone,
-    rule: Rule,
+    rules: Rules,
+    dst: Option<Dst>,
+    /// The job's name, if it matters.
+    spread: Option<Spread>,
+    bounds: Option<Arc<Bounds>>,
 }
 
-/// What the text says.
+/// One rule as nearly all schedules have it, or several.
+#[derive(Clone, Debug)]
+enum Rules {
+    One(Rule),
+    Many(Arc<[Rule]>),
+}
+
+/// What one line of the text says.
 #[derive(Clone, Debug)]
 enum Rule {
     /// Local times of the zone's calendar.
-    Calendar(Calendar, Change),
-    /// Every so many milliseconds, counted from the Unix epoch.
-    Every(i64),
+    Calendar(Calendar, Dst),
+    /// Every so many milliseconds, counted from so many after the Unix epoch.
+    Every(i64, i64),
     /// One moment.
     Once(Wall),
 }
 
+impl Rule {
+    fn parse(text: &str, zone: &Zone, times: &Times<'_>) -> Result<Self, ScheduleError> {
+        let spread = Spread::of(times.name);
+        let cron = |text: &str, dialect| {
+            cron::parse(text.trim_ascii(), dialect, spread)
+                .map(|(calendar, dst)| Self::Calendar(calendar, dst))
+        };
+        let rule = if text.starts_with('@') {
+            named::at_sign(text, spread)?
+        } else if let Some(moment) = text.strip_prefix("at ").or_else(|| text.strip_prefix("at\t")) {
+            Self::Once(named::moment("at", moment.trim_ascii(), zone)?)
+        } else if let Some(line) = text.strip_prefix("vixie:") {
+            cron(line, Some(Dialect::Vixie))?
+        } else if let Some(line) = text.strip_prefix("quartz:") {
+            cron(line, Some(Dialect::Quartz))?
+        } else {
+            cron(text, None)?
+        };
+        let rule = match (rule, times.dst) {
+            (Self::Calendar(calendar, _), Some(dst)) => Self::Calendar(calendar, dst),
+            (rule, _) => rule,
+        };
+        rule.refuse_never(text, zone)?;
+        Ok(rule)
+    }
+
+    /// The first fire strictly after `after`.
+    fn next(&self, zone: &Zone, after: Wall) -> Option<Wall> {
+        match self {
+            Self::Calendar(calendar, dst) => {
+                let from = after.0.div_euclid(1000) + 1;
+                let due = zone.first(from, *dst, |local| calendar.first(local))?;
+                Some(Wall(due.checked_mul(1000)?))
+            }
+            Self::Every(period, phase) => {
+                let after = after.0.max(Timestamp::MIN.as_millisecond());
+                let due =
+                    ((after - phase).div_euclid(*period) + 1).checked_mul(*period)?.checked_add(*phase)?;
+                Timestamp::from_millisecond(due).ok()?;
+                Some(Wall(due))
+            }
+            Self::Once(due) => Some(*due).filter(|due| *due > after),
+        }
+    }
+
+    /// Refuses a rule whose fields can never meet, such as 30 February.
+    fn refuse_never(&self, text: &str, zone: &Zone) -> Result<(), ScheduleError> {
+        let start = match self {
+            Self::Calendar(calendar, _) if calendar.every_year() => RECENT,
+            Self::Calendar(..) => Wall(-zone::REACH * 1000),
+            Self::Every(..) | Self::Once(_) => return Ok(()),
+        };
+        match self.next(zone, start) {
+            Some(_) => Ok(()),
+            None => Err(ScheduleError::new(format_args!(
+                "schedule {} never fires: no date has that day, month and year; check the day fields",
+                error::quote(text)
+            ))
+            .on(text)),
+        }
+    }
+}
+
 impl Schedule {
-    /// Reads a schedule: 5 fields as Vixie cron, 6 or 7 as Quartz, `@daily` and its kin, `@every 90s`, `at <time>`.
-    /// `zone` is an IANA name; empty means UTC.
+    /// Reads one or several rules, one a line: 5 fields as Vixie cron, 6 or 7 as Quartz, `@daily` and its kin,
+    /// `@every 90s`, `at <time>`. `zone` is an IANA name; empty means UTC.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(text: &str, zone: &str) -> Result<Self, ScheduleError> {
+        Self::read(&Times { text, zone, ..Times::default() })
+    }
+
+    /// Reads everything that a job says of its times.
     ///
     /// # Errors
     /// When the text is no schedule, when it can never fire, or when the zone is unknown. The error says which part is
     /// wrong and what is allowed there.
-    pub fn parse(text: &str, zone: &str) -> Result<Self, ScheduleError> {
-        if text.len() > MAX_TEXT {
+    pub fn read(times: &Times<'_>) -> Result<Self, ScheduleError> {
+        Self::read_unplaced(times).map_err(|error| error.within(times.text))
+    }
+
+    fn read_unplaced(times: &Times<'_>) -> Result<Self, ScheduleError> {
+        if times.text.len() > MAX_TEXT {
             return Err(ScheduleError::new(format_args!(
                 "the schedule is {} bytes long; at most {MAX_TEXT} are read",
-                text.len()
+                times.text.len()
             )));
         }
-        let text = text.trim_ascii();
-        let zone = Zone::named(zone)?;
-        let rule = if text.starts_with('@') {
-            named::at_sign(text)?
-        } else if let Some(moment) = text.strip_prefix("at ").or_else(|| text.strip_prefix("at\t")) {
-            named::moment(moment.trim_ascii(), &zone)?
+        let text = times.text.trim_ascii();
+        let zone = Zone::named(times.zone)?;
+        let lines = || text.split('\n').map(str::trim_ascii);
+        if lines().nth(MAX_RULES).is_some() {
+            return Err(ScheduleError::new(format_args!("a schedule has at most {MAX_RULES} rules")));
+        }
+        let rules = if text.contains('\n') {
+            let rules: Result<Vec<_>, _> = lines().map(|line| Rule::parse(line, &zone, times)).collect();
+            Rules::Many(rules?.into())
         } else {
-            let (calendar, change) = cron::parse(text)?;
-            Rule::Calendar(calendar, change)
+            Rules::One(Rule::parse(text, &zone, times)?)
         };
-        let schedule = Self { text: text.into(), zone, rule };
-        schedule.refuse_never()?;
+        let bounds = Bounds::read(times, &zone)?.map(Arc::new);
+        let hashes = text.contains(['H', 'h']) || bounds.as_ref().is_some_and(|bounds| bounds.moves());
+        let spread = hashes.then(|| Spread::of(times.name));
+        let schedule = Self { text: text.into(), zone, rules, dst: times.dst, spread, bounds };
+        schedule.refuse_empty()?;
         Ok(schedule)
     }
 
@@ -84,20 +207,22 @@ impl Schedule {
     /// for 400 years.
     #[must_use]
     pub fn next(&self, after: Wall) -> Option<Wall> {
-        match &self.rule {
-            Rule::Calendar(calendar, change) => {
-                let from = after.0.div_euclid(1000) + 1;
-                let due = self.zone.first(from, *change, |local| calendar.first(local))?;
-                Some(Wall(due.checked_mul(1000)?))
-            }
-            Rule::Every(period) => {
-                let after = after.0.max(Timestamp::MIN.as_millisecond());
-                let due = (after.div_euclid(*period) + 1).checked_mul(*period)?;
-                Timestamp::from_millisecond(due).ok()?;
-                Some(Wall(due))
-            }
-            Rule::Once(due) => Some(*due).filter(|due| *due > after),
+        match &self.bounds {
+            None => self.named(after),
+            Some(bounds) => bounds.next(after, self.seed(), |after| self.named(after)),
         }
+    }
+
+    /// What the rules name first after a moment, before bounds and jitter.
+    fn named(&self, after: Wall) -> Option<Wall> {
+        match &self.rules {
+            Rules::One(rule) => rule.next(&self.zone, after),
+            Rules::Many(rules) => rules.iter().filter_map(|rule| rule.next(&self.zone, after)).min(),
+        }
+    }
+
+    fn seed(&self) -> Spread {
+        self.spread.unwrap_or_else(|| Spread::of(""))
     }
 
     /// The last fire in `(after, until]`, or `None` when there is none.
@@ -105,18 +230,7 @@ impl Schedule {
     /// Found by halving, so it costs some forty calls of [`Self::next`] however many fires lie between.
     #[must_use]
     pub fn latest(&self, after: Wall, until: Wall) -> Option<Wall> {
-        let fire_after = |t: i64| self.next(Wall(t)).filter(|due| *due <= until);
-        let mut found = fire_after(after.0)?;
-        // No fire lies in (none_after, until], and `found` is a fire at or before `none_after`.
-        let mut none_after = until.0;
-        while found.0 < none_after {
-            let middle = found.0 + none_after.saturating_sub(found.0) / 2;
-            match fire_after(middle) {
-                Some(due) => found = due,
-                None => none_after = middle,
-            }
-        }
-        Some(found)
+        latest(after, until, |after| self.next(after))
     }
 
     /// The IANA name of the zone in which the text is read.
@@ -125,21 +239,37 @@ impl Schedule {
         self.zone.name()
     }
 
-    /// Refuses a rule whose fields can never meet, such as 30 February.
-    fn refuse_never(&self) -> Result<(), ScheduleError> {
-        let start = match &self.rule {
-            Rule::Calendar(calendar, _) if calendar.every_year() => RECENT,
-            Rule::Calendar(..) => Wall(-zone::REACH * 1000),
-            Rule::Every(_) | Rule::Once(_) => return Ok(()),
-        };
-        match self.next(start) {
-            Some(_) => Ok(()),
-            None => Err(ScheduleError::new(format_args!(
-                "schedule {} never fires: no date has that day, month and year; check the day fields",
+    /// Refuses bounds between which nothing is due.
+    fn refuse_empty(&self) -> Result<(), ScheduleError> {
+        match &self.bounds {
+            Some(bounds) if self.next(bounds.before()).is_none() => Err(ScheduleError::new(format_args!(
+                "schedule {} is never due between from and until; widen them or leave one out",
                 error::quote(&self.text)
             ))),
+            _ => Ok(()),
         }
     }
+
+    /// What equality and hashes go by.
+    fn said(&self) -> (&str, &str, Option<Dst>, Option<Spread>, Option<&Bounds>) {
+        (&self.text, self.zone(), self.dst, self.spread, self.bounds.as_deref())
+    }
+}
+
+/// The last fire in `(after, until]` of those that `next` finds, by halving.
+fn latest(after: Wall, until: Wall, next: impl Fn(Wall) -> Option<Wall>) -> Option<Wall> {
+    let fire_after = |t: i64| next(Wall(t)).filter(|due| *due <= until);
+    let mut found = fire_after(after.0)?;
+    // No fire lies in (none_after, until], and `found` is a fire at or before `none_after`.
+    let mut none_after = until.0;
+    while found.0 < none_after {
+        let middle = found.0 + none_after.saturating_sub(found.0) / 2;
+        match fire_after(middle) {
+            Some(due) => found = due,
+            None => none_after = middle,
+        }
+    }
+    Some(found)
 }
 
 impl fmt::Display for Schedule {
@@ -150,7 +280,7 @@ impl fmt::Display for Schedule {
 
 impl PartialEq for Schedule {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text && self.zone() == other.zone()
+        self.said() == other.said()
     }
 }
 
@@ -158,7 +288,6 @@ impl Eq for Schedule {}
 
 impl Hash for Schedule {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
-        self.zone().hash(state);
+        self.said().hash(state);
     }
 }

@@ -8,6 +8,7 @@ mod events;
 mod explain;
 mod import;
 mod jobs;
+mod next;
 mod nodes;
 mod runs;
 mod serve;

@@ -12,6 +12,17 @@ pub(crate) fn now() -> Wall {
     evenkeel::clock::now().wall
 }
 
+/// The last moment before one that is written with an offset, so that a fire at it comes after.
+///
+/// # Errors
+/// It is no such moment.
+pub(crate) fn just_before(text: &str) -> Result<Wall, Failure> {
+    let moment = text.parse::<Timestamp>().map_err(|_| {
+        Failure::usage(format!("{text:?} is no moment: write it with an offset, like 2026-03-29T00:00:00Z"))
+    })?;
+    Ok(Wall(moment.as_millisecond().saturating_sub(1)))
+}
+
 /// A zone by its IANA name.
 ///
 /// # Errors

@@ -57,6 +57,12 @@ const COMMANDS: &[Command] = &[
     },
     Command { name: "sim", args: "SEED | --seeds N | …", about: "the simulator, in release", run: sim },
     Command {
+        name: "oracle",
+        args: "[CASES [SEED]]",
+        about: "schedules against a brute-force judge, in release",
+        run: oracle,
+    },
+    Command {
         name: "engines",
         args: "install|up|down|status|env [NAME…]",
         about: "real engines for the tests, on loopback",
@@ -154,6 +160,32 @@ fn references_command(args: &[String]) -> Result<ExitCode> {
 fn sim(args: &[String]) -> Result<ExitCode> {
     let mut step = ci::simulator();
     step.args.extend_from_slice(args);
+    step.pass_on()
+}
+
+fn oracle(args: &[String]) -> Result<ExitCode> {
+    let mut step = Step::cargo(&[
+        "test",
+        "--quiet",
+        "--release",
+        "--locked",
+        "--package",
+        "evenkeel-core",
+        "--test",
+        "oracle",
+        "--",
+        "--nocapture",
+        "schedules_agree_with_the_oracle",
+    ]);
+    if args.len() > 2 {
+        bail!("`{}` means nothing here: give a number of cases and a seed", args[2]);
+    }
+    for (name, value) in ["EVENKEEL_ORACLE_CASES", "EVENKEEL_ORACLE_SEED"].into_iter().zip(args) {
+        if value.parse::<u64>().is_err() {
+            bail!("`{value}` is no number: give a number of cases and a seed");
+        }
+        step = step.with(name, value);
+    }
     step.pass_on()
 }
 

@@ -106,9 +106,7 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
     if let Some(text) = misplaced(known.as_ref(), old.as_deref(), job) {
         return refuse(Refusal::Conflict, text);
     }
-    let same_times = |old: &Spec| {
-        old.job.schedule == job.schedule && old.job.zone == job.zone && old.job.enabled == job.enabled
-    };
+    let same_times = |old: &Spec| old.job.times() == job.times() && old.job.enabled == job.enabled;
     let spec = Spec {
         version: old.as_ref().map(|o| o.version).or(version).unwrap_or(0) + 1,
         // A changed schedule has no past (plan: editing never fires a past due time).

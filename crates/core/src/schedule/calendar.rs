@@ -72,6 +72,11 @@ impl Calendar {
         self.years.is_none()
     }
 
+    /// Whether the rule names this local time.
+    pub(super) fn names(&self, local: i64) -> bool {
+        self.first(local) == Some(local)
+    }
+
     /// The first local time at or after `from` that the rule names.
     pub(super) fn first(&self, from: i64) -> Option<i64> {
         let from = Offset::UTC.to_datetime(Timestamp::from_second(from).ok()?);

@@ -3,7 +3,8 @@
 use super::calendar::{Calendar, Years};
 use super::error::ScheduleError;
 use super::field::{Dialect, Field, digits};
-use super::zone::Change;
+use super::spread::Spread;
+use super::zone::Dst;
 use alloc::format;
 use alloc::string::{String, ToString};
 
@@ -11,12 +12,16 @@ const MONTHS: &[&str] = &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG"
 const WEEKDAYS: &[&str] = &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 /// A field of plain numbers.
-const fn plain(name: &'static str, min: u16, max: u16, dialect: Dialect) -> Field {
-    Field { name, min, max, names: &[], wraps: matches!(dialect, Dialect::Quartz) }
+fn plain(name: &'static str, min: u16, max: u16, (dialect, spread): (Dialect, Spread)) -> Field {
+    Field { name, min, max, names: &[], hash: spread.of_field(name), wraps: dialect == Dialect::Quartz }
 }
 
-/// Reads a cron line.
-pub(super) fn parse(text: &str) -> Result<(Calendar, Change), ScheduleError> {
+/// Reads a cron line, in this dialect or in the one that the number of its fields says.
+pub(super) fn parse(
+    text: &str,
+    dialect: Option<Dialect>,
+    spread: Spread,
+) -> Result<(Calendar, Dst), ScheduleError> {
     // Eight are enough to see that there are too many.
     let mut fields = [""; 8];
     let mut count = 0;
@@ -24,10 +29,25 @@ pub(super) fn parse(text: &str) -> Result<(Calendar, Change), ScheduleError> {
         *slot = field;
         count += 1;
     }
+    match (dialect, count) {
+        (Some(Dialect::Vixie), n) if n != 5 => {
+            return Err(ScheduleError::new(
+                "a schedule in vixie's words has 5 fields: minute hour day-of-month month day-of-week",
+            )
+            .on(text));
+        }
+        (Some(Dialect::Quartz), n) if !(6..=7).contains(&n) => {
+            return Err(ScheduleError::new(
+                "a schedule in quartz's words has 6 or 7 fields: second minute hour day-of-month month day-of-week [year]",
+            )
+            .on(text));
+        }
+        _ => {}
+    }
     match (count, fields) {
-        (5, [minute, hour, dom, month, dow, ..]) => vixie(minute, hour, dom, month, dow),
+        (5, [minute, hour, dom, month, dow, ..]) => vixie(minute, hour, dom, month, dow, spread),
         (6 | 7, [second, minute, hour, dom, month, dow, year, _]) => {
-            quartz([second, minute, hour], dom, month, dow, if count == 7 { year } else { "*" })
+            quartz([second, minute, hour], dom, month, dow, (if count == 7 { year } else { "*" }, spread))
         }
         (0, _) => Err(ScheduleError::new("the schedule is empty; write for example `0 5 * * *` or `@daily`")),
         _ => Err(ScheduleError::new(format_args!(
@@ -44,10 +64,18 @@ fn vixie(
     dom: &str,
     month: &str,
     dow: &str,
-) -> Result<(Calendar, Change), ScheduleError> {
-    let d = Dialect::Vixie;
+    spread: Spread,
+) -> Result<(Calendar, Dst), ScheduleError> {
+    let d = (Dialect::Vixie, spread);
     let star = |field: &str| field.starts_with('*');
-    let weekdays = Field { name: "day-of-week", min: 0, max: 7, names: WEEKDAYS, wraps: false };
+    let weekdays = Field {
+        name: "day-of-week",
+        min: 0,
+        max: 7,
+        names: WEEKDAYS,
+        hash: spread.of_field("day-of-week"),
+        wraps: false,
+    };
     // Both 0 and 7 are Sunday.
     let week = |set: u64| (set | set >> 7) as u8 & 0x7f;
     let calendar = Calendar {
@@ -60,8 +88,9 @@ fn vixie(
         either_day: !star(dom) && !star(dow),
         ..Calendar::default()
     };
-    let change = if star(minute) || star(hour) { Change::AsShown } else { Change::Once };
-    Ok((calendar, change))
+    let often = |field: &str| star(field) || field.starts_with("H/") || field.starts_with("h/");
+    let dst = if often(minute) || often(hour) { Dst::Twice } else { Dst::Once };
+    Ok((calendar, dst))
 }
 
 fn quartz(
@@ -69,9 +98,9 @@ fn quartz(
     dom: &str,
     month: &str,
     dow: &str,
-    year: &str,
-) -> Result<(Calendar, Change), ScheduleError> {
-    let d = Dialect::Quartz;
+    (year, spread): (&str, Spread),
+) -> Result<(Calendar, Dst), ScheduleError> {
+    let d = (Dialect::Quartz, spread);
     let [second, minute, hour] = time;
     let mut calendar = Calendar {
         seconds: numbers(&plain("second", 0, 59, d), d, second)?,
@@ -89,18 +118,22 @@ fn quartz(
     if !free(dom) && !free(dow) {
         return Err(ScheduleError::new(
             "day-of-month and day-of-week are both set; with 6 or 7 fields one of them must be `?`",
-        ));
+        )
+        .on(dow));
     }
-    days(&mut calendar, if free(dom) { "*" } else { dom })?;
-    weekdays(&mut calendar, if free(dow) { "*" } else { dow })?;
+    days(&mut calendar, if free(dom) { "*" } else { dom }, d)?;
+    weekdays(&mut calendar, if free(dow) { "*" } else { dow }, d)?;
     if year != "*" {
         let field = Field { wraps: false, ..plain("year", Years::FIRST, Years::LAST, d) };
         let mut years = Years::default();
-        field.list(year, |part| field.numbers(d, part, |y| years.add(y)))?;
+        field.list(year, |part| match part.as_bytes() {
+            [b'H' | b'h', ..] => Err("`H` is for every field but the year".to_string()),
+            _ => field.numbers(d.0, part, |y| years.add(y)),
+        })?;
         calendar.years = Some(years);
     }
-    let change = if time.iter().any(|field| every(field)) { Change::AsShown } else { Change::Once };
-    Ok((calendar, change))
+    let dst = if time.iter().any(|field| every(field)) { Dst::Twice } else { Dst::Once };
+    Ok((calendar, dst))
 }
 
 /// Whether a Quartz time field says "every so often" (`*`, `*/5`, `0/5`) rather than naming its times.
@@ -110,12 +143,12 @@ fn every(field: &str) -> bool {
         .any(|part| part.starts_with('*') || part.split_once('/').is_some_and(|(r, _)| !r.contains('-')))
 }
 
-fn months(dialect: Dialect) -> Field {
-    Field { names: MONTHS, ..plain("month", 1, 12, dialect) }
+fn months(d: (Dialect, Spread)) -> Field {
+    Field { names: MONTHS, ..plain("month", 1, 12, d) }
 }
 
 /// A field without special words, as bits.
-fn numbers(field: &Field, dialect: Dialect, text: &str) -> Result<u64, ScheduleError> {
+fn numbers(field: &Field, (dialect, _): (Dialect, Spread), text: &str) -> Result<u64, ScheduleError> {
     let mut bits = 0;
     field.list(text, |part| match part {
         "?" => Err("`?` is for day-of-month and day-of-week in schedules of 6 or 7 fields".to_string()),
@@ -137,8 +170,8 @@ fn hint(dialect: Dialect, part: &str, reason: String) -> String {
 }
 
 /// Quartz's day-of-month: also `L`, `L-3`, `LW`, `L-3W` and `15W`.
-fn days(calendar: &mut Calendar, text: &str) -> Result<(), ScheduleError> {
-    let field = plain("day-of-month", 1, 31, Dialect::Quartz);
+fn days(calendar: &mut Calendar, text: &str, d: (Dialect, Spread)) -> Result<(), ScheduleError> {
+    let field = plain("day-of-month", 1, 31, d);
     field.list(text, |part| {
         let (base, nearest) = match part.strip_suffix(['W', 'w']) {
             Some(base) => (base, true),
@@ -163,8 +196,8 @@ fn days(calendar: &mut Calendar, text: &str) -> Result<(), ScheduleError> {
 }
 
 /// Quartz's day-of-week, 1 to 7 from Sunday: also `L` (Saturday), `6L` and `6#3`.
-fn weekdays(calendar: &mut Calendar, text: &str) -> Result<(), ScheduleError> {
-    let field = Field { name: "day-of-week", min: 1, max: 7, names: WEEKDAYS, wraps: true };
+fn weekdays(calendar: &mut Calendar, text: &str, d: (Dialect, Spread)) -> Result<(), ScheduleError> {
+    let field = Field { names: WEEKDAYS, ..plain("day-of-week", 1, 7, d) };
     field.list(text, |part| {
         if let Some((day, nth)) = part.split_once('#') {
             let day = field.number(day)? - 1;

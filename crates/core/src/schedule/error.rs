@@ -7,11 +7,66 @@ use core::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleError {
     message: String,
+    /// The address and the length of the wrong part, while the text is still at hand.
+    part: Option<(usize, usize)>,
+    place: Option<Place>,
+}
+
+/// Where in the text of a schedule something is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which line, from 0.
+    pub line: usize,
+    /// Which character of that line, from 0.
+    pub column: usize,
+    /// How many characters are wrong, at least one.
+    pub length: usize,
 }
 
 impl ScheduleError {
     pub(super) fn new(message: impl fmt::Display) -> Self {
-        Self { message: message.to_string() }
+        Self { message: message.to_string(), part: None, place: None }
+    }
+
+    /// Points at a part of the text, unless something points already.
+    pub(super) fn on(mut self, part: &str) -> Self {
+        self.part = self.part.or(Some((part.as_ptr() as usize, part.len())));
+        self
+    }
+
+    /// Says where in `text` the part lies that was pointed at, which may be no part of it.
+    pub(super) fn within(mut self, text: &str) -> Self {
+        let begin = text.as_ptr() as usize;
+        self.place = self.part.take().and_then(|(at, length)| {
+            let (before, rest) = text.split_at_checked(at.checked_sub(begin)?)?;
+            let part = rest.get(..length)?;
+            let line = before.rfind('\n').map_or(before, |end| &before[end + 1..]);
+            Some(Place {
+                line: before.matches('\n').count(),
+                column: line.chars().count(),
+                length: part.chars().count().max(1),
+            })
+        });
+        self
+    }
+
+    /// Where in the text it is wrong, if one part is to blame.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// The line of `text` that is wrong, and below it marks under the wrong part; nothing when the text as a whole is.
+    #[must_use]
+    pub fn marked(&self, text: &str) -> Option<String> {
+        const SHOWN: usize = 100;
+        let place = self.place?;
+        let line: alloc::vec::Vec<char> = text.split('\n').nth(place.line)?.chars().collect();
+        let begin = place.column.saturating_sub(SHOWN / 2);
+        let seen = line.iter().skip(begin).take(SHOWN);
+        let seen: String = seen.map(|c| if c.is_control() { ' ' } else { *c }).collect();
+        let marks = "^".repeat(place.length.min(SHOWN - (place.column - begin)));
+        Some(alloc::format!("{seen}\n{}{marks}", " ".repeat(place.column - begin)))
     }
 }
 

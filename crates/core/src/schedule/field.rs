@@ -4,7 +4,7 @@ use super::error::{ScheduleError, quote};
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// Which of the two cron languages a line is written in; the number of its fields says so.
+/// Which of the two cron languages a line is written in; a word before it says so, or else the number of its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// 5 fields, as cron on Debian reads them.
@@ -26,6 +26,8 @@ pub(super) struct Field {
     pub(super) max: u16,
     /// Names of `min`, `min + 1`, and so on.
     pub(super) names: &'static [&'static str],
+    /// What `H` stands for here, before it is cut to size: the hash of the job's name and the field's.
+    pub(super) hash: u64,
     /// Whether a range may run past the end and go on at the start, as `22-2` does.
     pub(super) wraps: bool,
 }
@@ -45,7 +47,9 @@ impl Field {
                 "" => Err("nothing between the commas".to_string()),
                 _ => part(piece),
             };
-            done.map_err(|why| ScheduleError::new(format_args!("{} field {}: {why}", self.name, quote(text))))
+            done.map_err(|why| {
+                ScheduleError::new(format_args!("{} field {}: {why}", self.name, quote(text))).on(piece)
+            })
         })
     }
 
@@ -60,12 +64,41 @@ impl Field {
             Some((range, step)) => (range, Some(self.step(step)?)),
             None => (part, None),
         };
+        if let Some(bounds) = range.strip_prefix(['H', 'h']) {
+            return self.hashed(bounds, step, set);
+        }
         let (from, to) = self.range(dialect, range, step)?;
         let size = self.max - self.min + 1;
         let length = if from <= to { to - from } else { to + size - from };
         for ahead in (0..=length).step_by(usize::from(step.unwrap_or(1))) {
             set(self.min + (from - self.min + ahead) % size);
         }
+        Ok(())
+    }
+
+    /// Reads what follows an `H`: nothing, or bounds as in `H(0-5)`. Without a step it is one number between the bounds,
+    /// with one it is where the steps begin.
+    fn hashed(&self, bounds: &str, step: Option<u16>, mut set: impl FnMut(u16)) -> Result<(), String> {
+        let wrong = || "`H` stands alone or with bounds, as in `H(0-5)` or `H(0-29)/10`".to_string();
+        let (low, high) = match bounds {
+            // So that it is due in each month and on one day of the week.
+            "" => {
+                (self.min, if self.max == 31 { 28 } else { self.max - u16::from(self.max - self.min == 7) })
+            }
+            _ => {
+                let bounds =
+                    bounds.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).ok_or_else(wrong)?;
+                let (low, high) = bounds.split_once('-').ok_or_else(wrong)?;
+                (self.number(low)?, self.number(high)?)
+            }
+        };
+        if low > high {
+            return Err(format!("the bounds {low}-{high} run backwards; write `H({high}-{low})`"));
+        }
+        let size = high - low + 1;
+        let begin = low + (self.hash % u64::from(step.unwrap_or(size).min(size))) as u16;
+        let last = if step.is_some() { high } else { begin };
+        (begin..=last).step_by(usize::from(step.unwrap_or(1))).for_each(&mut set);
         Ok(())
     }
 

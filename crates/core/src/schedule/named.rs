@@ -1,9 +1,11 @@
 //! Schedules in words: `@daily` and its kin, `@every 90s`, and `at` one moment.
 
 use super::error::{ScheduleError, quote};
-use super::zone::{Change, REACH, Zone};
+use super::spread::Spread;
+use super::zone::{Dst, REACH, Zone};
 use super::{Rule, cron};
 use crate::time::Wall;
+use alloc::format;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
@@ -23,7 +25,7 @@ const NAMES: &[(&str, &str)] = &[
 const UNITS: &[(&str, i64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// Reads a schedule that begins with `@`.
-pub(super) fn at_sign(text: &str) -> Result<Rule, ScheduleError> {
+pub(super) fn at_sign(text: &str, spread: Spread) -> Result<Rule, ScheduleError> {
     let (word, rest) = match text.split_once([' ', '\t']) {
         Some((word, rest)) => (word, rest.trim_ascii()),
         None => (text, ""),
@@ -39,20 +41,45 @@ pub(super) fn at_sign(text: &str) -> Result<Rule, ScheduleError> {
     }
     match NAMES.iter().find(|(name, _)| is(name)) {
         Some((name, _)) if !rest.is_empty() => {
-            Err(ScheduleError::new(format_args!("{name} stands alone, without {}", quote(rest))))
+            Err(ScheduleError::new(format_args!("{name} stands alone, without {}", quote(rest))).on(rest))
         }
-        Some((_, line)) => cron::parse(line).map(|(calendar, change)| Rule::Calendar(calendar, change)),
+        Some((_, line)) => {
+            cron::parse(line, None, spread).map(|(calendar, dst)| Rule::Calendar(calendar, dst))
+        }
         None => Err(ScheduleError::new(format_args!(
             "{} is unknown; write @yearly, @monthly, @weekly, @daily, @hourly or `@every 90s`",
             quote(word)
-        ))),
+        ))
+        .on(word)),
     }
 }
 
-/// Reads the span behind `@every`, such as `1h30m`.
+/// Reads what stands behind `@every`, such as `1h30m` or `1h offset 15m`.
 fn every(text: &str) -> Result<Rule, ScheduleError> {
-    let wrong = |reason: &str| ScheduleError::new(format_args!("@every {}: {reason}", quote(text)));
-    let bounds = || wrong("the span must be at least 1s and at most 366d");
+    let (period, phase) = match text.split_once(" offset ") {
+        Some((period, phase)) => (period.trim_ascii(), Some(phase.trim_ascii())),
+        None => (text, None),
+    };
+    let every = span("@every", period, 1_000)?;
+    let phase = phase.map_or(Ok(0), |phase| {
+        let ms = span("offset", phase, 0)?;
+        if ms < every {
+            return Ok(ms);
+        }
+        Err(ScheduleError::new(format_args!(
+            "offset {}: it must be less than the span {period}",
+            quote(phase)
+        ))
+        .on(phase))
+    })?;
+    Ok(Rule::Every(every, phase))
+}
+
+/// Reads a span such as `1h30m`, in milliseconds.
+pub(super) fn span(word: &str, text: &str, least: i64) -> Result<i64, ScheduleError> {
+    let wrong = |reason: &str| ScheduleError::new(format_args!("{word} {}: {reason}", quote(text))).on(text);
+    let least_text = if least == 0 { "0s" } else { "1s" };
+    let bounds = || wrong(&format!("the span must be at least {least_text} and at most 366d"));
     let (mut rest, mut period) = (text, 0_i64);
     while !rest.is_empty() {
         let unit_at = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -70,27 +97,28 @@ fn every(text: &str) -> Result<Rule, ScheduleError> {
     if text.is_empty() {
         return Err(wrong("the span is missing, such as `90s` or `1h30m`"));
     }
-    if (1_000..=366 * 86_400_000).contains(&period) { Ok(Rule::Every(period)) } else { Err(bounds()) }
+    if (least..=366 * 86_400_000).contains(&period) { Ok(period) } else { Err(bounds()) }
 }
 
-/// Reads the time behind `at`: with an offset it is an instant, without one it is a local time of the zone.
-pub(super) fn moment(text: &str, zone: &Zone) -> Result<Rule, ScheduleError> {
+/// Reads the time behind `at`, or a job's first or last moment: with an offset it is an instant, without one it is a local time of the zone.
+pub(super) fn moment(word: &str, text: &str, zone: &Zone) -> Result<Wall, ScheduleError> {
     let wrong = || {
         ScheduleError::new(format_args!(
-            "at {}: write a time such as `2026-01-02T03:04:05Z`, `2026-01-02T03:04:05+01:00`, or without an offset for \
+            "{word} {}: write a time such as `2026-01-02T03:04:05Z`, `2026-01-02T03:04:05+01:00`, or without an offset for \
              the job's zone",
             quote(text)
         ))
+        .on(text)
     };
     if text.contains('[') {
         return Err(wrong());
     }
     if let Ok(instant) = text.parse::<Timestamp>() {
-        return Ok(Rule::Once(Wall(instant.as_millisecond())));
+        return Ok(Wall(instant.as_millisecond()));
     }
     let local = text.parse::<DateTime>().map_err(|_| wrong())?;
     let local = Offset::UTC.to_timestamp(local).map_err(|_| wrong())?;
     let (second, ms) = (local.as_second(), i64::from(local.subsec_millisecond()));
-    let due = zone.first(second - REACH, Change::Once, |from| (from <= second).then_some(second));
-    due.map(|due| Rule::Once(Wall(due * 1000 + ms))).ok_or_else(wrong)
+    let due = zone.first(second - REACH, Dst::Once, |from| (from <= second).then_some(second));
+    due.map(|due| Wall(due * 1000 + ms)).ok_or_else(wrong)
 }

@@ -4,6 +4,7 @@ mod clock_changes;
 mod lines;
 mod oracles;
 mod page;
+mod said;
 
 use super::*;
 use alloc::format;

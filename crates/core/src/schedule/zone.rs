@@ -1,12 +1,13 @@
 //! The only place that knows what a clock change does to a local time.
 //!
 //! A zone is a row of spans with one offset each. Between two spans the wall clock jumps: forward, and some local times
-//! are skipped; or back, and some are shown twice. What a schedule makes of that is its [`Change`].
+//! are skipped; or back, and some are shown twice. What a schedule makes of that is its [`Dst`].
 
 use super::error::{ScheduleError, quote};
 use alloc::format;
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
+use serde::{Deserialize, Serialize};
 
 /// More seconds than any two offsets differ by: what happens at an instant decides nothing further away than this.
 pub(super) const REACH: i64 = 2 * 86_400;
@@ -18,14 +19,20 @@ pub(super) const MAX_CHANGES: usize = 1000;
 const NEVER: i64 = i64::MAX / 4;
 
 /// What becomes of a local time that a clock change skips or shows twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dst {
+    /// A skipped local time does not happen, a repeated one happens when it is first shown.
+    Skip,
+    /// A skipped local time happens as much later as the clock goes forward, so 02:30 at 03:30; a repeated one when it is
+    /// first shown.
+    Shift,
     /// Every local time happens once: a skipped one at the first instant after the gap, a repeated one when it is first
-    /// shown. For rules that name their times, as `30 2 * * *` does.
+    /// shown. The rule of schedules that name their times, as `30 2 * * *` does.
     Once,
-    /// Whatever the wall clock shows happens: never when it is skipped, twice when it is shown twice. For rules that say
-    /// "every so often", as `*/30 * * * *` does: their fires keep their distance in real time.
-    AsShown,
+    /// Whatever the wall clock shows happens: never when it is skipped, twice when it is shown twice. The rule of schedules
+    /// that say "every so often", as `*/30 * * * *` does: their fires keep their distance in real time.
+    Twice,
 }
 
 /// An IANA time zone.
@@ -41,6 +48,17 @@ struct Span {
     offset: i64,
     /// The offset of the span before.
     before: i64,
+}
+
+/// What a clock change has to do with a fire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Oddity {
+    /// The clock skipped the local time it stands for.
+    Skipped,
+    /// The clock shows its local time twice, and this is the first time.
+    First,
+    /// This is the second time.
+    Second,
 }
 
 impl Zone {
@@ -72,7 +90,7 @@ impl Zone {
 
     /// The first instant at or after `from` (seconds since the Unix epoch) that is a local time named by `find`, which
     /// gives the first such local time at or after its argument.
-    pub(super) fn first(&self, from: i64, change: Change, find: impl Fn(i64) -> Option<i64>) -> Option<i64> {
+    pub(super) fn first(&self, from: i64, dst: Dst, find: impl Fn(i64) -> Option<i64>) -> Option<i64> {
         let mut from = from.max(Timestamp::MIN.as_second() + REACH);
         if let Some(due) = self.first_far_from_changes(from, &find) {
             return Some(due);
@@ -80,15 +98,22 @@ impl Zone {
         for _ in 0..MAX_CHANGES {
             let span = self.span(from)?;
             let mut local = from + span.offset;
-            if change == Change::Once {
-                let shown_until = span.from + span.before;
-                let skipped = || find(shown_until).is_some_and(|local| local < span.from + span.offset);
-                if from == span.from && span.before < span.offset && skipped() {
-                    return Some(from);
-                }
+            let shown_until = span.from + span.before;
+            // The first local time at or after the given one that the clock skipped when the span began.
+            let skipped = |local: i64| {
+                let gap = span.before < span.offset;
+                find(local).filter(|local| gap && *local < span.from + span.offset)
+            };
+            if dst == Dst::Once && from == span.from && skipped(shown_until).is_some() {
+                return Some(from);
+            }
+            if dst != Dst::Twice {
                 local = local.max(shown_until);
             }
-            let due = find(local).map_or(NEVER, |local| local - span.offset);
+            let mut due = find(local).map_or(NEVER, |local| local - span.offset);
+            if dst == Dst::Shift && span.before < span.offset {
+                due = due.min(skipped(from + span.before).map_or(NEVER, |local| local - span.before));
+            }
             if due < span.until {
                 return Some(due);
             }
@@ -104,6 +129,21 @@ impl Zone {
         let offset = self.offset(Timestamp::from_second(from).ok()?);
         let due = find(from + offset)? - offset;
         (self.change_after(Timestamp::from_second(from - REACH).ok()?) > due).then_some(due)
+    }
+
+    /// What the clock does around an instant at which it shows a due time: nothing as a rule.
+    pub(super) fn oddity(&self, at: i64, names: impl Fn(i64) -> bool) -> Option<Oddity> {
+        let span = self.span(at)?;
+        let local = at + span.offset;
+        let gap = span.offset - span.before;
+        if gap > 0 && at - span.from <= gap && !names(local) {
+            return Some(Oddity::Skipped);
+        }
+        if local < span.from + span.before {
+            return Some(Oddity::Second);
+        }
+        let next = Timestamp::from_second(span.until).map_or(span.offset, |until| self.offset(until));
+        (local >= span.until.saturating_add(next)).then_some(Oddity::First)
     }
 
     fn span(&self, at: i64) -> Option<Span> {

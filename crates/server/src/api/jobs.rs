@@ -6,6 +6,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use evenkeel_core::input::{Answer, Command, NodeSwitch};
 use evenkeel_core::job::Job;
+use evenkeel_core::time::Wall;
 use evenkeel_core::words::{JobName, NodeName, RequestId, RunId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -33,6 +34,7 @@ pub(super) struct Page {
 pub(super) struct Ahead {
     n: Option<usize>,
     tz: Option<String>,
+    from: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -87,9 +89,13 @@ pub(super) async fn next(
     let (Path(name), Query(ahead)) = (name?, ahead?);
     let found = board::job(&app.handle, &name).ok_or_else(|| unknown(&name))?;
     let n = ahead.n.unwrap_or(5).clamp(1, NEXT_MAX);
-    let moments = board::ahead(&found.job, zones::now(), n);
-    let moments: Vec<String> = moments.into_iter().map(moment).collect();
-    let mut body = json!({ "job": name, "next": moments });
+    let after = ahead.from.as_deref().map_or_else(|| Ok(zones::now()), zones::just_before)?;
+    let fires = board::ahead(&found.job, after, n);
+    let schedule = found.job.schedule().ok().flatten();
+    let notes = |due: &Wall| schedule.as_ref().map_or_else(Vec::new, |schedule| schedule.notes(*due));
+    let notes: Vec<_> = fires.iter().map(notes).collect();
+    let moments: Vec<String> = fires.into_iter().map(moment).collect();
+    let mut body = json!({ "job": name, "next": moments, "notes": notes });
     if let Some(zone) = ahead.tz {
         let zone = zones::named(&zone)?;
         body["local"] = moments.iter().map(|text| zones::rfc3339(text, &zone)).collect();

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use evenkeel_core::job::{Job, Placement};
-use evenkeel_core::schedule::Schedule;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
-use crate::rows::{JobDetail, JobPage, JobRow, moment};
-use crate::{files, request, zones};
+use crate::rows::{JobDetail, JobPage, JobRow};
+use crate::{files, request};
 
 /// So many jobs, and so many bytes of them, go out in one request.
 const APPLY_MAX: usize = 500;
@@ -122,21 +121,27 @@ pub(crate) struct OneNode {
 pub(crate) struct Next {
     /// The job's name
     #[arg(required_unless_present = "schedule", conflicts_with = "schedule")]
-    name: Option<String>,
-    /// A schedule to try out; no node is asked
+    pub(super) name: Option<String>,
+    /// A schedule to try out; no node is asked. Several are the rules of one job
     #[arg(long, value_name = "TEXT")]
-    schedule: Option<String>,
+    pub(super) schedule: Vec<String>,
     /// The zone in which that schedule is read; UTC when absent
     #[arg(long, requires = "schedule", default_value = "", hide_default_value = true)]
-    zone: String,
+    pub(super) zone: String,
     /// How many fires
     #[arg(short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(NEXT_MAX)))]
-    n: u32,
+    pub(super) n: u32,
     /// The zone in which the times are shown; your own when absent, with -o json UTC
     #[arg(long, value_name = "ZONE")]
-    tz: Option<String>,
+    pub(super) tz: Option<String>,
+    /// The moment from which on fires are listed, like 2026-03-29T00:00:00Z; now when absent
+    #[arg(long, value_name = "MOMENT")]
+    pub(super) from: Option<String>,
+    /// With -o json, what is odd about each fire as well
+    #[arg(long)]
+    pub(super) notes: bool,
     #[command(flatten)]
-    reach: Reach,
+    pub(super) reach: Reach,
 }
 
 /// Does it.
@@ -151,7 +156,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             output::list(reach.output, &jobs, "no jobs yet: declare some with `evenkeel job apply -f FILE`")
         }
         Verb::Show { job } => show(&job),
-        Verb::Next(next) => fires(&next),
+        Verb::Next(next) => super::next::fires(&next),
         Verb::Run { job, request, place } => run_now(&job, request, &place),
         Verb::Pause { job, place } => {
             let done = ["paused: it fires only by hand", "paused: it fires there only by hand"];
@@ -264,39 +269,6 @@ fn show(job: &OneJob) -> Result<(), Failure> {
     }
     let table = output::table(&sharing.nodes);
     output::line(&table.lines().map(|line| format!("# {line}")).collect::<Vec<_>>().join("\n"))
-}
-
-fn fires(next: &Next) -> Result<(), Failure> {
-    let moments: Vec<String> = match (&next.name, &next.schedule) {
-        (Some(name), _) => {
-            let path = format!("/jobs/{}/next?n={}", escape(name), next.n);
-            let answer: Value = next.reach.client()?.get(&path)?;
-            serde_json::from_value(answer["next"].clone())
-                .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?
-        }
-        (None, text) => {
-            let text = text.as_deref().unwrap_or_default();
-            let schedule = Schedule::parse(text, &next.zone).map_err(|e| Failure::invalid(e.to_string()))?;
-            let mut after = zones::now();
-            let fires = std::iter::from_fn(|| {
-                after = schedule.next(after)?;
-                Some(moment(after))
-            });
-            fires.take(next.n as usize).collect()
-        }
-    };
-    let zone = next.tz.as_deref().map(zones::named).transpose()?;
-    match (next.reach.output, zone) {
-        (Output::Json, None) => output::json(&moments),
-        (Output::Json, Some(zone)) => {
-            output::json(&moments.iter().map(|m| zones::rfc3339(m, &zone)).collect::<Vec<_>>())
-        }
-        (Output::Table, _) if moments.is_empty() => output::line("no further fire"),
-        (Output::Table, zone) => {
-            let zone = zone.unwrap_or_else(jiff::tz::TimeZone::system);
-            moments.iter().try_for_each(|m| output::line(&zones::for_people(m, &zone)))
-        }
-    }
 }
 
 fn run_now(job: &OneJob, request: Option<String>, place: &OneNode) -> Result<(), Failure> {

@@ -180,6 +180,25 @@ fn a_schedule_is_tried_out_without_a_node() {
     let output = run(&["job", "next", "--schedule", "0 0 31 4 *"]);
     assert_eq!(output.status.code(), Some(5));
     assert!(text(&output.stderr).contains("never fires"), "{}", text(&output.stderr));
+    let output = run(&["job", "next", "--schedule", "0 5 * * *", "--schedule", "1,61 * * * *"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("61 is outside 0-59") && said.contains("1,61 * * * *\n  ^^"), "{said}");
+}
+
+#[test]
+fn a_fire_at_a_clock_change_says_so() {
+    let berlin = ["--zone", "Europe/Berlin", "--tz", "Europe/Berlin", "--from", "2026-03-29T00:00:00Z"];
+    let output = run(&[&["job", "next", "--schedule", "30 2 * * *", "-n", "2"][..], &berlin].concat());
+    assert_eq!(
+        text(&output.stdout),
+        "Sun 2026-03-29 03:00:00 +02:00 CEST  # the clock goes forward and skips the time this stands for\n\
+         Mon 2026-03-30 02:30:00 +02:00 CEST\n"
+    );
+    let json = ["job", "next", "--schedule", "30 2 * * *", "-n", "1", "--notes", "-o", "json"];
+    let output = run(&[&json[..], &berlin].concat());
+    let said: Value = serde_json::from_str(&text(&output.stdout)).expect("it is JSON");
+    assert_eq!(said[0]["due"], "2026-03-29T03:00:00.000+02:00");
+    assert!(said[0]["notes"][0].as_str().expect("a note").contains("skips the time"), "{said}");
 }
 
 #[test]

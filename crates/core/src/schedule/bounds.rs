@@ -1,0 +1,91 @@
+//! What a job says beside its rules: the first and the last moment, and how far fires may be moved.
+
+use super::error::ScheduleError;
+use super::spread::Spread;
+use super::zone::Zone;
+use super::{Times, latest, named};
+use crate::time::{Millis, Wall};
+
+/// The furthest that a fire may be moved, in milliseconds.
+const JITTER_MAX: i64 = 86_400_000;
+
+/// Moments between which fires lie, and a jitter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Bounds {
+    from: Wall,
+    until: Wall,
+    jitter: Millis,
+}
+
+impl Bounds {
+    /// Reads them; `None` when none is given.
+    pub(super) fn read(times: &Times<'_>, zone: &Zone) -> Result<Option<Self>, ScheduleError> {
+        if times.from.is_empty() && times.until.is_empty() && times.jitter.is_empty() {
+            return Ok(None);
+        }
+        let moment = |word, text: &str, otherwise| match text {
+            "" => Ok(otherwise),
+            _ => named::moment(word, text, zone),
+        };
+        let jitter = match times.jitter {
+            "" => 0,
+            text => named::span("jitter", text, 1_000)?,
+        };
+        if jitter > JITTER_MAX {
+            return Err(ScheduleError::new(format_args!("jitter `{}`: at most 1d is allowed", times.jitter)));
+        }
+        let (from, until) =
+            (moment("from", times.from, Wall::MIN)?, moment("until", times.until, Wall::MAX)?);
+        if from >= until {
+            return Err(ScheduleError::new(format_args!(
+                "until `{}` is not after from `{}`: nothing lies between",
+                times.until, times.from
+            )));
+        }
+        Ok(Some(Self { from, until, jitter: Millis(jitter) }))
+    }
+
+    /// Whether fires are moved at all.
+    pub(super) fn moves(&self) -> bool {
+        self.jitter > Millis::ZERO
+    }
+
+    /// The last moment before all of them.
+    pub(super) fn before(&self) -> Wall {
+        self.from - Millis(1)
+    }
+
+    /// The first fire after `after`, where `named` says what the rules name.
+    pub(super) fn next(
+        &self,
+        after: Wall,
+        spread: Spread,
+        named: impl Fn(Wall) -> Option<Wall>,
+    ) -> Option<Wall> {
+        let bounded = |after: Wall| named(after.max(self.before())).filter(|due| *due < self.until);
+        if !self.moves() {
+            return bounded(after);
+        }
+        // Of what is named up to `after` only the last can be moved beyond it, since the order is kept.
+        let moved = |due: Wall| self.moved(due, spread, bounded(due));
+        let last = latest(after - self.jitter, after, bounded).map(moved).filter(|due| *due > after);
+        last.or_else(|| bounded(after).map(moved))
+    }
+
+    /// Where a named moment is moved: by whole seconds, never as far as the next one.
+    fn moved(&self, due: Wall, spread: Spread, next: Option<Wall>) -> Wall {
+        let room = (next.unwrap_or(self.until) - due).min(self.jitter);
+        due + Millis::secs((spread.of_moment(due) % (room.0 as u64).div_ceil(1000).max(1)) as i64)
+    }
+
+    /// The named moment that was moved to `due`.
+    pub(super) fn origin(&self, due: Wall, named: impl Fn(Wall) -> Option<Wall>) -> Option<Wall> {
+        let bounded = |after: Wall| named(after.max(self.before())).filter(|due| *due < self.until);
+        latest(due - self.jitter - Millis(1), due, bounded)
+    }
+
+    /// Whether a moment is the first possible one, or nothing more comes because of the end.
+    pub(super) fn ends_before(&self, next: Option<Wall>) -> bool {
+        self.until != Wall::MAX && next.is_some_and(|next| next >= self.until)
+    }
+}

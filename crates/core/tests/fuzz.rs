@@ -1,0 +1,126 @@
+//! Whatever is written as a schedule: it is read or refused, and what is read keeps its promises. Starts from a corpus and
+//! changes it at random, the same way each time; `EVENKEEL_FUZZ_ROUNDS` and `EVENKEEL_FUZZ_SEED` choose other ways.
+
+use evenkeel_core::schedule::{Dst, Schedule, Times};
+use evenkeel_core::time::{Millis, Wall};
+
+const CORPUS: &str = include_str!("corpus/schedules.txt");
+const ROUNDS: u64 = 8_000;
+const ALPHABET: &[&str] = &[
+    "*", "/", "-", ",", "?", "L", "W", "#", "H", "(", ")", " ", "\n", "\t", "0", "1", "5", "9", "31", "59",
+    "60", "2099", "jan", "MON", "@", "@every ", "at ", " offset ", "vixie:", "quartz:", "s", "h", ":", "T",
+    "Z", "é", "\0",
+];
+const ZONES: &[&str] =
+    &["", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Casablanca"];
+const BOUNDS: &[&str] = &["", "", "", "2026-03-29T02:30:00", "2027-01-01", "soon"];
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+
+    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
+        list[self.below(list.len())]
+    }
+}
+
+/// A text of the corpus, changed in a few places.
+fn changed(corpus: &[String], r: &mut Random) -> String {
+    let mut text: Vec<char> = corpus[r.below(corpus.len())].chars().collect();
+    for _ in 0..r.below(5) {
+        let (from, to) = (r.below(text.len() + 1), r.below(text.len() + 1));
+        let (from, to) = (from.min(to), from.max(to));
+        match r.below(5) {
+            0 => drop(text.drain(from..to.min(from + 3))),
+            1 => drop(text.splice(from..from, r.pick(ALPHABET).chars())),
+            2 => drop(text.splice(from..to.min(from + 1), r.pick(ALPHABET).chars())),
+            3 => {
+                let again: Vec<char> =
+                    text[from..to].iter().copied().cycle().take((to - from) * r.below(40)).collect();
+                text.splice(from..from, again);
+            }
+            _ => {
+                let other: Vec<char> = corpus[r.below(corpus.len())].chars().collect();
+                text.splice(from.., other[r.below(other.len() + 1)..].iter().copied());
+            }
+        }
+    }
+    text.into_iter().collect()
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn whatever_is_written_is_refused_or_keeps_its_promises() {
+    let corpus: Vec<String> = CORPUS.lines().map(|line| line.replace("\\n", "\n")).collect();
+    let r = &mut Random(number("EVENKEEL_FUZZ_SEED", 1));
+    let mut read = 0;
+    for round in 0..number("EVENKEEL_FUZZ_ROUNDS", ROUNDS) {
+        let text = match corpus.get(round as usize) {
+            Some(text) => text.clone(),
+            None => changed(&corpus, r),
+        };
+        let dst = [None, Some(Dst::Skip), Some(Dst::Shift), Some(Dst::Once), Some(Dst::Twice)][r.below(5)];
+        let times = Times {
+            text: &text,
+            zone: r.pick(ZONES),
+            name: "fuzz",
+            dst,
+            from: r.pick(BOUNDS),
+            until: r.pick(BOUNDS),
+            jitter: r.pick(&["", "", "5m", "1d"]),
+        };
+        match Schedule::read(&times) {
+            Ok(schedule) => {
+                read += 1;
+                keeps(&schedule, &times, r);
+            }
+            Err(error) => {
+                let said = error.to_string();
+                assert!(!said.is_empty() && said.len() < 600 && !said.contains('\n'), "{text:?}: {said}");
+                let marked = error.marked(&text);
+                assert_eq!(marked.is_some(), error.place().is_some(), "{text:?}: {said}");
+                assert!(marked.is_none_or(|marked| marked.ends_with('^')), "{text:?}: {said}");
+            }
+        }
+    }
+    assert!(read > 500, "only {read} texts were schedules");
+}
+
+/// Strictly onwards, the same when read from what it shows, and `latest` where `next` arrives.
+fn keeps(schedule: &Schedule, times: &Times<'_>, r: &mut Random) {
+    let again =
+        Schedule::read(&Times { text: &schedule.to_string(), ..*times }).expect("it reads what it shows");
+    assert_eq!(*schedule, again, "{times:?}");
+    let start = Wall(r.below(4_000_000_000) as i64 * 1000 - 500_000_000_000);
+    let mut walked = vec![];
+    let mut now = start;
+    for _ in 0..6 {
+        let next = schedule.next(now);
+        assert_eq!(again.next(now), next, "{times:?} after {now}");
+        let Some(due) = next else { break };
+        assert!(due > now, "{times:?}: {due} after {now}");
+        assert_eq!(
+            schedule.next(due - Millis(1)),
+            Some(due),
+            "{times:?}: a fire is found from just before it"
+        );
+        walked.push(due);
+        now = due;
+    }
+    let _ = schedule.notes(walked.first().copied().unwrap_or(start));
+    assert_eq!(schedule.latest(start, start), None);
+    if let Some(last) = walked.last() {
+        assert_eq!(schedule.latest(start, *last), Some(*last), "{times:?} from {start}");
+        let before = walked.iter().rev().nth(1).copied();
+        assert_eq!(schedule.latest(start, *last - Millis(1)), before, "{times:?} from {start}");
+    }
+}

@@ -1,0 +1,241 @@
+//! Random schedules, the same ones for the same seed.
+
+use super::clock::{self, Dst};
+use super::language::{Line, Rule, hash};
+use super::zone::{Zone, date};
+
+/// A stream of numbers (splitmix64).
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// The stream of this case of this seed.
+    pub(crate) fn of(seed: u64, case: u64) -> Self {
+        let mut random = Self(seed ^ case.wrapping_mul(0xd134_2543_de82_ef95));
+        random.draw();
+        random
+    }
+
+    /// The next number.
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
+        low + (self.draw() % (high - low + 1) as u64) as i64
+    }
+
+    /// True so many times in a hundred.
+    pub(crate) fn percent(&mut self, n: i64) -> bool {
+        self.between(0, 99) < n
+    }
+
+    /// One of these.
+    pub(crate) fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+        &list[self.between(0, list.len() as i64 - 1) as usize]
+    }
+}
+
+/// A field: its numbers, and the names that may stand for them.
+struct Field {
+    low: i64,
+    high: i64,
+    names: &'static [&'static str],
+    quartz: bool,
+    wraps: bool,
+}
+
+const MONTHS: &[&str] = &["jan", "Feb", "MAR", "apr", "may", "jun", "jul", "aug", "sep", "OCT", "nov", "dec"];
+const WEEKDAYS: &[&str] = &["sun", "MON", "tue", "Wed", "thu", "fri", "SAT"];
+
+impl Field {
+    fn of(low: i64, high: i64, names: &'static [&'static str], quartz: bool) -> Self {
+        Self { low, high, names, quartz, wraps: quartz && high < 1000 }
+    }
+
+    fn word(&self, n: i64, r: &mut Random) -> String {
+        match self.names.get((n - self.low) as usize) {
+            Some(name) if r.percent(40) => (*name).to_owned(),
+            _ => n.to_string(),
+        }
+    }
+
+    fn number(&self, r: &mut Random) -> String {
+        let n = r.between(self.low, self.high);
+        self.word(n, r)
+    }
+
+    fn range(&self, r: &mut Random) -> String {
+        let (mut a, mut b) = (r.between(self.low, self.high), r.between(self.low, self.high));
+        if a > b && !(self.wraps && r.percent(50)) {
+            (a, b) = (b, a);
+        }
+        format!("{}-{}", self.word(a, r), self.word(b, r))
+    }
+
+    fn step(&self, r: &mut Random) -> i64 {
+        let size = self.high - self.low + 1;
+        if r.percent(80) { r.between(1 + size / 6, 1 + size / 2) } else { r.between(1, size) }
+    }
+
+    fn part(&self, r: &mut Random) -> String {
+        let step = self.step(r);
+        match r.between(0, 99) {
+            0..50 => self.number(r),
+            50..53 if self.high < 1000 => "H".to_owned(),
+            53..56 if self.high < 1000 => format!("H/{step}"),
+            56..59 if self.high < 1000 => {
+                let (a, b) = (r.between(self.low, self.high), r.between(self.low, self.high));
+                let step = if r.percent(50) { format!("/{step}") } else { String::new() };
+                format!("H({}-{}){step}", a.min(b), a.max(b))
+            }
+            50..60 => self.number(r),
+            60..78 => self.range(r),
+            78..86 => format!("{}/{step}", self.range(r)),
+            86..92 => format!("*/{step}"),
+            92..97 if self.quartz => format!("{}/{step}", self.number(r)),
+            97..99 if self.quartz => format!("/{step}"),
+            _ => self.number(r),
+        }
+    }
+
+    fn list(&self, r: &mut Random, longest: i64) -> String {
+        let n = if r.percent(70) { 1 } else { r.between(1, longest) };
+        (0..n).map(|_| self.part(r)).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// What a job says of its times, at random.
+#[derive(Clone)]
+pub(crate) struct Said {
+    pub(crate) name: String,
+    /// The rules as text.
+    pub(crate) texts: Vec<String>,
+    /// How each is to be read.
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) dst: Option<Dst>,
+    /// Bounds as text, and the instants they are.
+    pub(crate) from: Option<(String, i64)>,
+    pub(crate) until: Option<(String, i64)>,
+    /// In seconds.
+    pub(crate) jitter: Option<i64>,
+}
+
+impl Said {
+    /// Something for a zone, with moments near this instant.
+    pub(crate) fn of(r: &mut Random, zone: &Zone, near: i64) -> Self {
+        let name = format!("job-{}", r.between(0, 9_999));
+        let count = if r.percent(85) { 1 } else { r.between(2, 4) };
+        let (texts, rules) = (0..count).map(|_| rule(r, &name, zone, near)).unzip();
+        let dst =
+            [None, None, None, None, Some(Dst::Skip), Some(Dst::Shift), Some(Dst::Once), Some(Dst::Twice)];
+        let dst = *r.pick(&dst);
+        let from = r.percent(8).then(|| moment(r, zone, near - 86_400));
+        let until = r.percent(8).then(|| moment(r, zone, near + 5 * 86_400));
+        let jitter =
+            r.percent(8).then(|| if r.percent(50) { r.between(1, 600) } else { r.between(1, 86_400) });
+        Self { name, texts, rules, dst, from, until, jitter }
+    }
+}
+
+fn rule(r: &mut Random, name: &str, zone: &Zone, near: i64) -> (String, Rule) {
+    match r.between(0, 19) {
+        0 => {
+            let period = if r.percent(50) { r.between(1, 90) * 60 } else { r.between(600, 90_000) };
+            let phase = if r.percent(50) { r.between(0, period - 1) } else { 0 };
+            let offset =
+                if phase == 0 { String::new() } else { format!(" offset {}m{}s", phase / 60, phase % 60) };
+            (format!("@every {period}s{offset}"), Rule::Every(period, phase))
+        }
+        1 => {
+            let (text, at) = moment(r, zone, near);
+            (format!("at {text}"), Rule::Once(at))
+        }
+        _ => {
+            let text = line(r);
+            let rule = Rule::Line(Line::read(&text, &|field| hash(name, field)));
+            let dialect = if text.split(' ').count() == 5 { "vixie: " } else { "quartz:" };
+            (if r.percent(10) { format!("{dialect}{text}") } else { text }, rule)
+        }
+    }
+}
+
+/// A moment within three days of an instant, local to the zone or in UTC.
+fn moment(r: &mut Random, zone: &Zone, near: i64) -> (String, i64) {
+    let at = near + r.between(-3 * 86_400, 3 * 86_400);
+    let (year, month, day) = date(at.div_euclid(86_400));
+    let time = at.rem_euclid(86_400);
+    let text =
+        format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", time / 3600, time / 60 % 60, time % 60);
+    if r.percent(50) { (format!("{text}Z"), at) } else { (text, clock::moment(zone, at)) }
+}
+
+/// A random cron line.
+fn line(r: &mut Random) -> String {
+    if r.percent(55) { vixie(r) } else { quartz(r) }
+}
+
+fn star_or(r: &mut Random, stars: i64, other: impl FnOnce(&mut Random) -> String) -> String {
+    if r.percent(stars) { "*".to_owned() } else { other(r) }
+}
+
+fn vixie(r: &mut Random) -> String {
+    let minute = star_or(r, 5, |r| Field::of(0, 59, &[], false).list(r, 4));
+    let hour = star_or(r, 25, |r| Field::of(0, 23, &[], false).list(r, 5));
+    let day = star_or(r, 65, |r| Field::of(1, 31, &[], false).list(r, 4));
+    let month = star_or(r, 75, |r| Field::of(1, 12, MONTHS, false).list(r, 4));
+    let weekday = star_or(r, 65, |r| Field::of(0, 7, &WEEKDAYS[..7], false).list(r, 3));
+    format!("{minute} {hour} {day} {month} {weekday}")
+}
+
+fn quartz(r: &mut Random) -> String {
+    let second = match r.between(0, 99) {
+        0..60 => "0".to_owned(),
+        60..85 => r.between(0, 59).to_string(),
+        85..90 => "*".to_owned(),
+        _ => Field::of(0, 59, &[], true).list(r, 3),
+    };
+    let minute = star_or(r, 5, |r| Field::of(0, 59, &[], true).list(r, 3));
+    let hour = star_or(r, 20, |r| Field::of(0, 23, &[], true).list(r, 4));
+    let month = star_or(r, 75, |r| Field::of(1, 12, MONTHS, true).list(r, 4));
+    let free = *r.pick(&["*", "?"]);
+    let (day, weekday) = match r.between(0, 2) {
+        0 => (free.to_owned(), if free == "*" { "?" } else { "*" }.to_owned()),
+        1 => (month_days(r), free.to_owned()),
+        _ => (free.to_owned(), weekdays(r)),
+    };
+    let year = match r.between(0, 9) {
+        0 => format!(" {}", Field::of(1970, 2099, &[], true).range(r)),
+        1 => " *".to_owned(),
+        _ => String::new(),
+    };
+    format!("{second} {minute} {hour} {day} {month} {weekday}{year}")
+}
+
+fn month_days(r: &mut Random) -> String {
+    let n = if r.percent(70) { 1 } else { r.between(1, 3) };
+    let part = |r: &mut Random| match r.between(0, 9) {
+        0 => "L".to_owned(),
+        1 => format!("L-{}", r.between(0, 30)),
+        2 => "LW".to_owned(),
+        3 => format!("L-{}w", r.between(0, 30)),
+        4..6 => format!("{}W", r.between(1, 31)),
+        _ => Field::of(1, 31, &[], true).part(r),
+    };
+    (0..n).map(|_| part(r)).collect::<Vec<_>>().join(",")
+}
+
+fn weekdays(r: &mut Random) -> String {
+    let field = Field::of(1, 7, WEEKDAYS, true);
+    let n = if r.percent(70) { 1 } else { r.between(1, 3) };
+    let part = |r: &mut Random| match r.between(0, 9) {
+        0 => "l".to_owned(),
+        1..3 => format!("{}L", field.number(r)),
+        3..6 => format!("{}#{}", field.number(r), r.between(1, 5)),
+        _ => field.part(r),
+    };
+    (0..n).map(|_| part(r)).collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,214 @@
+//! The oracle: an independent reading of cron lines, zones and clock changes, by looking at every moment. It shares no code
+//! with the schedules it judges, and reads the same zone data byte by byte.
+//!
+//! `EVENKEEL_ORACLE_CASES` and `EVENKEEL_ORACLE_SEED` choose how many cases and which.
+
+mod cases;
+mod clock;
+mod language;
+mod page;
+mod years;
+mod zone;
+
+use cases::{Random, Said};
+use evenkeel_core::schedule::{Dst, Schedule, Times};
+use evenkeel_core::time::Wall;
+use language::Rule;
+use std::collections::BTreeSet;
+use zone::{Zone, days};
+
+const YEARS: std::ops::RangeInclusive<i64> = 1970..=2100;
+const CASES: u64 = 100_000;
+/// Around a clock change: so many seconds, and at most so many fires on either side.
+const AROUND: i64 = 3 * 86_400;
+const FIRES: usize = 200;
+/// Away from one: so many fires within so many years.
+const ROW: usize = 50;
+const ROW_YEARS: i64 = 12;
+/// 2025-01-01: a line without years that never fires after this is refused.
+const RECENT: i64 = 1_735_689_600;
+
+/// What a part of the cases came to.
+#[derive(Default)]
+struct Tally {
+    met: BTreeSet<(usize, i64)>,
+    around: u64,
+    fires: u64,
+    refused: u64,
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the run says how long it took")]
+fn schedules_agree_with_the_oracle() {
+    let begun = std::time::Instant::now();
+    let (cases, seed) = (number("EVENKEEL_ORACLE_CASES", CASES), number("EVENKEEL_ORACLE_SEED", 1));
+    let zones = zone::all();
+    let parts: Vec<Tally> = std::thread::scope(|scope| {
+        let part = |n: u64| {
+            let zones = &zones;
+            scope.spawn(move || {
+                let mut tally = Tally::default();
+                (n..cases).step_by(2).for_each(|case| judge(zones, seed, case, &mut tally));
+                tally
+            })
+        };
+        [part(0), part(1)].map(|part| part.join().expect("the oracle agrees")).into()
+    });
+    let met: BTreeSet<_> = parts.iter().flat_map(|tally| tally.met.iter().copied()).collect();
+    let (zones_met, years_met): (BTreeSet<_>, BTreeSet<_>) = met.iter().copied().unzip();
+    let sum = |count: fn(&Tally) -> u64| parts.iter().map(count).sum::<u64>();
+    println!(
+        "oracle: {cases} cases agree ({} around a clock change, {} fires, {} refused as never due), {} zones, {} years, {} \
+         of each with each, {:.0} seconds, seed {seed}",
+        sum(|t| t.around),
+        sum(|t| t.fires),
+        sum(|t| t.refused),
+        zones_met.len(),
+        years_met.len(),
+        met.len(),
+        begun.elapsed().as_secs_f64(),
+    );
+    if cases >= CASES {
+        assert_eq!(zones_met.len(), zones.len(), "every zone is met");
+        assert_eq!(years_met.len(), YEARS.count(), "every year is met");
+        assert_eq!(met.len(), zones.len() * YEARS.count(), "every zone is met in every year");
+    }
+}
+
+/// One case: what a job says, a zone and a year, around a clock change of that year if there is one.
+fn judge(zones: &[Zone], seed: u64, case: u64, tally: &mut Tally) {
+    let random = &mut Random::of(seed, case);
+    let at = case as usize % zones.len();
+    let zone = &zones[at];
+    let year = 1970 + (case as usize / zones.len()) as i64 % YEARS.count() as i64;
+    let (first, next) = (days(year, 1, 1) * 86_400, days(year + 1, 1, 1) * 86_400);
+    let changes = zone.changes_in(first, next);
+    let change = (!changes.is_empty() && random.percent(80)).then(|| random.pick(changes).0);
+    let near = change.unwrap_or_else(|| random.between(first, next - 1));
+    let said = Said::of(random, zone, near);
+    tally.met.insert((at, year));
+    let Some(schedule) = parsed(&said, zone) else {
+        tally.refused += 1;
+        return;
+    };
+    tally.around += u64::from(change.is_some());
+    let (from, until, most) = match change {
+        Some(change) if said.jitter.is_none() => around(&said, zone, change),
+        Some(change) => (change - AROUND / 2, change + ROW_YEARS * 365 * 86_400, ROW),
+        None => (near, near + ROW_YEARS * 365 * 86_400, ROW),
+    };
+    let expected = due(&said, zone, from, until, most);
+    // What a jitter does to the last one depends on what is not listed any more.
+    let computed = walked(&schedule, from, until, if said.jitter.is_some() { expected.len() } else { most });
+    assert!(
+        expected == computed,
+        "case {case} of seed {seed}: {:?} in {} with dst {:?}, from {:?}, until {:?}, jitter {:?}, name {}, looked at \
+         from {} until {}\n{}",
+        said.texts,
+        zone.name,
+        said.dst,
+        said.from,
+        said.until,
+        said.jitter,
+        said.name,
+        Wall(from * 1000),
+        Wall(until * 1000),
+        differ(&expected, &computed)
+    );
+    tally.fires += expected.len() as u64;
+}
+
+/// What the oracle says is due.
+fn due(said: &Said, zone: &Zone, from: i64, until: i64, most: usize) -> Vec<i64> {
+    let reach = said.jitter.unwrap_or(0);
+    let first = said.from.as_ref().map_or(i64::MIN, |(_, at)| *at).max(from - reach);
+    let end = said.until.as_ref().map_or(i64::MAX, |(_, at)| *at).min(until);
+    let named = clock::fires(&said.rules, zone, said.dst, first, end, most);
+    let Some(jitter) = said.jitter else { return named };
+    let moved = named.windows(2).map(|pair| {
+        let room = jitter.min(pair[1] - pair[0]);
+        pair[0] + language::moved(&said.name, pair[0], room)
+    });
+    moved.filter(|due| *due >= from).collect()
+}
+
+/// A window around a clock change, narrower where a schedule is due often.
+fn around(said: &Said, zone: &Zone, change: i64) -> (i64, i64, usize) {
+    let mut half = AROUND;
+    loop {
+        let (from, until) = (change - half, change + half);
+        if due(said, zone, from, until, usize::MAX).len() <= 2 * FIRES {
+            return (from, until, usize::MAX);
+        }
+        half = if half > 14_400 { 14_400 } else { half / 4 };
+    }
+}
+
+/// The schedule, unless it was refused because it is never due; then the oracle must say the same.
+fn parsed(said: &Said, zone: &Zone) -> Option<Schedule> {
+    let dst = said.dst.map(|dst| match dst {
+        clock::Dst::Skip => Dst::Skip,
+        clock::Dst::Shift => Dst::Shift,
+        clock::Dst::Once => Dst::Once,
+        clock::Dst::Twice => Dst::Twice,
+    });
+    let bound =
+        |bound: &Option<(String, i64)>| bound.as_ref().map_or_else(String::new, |(text, _)| text.clone());
+    let jitter = said.jitter.map_or_else(String::new, |secs| format!("{secs}s"));
+    let (text, from, until) = (said.texts.join("\n"), bound(&said.from), bound(&said.until));
+    let times = Times {
+        text: &text,
+        zone: zone.name,
+        name: &said.name,
+        dst,
+        from: &from,
+        until: &until,
+        jitter: &jitter,
+    };
+    let error = match Schedule::read(&times) {
+        Ok(schedule) => return Some(schedule),
+        Err(error) => error.to_string(),
+    };
+    let end = clock::end_of_time() * 86_400;
+    let never = |(rule, text): (&Rule, &String)| {
+        let fields = text.trim_start_matches("quartz:").split_whitespace().count();
+        let since = if fields == 7 { days(1970, 1, 1) * 86_400 } else { RECENT };
+        clock::fires(std::slice::from_ref(rule), zone, said.dst, since, end, 1).is_empty()
+    };
+    let agreed = if error.contains("never fires") {
+        said.rules.iter().zip(&said.texts).filter(|(rule, _)| matches!(rule, Rule::Line(_))).any(never)
+    } else if error.contains("is never due between") {
+        due(&Said { jitter: None, ..said.clone() }, zone, days(1902, 1, 1) * 86_400, end, 1).is_empty()
+    } else {
+        error.contains("is not after from")
+            && said.from.as_ref().map(|b| b.1) >= said.until.as_ref().map(|b| b.1)
+    };
+    assert!(agreed, "{text:?} in {} with dst {dst:?}, from {from:?}, until {until:?}: {error}", zone.name);
+    None
+}
+
+fn walked(schedule: &Schedule, from: i64, until: i64, most: usize) -> Vec<i64> {
+    std::iter::successors(schedule.next(Wall(from * 1000 - 1)), |last| schedule.next(*last))
+        .map(|due| due.0.div_euclid(1000))
+        .take_while(|due| *due < until)
+        .take(most)
+        .collect()
+}
+
+/// Both lists from a little before they differ.
+fn differ(expected: &[i64], computed: &[i64]) -> String {
+    let same = expected.iter().zip(computed).take_while(|(a, b)| a == b).count();
+    let told = |list: &[i64]| {
+        let tail = list.iter().skip(same.saturating_sub(2)).take(12);
+        tail.map(|t| Wall(t * 1000).to_string()).collect::<Vec<_>>().join("\n    ")
+    };
+    format!(
+        "  {same} agree; the oracle goes on\n    {}\n  the schedule\n    {}",
+        told(expected),
+        told(computed)
+    )
+}
