@@ -58,7 +58,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "sim", args: "SEED | --seeds N | …", about: "the simulator, in release", run: sim },
     Command {
         name: "engines",
-        args: "install|up|down|status|env [NAME…]",
+        args: "install|up|down|restart|status|env …",
         about: "real engines for the tests, on loopback",
         run: engines::command,
     },
