@@ -32,7 +32,7 @@ use crate::console;
 use crate::peer::{self, Ear, Line};
 pub(crate) use error::{ApiError, done};
 pub(crate) use gate::Door;
-pub(crate) use live::{Live, Picture};
+pub(crate) use live::{Live, Others, Picture};
 
 /// What every handler knows.
 #[derive(Clone)]

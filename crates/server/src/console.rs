@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Deserialize;
 
-use crate::api::{App, Picture};
+use crate::api::{App, Others, Picture};
 use crate::board;
 use crate::rows::{FoldedRow, JobRow, NodeRow, RunRow, ShardPage};
 
@@ -51,7 +51,7 @@ pub(crate) async fn page(
     if locked {
         return Html(whole(&Picture::default(), None, true).into_string());
     }
-    let picture = Picture::take(&app.handle).await;
+    let picture = Picture::take(&app, &Others::hear(&app).await).await;
     let job = asked.ok().and_then(|Query(asked)| asked.job.parse().ok());
     let shards = match job {
         Some(job) => board::shards(&app.handle, &job).await.ok().flatten().map(board::folded),
@@ -168,6 +168,7 @@ fn runs(picture: &Picture) -> Markup {
             p #no-runs.empty hidden[!runs.is_empty()] {
                 "Nothing has run yet. Run a job by hand: " code { "evenkeel job run NAME" }
             }
+            p #missing.empty hidden[picture.missing.is_empty()] { (missing(&picture.missing)) }
             div.scroll { table hidden[runs.is_empty()] {
                 thead { tr {
                     th { "Job" } th { "State" } th { "Due" } th.number { "Took" } th { "Node" } th.number { "Attempt" }
@@ -177,6 +178,12 @@ fn runs(picture: &Picture) -> Markup {
             } }
         }
     }
+}
+
+/// Whose history is not in the picture.
+fn missing(nodes: &[String]) -> String {
+    let does = if nodes.len() == 1 { "does" } else { "do" };
+    format!("{} {does} not answer; what only their histories have is not shown.", nodes.join(", "))
 }
 
 fn run_row(run: &RunRow, sharded: bool) -> Markup {

@@ -220,6 +220,14 @@ fn owner(job: &JobRow) -> String {
     }
 }
 
+/// Says whose history is not in a list.
+pub(crate) fn missing(nodes: &[String]) {
+    for node in nodes {
+        let node = plain(node);
+        eprintln!("evenkeel: node {node} does not answer: what only its history has is not in the list");
+    }
+}
+
 /// Prints a list.
 ///
 /// # Errors

@@ -58,10 +58,11 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
         door: Arc::new(Door::new(names, key)),
         line,
         ear: Arc::new(Ear::new()),
-        live: Live::start(handle.clone(), ending.clone()),
+        live: Arc::new(Live::default()),
         handle: handle.clone(),
         ending: ending.clone(),
     };
+    Live::follow(app.clone());
     tokio::spawn(warn_of_strangers(handle.clone(), home));
     let served = tokio::spawn(listen::serve(listener, router(app), ending));
     let ended = tokio::select! {

@@ -128,6 +128,7 @@ pub static ALL: &[Mutant] = {
         ),
         mutant("furthest fire not remembered", &peers::ForgetsReached, &[I14]),
         mutant("runs dealt backwards", &peers::PlansBackwards, &[I42]),
+        mutant("drained node is planned for", &peers::PlansForTheDrained, &[I38]),
         mutant("strikes of an earlier life counted", &peers::RemembersStrikes, &[I42, I44]),
         mutant("two strikes in a beat", &peers::StrikesTwice, &[I44]),
         mutant("busy taken for unreachable", &peers::StrikesTheBusy, &[I42]),

@@ -139,7 +139,7 @@ pub struct EventRecord {
 }
 
 /// Which events are wanted, latest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventFilter {
     /// Of this node only.
     pub node: Option<String>,

@@ -3,13 +3,16 @@
 //! A run is in the history of the node that made an attempt of it, or said what became of one. So whoever is asked asks
 //! all that live, and puts together what they say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use evenkeel::{RunFilter, RunRecord};
+use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord};
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::{NodeName, RunId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 use super::{ApiError, App, relay};
@@ -22,34 +25,160 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How far a list has come in each history that has more.
 pub(super) type Cursor = BTreeMap<NodeName, u64>;
 
-/// A page of attempts, the latest first.
-pub(super) struct Page {
-    pub(super) runs: Vec<RunRecord>,
+/// Something that a history keeps.
+pub(super) trait Kept: DeserializeOwned + Send + 'static {
+    /// What two histories may both tell of.
+    type Id: Ord;
+
+    fn id(&self) -> Self::Id;
+
+    /// Its place in the history that it is from.
+    fn seq(&self) -> u64;
+
+    /// When it happened.
+    fn moment(&self) -> Wall;
+
+    /// Whether this is what stands, of two that tell of the same.
+    fn outranks(&self, known: &Self) -> bool;
+}
+
+/// What was found in the histories of several nodes, each in its own order.
+pub(super) struct Sources<T> {
+    found: BTreeMap<NodeName, Vec<T>>,
+    /// Nodes that live and did not answer.
+    missing: Vec<NodeName>,
+}
+
+/// A page of what all have, the latest first.
+pub(super) struct Page<T> {
+    pub(super) rows: Vec<T>,
     /// Where the next page begins; `None` at the end.
     pub(super) next: Option<Cursor>,
     /// Nodes that live and did not answer.
     pub(super) missing: Vec<NodeName>,
 }
 
-/// A page of what all histories have.
-pub(super) async fn list(app: &App, filter: RunFilter, from: Option<Cursor>) -> Result<Page, ApiError> {
-    let own = app.handle.name().clone();
-    let wanted = |node: &NodeName| match &from {
+impl Kept for RunRecord {
+    type Id = (RunId, u32);
+
+    fn id(&self) -> Self::Id {
+        (self.run.clone(), self.attempt)
+    }
+
+    fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    fn moment(&self) -> Wall {
+        self.started.or(self.ended).unwrap_or(self.due)
+    }
+
+    /// An end before none, and the end that came first.
+    fn outranks(&self, known: &Self) -> bool {
+        match (self.state.is_end(), known.state.is_end()) {
+            (true, true) => self.ended < known.ended,
+            (ends, _) => ends,
+        }
+    }
+}
+
+impl Kept for EventRecord {
+    type Id = (Wall, String, String, String);
+
+    fn id(&self) -> Self::Id {
+        (self.at, self.node.clone(), self.kind.clone(), self.text.clone())
+    }
+
+    fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    fn moment(&self) -> Wall {
+        self.at
+    }
+
+    fn outranks(&self, _known: &Self) -> bool {
+        false
+    }
+}
+
+impl<T: Kept + Clone> Sources<T> {
+    /// A page of these and of the asked node's own.
+    pub(super) fn page(&self, own: (NodeName, Vec<T>), limit: u32) -> Page<T> {
+        let mut sources = self.found.clone();
+        sources.extend([own]);
+        let (rows, next) = merge(sources, limit as usize);
+        Page { rows, next, missing: self.missing.clone() }
+    }
+}
+
+impl<T> Default for Sources<T> {
+    fn default() -> Self {
+        Self { found: BTreeMap::new(), missing: Vec::new() }
+    }
+}
+
+/// A page of the runs that all histories have.
+pub(super) async fn runs(
+    app: &App,
+    filter: RunFilter,
+    from: Option<Cursor>,
+) -> Result<Page<RunRecord>, ApiError> {
+    let others = other_runs(app, &filter, from.as_ref(), PATIENCE).await;
+    let (own, limit) = (app.handle.name().clone(), filter.limit);
+    let runs = match begins(from.as_ref(), &own) {
+        Some(before) => app.handle.runs(RunFilter { before, ..filter }).await?,
+        None => Vec::new(),
+    };
+    Ok(others.page((own, runs), limit))
+}
+
+/// What the other nodes' histories have of runs.
+pub(super) async fn other_runs(
+    app: &App,
+    filter: &RunFilter,
+    from: Option<&Cursor>,
+    patience: Duration,
+) -> Sources<RunRecord> {
+    let wanted = |node: &NodeName| {
+        let before = begins(from, node)?;
+        Some(Wanted { run: None, filter: RunFilter { before, ..filter.clone() } })
+    };
+    ask(app, "/peer/v1/runs", patience, wanted).await
+}
+
+/// A page of the events that all histories have.
+pub(super) async fn events(
+    app: &App,
+    filter: EventFilter,
+    from: Option<Cursor>,
+) -> Result<Page<EventRecord>, ApiError> {
+    let others = other_events(app, &filter, from.as_ref(), PATIENCE).await;
+    let (own, limit) = (app.handle.name().clone(), filter.limit);
+    let events = match begins(from.as_ref(), &own) {
+        Some(before) => app.handle.events(EventFilter { before, ..filter }).await?,
+        None => Vec::new(),
+    };
+    Ok(others.page((own, events), limit))
+}
+
+/// What the other nodes' histories have of events.
+pub(super) async fn other_events(
+    app: &App,
+    filter: &EventFilter,
+    from: Option<&Cursor>,
+    patience: Duration,
+) -> Sources<EventRecord> {
+    let wanted = |node: &NodeName| Some(EventFilter { before: begins(from, node)?, ..filter.clone() });
+    ask(app, "/peer/v1/events", patience, wanted).await
+}
+
+/// Where a page begins in a node's history; `None` when that has no more.
+fn begins(from: Option<&Cursor>, node: &NodeName) -> Option<Option<u64>> {
+    match from {
         Some(cursor) => cursor.get(node).copied().map(Some),
         None => Some(None),
-    };
-    let limit = filter.limit as usize;
-    let mut sources: BTreeMap<NodeName, Vec<RunRecord>> = BTreeMap::new();
-    let (others, missing) = ask(app, |node| {
-        Some(Wanted { run: None, filter: RunFilter { before: wanted(node)?, ..filter.clone() } })
-    })
-    .await;
-    sources.extend(others);
-    if let Some(before) = wanted(&own) {
-        sources.insert(own, app.handle.runs(RunFilter { before, ..filter }).await?);
     }
-    let (runs, next) = merge(sources, limit);
-    Ok(Page { runs, next, missing })
 }
 
 /// All attempts of a run, the first one first.
@@ -57,10 +186,10 @@ pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, A
     let mut found: BTreeMap<u32, RunRecord> = BTreeMap::new();
     let own = app.handle.run(run).await?;
     let wanted = |_: &NodeName| Some(Wanted { run: Some(run.clone()), filter: RunFilter::default() });
-    let (others, _) = ask(app, wanted).await;
-    for record in own.into_iter().chain(others.into_values().flatten()) {
+    let others: Sources<RunRecord> = ask(app, "/peer/v1/runs", PATIENCE, wanted).await;
+    for record in own.into_iter().chain(others.found.into_values().flatten()) {
         match found.get(&record.attempt) {
-            Some(known) if !outranks(&record, known) => {}
+            Some(known) if !record.outranks(known) => {}
             _ => drop(found.insert(record.attempt, record)),
         }
     }
@@ -68,13 +197,15 @@ pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, A
 }
 
 /// Asks all others at once.
-async fn ask(
+async fn ask<T: Kept, W: Serialize + Send + 'static>(
     app: &App,
-    wanted: impl Fn(&NodeName) -> Option<Wanted>,
-) -> (BTreeMap<NodeName, Vec<RunRecord>>, Vec<NodeName>) {
-    let (mut found, mut missing) = (BTreeMap::new(), Vec::new());
+    path: &'static str,
+    patience: Duration,
+    wanted: impl Fn(&NodeName) -> Option<W>,
+) -> Sources<T> {
+    let mut sources = Sources::default();
     if app.handle.shares_history() {
-        return (found, missing);
+        return sources;
     }
     let mut asked = JoinSet::new();
     for name in board::names(&app.handle) {
@@ -84,65 +215,57 @@ async fn ask(
         };
         asked.spawn(async move {
             let body = serde_json::to_vec(&wanted).unwrap_or_default();
-            let heard = other.within(PATIENCE).post("/peer/v1/runs", body).await;
+            let heard = other.within(patience).post(path, body).await;
             let heard = heard.ok().filter(|heard| heard.status == StatusCode::OK);
-            (name, heard.and_then(|heard| serde_json::from_slice::<Found>(&heard.body).ok()))
+            (name, heard.and_then(|heard| serde_json::from_slice::<Found<T>>(&heard.body).ok()))
         });
     }
     while let Some(Ok((name, answer))) = asked.join_next().await {
         match answer {
-            Some(Found { runs }) => drop(found.insert(name, runs)),
-            None => missing.push(name),
+            Some(Found { rows }) => drop(sources.found.insert(name, rows)),
+            None => sources.missing.push(name),
         }
     }
-    missing.sort();
-    (found, missing)
-}
-
-/// Of two that tell of one attempt: an end before none, and the end that came first.
-fn outranks(record: &RunRecord, known: &RunRecord) -> bool {
-    match (record.state.is_end(), known.state.is_end()) {
-        (true, true) => record.ended < known.ended,
-        (ends, _) => ends,
-    }
-}
-
-fn moment(record: &RunRecord) -> Wall {
-    record.started.or(record.ended).unwrap_or(record.due)
+    sources.missing.sort();
+    sources
 }
 
 /// Merges lists that are each in the order of their history, up to a page, and says how far each was used.
-fn merge(sources: BTreeMap<NodeName, Vec<RunRecord>>, limit: usize) -> (Vec<RunRecord>, Option<Cursor>) {
+fn merge<T: Kept>(sources: BTreeMap<NodeName, Vec<T>>, limit: usize) -> (Vec<T>, Option<Cursor>) {
     let mut next = Cursor::new();
     let mut heads: Vec<_> = sources
         .into_iter()
-        .map(|(name, runs)| (name, runs.len() >= limit, None, runs.into_iter().peekable()))
+        .map(|(name, rows)| (name, rows.len() >= limit, None, rows.into_iter().peekable()))
         .collect();
-    let (mut runs, mut told): (Vec<RunRecord>, BTreeSet<(RunId, u32)>) = (Vec::new(), BTreeSet::new());
-    while runs.len() < limit {
+    let (mut rows, mut told): (Vec<T>, BTreeMap<T::Id, usize>) = (Vec::new(), BTreeMap::new());
+    while rows.len() < limit {
         let latest = heads.iter_mut().filter_map(|(name, _, used, list)| {
             let head = list.peek()?;
-            Some((moment(head), name, used, list))
+            Some((head.moment(), name, used, list))
         });
         let Some((_, _, used, list)) = latest.max_by_key(|(at, ..)| *at) else { break };
         let Some(record) = list.next() else { break };
-        *used = Some(record.seq);
-        if told.insert((record.run.clone(), record.attempt)) {
-            runs.push(record);
-        } else if let Some(known) =
-            runs.iter_mut().find(|known| known.run == record.run && known.attempt == record.attempt)
-            && outranks(&record, known)
-        {
-            *known = record;
+        *used = Some(record.seq());
+        match told.entry(record.id()) {
+            Entry::Vacant(place) => {
+                place.insert(rows.len());
+                rows.push(record);
+            }
+            Entry::Occupied(place) => {
+                let known = &mut rows[*place.get()];
+                if record.outranks(known) {
+                    *known = record;
+                }
+            }
         }
     }
     for (name, full, used, mut list) in heads {
-        let unused = list.peek().map(|head| head.seq + 1);
+        let unused = list.peek().map(|head| head.seq() + 1);
         if let Some(before) = used.filter(|_| full || unused.is_some()).or(unused) {
             next.insert(name, before);
         }
     }
-    (runs, Some(next).filter(|next| !next.is_empty()))
+    (rows, Some(next).filter(|next| !next.is_empty()))
 }
 
 /// A cursor as text: `a:17,b:4`.

@@ -8,7 +8,7 @@ use evenkeel_core::time::{Millis, Wall};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{ApiError, App};
+use super::{ApiError, App, elsewhere};
 use crate::rows::{EventPage, EventRow};
 use crate::{settings, zones};
 
@@ -23,7 +23,7 @@ pub(super) struct Page {
     kind: Option<String>,
     since: Option<String>,
     limit: Option<u32>,
-    before: Option<u64>,
+    before: Option<String>,
 }
 
 pub(super) async fn list(
@@ -34,11 +34,14 @@ pub(super) async fn list(
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let since = page.since.as_deref().map(|text| since(text, zones::now())).transpose()?;
     let kind = page.kind.map(|kind| evenkeel::event_kind(&kind).map_or(kind, ToOwned::to_owned));
-    let filter = EventFilter { node: page.node, kind, since, limit, before: page.before };
-    let records = app.handle.events(filter).await?;
-    let full = records.len() == limit as usize;
-    let before = records.last().filter(|_| full).map(|last| last.seq.to_string());
-    Ok(Json(EventPage { events: records.iter().map(EventRow::of).collect(), before }))
+    let from = page.before.as_deref().map(elsewhere::read).transpose()?;
+    let filter = EventFilter { node: page.node, kind, since, limit, before: None };
+    let elsewhere::Page { rows, next, missing } = elsewhere::events(&app, filter, from).await?;
+    Ok(Json(EventPage {
+        events: rows.iter().map(EventRow::of).collect(),
+        before: next.as_ref().map(elsewhere::written),
+        missing: missing.iter().map(ToString::to_string).collect(),
+    }))
 }
 
 /// A moment as RFC 3339, or a span before now.

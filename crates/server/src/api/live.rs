@@ -1,18 +1,20 @@
 //! `/api/v1/live`: what the console shows, sent again whenever it has changed.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use evenkeel::Handle;
+use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord, clock};
+use evenkeel_core::time::Millis;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
-use super::App;
+use super::{App, elsewhere};
 use crate::board;
 use crate::rows::{EventRow, JobRow, NodeRow, RunRow};
 
@@ -24,6 +26,10 @@ pub(crate) const EVENTS_SHOWN: u32 = 20;
 const PACE: Duration = Duration::from_millis(400);
 /// Without any change the picture is taken again after this, for next fires move by themselves.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The other nodes' histories are asked at most so often, in milliseconds.
+const OTHERS_PACE: Millis = Millis::secs(2);
+/// No picture waits longer for them.
+const OTHERS_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the console shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -44,30 +50,63 @@ pub(crate) struct Picture {
     pub(crate) runs: Vec<RunRow>,
     /// The latest events.
     pub(crate) events: Vec<EventRow>,
+    /// Nodes that live and did not say what their histories have.
+    pub(crate) missing: Vec<String>,
+}
+
+/// What the other nodes' histories have.
+#[derive(Default)]
+pub(crate) struct Others {
+    runs: elsewhere::Sources<RunRecord>,
+    events: elsewhere::Sources<EventRecord>,
 }
 
 /// The picture, taken once for all who look, and only while somebody looks.
+#[derive(Default)]
 pub(crate) struct Live {
     picture: watch::Sender<Arc<str>>,
 }
 
+fn run_filter() -> RunFilter {
+    RunFilter { limit: RUNS_SHOWN, ..RunFilter::default() }
+}
+
+fn event_filter() -> EventFilter {
+    EventFilter { limit: EVENTS_SHOWN, ..EventFilter::default() }
+}
+
+impl Others {
+    /// Asks all of them.
+    pub(crate) async fn hear(app: &App) -> Self {
+        let (runs, events) = (run_filter(), event_filter());
+        let (runs, events) = tokio::join!(
+            elsewhere::other_runs(app, &runs, None, OTHERS_PATIENCE),
+            elsewhere::other_events(app, &events, None, OTHERS_PATIENCE),
+        );
+        Self { runs, events }
+    }
+}
+
 impl Picture {
-    /// Takes it.
-    pub(crate) async fn take(handle: &Handle) -> Self {
+    /// Takes it, with what the others said last.
+    pub(crate) async fn take(app: &App, others: &Others) -> Self {
+        let (handle, own) = (&app.handle, app.handle.name());
         let page = board::jobs(handle, None, JOBS_SHOWN);
-        let filter = evenkeel::RunFilter { limit: RUNS_SHOWN, ..evenkeel::RunFilter::default() };
-        let runs = handle.runs(filter).await.unwrap_or_default();
-        let filter = evenkeel::EventFilter { limit: EVENTS_SHOWN, ..evenkeel::EventFilter::default() };
-        let events = handle.events(filter).await.unwrap_or_default();
+        let runs = handle.runs(run_filter()).await.unwrap_or_default();
+        let runs = others.runs.page((own.clone(), runs), RUNS_SHOWN);
+        let events = handle.events(event_filter()).await.unwrap_or_default();
+        let events = others.events.page((own.clone(), events), EVENTS_SHOWN);
+        let missing: BTreeSet<_> = runs.missing.iter().chain(&events.missing).collect();
         Self {
-            node: handle.name().to_string(),
+            node: own.to_string(),
             closed: board::is_closed(handle),
             jobs: page.jobs,
             enabled: board::enabled(handle),
             more: page.after.is_some(),
             nodes: board::nodes(handle),
-            runs: runs.iter().map(board::run_row).collect(),
-            events: events.iter().map(EventRow::of).collect(),
+            runs: runs.rows.iter().map(board::run_row).collect(),
+            events: events.rows.iter().map(EventRow::of).collect(),
+            missing: missing.into_iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -78,14 +117,17 @@ impl Picture {
 
 impl Live {
     /// Starts to watch the node; ends with it.
-    pub(crate) fn start(handle: Handle, mut ending: watch::Receiver<bool>) -> Arc<Self> {
-        let live = Arc::new(Self { picture: watch::Sender::new(Arc::from("")) });
-        let own = live.clone();
+    pub(crate) fn follow(app: App) {
         tokio::spawn(async move {
-            let mut changes = handle.changes();
+            let (mut changes, mut ending) = (app.handle.changes(), app.ending.clone());
+            let (mut others, mut heard) = (Others::default(), None);
             while !*ending.borrow() {
-                if own.picture.receiver_count() > 0 {
-                    own.publish(&Picture::take(&handle).await);
+                if app.live.picture.receiver_count() > 0 {
+                    let now = clock::now().mono;
+                    if heard.is_none_or(|at| now - at >= OTHERS_PACE) {
+                        (others, heard) = (Others::hear(&app).await, Some(now));
+                    }
+                    app.live.publish(&Picture::take(&app, &others).await);
                 }
                 tokio::select! {
                     () = tokio::time::sleep(PACE) => {}
@@ -97,7 +139,6 @@ impl Live {
                 }
             }
         });
-        live
     }
 
     fn publish(&self, picture: &Picture) {
@@ -113,7 +154,7 @@ impl Live {
 pub(super) async fn stream(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let changes = WatchStream::from_changes(app.live.picture.subscribe());
     // The first one is taken at once: the others wait for a change.
-    let first = tokio_stream::once(Picture::take(&app.handle).await.text());
+    let first = tokio_stream::once(Picture::take(&app, &Others::hear(&app).await).await.text());
     let pictures = first.chain(changes).map(|text| Some(Event::default().event("picture").data(&*text)));
     let end = WatchStream::new(app.ending.clone()).filter(|ending| *ending).map(|_| None);
     let both = pictures.merge(end).take_while(Option::is_some).filter_map(|event| event.map(Ok));

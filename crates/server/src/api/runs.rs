@@ -62,9 +62,9 @@ pub(super) async fn list(
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let from = page.before.as_deref().map(elsewhere::read).transpose()?;
     let filter = RunFilter { job: page.job, states: states.into_iter().collect(), limit, before: None };
-    let elsewhere::Page { runs, next, missing } = elsewhere::list(&app, filter, from).await?;
+    let elsewhere::Page { rows, next, missing } = elsewhere::runs(&app, filter, from).await?;
     Ok(Json(RunPage {
-        runs: runs.iter().map(board::run_row).collect(),
+        runs: rows.iter().map(board::run_row).collect(),
         before: next.as_ref().map(elsewhere::written),
         missing: missing.iter().map(ToString::to_string).collect(),
     }))

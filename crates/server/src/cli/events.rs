@@ -52,6 +52,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             }
         }
         let page: EventPage = client.get(&path)?;
+        output::missing(&page.missing);
         events.extend(page.events);
         before = page.before;
         if before.is_none() {

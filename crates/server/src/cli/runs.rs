@@ -129,10 +129,7 @@ fn some(list: &List) -> Result<(), Failure> {
             }
         }
         let page: RunPage = client.get(&path)?;
-        for node in &page.missing {
-            let node = output::plain(node);
-            eprintln!("evenkeel: node {node} does not answer: what only its history has is not in the list");
-        }
+        output::missing(&page.missing);
         runs.extend(page.runs);
         before = page.before;
         if before.is_none() {

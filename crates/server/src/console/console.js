@@ -8,7 +8,7 @@
 /** @typedef {{shards: string, node: string | null, state: string, fire: string | null, due: string | null, attempt: number | null, failed_over: boolean, parameter: string, began: string | null}} Shard */
 /** @typedef {{job: string, total: number, leader: string | null, mark: {why: string, since: string} | null, off: string, nodes: Share[], shards: Shard[]}} Sharing */
 /** @typedef {{seq: number, at: string, node: string, kind: string, text: string}} Happening */
-/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, nodes: Member[], runs: Run[], events: Happening[]}} Picture */
+/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, nodes: Member[], runs: Run[], events: Happening[], missing: string[]}} Picture */
 
 const KEY = "evenkeel-cluster-key";
 
@@ -283,7 +283,9 @@ const paint = (picture) => {
   fill("job-rows", "no-jobs", picture.jobs, (job) => job.name, jobRow);
   fill("run-rows", "no-runs", picture.runs, (run) => `${run.run}#${run.attempt}`, runRow);
   fill("node-rows", "no-nodes", picture.nodes, (node) => node.name, nodeRow);
-  fill("event-rows", "no-events", picture.events, (event) => String(event.seq), eventRow);
+  fill("event-rows", "no-events", picture.events, (event) => `${event.at} ${event.node} ${event.kind} ${event.text}`, eventRow);
+  at("missing").hidden = !picture.missing.length;
+  say("missing", `${picture.missing.join(", ")} ${picture.missing.length === 1 ? "does" : "do"} not answer; what only their histories have is not shown.`);
   at("more-jobs").hidden = !picture.more;
   at("closed").hidden = !picture.closed;
   look().catch(() => undefined);

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
-use evenkeel::{RunFilter, RunRecord};
+use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord};
 use evenkeel_core::input::{Answer, Command, Offer, Role};
 use evenkeel_core::words::RunId;
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,8 @@ use serde_json::Value;
 use super::{OUTPUT_PATIENCE, gate};
 use crate::api::{ApiError, App, done, output};
 
-/// The most attempts that one answer tells of.
-const RUNS_MAX: u32 = 1_000;
+/// The most attempts or events that one answer tells of.
+const ROWS_MAX: u32 = 1_000;
 
 /// Runs that are planned for whoever is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,11 +56,11 @@ pub(crate) struct Wanted {
     pub(crate) filter: RunFilter,
 }
 
-/// The answer to it.
+/// What there is of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Found {
-    /// What there is.
-    pub(crate) runs: Vec<RunRecord>,
+pub(crate) struct Found<T> {
+    /// In the order of the history that they are from.
+    pub(crate) rows: Vec<T>,
 }
 
 /// Everything that is answered to nodes, and to nobody else.
@@ -69,6 +69,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/peer/v1/role", get(role))
         .route("/peer/v1/offers", post(offers))
         .route("/peer/v1/runs", post(runs))
+        .route("/peer/v1/events", post(events))
         .route("/peer/v1/runs/{run}/kill", post(kill))
         .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
         .layer(middleware::from_fn_with_state(app.clone(), gate::gate))
@@ -90,13 +91,19 @@ async fn offers(State(app): State<App>, body: Bytes) -> Result<Json<Busy>, ApiEr
     }
 }
 
-async fn runs(State(app): State<App>, body: Bytes) -> Result<Json<Found>, ApiError> {
+async fn runs(State(app): State<App>, body: Bytes) -> Result<Json<Found<RunRecord>>, ApiError> {
     let Wanted { run, filter } = serde_json::from_slice(&body)?;
-    let runs = match run {
+    let rows = match run {
         Some(run) => app.handle.run(&run).await?,
-        None => app.handle.runs(RunFilter { limit: filter.limit.min(RUNS_MAX), ..filter }).await?,
+        None => app.handle.runs(RunFilter { limit: filter.limit.min(ROWS_MAX), ..filter }).await?,
     };
-    Ok(Json(Found { runs }))
+    Ok(Json(Found { rows }))
+}
+
+async fn events(State(app): State<App>, body: Bytes) -> Result<Json<Found<EventRecord>>, ApiError> {
+    let filter: EventFilter = serde_json::from_slice(&body)?;
+    let rows = app.handle.events(EventFilter { limit: filter.limit.min(ROWS_MAX), ..filter }).await?;
+    Ok(Json(Found { rows }))
 }
 
 async fn kill(

@@ -59,6 +59,9 @@ pub(crate) struct EventPage {
     pub(crate) events: Vec<EventRow>,
     /// Give this as `before` for the next page; none at the end.
     pub(crate) before: Option<String>,
+    /// Nodes that live and did not answer: what only their histories have is not in the page.
+    #[serde(default)]
+    pub(crate) missing: Vec<String>,
 }
 
 impl EventRow {

@@ -13,7 +13,7 @@ use crate::shards::witness::Ticks;
 use crate::verdict::{Case, Fault};
 use crate::wire::Wire;
 use crate::witness::{Roster, read};
-use crate::{FREEZE_MS, LEASE_MS, NAMES, SLACK_MS, alone, aloud, rounds};
+use crate::{FREEZE_MS, NAMES, PROMISED_MS, alone, aloud, rounds};
 
 /// One of each placement. The sharded ones have one shard.
 const ROSTERS: [Roster; 3] = [
@@ -211,12 +211,9 @@ impl<'a> Cluster<'a> {
             (!held).then_some(())
         });
         let takeover = millis() - begun;
-        assert!(
-            takeover <= LEASE_MS + 1_000 + SLACK_MS,
-            "{} {how}: taken over after {takeover} ms",
-            NAMES[victim]
-        );
-        Fault { node: NAMES[victim], how, at, takeover, recut: takeover }
+        let fault = Fault { node: NAMES[victim], how, at, takeover, recut: takeover };
+        assert!(fault.in_time(takeover, PROMISED_MS), "taken over too late: {fault:?}");
+        fault
     }
 
     /// Remembers what the histories say at this moment: on an engine each node has its own.

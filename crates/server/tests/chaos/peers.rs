@@ -15,7 +15,7 @@ use crate::process::millis;
 use crate::shards::witness::Ticks;
 use crate::verdict::{Case, Fault};
 use crate::witness::{Roster, read};
-use crate::{LEASE_MS, NAMES, SLACK_MS, alone, aloud, rounds};
+use crate::{NAMES, PROMISED_MS, alone, aloud, pulse, rounds};
 use lateness::{Trouble, wait_until_prompt};
 use network::{Network, Way};
 use trio::Trio;
@@ -52,7 +52,7 @@ fn dispatched_jobs_outlive_cuts_kills_and_pauses() {
         trouble.prompt = wait_until_prompt(&log, &DISPATCHED);
         let (lasted, recovery) = (trouble.mended - trouble.from, trouble.prompt - trouble.mended);
         println!("round {round}: {}, {lasted} ms, nobody late {recovery} ms later; {fault:?}", trouble.what);
-        let slow = fault.as_ref().is_some_and(|fault| fault.takeover > LEASE_MS + 1_000 + SLACK_MS);
+        let slow = fault.as_ref().is_some_and(|fault| !fault.in_time(fault.takeover, PROMISED_MS));
         assert!(!slow, "taken over too late: {fault:?}");
         faults.extend(fault);
         troubles.push(trouble);
@@ -71,11 +71,11 @@ fn dispatched_jobs_outlive_cuts_kills_and_pauses() {
         settle(1_000);
         complaints = check();
     }
-    let (measured, late) = lateness::judge(&read(&log), &troubles, prompt, ended - 1_000);
+    let (measured, late) = lateness::judge(&read(&log), &troubles, (prompt, ended - 1_000), pulse::slack);
     complaints.extend(late);
     let slowest = faults.iter().map(|fault| fault.takeover).max().unwrap_or(0);
     aloud(&format!(
-        "chaos, three namespaces: {} rounds, {} s, {} verdicts; worst lateness {} ms ({} fires beyond 2 s), in trouble {} ms, nobody \
+        "chaos, three namespaces: {} rounds, {} s, {} verdicts; worst lateness {} ms ({} fires beyond 1 s), in trouble {} ms, nobody \
          late {} ms after its end; slowest takeover {slowest} ms",
         troubles.len(),
         (ended - begun) / 1_000,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::pulse;
 use crate::witness::{self, Line, Roster, Word};
 
 /// How long before its moment a fire may be claimed; what a dead node had claimed may be lost.
@@ -26,6 +27,13 @@ pub(crate) struct Fault {
     pub(crate) takeover: i64,
     /// How long until its shards were others', in milliseconds.
     pub(crate) recut: i64,
+}
+
+impl Fault {
+    /// Whether what lasted so long after it was done by the time that is promised for it, had the machine not stood still.
+    pub(crate) fn in_time(&self, lasted: i64, promised: i64) -> bool {
+        lasted <= promised + pulse::slack(self.at, self.at + lasted)
+    }
 }
 
 /// All that is known of one fire.

@@ -38,6 +38,14 @@ fn any_node_lists_shows_waits_for_and_prints_what_another_ran() {
         let told = nodes[here].json(&["explain", "run", run]);
         assert_eq!(told["facts"]["state"], "succeeded", "{told}");
     }
+    for node in &nodes {
+        let events = node.json(&["event", "list", "--kind", "joined"]);
+        let joined: BTreeSet<&str> =
+            events.as_array().expect("a list").iter().filter_map(|event| event["node"].as_str()).collect();
+        assert!(names.iter().all(|name| joined.iter().any(|told| told.starts_with(name))), "{events}");
+        let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+        assert!(names.iter().all(|name| page.contains(&format!("<td>{name}</td>"))), "{page}");
+    }
     let (known, small) = (rows.len(), |before: &str| {
         let (status, answer) = get(&nodes[1], &format!("limit=2{before}"));
         assert_eq!(status, 200, "{answer}");
@@ -59,8 +67,16 @@ fn any_node_lists_shows_waits_for_and_prints_what_another_ran() {
 
     let [asked, gone] = nodes;
     gone.signal("STOP");
-    let listed = asked.cli(&["run", "list"]);
+    // All at once, while it still counts as living.
+    let (listed, told, page) = std::thread::scope(|scope| {
+        let runs = scope.spawn(|| asked.cli(&["run", "list"]));
+        let events = scope.spawn(|| asked.cli(&["event", "list"]));
+        let (_, page) = asked.raw(&format!("GET / HTTP/1.1\nHost: {}", asked.address), b"");
+        (runs.join().expect("an answer"), events.join().expect("an answer"), page)
+    });
     gone.signal("CONT");
+    assert!(told.status.success() && text(&told.stderr).contains("node b does not answer"));
+    assert!(page.contains("b does not answer; what only"), "{page}");
     assert!(listed.status.success() && text(&listed.stderr).contains("node b does not answer"));
 }
 

@@ -121,6 +121,11 @@ impl Watch {
         self.findings.test(at, Invariant::I42, falls, || {
             format!("{name} planned for others than those with most free slots: {picks:?}")
         });
+        // `S` counts no drained node (S1-21), and no planner gives one anything.
+        let drained = picks.iter().find(|(by, _)| node.view().intent(&by.node).is_some());
+        self.findings.test(at, Invariant::I38, drained.is_none(), || {
+            format!("{name} planned for {drained:?}, which it knows to be drained")
+        });
         picks
     }
 

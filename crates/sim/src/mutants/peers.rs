@@ -214,6 +214,20 @@ impl Tamper for PlansBackwards {
     }
 }
 
+/// Plans for a drained node, where there is one, as for any other.
+pub(super) struct PlansForTheDrained;
+
+impl Tamper for PlansForTheDrained {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        let view = node.view();
+        let mut members = view.members().map(|(member, _)| member);
+        let Some(drained) = members.find(|member| view.intent(&member.node).is_some()) else { return };
+        writes(effects, &["plan"], is_plan, |_, plan: &mut Plan| {
+            plan.runs.iter_mut().filter(|run| !run.is_accepted()).for_each(|run| run.by = drained.clone());
+        });
+    }
+}
+
 /// Takes whatever it is offered, also when it may not act.
 pub(super) struct TakesEverything;
 

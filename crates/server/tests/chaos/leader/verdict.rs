@@ -99,8 +99,8 @@ impl Case<'_> {
         complaints
     }
 
-    /// The times in which no order was acknowledged, from one leader to the next, in milliseconds.
-    pub(crate) fn gaps(&self) -> Vec<i64> {
+    /// From when to when no order was acknowledged, between one leader and the next, in milliseconds.
+    pub(crate) fn gaps(&self) -> Vec<(i64, i64)> {
         let mut spans: BTreeMap<u64, (i64, i64)> = BTreeMap::new();
         let mut epoch = 0;
         for act in self.acts {
@@ -116,7 +116,7 @@ impl Case<'_> {
             }
         }
         let spans: Vec<_> = spans.into_values().collect();
-        spans.windows(2).map(|pair| pair[1].0 - pair[0].1).collect()
+        spans.windows(2).map(|pair| (pair[0].1, pair[1].0)).collect()
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
         story.judged(&[]);
         let last = BTreeMap::new();
         let case = Case { orders: &story.orders, acts: &story.acts, last: &last };
-        assert_eq!(case.gaps(), [5_110 - 110]);
+        assert_eq!(case.gaps(), [(110, 5_110)]);
     }
 
     #[test]
