@@ -4,19 +4,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails is no benchmark")]
 
+#[path = "common/jobs.rs"]
+mod jobs;
+
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use evenkeel::core::job::Spec;
 use evenkeel::core::keys;
-use evenkeel::core::record::{Place, SpecRecord, encode};
 use evenkeel::core::registry::{Guard, Outcome, Txn, Write};
-use evenkeel::core::shards::ShardSet;
 use evenkeel::core::time::Wall;
-use evenkeel::{Config, Functions, Handle, Job, RunContext, Work, clock};
+use evenkeel::{Config, clock};
 use evenkeel_registry::bench::{VALUE, ceiling};
+use jobs::{Seen, fill, until, until_held};
 use tokio::time::sleep;
 
 /// More than can be fired in a second.
@@ -41,105 +42,30 @@ fn main() {
     }
 }
 
-/// What the function `note` saw.
-#[derive(Default)]
-struct Seen {
-    fires: AtomicU64,
-    /// Lateness in ms of each fire, while `from` has come.
-    late: Mutex<Vec<i64>>,
-    from: AtomicI64,
-    until: AtomicI64,
-}
-
-impl Seen {
-    fn functions(self: &Arc<Self>) -> Functions {
-        let seen = self.clone();
-        Functions::new().add("note", move |run: RunContext| {
-            let due = run.run().due.0;
-            let now = clock::now().wall.0;
-            if (seen.from.load(Ordering::Relaxed)..seen.until.load(Ordering::Relaxed)).contains(&now) {
-                seen.fires.fetch_add(1, Ordering::Relaxed);
-                seen.late.lock().unwrap().push(now - due);
-            }
-            async {}
-        })
-    }
-
-    /// Counts what happens in these seconds of the wall clock, from the next whole second on.
-    async fn watch(&self, seconds: i64) {
-        let from = (clock::now().wall.0 / 1000 + 2) * 1000 - 500;
-        self.until.store(from + seconds * 1000, Ordering::Relaxed);
-        self.from.store(from, Ordering::Relaxed);
-        sleep(until(Wall(from + seconds * 1000 + 200))).await;
-    }
-
-    fn lateness(&self) -> String {
-        let mut late = self.late.lock().unwrap();
-        late.sort_unstable();
-        let at = |share: f64| late.get(((late.len() as f64 * share) as usize).min(late.len() - 1)).copied();
-        format!("lateness ms p50 {:?} p99 {:?} max {:?}", at(0.5), at(0.99), late.last()).replace("Some", "")
-    }
-}
-
-fn until(moment: Wall) -> Duration {
-    Duration::from_millis(u64::try_from((moment - clock::now().wall).0).unwrap_or(0))
+fn books(folder: &Path) -> String {
+    format!("sqlite:{}", folder.join("books").display())
 }
 
 fn config(folder: &Path, slots: u32) -> Config {
-    let registry = format!("sqlite:{}", folder.join("books").display());
-    let mut config = Config::new("a".parse().unwrap(), registry, folder.join("a"));
+    let mut config = Config::new("a".parse().unwrap(), books(folder), folder.join("a"));
     config.slots = slots;
     config
 }
 
-/// Declares `n` jobs behind the node's back, as if they had been there for long.
-async fn fill(folder: &Path, n: usize, schedule: &str) {
-    let registry =
-        evenkeel_registry::open(&format!("sqlite:{}", folder.join("books").display())).await.unwrap();
-    let since = clock::now().wall;
-    for first in (0..n).step_by(2_000) {
-        let txns = (first..n.min(first + 2_000)).map(|i| {
-            let job =
-                Job::new(format!("job-{i:07}").parse().unwrap(), schedule, Work::Function("note".into()));
-            let (spec, place) = (keys::spec(&job.name), keys::place(&job.name));
-            let record = SpecRecord::Live(Box::new(Spec {
-                job,
-                version: 1,
-                since,
-                paused: false,
-                off: ShardSet::empty(),
-            }));
-            let put = |key, value| Write::Put { key, value, owner: None };
-            Txn {
-                guards: vec![Guard::Absent(spec.clone())],
-                writes: vec![
-                    put(spec, encode(&record)),
-                    put(place, encode(&Place { epoch: 1, version: 1, ..Place::default() })),
-                ],
-            }
-        });
-        let outcomes = registry.commit(txns.collect()).await;
-        assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied(_))));
-    }
-}
-
 async fn revision(folder: &Path) -> u64 {
-    let registry =
-        evenkeel_registry::open(&format!("sqlite:{}", folder.join("books").display())).await.unwrap();
+    let registry = evenkeel_registry::open(&books(folder)).await.unwrap();
     registry.list().await.unwrap().revision.0
 }
 
-async fn until_held(node: &Handle, n: usize) {
-    let held = || node.look(|node| node.member().map_or(0, |member| node.view().count(&member)));
-    while held() < n {
-        sleep(Duration::from_millis(50)).await;
-    }
+fn lateness(seen: &Seen) -> String {
+    let [p50, p99, max] = seen.lateness();
+    format!("lateness ms p50 {p50} p99 {p99} max {max}")
 }
 
 /// 1,000 jobs due on every second: how late do they start, and what does a fire cost?
 async fn steady(folder: &Path) {
     let seen = Arc::new(Seen::default());
-    fill(folder, 1_000, "* * * * * *").await;
+    fill(&books(folder), 1_000, "* * * * * *").await;
     let node = evenkeel::open(config(folder, 2_000).with(seen.functions())).await.unwrap();
     until_held(&node, 1_000).await;
     sleep(Duration::from_secs(2)).await;
@@ -150,7 +76,7 @@ async fn steady(folder: &Path) {
     println!(
         "steady: {:.0} fires/s, {}, {:.2} transactions a fire, {:.0} % of a core",
         fires as f64 / 20.0,
-        seen.lateness(),
+        lateness(&seen),
         (after - before) as f64 / (fires as f64 * 22.0 / 20.0),
         cpu / 22.0 * 100.0
     );
@@ -196,7 +122,7 @@ async fn flood(folder: &Path) {
     let writes = ceiling(&folder.join("ceiling"), 20_000, 1_000, 200).unwrap();
     let engine = engine(folder).await;
     let seen = Arc::new(Seen::default());
-    fill(folder, FLOOD, "* * * * * *").await;
+    fill(&books(folder), FLOOD, "* * * * * *").await;
     let node = evenkeel::open(config(folder, FLOOD as u32).with(seen.functions())).await.unwrap();
     until_held(&node, FLOOD).await;
     sleep(Duration::from_secs(2)).await;
@@ -206,7 +132,7 @@ async fn flood(folder: &Path) {
     println!(
         "flood: {fires:.0} fires/s, {}, the engine alone {engine:.0} guarded transactions/s, \
          ratio {:.2} at two a fire, SQLite by hand {writes:.0} rows/s, {:.0} % of a core",
-        seen.lateness(),
+        lateness(&seen),
         fires * 2.0 / engine,
         (cpu_seconds() - cpu) / 11.0 * 100.0
     );
@@ -217,7 +143,7 @@ async fn flood(folder: &Path) {
 async fn burst(folder: &Path) {
     const JOBS: usize = 100_000;
     let seen = Arc::new(Seen::default());
-    fill(folder, JOBS, "0 * * * * *").await;
+    fill(&books(folder), JOBS, "0 * * * * *").await;
     let node = evenkeel::open(config(folder, JOBS as u32).with(seen.functions())).await.unwrap();
     until_held(&node, JOBS).await;
     // The minute after the next one is surely not yet claimed.
@@ -231,14 +157,14 @@ async fn burst(folder: &Path) {
     }
     let took = clock::now().wall.0 - due;
     let fires = seen.fires.load(Ordering::Relaxed);
-    println!("burst: {fires} of {JOBS} started within {took} ms of their due moment, {}", seen.lateness());
+    println!("burst: {fires} of {JOBS} started within {took} ms of their due moment, {}", lateness(&seen));
     node.stop_now().await;
 }
 
 /// A million jobs that are hardly ever due: how long does a node take to start, and what does it cost to have them?
 async fn million(folder: &Path) {
     const JOBS: usize = 1_000_000;
-    fill(folder, JOBS, "0 0 1 1 *").await;
+    fill(&books(folder), JOBS, "0 0 1 1 *").await;
     let memory_before = memory_mb();
     let begin = clock::now().mono;
     let node = evenkeel::open(config(folder, 64)).await.unwrap();

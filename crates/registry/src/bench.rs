@@ -1,6 +1,18 @@
-//! What the machine gives: SQLite driven by hand with the same rows, the same batch size and the same durability.
+//! What the machine gives: each engine's own client, driven by hand with the same rows, batch size and durability.
 //!
 //! Benchmarks print their own figure as a share of this one.
+
+mod file;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod sql;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,6 +21,7 @@ use rusqlite::{Connection, params};
 
 use crate::clock::Stopwatch;
 use crate::sqlite::connect;
+use crate::{BoxFuture, EngineUrl};
 
 /// As long as a lane's value usually is.
 pub const VALUE: [u8; 96] = [7; 96];
@@ -63,4 +76,40 @@ pub fn ceiling(path: &Path, rows: u32, batch: u32, rounds: u32) -> rusqlite::Res
         spent += watch.passed();
     }
     Ok(f64::from(batch * rounds) / spent.as_secs_f64())
+}
+
+/// What a client by hand may die of.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// An engine's own client, driven by hand: the ceiling for whoever commits through it.
+///
+/// Rows are named by [`row_key`] and hold [`VALUE`]. A commit replaces two of them, each guarded on being as it was left,
+/// as the two writes of one fire are.
+pub trait ByHand: Send {
+    /// Makes these commits together, in the way in which the engine takes most at once. No row is named twice.
+    fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), Failure>>;
+}
+
+/// Connects by hand to the engine at a URL (of SQLite: a file that does not exist yet) and makes so many rows there.
+///
+/// # Errors
+/// What the client says; an engine that this program was built without.
+pub async fn by_hand(url: &str, rows: u32) -> Result<Box<dyn ByHand>, Failure> {
+    if let Some(path) = url.strip_prefix("sqlite:") {
+        return Ok(Box::new(file::Rows::make(Path::new(path), rows)?));
+    }
+    let url = EngineUrl::parse(url)?;
+    match url.scheme() {
+        #[cfg(feature = "postgres")]
+        "postgres" => Ok(Box::new(postgres::Rows::make(&url, rows).await?)),
+        #[cfg(feature = "mysql")]
+        "mysql" => Ok(Box::new(mysql::Rows::make(&url, rows).await?)),
+        #[cfg(feature = "redis")]
+        "redis" => Ok(Box::new(redis::Rows::make(&url, rows).await?)),
+        #[cfg(feature = "etcd")]
+        "etcd" => Ok(Box::new(crate::etcd::Rows::make(&url, rows).await?)),
+        #[cfg(feature = "zookeeper")]
+        "zookeeper" => Ok(Box::new(zookeeper::Rows::make(&url, rows).await?)),
+        scheme => Err(format!("nobody drives {scheme} by hand").into()),
+    }
 }

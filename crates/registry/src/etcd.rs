@@ -3,6 +3,7 @@
 //! Guards are comparisons of an etcd transaction, revisions and leases are etcd's own. Transactions travel many at once
 //! over one connection; etcd orders them, and puts those that wait into one write of its log.
 
+mod by_hand;
 mod commit;
 mod doctor;
 mod fault;
@@ -27,6 +28,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::examine::Examined;
 use crate::feed::Feed;
 use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
+pub(crate) use by_hand::Rows;
 use tree::Tree;
 use wire::Wire;
 

@@ -24,6 +24,7 @@ use tokio::task::AbortHandle;
 
 use crate::feed::Feed;
 use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
+pub(crate) use commit::TOGETHER;
 use link::{ANSWER, Link};
 use listener::TICK;
 

@@ -5,81 +5,32 @@
 #![cfg(feature = "redis")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "common/asks.rs"]
+mod asks;
+#[path = "common/host.rs"]
+mod host;
+#[path = "common/process.rs"]
+mod process;
 #[path = "common/proxy.rs"]
 mod proxy;
 #[path = "redis_faults/server.rs"]
 mod server;
+#[path = "common/storm.rs"]
+mod storm;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Class, Entry, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use asks::{Engine, commit, connect, entry, key, made, next, put, refused, txn, until};
+use evenkeel_core::registry::{Class, Guard, Outcome, Revision, Write};
 use evenkeel_core::time::Millis;
-use evenkeel_registry::redis::Redis;
-use evenkeel_registry::{EngineUrl, Feed, Registry, RegistryError};
+use evenkeel_registry::{RegistryError, open};
 use proxy::{Proxy, Way};
 use server::{ALWAYS, Server};
+use storm::Counter;
 
 const TTL: Millis = Millis::secs(2);
 
-fn key(text: &str) -> Key {
-    Key::from_stored(text)
-}
-
-fn put(at: &str, value: &str, owner: Option<LeaseId>) -> Write {
-    Write::Put { key: key(at), value: value.as_bytes().into(), owner }
-}
-
-fn txn(guards: Vec<Guard>, writes: Vec<Write>) -> Txn {
-    Txn { guards, writes }
-}
-
-async fn connect(url: &str) -> Redis {
-    Redis::connect(&EngineUrl::parse(url).unwrap()).await.unwrap()
-}
-
-async fn refused(url: &str) -> String {
-    match Redis::connect(&EngineUrl::parse(url).unwrap()).await.map(drop) {
-        Err(RegistryError::Refused(why)) => why,
-        other => panic!("should have been refused: {other:?}"),
-    }
-}
-
-async fn commit(registry: &Redis, txn: Txn) -> Outcome {
-    registry.commit(vec![txn]).await.remove(0)
-}
-
-async fn made(registry: &Redis, guards: Vec<Guard>, writes: Vec<Write>) -> Revision {
-    match commit(registry, txn(guards, writes)).await {
-        Outcome::Applied(revision) => revision,
-        other => panic!("should have been made: {other:?} {:?}", registry.trouble()),
-    }
-}
-
-async fn entry(registry: &Redis, at: &str) -> Option<Entry> {
-    registry.read(vec![key(at)]).await.unwrap().remove(0).entry
-}
-
-/// Tries until it comes true.
-async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
-    for _ in 0..600 {
-        if let Some(found) = look().await {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("never: {what}")
-}
-
-/// The next news, or the end of the feed; either must come.
-async fn next(feed: &mut Feed) -> Option<Vec<String>> {
-    let batch = tokio::time::timeout(Duration::from_secs(30), feed.next()).await.expect("news in time")?;
-    Some(batch.changes.into_iter().map(|change| change.key.as_str().to_owned()).collect())
-}
-
-async fn is_over(registry: &Redis) -> String {
+async fn is_over(registry: &Engine) -> String {
     until("the end of this registry", || async {
         match registry.list().await {
             Err(RegistryError::Fatal(why)) => Some(why),
@@ -261,7 +212,7 @@ async fn a_replica_is_no_place_for_a_registry() {
     let (Some(primary), Some(replica)) = (Server::start(ALWAYS), Server::start(ALWAYS)) else { return };
     let (host, port) = (primary.at().ip().to_string(), primary.at().port().to_string());
     replica.say("REPLICAOF", &[&host, &port]);
-    let told = Redis::connect(&EngineUrl::parse(&replica.url()).unwrap()).await.map(drop);
+    let told = open(&replica.url()).await.map(drop);
     assert!(
         matches!(&told, Err(RegistryError::Unavailable(why)) if why.contains("name the primary")),
         "{told:?}"
@@ -334,36 +285,13 @@ async fn a_listener_blocks_for_long_on_one_connection() {
 #[tokio::test]
 async fn a_storm_of_cut_connections_loses_no_increment() {
     let Some(server) = Server::start(ALWAYS) else { return };
-    let registry = Arc::new(connect(&server.url()).await);
-    made(&registry, vec![], vec![put("count", "0", None)]).await;
-    let calm = Arc::new(AtomicBool::new(false));
-    let adder = {
-        let (registry, calm) = (registry.clone(), calm.clone());
-        tokio::spawn(async move {
-            let mut added = 0;
-            while added < 200 || !calm.load(Ordering::Relaxed) {
-                let Ok(found) = registry.read(vec![key("count")]).await else { continue };
-                let found = found[0].entry.clone().unwrap();
-                let next = String::from_utf8_lossy(&found.value).parse::<u32>().unwrap() + 1;
-                let step = txn(
-                    vec![Guard::At(key("count"), found.revision)],
-                    vec![put("count", &next.to_string(), None)],
-                );
-                // Sent until it is answered: made now or before, it counts once.
-                while let Outcome::Unknown = commit(&registry, step.clone()).await {}
-                added += 1;
-            }
-            added
-        })
-    };
+    let registry = connect(&server.url()).await;
+    let counter = Counter::start(&registry, &registry, 200).await;
     for _ in 0..20 {
         server.say("CLIENT", &["KILL", "TYPE", "normal"]);
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
-    calm.store(true, Ordering::Relaxed);
-    let added: u32 = adder.await.unwrap();
-    let count = entry(&registry, "count").await.unwrap();
-    assert_eq!(String::from_utf8_lossy(&count.value), added.to_string());
+    counter.check(&registry).await;
 }
 
 #[tokio::test]
@@ -469,7 +397,7 @@ async fn an_encrypted_server_is_spoken_to_and_a_strange_one_is_not() {
     let Some(certificates) = server::certificates() else { return };
     let at = |name: &str| certificates.path().join(name).display().to_string();
     let (port, ca, cert, key) =
-        (server::free_port().to_string(), at("ca.pem"), at("cert.pem"), at("key.pem"));
+        (host::free_ports(1)[0].to_string(), at("ca.pem"), at("cert.pem"), at("key.pem"));
     let settings =
         ["--tls-port", &port, "--tls-ca-cert-file", &ca, "--tls-cert-file", &cert, "--tls-key-file", &key];
     let Some(_server) = Server::start(&settings) else { return };
@@ -480,14 +408,14 @@ async fn an_encrypted_server_is_spoken_to_and_a_strange_one_is_not() {
     assert_eq!(next(&mut feed).await.map(|keys| keys.len()), Some(1));
     let stranger = at("stranger.pem");
     let url = format!("redis://localhost:{port}/0?tls=on&ca={stranger}&cert={cert}&key={key}");
-    assert!(Redis::connect(&EngineUrl::parse(&url).unwrap()).await.is_err());
+    assert!(open(&url).await.is_err());
 }
 
 /// Pages are read one after the other while two entries, on different pages, are always written together.
 #[tokio::test]
 async fn a_listing_of_many_pages_is_of_one_moment() {
     let Some(server) = Server::start(ALWAYS) else { return };
-    let registry = Arc::new(connect(&server.url()).await);
+    let registry = connect(&server.url()).await;
     let many: Vec<_> = (0..4_000).map(|i| put(&format!("k{i}"), "x", None)).collect();
     made(&registry, vec![], many).await;
     let pair = |value: &str| vec![put("left", value, None), put("right", value, None)];

@@ -7,6 +7,8 @@
 
 #[path = "sql_faults/cut.rs"]
 mod cut;
+#[path = "common/host.rs"]
+mod host;
 #[path = "sql_faults/server.rs"]
 mod server;
 

@@ -5,42 +5,37 @@
 #![cfg(feature = "zookeeper")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "common/asks.rs"]
+mod asks;
+#[path = "common/host.rs"]
+mod host;
+#[path = "common/process.rs"]
+mod process;
 #[path = "common/proxy.rs"]
 mod proxy;
 #[path = "zookeeper_faults/server.rs"]
 mod server;
+#[path = "common/storm.rs"]
+mod storm;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Class, Entry, Guard, LeaseId, Outcome, Revision, Txn, Write};
+use asks::{Engine, commit, connect, entry, key, made, next, put, refused, txn, until};
+use evenkeel_core::registry::{Class, Guard, Outcome, Write};
 use evenkeel_core::time::Millis;
+use evenkeel_registry::RegistryError;
 use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::conformance::{fresh, server as find};
-use evenkeel_registry::zookeeper::Zookeeper;
-use evenkeel_registry::{EngineUrl, Feed, Registry, RegistryError};
 use proxy::{Proxy, Way};
 use server::{Ensemble, Server, said};
+use storm::Counter;
 
 const TTL: Millis = Millis::secs(2);
 
 /// How ZooKeeper's protocol calls a transaction.
 const MULTI: [u8; 4] = 14_u32.to_be_bytes();
-
-fn key(text: &str) -> Key {
-    Key::from_stored(text)
-}
-
-fn put(at: &str, value: &str, owner: Option<LeaseId>) -> Write {
-    Write::Put { key: key(at), value: value.as_bytes().into(), owner }
-}
-
-fn txn(guards: Vec<Guard>, writes: Vec<Write>) -> Txn {
-    Txn { guards, writes }
-}
 
 /// The server that all share, and a namespace in it that is nobody's.
 struct Place {
@@ -62,47 +57,6 @@ impl Place {
 
     fn through(&self, at: SocketAddr) -> String {
         format!("zookeeper://{at}/{}", self.namespace)
-    }
-}
-
-async fn connect(url: &str) -> Zookeeper {
-    Zookeeper::connect(&EngineUrl::parse(url).unwrap()).await.unwrap()
-}
-
-async fn commit(registry: &Zookeeper, txn: Txn) -> Outcome {
-    registry.commit(vec![txn]).await.remove(0)
-}
-
-async fn made(registry: &Zookeeper, guards: Vec<Guard>, writes: Vec<Write>) -> Revision {
-    match commit(registry, txn(guards, writes)).await {
-        Outcome::Applied(revision) => revision,
-        other => panic!("should have been made: {other:?} {:?}", registry.trouble()),
-    }
-}
-
-async fn entry(registry: &Zookeeper, at: &str) -> Option<Entry> {
-    registry.read(vec![key(at)]).await.unwrap().remove(0).entry
-}
-
-/// Tries until it comes true.
-async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
-    for _ in 0..600 {
-        if let Some(found) = look().await {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("never: {what}")
-}
-
-/// The keys of the next news, or the end of the feed; either must come.
-async fn next(feed: &mut Feed) -> Option<Vec<String>> {
-    loop {
-        let batch =
-            tokio::time::timeout(Duration::from_secs(30), feed.next()).await.expect("news in time")?;
-        if !batch.changes.is_empty() {
-            return Some(batch.changes.into_iter().map(|change| change.key.as_str().to_owned()).collect());
-        }
     }
 }
 
@@ -141,38 +95,16 @@ async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
 #[tokio::test]
 async fn a_storm_of_cut_connections_loses_no_increment_and_makes_none_twice() {
     let Some(place) = Place::find() else { return };
-    let proxy = Arc::new(Proxy::start(place.at).await);
-    let (near, far) = (connect(&place.url()).await, Arc::new(connect(&place.through(proxy.at())).await));
-    made(&near, vec![], vec![put("count", "0", None)]).await;
-    let calm = Arc::new(AtomicBool::new(false));
-    let adder = {
-        let (far, calm) = (far.clone(), calm.clone());
-        tokio::spawn(async move {
-            let mut added = 0;
-            while added < 40 || !calm.load(Ordering::Relaxed) {
-                let Ok(found) = far.read(vec![key("count")]).await else { continue };
-                let found = found[0].entry.clone().unwrap();
-                let next = String::from_utf8_lossy(&found.value).parse::<u32>().unwrap() + 1;
-                let step = txn(
-                    vec![Guard::At(key("count"), found.revision)],
-                    vec![put("count", &next.to_string(), None)],
-                );
-                while let Outcome::Unknown = commit(&far, step.clone()).await {}
-                added += 1;
-            }
-            added
-        })
-    };
+    let proxy = Proxy::start(place.at).await;
+    let (near, far) = (connect(&place.url()).await, connect(&place.through(proxy.at())).await);
+    let counter = Counter::start(&near, &far, 40).await;
     for cut in 0..6 {
         proxy.set(if cut % 2 == 0 { Way::NoAnswersFrom(MULTI) } else { Way::Closed });
         tokio::time::sleep(Duration::from_millis(10)).await;
         proxy.set(Way::Open);
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
-    calm.store(true, Ordering::Relaxed);
-    let added: u32 = adder.await.unwrap();
-    let count = entry(&near, "count").await.unwrap();
-    assert_eq!(String::from_utf8_lossy(&count.value), added.to_string());
+    counter.check(&near).await;
 }
 
 /// The client loses its watches at a reconnect without a word.
@@ -282,8 +214,8 @@ async fn no_increment_is_lost_though_each_makes_the_node_anew() {
     const ADDERS: u32 = 4;
     const EACH: u32 = 20;
     let Some(place) = Place::find() else { return };
-    let registry = Arc::new(connect(&place.url()).await);
-    let other = Arc::new(connect(&place.url()).await);
+    let registry = connect(&place.url()).await;
+    let other = connect(&place.url()).await;
     made(&registry, vec![], vec![put("count", "0 of nobody", None)]).await;
     let adders: Vec<_> = (0..ADDERS)
         .map(|adder| {
@@ -302,7 +234,7 @@ async fn no_increment_is_lost_though_each_makes_the_node_anew() {
     assert!(count.value.starts_with(format!("{} of", ADDERS * EACH).as_bytes()), "{count:?}");
 }
 
-async fn add_one(registry: &Zookeeper, nonce: &str) {
+async fn add_one(registry: &Engine, nonce: &str) {
     loop {
         let found = registry.read(vec![key("count")]).await.unwrap()[0].entry.clone().unwrap();
         let text = String::from_utf8_lossy(&found.value).into_owned();
@@ -372,16 +304,11 @@ async fn a_user_is_let_in_and_nobody_else_and_a_password_is_never_shown() {
     let lease = registry.open(TTL).await.unwrap().lease;
     made(&registry, vec![], vec![put("a", "1", Some(lease))]).await;
     for login in ["", "evenkeel:hunter3@", "other:hunter2@"] {
-        match Zookeeper::connect(&EngineUrl::parse(&url(login)).unwrap()).await.map(drop) {
-            Err(RegistryError::Refused(why)) => {
-                assert!(why.contains("check user and password") && !why.contains("hunter"), "{why}");
-            }
-            other => panic!("{login}: {other:?}"),
-        }
+        let why = refused(&url(login)).await;
+        assert!(why.contains("check user and password") && !why.contains("hunter"), "{login}: {why}");
     }
     for half in ["evenkeel@", ":hunter2@"] {
-        let told = Zookeeper::connect(&EngineUrl::parse(&url(half)).unwrap()).await.map(drop);
-        assert!(matches!(&told, Err(RegistryError::Refused(_))), "{told:?}");
+        refused(&url(half)).await;
     }
 }
 
@@ -437,7 +364,7 @@ async fn what_a_frozen_server_makes_of_a_lease_is_so_for_everybody() {
 #[tokio::test]
 async fn an_ensemble_that_loses_its_leader_loses_nothing_else() {
     let Some(mut ensemble) = Ensemble::start() else { return };
-    let (left, right) = (Arc::new(connect(&ensemble.url()).await), Arc::new(connect(&ensemble.url()).await));
+    let (left, right) = (connect(&ensemble.url()).await, connect(&ensemble.url()).await);
     let lease = left.open(Millis::secs(5)).await.unwrap().lease;
     made(&left, vec![], vec![put("count", "0", None), put("node/a@1", "", Some(lease))]).await;
     let stop = Arc::new(tokio::sync::Notify::new());
@@ -492,7 +419,7 @@ async fn an_ensemble_that_loses_its_leader_loses_nothing_else() {
 
 /// Counts one up, sent until it is answered; `false` when somebody was faster. What an adder last did it writes down in
 /// the same transaction, so that it knows even when somebody has counted on since.
-async fn try_to_add_one(registry: &Zookeeper, adder: usize, nonce: u32) -> bool {
+async fn try_to_add_one(registry: &Engine, adder: usize, nonce: u32) -> bool {
     let Ok(found) = registry.read(vec![key("count")]).await else { return false };
     let found = found[0].entry.clone().unwrap();
     let count: u32 = String::from_utf8_lossy(&found.value).parse().unwrap();

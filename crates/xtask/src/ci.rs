@@ -11,7 +11,7 @@ use std::time::Duration;
 const SEEDS: (&str, &str) = ("200", "1000");
 
 /// Rounds of chaos in CI and in `cargo xtask chaos --long`: each kills or freezes a node. Of the trials that depend on
-/// peers each has half as many, and fewer.
+/// peers each has half as many, and fewer; on each engine every fault is played once in CI, and ten times in a long one.
 pub(crate) const ROUNDS: (u32, u32) = (10, 200);
 
 /// What all of `cargo xtask test` may take.

@@ -1,9 +1,11 @@
 //! Real engines for the tests: installed where that is allowed, started on loopback, and stopped again.
 //!
-//! - [`install`] asks Debian's packages; [`launch`] knows how each is started; [`running`] remembers what runs.
+//! - [`install`] asks Debian's packages; [`launch`] knows how each is started, [`quorum`] how three are that are one;
+//!   [`running`] remembers what runs.
 
 mod install;
 mod launch;
+mod quorum;
 mod running;
 
 use anyhow::{Context as _, Result, bail};
@@ -12,8 +14,10 @@ use std::process::ExitCode;
 
 /// One kind of engine.
 pub(crate) struct Kind {
-    /// As in a URL.
+    /// As in a URL, and what it is when it is more than one server.
     name: &'static str,
+    /// Whether it is three servers that are one.
+    quorum: bool,
     /// What Debian calls it.
     package: &'static str,
     /// Finds its program; `None` where it is not installed.
@@ -27,6 +31,7 @@ pub(crate) struct Kind {
 const KINDS: &[Kind] = &[
     Kind {
         name: "etcd",
+        quorum: false,
         package: "etcd-server",
         program: || launch::on_path("etcd"),
         start: launch::etcd,
@@ -34,6 +39,7 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         name: "zookeeper",
+        quorum: false,
         package: "zookeeper",
         program: launch::zookeeper_jar,
         start: launch::zookeeper,
@@ -41,6 +47,7 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         name: "redis",
+        quorum: false,
         package: "redis-server",
         program: || launch::on_path("redis-server"),
         start: launch::redis,
@@ -48,6 +55,7 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         name: "mysql",
+        quorum: false,
         package: "mariadb-server",
         program: || launch::on_path("mariadbd"),
         start: launch::mysql,
@@ -55,23 +63,48 @@ const KINDS: &[Kind] = &[
     },
     Kind {
         name: "postgres",
+        quorum: false,
         package: "postgresql",
         program: || launch::postgres_program("postgres"),
         start: launch::postgres,
         stop: "INT",
     },
+    Kind {
+        name: "etcd-quorum",
+        quorum: true,
+        package: "etcd-server",
+        program: || launch::on_path("etcd"),
+        start: quorum::etcd,
+        stop: "TERM",
+    },
+    Kind {
+        name: "zookeeper-quorum",
+        quorum: true,
+        package: "zookeeper",
+        program: launch::zookeeper_jar,
+        start: quorum::zookeeper,
+        stop: "TERM",
+    },
 ];
+
+/// Asks `up` for those that are three servers each.
+const QUORUM: &str = "--quorum";
 
 /// Carries out `cargo xtask engines`.
 pub(crate) fn command(args: &[String]) -> Result<ExitCode> {
     let Some((verb, names)) = args.split_first() else {
         bail!("say what to do: install, up, down, restart, status or env")
     };
-    let chosen = chosen(names)?;
+    let (flags, names): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|name| name == QUORUM);
+    if !flags.is_empty() && verb != "up" {
+        bail!("`{QUORUM}` goes with `up` alone: `{verb}` means all that run, or those that it is told")
+    }
+    let chosen = chosen(&names)?;
     match verb.as_str() {
         "install" => install::install(&chosen)?,
         "up" => {
-            up(&chosen)?;
+            let meant = |kind: &&Kind| !names.is_empty() || kind.quorum != flags.is_empty();
+            up(&chosen.into_iter().filter(meant).collect::<Vec<_>>())?;
         }
         "down" => chosen.iter().try_for_each(|kind| running::stop(kind))?,
         "restart" => chosen.iter().try_for_each(|kind| running::restart(kind))?,
@@ -108,7 +141,9 @@ fn up(kinds: &[&'static Kind]) -> Result<Vec<&'static Kind>> {
             println!("{} absent: `cargo xtask engines install` gets Debian's {}", kind.name, kind.package);
             continue;
         }
-        if running::find(kind).is_none() {
+        if running::find(kind).is_some() {
+            running::mend(kind).with_context(|| format!("a member of {} did not start", kind.name))?;
+        } else {
             running::start(kind).with_context(|| format!("{} did not start", kind.name))?;
             started.push(*kind);
         }
@@ -119,7 +154,10 @@ fn up(kinds: &[&'static Kind]) -> Result<Vec<&'static Kind>> {
 
 fn status(kind: &Kind) -> String {
     match running::find(kind) {
-        Some(found) => format!("{} {} {}", kind.name, found.url, found.pid),
+        Some(found) => {
+            let pids: Vec<_> = found.alive().map(|member| member.pid.to_string()).collect();
+            format!("{} {} {}", kind.name, found.url, pids.join(" "))
+        }
         None if (kind.program)().is_none() => format!("{} absent", kind.name),
         None => format!("{} down", kind.name),
     }
@@ -127,7 +165,7 @@ fn status(kind: &Kind) -> String {
 
 /// Installs what is missing where that is allowed, and starts everything: a part of the tests.
 pub(crate) fn bring_up(_: &Path) -> Result<()> {
-    let all: Vec<_> = KINDS.iter().collect();
+    let all: Vec<_> = KINDS.iter().filter(|kind| !kind.quorum).collect();
     if let Err(error) = install::install(&all) {
         println!("{error:#}: its tests are skipped");
     }
@@ -145,7 +183,7 @@ pub(crate) fn take_down() -> Result<()> {
 /// How tests find the engines that run: `EVENKEEL_TEST_<NAME>`, where nobody has said otherwise.
 pub(crate) fn environment() -> Vec<(String, String)> {
     let named = KINDS.iter().filter_map(|kind| {
-        let name = format!("EVENKEEL_TEST_{}", kind.name.to_uppercase());
+        let name = format!("EVENKEEL_TEST_{}", kind.name.to_uppercase().replace('-', "_"));
         let found = running::find(kind).filter(|_| std::env::var_os(&name).is_none())?;
         Some((name, found.url))
     });
@@ -161,6 +199,8 @@ mod tests {
         assert_eq!(chosen(&[]).unwrap().len(), KINDS.len());
         let two = chosen(&["redis".to_owned(), "etcd".to_owned()]).unwrap();
         assert_eq!(two.iter().map(|kind| kind.name).collect::<Vec<_>>(), ["redis", "etcd"]);
+        let said = command(&["down".to_owned(), QUORUM.to_owned()]).err().unwrap().to_string();
+        assert!(said.contains("goes with `up` alone"), "{said}");
         let error = chosen(&["oracle".to_owned()]).err().unwrap().to_string();
         assert!(error.contains("oracle") && error.contains("zookeeper"), "{error}");
     }

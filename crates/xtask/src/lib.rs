@@ -64,7 +64,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "engines",
-        args: "install|up|down|status|env [NAME…]",
+        args: "install|up|down|restart|status|env …",
         about: "real engines for the tests, on loopback",
         run: engines::command,
     },

@@ -79,6 +79,9 @@ fn parent(path: &str) -> String {
 pub fn benches(tree: &Tree) -> impl Iterator<Item = (String, String)> {
     tree.rust_in(&["crates/"]).filter_map(|(path, _)| {
         let (folder, name) = path.strip_prefix("crates/")?.strip_suffix(".rs")?.split_once("/benches/")?;
+        if name.contains('/') {
+            return None;
+        }
         let manifest = tree.text(&format!("crates/{folder}/Cargo.toml"))?.parse::<toml::Table>().ok()?;
         Some((manifest.get("package")?.get("name")?.as_str()?.to_owned(), name.to_owned()))
     })

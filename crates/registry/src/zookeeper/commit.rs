@@ -19,7 +19,7 @@ use crate::{RegistryError, fits};
 const TRIES: u32 = 30;
 
 /// How many go out together.
-const TOGETHER: usize = 256;
+pub(crate) const TOGETHER: usize = 256;
 
 /// What became of one attempt.
 enum Attempt {

@@ -15,6 +15,8 @@ pub(crate) enum Way {
     Open,
     /// Nothing passes, and nobody is told.
     Held,
+    /// Requests pass, and go on to; answers are lost, until the connection is cut when the way is another.
+    Deaf,
     /// Requests pass; the first answer cuts the connection instead.
     NoAnswers,
     /// Everything passes until a request has these four bytes eight bytes from its start; from then on as `NoAnswers`.
@@ -32,8 +34,8 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// Listens on a port of its own in front of `to`.
     pub(crate) async fn start(to: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let at = listener.local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let at = listener.local_addr().expect("an address");
         let way = Arc::new(watch::Sender::new(Way::Open));
         let told = way.clone();
         tokio::spawn(async move {
@@ -70,11 +72,21 @@ async fn pass(client: TcpStream, to: SocketAddr, told: Arc<watch::Sender<Way>>) 
 }
 
 async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, told: &watch::Sender<Way>, answers: bool) {
-    let (mut buffer, mut way) = (vec![0; 64 << 10], told.subscribe());
-    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+    let (mut buffer, mut way, mut lost) = (vec![0; 64 << 10], told.subscribe(), false);
+    loop {
+        let read = tokio::select! {
+            read = from.read(&mut buffer) => read,
+            // What was lost cannot be made good.
+            _ = way.wait_for(|way| *way != Way::Deaf), if lost => return,
+        };
+        let Ok(read @ 1..) = read else { return };
         let Ok(way) = way.wait_for(|way| *way != Way::Held).await.map(|way| *way) else { return };
         match way {
             Way::NoAnswers if answers => return,
+            Way::Deaf if answers => {
+                lost = true;
+                continue;
+            }
             Way::NoAnswersFrom(mark) if !answers && buffer[..read].get(8..12) == Some(&mark) => {
                 told.send_replace(Way::NoAnswers);
             }

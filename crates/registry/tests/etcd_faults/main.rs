@@ -1,6 +1,15 @@
 //! What etcd and the way to it do to us: killed, frozen, cut, compacted, restored, without a leader.
 #![cfg(feature = "etcd")]
 
+#[path = "../common/host.rs"]
+mod host;
+#[path = "../common/process.rs"]
+mod process;
+#[path = "../common/proxy.rs"]
+#[expect(
+    dead_code,
+    reason = "etcd's connections answer before anything is asked, so a first answer says nothing"
+)]
 mod proxy;
 mod server;
 
@@ -13,7 +22,7 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, Guard, LeaseId, Outcome, Revision, Txn, Write};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::{Feed, Registry, RegistryError, open};
-use proxy::{Mode, Proxy};
+use proxy::{Proxy, Way};
 use server::Etcd;
 
 /// How long anything may take before the test gives up.
@@ -62,7 +71,7 @@ async fn connect(url: &str) -> Arc<dyn Registry> {
 }
 
 async fn through(proxy: &Proxy) -> Arc<dyn Registry> {
-    connect(&format!("etcd://127.0.0.1:{}/test", proxy.port)).await
+    connect(&format!("etcd://{}/test", proxy.at())).await
 }
 
 /// Everything that is told up to a revision.
@@ -146,16 +155,16 @@ fn number(change: &Change) -> u32 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_answer_is_settled_by_sending_again() {
     let Some(etcd) = Etcd::start(1) else { return };
-    let (direct, proxy) = (connect(&etcd.url()).await, Proxy::to(etcd.members[0].port).await);
+    let (direct, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
     let registry = through(&proxy).await;
     let free = made(&registry, [put("job/a/place", "free", None)]).await;
     let claim = txn([Guard::At(key("job/a/place"), free)], [put("job/a/place", "a@1 nonce", None)]);
 
-    proxy.set(Mode::Deaf);
+    proxy.set(Way::Deaf);
     assert_eq!(commit(&registry, &claim).await, Outcome::Unknown);
     assert!(registry.trouble().is_some(), "somebody can ask why");
     assert_eq!(value(&direct, "job/a/place").await.as_deref(), Some("a@1 nonce"), "it was made all the same");
-    proxy.set(Mode::Open);
+    proxy.set(Way::Open);
     until("an answer comes", || async { commit(&registry, &txn([], [])).await != Outcome::Unknown }).await;
     assert_eq!(registry.trouble(), None);
     let settled = commit(&registry, &claim).await;
@@ -167,10 +176,10 @@ async fn a_lost_answer_is_settled_by_sending_again() {
         [Guard::At(key("job/a/place"), found[0].entry.as_ref().unwrap().revision)],
         [put("job/a/place", "b@2 nonce", None)],
     );
-    proxy.set(Mode::Cut);
+    proxy.set(Way::Closed);
     assert_eq!(commit(&registry, &next).await, Outcome::Unknown);
     assert_eq!(value(&direct, "job/a/place").await.as_deref(), Some("a@1 nonce"));
-    proxy.set(Mode::Open);
+    proxy.set(Way::Open);
     until("it is made", || async { matches!(commit(&registry, &next).await, Outcome::Applied(_)) }).await;
 }
 
@@ -178,19 +187,19 @@ async fn a_lost_answer_is_settled_by_sending_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_answers_about_leases_harm_nobody() {
     let Some(etcd) = Etcd::start(1) else { return };
-    let (direct, proxy) = (connect(&etcd.url()).await, Proxy::to(etcd.members[0].port).await);
+    let (direct, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
     let registry = through(&proxy).await;
     let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
     made(&registry, [put("node/a@1", "", Some(lease))]).await;
 
-    proxy.set(Mode::Deaf);
+    proxy.set(Way::Deaf);
     let (opened, renewed) = tokio::join!(registry.open(Millis::secs(2)), registry.renew(lease));
     assert!(matches!(opened, Err(RegistryError::Unavailable(_))), "{opened:?}");
     assert!(matches!(renewed, Err(RegistryError::Unavailable(_))), "an unheard renewal is none: {renewed:?}");
     let closed = registry.close(lease).await;
     assert!(matches!(closed, Err(RegistryError::Unavailable(_))), "{closed:?}");
     assert_eq!(value(&direct, "node/a@1").await, None, "it was closed all the same");
-    proxy.set(Mode::Open);
+    proxy.set(Way::Open);
     until("it can be closed again", || async { registry.close(lease).await.is_ok() }).await;
     assert_eq!(registry.renew(lease).await, Ok(None));
     let again = registry.open(Millis::secs(60)).await.unwrap().lease;
@@ -203,20 +212,20 @@ async fn lost_answers_about_leases_harm_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_ends_while_its_holder_is_cut_off() {
     let Some(etcd) = Etcd::start(1) else { return };
-    let (others, proxy) = (connect(&etcd.url()).await, Proxy::to(etcd.members[0].port).await);
+    let (others, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
     let holder = through(&proxy).await;
     let lease = holder.open(Millis::secs(2)).await.unwrap().lease;
     let joined = made(&holder, [put("node/a@1", "", Some(lease))]).await;
     let mut feed = holder.watch(joined).await.unwrap();
 
-    proxy.set(Mode::Frozen);
+    proxy.set(Way::Held);
     let late = txn([Guard::Open(lease)], [put("job/a/place", "late", None)]);
     let (frozen, sent) = (holder.clone(), late.clone());
     let sent = tokio::spawn(async move { commit(&frozen, &sent).await });
     let gone = txn([Guard::Absent(key("node/a@1"))], [put("job/a/place", "taken over", None)]);
     until("it is taken over", || async { matches!(commit(&others, &gone).await, Outcome::Applied(_)) }).await;
 
-    proxy.set(Mode::Open);
+    proxy.set(Way::Open);
     // Whatever was on its way arrives now, and comes to nothing.
     assert!(!matches!(sent.await.unwrap(), Outcome::Applied(_)), "a write of a holder whose lease had ended");
     until("it can ask again", || async { holder.renew(lease).await.is_ok() }).await;
@@ -255,7 +264,7 @@ async fn a_server_that_was_frozen_past_a_lease_goes_on_rightly() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_feed_survives_cuts_without_a_gap() {
     let Some(etcd) = Etcd::start(1) else { return };
-    let (writer, proxy) = (connect(&etcd.url()).await, Proxy::to(etcd.members[0].port).await);
+    let (writer, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
     let listener = through(&proxy).await;
     let mut feed = listener.watch(listener.list().await.unwrap().revision).await.unwrap();
     let (mut told, mut last) = (Vec::new(), Revision(0));
@@ -263,10 +272,10 @@ async fn a_feed_survives_cuts_without_a_gap() {
         for step in 0..20 {
             last = made(&writer, [put("count", &(round * 20 + step).to_string(), None)]).await;
             if step == 10 {
-                proxy.set(Mode::Cut);
+                proxy.set(Way::Closed);
             }
         }
-        proxy.set(Mode::Open);
+        proxy.set(Way::Open);
         told.extend(heard(&mut feed, last).await);
     }
     assert_eq!(told.iter().map(number).collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
@@ -276,18 +285,18 @@ async fn a_feed_survives_cuts_without_a_gap() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_feed_ends_where_etcd_has_forgotten() {
     let Some(etcd) = Etcd::start(1) else { return };
-    let (writer, proxy) = (connect(&etcd.url()).await, Proxy::to(etcd.members[0].port).await);
+    let (writer, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
     let listener = through(&proxy).await;
     let start = made(&writer, [put("a", "0", None)]).await;
     let mut feed = listener.watch(start).await.unwrap();
-    proxy.set(Mode::Cut);
+    proxy.set(Way::Closed);
     for step in 1..5 {
         made(&writer, [put("a", &step.to_string(), None)]).await;
     }
     let last = made(&writer, [put("b", "1", None)]).await;
     let answer = etcd.members[0].says("POST", "/v3/kv/compaction", &format!("{{\"revision\":\"{last}\"}}"));
     assert!(answer.is_some_and(|answer| answer.contains("header")), "compacted");
-    proxy.set(Mode::Open);
+    proxy.set(Way::Open);
     let told = tokio::time::timeout(LONG, feed.next()).await.expect("an answer in time");
     assert_eq!(told, None, "a gap must be told");
 

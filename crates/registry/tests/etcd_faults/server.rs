@@ -1,20 +1,22 @@
 //! etcd servers of one test alone, which it may kill, freeze and start again.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+
+use crate::host::{free_ports, skip};
+use crate::process::Process;
 
 /// One member.
 pub(crate) struct Member {
     pub(crate) port: u16,
     pub(crate) folder: PathBuf,
     options: Vec<String>,
-    child: Option<Child>,
+    process: Process,
 }
 
 /// The members of one etcd.
@@ -27,17 +29,11 @@ impl Etcd {
     /// Starts so many members, with short elections; `None`, said aloud, where etcd is not installed.
     pub(crate) fn start(count: usize) -> Option<Self> {
         if Command::new("etcd").arg("--version").stdout(Stdio::null()).status().is_err() {
-            let fix = "there is no etcd here: `cargo xtask engines install` gets it";
-            assert!(!std::env::var("REQUIRE").is_ok_and(|which| which == "all"), "{fix}");
-            eprintln!("skipped: {fix}");
+            skip("there is no etcd here: `cargo xtask engines install` gets it");
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
-        let listeners: Vec<_> =
-            (0..2 * count).map(|_| TcpListener::bind(("127.0.0.1", 0)).expect("a port")).collect();
-        let ports: Vec<u16> =
-            listeners.iter().map(|it| it.local_addr().expect("an address").port()).collect();
-        drop(listeners);
+        let ports = free_ports(2 * count);
         let peer = |member: usize| format!("http://127.0.0.1:{}", ports[2 * member + 1]);
         let all: Vec<_> = (0..count).map(|member| format!("m{member}={}", peer(member))).collect();
         let members = (0..count).map(|member| {
@@ -54,7 +50,7 @@ impl Etcd {
                 "--heartbeat-interval=50".into(),
                 "--election-timeout=500".into(),
             ];
-            Member { port: ports[2 * member], folder, options, child: None }
+            Member { port: ports[2 * member], folder, options, process: Process::default() }
         });
         let mut etcd = Self { members: members.collect(), _folder: folder };
         etcd.members.iter_mut().for_each(Member::spawn);
@@ -73,7 +69,7 @@ impl Member {
     fn spawn(&mut self) {
         let mut etcd = Command::new("etcd");
         etcd.args(&self.options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.child = Some(etcd.spawn().expect("etcd starts"));
+        self.process.start(&mut etcd);
     }
 
     /// Until it serves.
@@ -87,10 +83,12 @@ impl Member {
         panic!("etcd does not start");
     }
 
+    pub(crate) fn at(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
     pub(crate) fn kill(&mut self) {
-        let mut child = self.child.take().expect("it runs");
-        child.kill().expect("it can be killed");
-        child.wait().expect("it ends");
+        self.process.kill();
     }
 
     pub(crate) fn start(&mut self) {
@@ -99,21 +97,16 @@ impl Member {
     }
 
     pub(crate) fn freeze(&self) {
-        self.signal(Signal::STOP);
+        self.process.freeze();
     }
 
     pub(crate) fn thaw(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = Pid::from_child(self.child.as_ref().expect("it runs"));
-        kill_process(pid, signal).expect("a signal arrives");
+        self.process.thaw();
     }
 
     /// Asks over HTTP, as an operator's tool would; the answer's body.
     pub(crate) fn says(&self, method: &str, path: &str, body: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        let mut stream = TcpStream::connect(self.at()).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
         let length = body.len();
         write!(stream, "{method} {path} HTTP/1.0\r\nHost: etcd\r\nContent-Length: {length}\r\n\r\n{body}")
@@ -129,15 +122,6 @@ impl Member {
         let part =
             |name: &str| status.split(&format!("\"{name}\":\"")).nth(1)?.split('"').next().map(str::to_owned);
         part("leader").is_some_and(|leader| part("member_id") == Some(leader))
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }
 

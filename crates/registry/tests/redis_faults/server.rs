@@ -1,46 +1,35 @@
 //! A Redis server of one test: started, killed, frozen, and spoken to past the engine.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use redis::Value;
-use rustix::process::{Pid, Signal, kill_process};
+
+use crate::host::{free_ports, skip};
+use crate::process::Process;
 
 /// The settings of a server that keeps all it answered.
 pub(crate) const ALWAYS: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
-
-/// Whether this host has the server at all; says so aloud where it has not.
-///
-/// # Panics
-/// Where it has not and `REQUIRE=all` wants it.
-fn is_there() -> bool {
-    let found = Command::new("redis-server").arg("--version").output().is_ok();
-    if !found {
-        let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
-        assert!(!required, "there is no redis-server: `cargo xtask engines install`");
-        eprintln!("skipped: there is no redis-server: `cargo xtask engines install`");
-    }
-    found
-}
 
 /// The server. Killed when it is dropped.
 pub(crate) struct Server {
     folder: tempfile::TempDir,
     port: u16,
     settings: Vec<String>,
-    process: Option<Child>,
+    process: Process,
 }
 
 impl Server {
     /// Starts one, in a folder of its own.
     pub(crate) fn start(settings: &[&str]) -> Option<Self> {
-        if !is_there() {
+        if Command::new("redis-server").arg("--version").output().is_err() {
+            skip("there is no redis-server: `cargo xtask engines install`");
             return None;
         }
         let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
         let folder = tempfile::tempdir().unwrap();
-        let mut server = Self { folder, port: free_port(), settings, process: None };
+        let mut server = Self { folder, port: free_ports(1)[0], settings, process: Process::default() };
         server.again();
         Some(server)
     }
@@ -51,7 +40,7 @@ impl Server {
         command.args(["--bind", "127.0.0.1", "--save", "", "--repl-diskless-sync-delay", "0", "--port"]);
         command.arg(self.port.to_string()).arg("--dir").arg(self.folder.path()).args(&self.settings);
         let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
-        self.process = Some(command.stdout(log).stderr(Stdio::inherit()).spawn().unwrap());
+        self.process.start(command.stdout(log).stderr(Stdio::inherit()));
         for _ in 0..1_000 {
             if TcpStream::connect(self.at()).is_ok() && self.ask("PING", &[]).is_ok() {
                 return;
@@ -71,23 +60,15 @@ impl Server {
 
     /// Kills it at once.
     pub(crate) fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            process.kill().unwrap();
-            process.wait().unwrap();
-        }
+        self.process.kill();
     }
 
     pub(crate) fn freeze(&self) {
-        self.signal(Signal::STOP);
+        self.process.freeze();
     }
 
     pub(crate) fn thaw(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        let process = self.process.as_ref().expect("it runs");
-        kill_process(Pid::from_child(process), signal).unwrap();
+        self.process.thaw();
     }
 
     /// Says something to it as an operator would, and returns the answer as text.
@@ -102,12 +83,6 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
 fn shown(value: &Value) -> String {
     match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -117,11 +92,6 @@ fn shown(value: &Value) -> String {
         Value::Array(parts) => parts.iter().map(shown).collect::<Vec<_>>().join("\n"),
         other => format!("{other:?}"),
     }
-}
-
-/// A port that nobody listened on a moment ago.
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A certificate for `localhost`, who vouches for it, and a stranger; `None`, said aloud, without `openssl`.
@@ -137,7 +107,6 @@ pub(crate) fn certificates() -> Option<tempfile::TempDir> {
     if made.as_ref().is_ok_and(|made| made.status.success()) {
         return Some(folder);
     }
-    assert!(!std::env::var("REQUIRE").is_ok_and(|which| which == "all"), "no certificates: {made:?}");
-    eprintln!("skipped: openssl makes no certificates: {made:?}");
+    skip(&format!("openssl makes no certificates: {made:?}"));
     None
 }

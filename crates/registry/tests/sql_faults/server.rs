@@ -7,6 +7,8 @@ use std::time::Duration;
 use evenkeel_registry::EngineUrl;
 use sqlx::{AssertSqlSafe, Connection as _};
 
+use crate::host::{free_ports, skip};
+
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -27,9 +29,7 @@ impl Server {
     /// Starts one with these settings; `None`, said aloud, where it is not installed.
     pub(crate) async fn start(kind: Kind, settings: &[&str]) -> Option<Self> {
         let Some(program) = program(kind) else {
-            let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
-            assert!(!required, "{kind:?} is not installed: `cargo xtask engines install` gets it");
-            eprintln!("skipped: {kind:?} is not installed: `cargo xtask engines install` gets it");
+            skip(&format!("{kind:?} is not installed: `cargo xtask engines install` gets it"));
             return None;
         };
         Some(Self::start_in(tempfile::tempdir().unwrap(), kind, &program, settings).await)
@@ -64,7 +64,7 @@ impl Server {
 
     async fn start_in(folder: tempfile::TempDir, kind: Kind, program: &Path, settings: &[&str]) -> Self {
         initialise(kind, program, folder.path());
-        let port = free_port();
+        let port = free_ports(1)[0];
         let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
         let child = launch(kind, program, folder.path(), port, &settings);
         let mut server = Self { kind, folder, port, child, settings };
@@ -219,10 +219,6 @@ fn certify(folder: &Path) {
         let out = Command::new("openssl").args(line.split(' ')).current_dir(folder).output().unwrap();
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     }
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn program(kind: Kind) -> Option<PathBuf> {

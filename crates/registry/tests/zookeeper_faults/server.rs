@@ -1,12 +1,13 @@
 //! A ZooKeeper server of one test: started, killed, frozen, and asked past the engine.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use crate::host::{free_ports, skip};
+use crate::process::Process;
 
 const JAR: &str = "/usr/share/java/zookeeper.jar";
 
@@ -16,26 +17,16 @@ pub(crate) struct Server {
     port: u16,
     /// What its configuration says of its ensemble; nothing of one that is alone.
     peers: String,
-    process: Option<Child>,
+    process: Process,
 }
 
 /// Whether this host has the server at all; says so aloud where it has not.
-///
-/// # Panics
-/// Where it has not and `REQUIRE=all` wants it.
 fn is_there() -> bool {
     let found = Path::new(JAR).is_file() && Command::new("java").arg("-version").output().is_ok();
     if !found {
-        let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
-        assert!(!required, "there is no ZooKeeper: `cargo xtask engines install`");
-        eprintln!("skipped: there is no ZooKeeper: `cargo xtask engines install`");
+        skip("there is no ZooKeeper: `cargo xtask engines install`");
     }
     found
-}
-
-/// A port that nobody listened on a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 impl Server {
@@ -45,7 +36,8 @@ impl Server {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        let mut server = Self { folder, port: free_port(), peers: String::new(), process: None };
+        let mut server =
+            Self { folder, port: free_ports(1)[0], peers: String::new(), process: Process::default() };
         server.again();
         Some(server)
     }
@@ -54,7 +46,8 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("data")).unwrap();
         std::fs::write(folder.path().join("data/myid"), id.to_string()).unwrap();
-        let mut server = Self { folder, port: free_port(), peers: peers.to_owned(), process: None };
+        let mut server =
+            Self { folder, port: free_ports(1)[0], peers: peers.to_owned(), process: Process::default() };
         server.launch();
         server
     }
@@ -87,7 +80,7 @@ impl Server {
         let main = if self.peers.is_empty() { "ZooKeeperServerMain" } else { "quorum.QuorumPeerMain" };
         let mut java = Command::new("java");
         java.args(light.split(' ')).args([JAR, &format!("org.apache.zookeeper.server.{main}")]).arg(path);
-        self.process = Some(java.stdout(log).stderr(Stdio::null()).spawn().unwrap());
+        self.process.start(java.stdout(log).stderr(Stdio::null()));
     }
 
     /// What it is in its ensemble; nothing while it does not serve.
@@ -107,29 +100,15 @@ impl Server {
 
     /// Kills it at once.
     pub(crate) fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            process.kill().unwrap();
-            process.wait().unwrap();
-        }
+        self.process.kill();
     }
 
     pub(crate) fn freeze(&self) {
-        self.signal(Signal::STOP);
+        self.process.freeze();
     }
 
     pub(crate) fn thaw(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        let process = self.process.as_ref().expect("it runs");
-        kill_process(Pid::from_child(process), signal).unwrap();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
+        self.process.thaw();
     }
 }
 
@@ -144,8 +123,11 @@ impl Ensemble {
         if !is_there() {
             return None;
         }
-        let peers: String =
-            (1..=3).map(|id| format!("server.{id}=127.0.0.1:{}:{}\n", free_port(), free_port())).collect();
+        let peers: String = free_ports(6)
+            .chunks(2)
+            .zip(1..)
+            .map(|(ports, id)| format!("server.{id}=127.0.0.1:{}:{}\n", ports[0], ports[1]))
+            .collect();
         let members = (1..=3).map(|id| Server::member(id, &peers)).collect();
         let ensemble = Self { members };
         ensemble.wait(|modes| modes.iter().filter(|mode| !mode.is_empty()).count() == 3);

@@ -11,15 +11,19 @@ use std::time::Duration;
 
 /// Where an engine lives while it runs.
 pub(super) struct Place {
-    folder: PathBuf,
-    port: u16,
-    /// A second port for those that need one.
-    other: u16,
+    pub(super) folder: PathBuf,
+    pub(super) port: u16,
+    /// More ports, for those that need them.
+    pub(super) others: Vec<u16>,
 }
+
+/// How many ports three servers need that also talk to each other.
+const PORTS: usize = 9;
 
 /// An engine that was started.
 pub(super) struct Started {
-    pub(super) child: Child,
+    /// Its processes, and the folder of each.
+    pub(super) children: Vec<(Child, PathBuf)>,
     pub(super) url: String,
     /// Whether it answers by now.
     pub(super) answers: fn(&Place) -> bool,
@@ -30,34 +34,31 @@ pub(super) struct Started {
 impl Place {
     /// A folder that exists, and ports that nobody listens at.
     pub(super) fn new(folder: PathBuf) -> Result<Self> {
-        let listeners = [free()?, free()?];
-        let [port, other] = [listeners[0].local_addr()?.port(), listeners[1].local_addr()?.port()];
-        Ok(Self { folder, port, other })
+        let listeners = (0..PORTS).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+        let listeners = listeners.collect::<std::io::Result<Vec<_>>>()?;
+        let ports = listeners.iter().map(|it| Ok(it.local_addr()?.port())).collect::<Result<Vec<_>>>()?;
+        Ok(Self { folder, port: ports[0], others: ports[1..].to_vec() })
     }
 
-    pub(super) fn log(&self) -> PathBuf {
-        self.folder.join("log")
-    }
-
-    fn path(&self, name: &str) -> String {
+    pub(super) fn path(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
 
-    fn write(&self, name: &str, text: &str) -> Result<String> {
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<String> {
         std::fs::write(self.folder.join(name), text)?;
         Ok(self.path(name))
     }
 
     /// Starts a process whose words go to the log, and remembers how.
-    fn spawn(&self, command: &mut Command) -> Result<Child> {
+    pub(super) fn spawn(&self, command: &mut Command) -> Result<(Child, PathBuf)> {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let line: Vec<&[u8]> = words.map(OsStr::as_bytes).collect();
         std::fs::write(line_of(&self.folder), line.join(&0))?;
-        spawn_in(&self.folder, command)
+        Ok((spawn_in(&self.folder, command)?, self.folder.clone()))
     }
 
     /// Says something to the engine and looks whether the answer begins as it should.
-    fn says(&self, question: &str, answer: &str) -> bool {
+    pub(super) fn says(&self, question: &str, answer: &str) -> bool {
         let patience = Duration::from_secs(2);
         let talk = || -> std::io::Result<bool> {
             let mut stream = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, self.port).into(), patience)?;
@@ -71,13 +72,17 @@ impl Place {
     }
 }
 
+pub(super) fn log(folder: &Path) -> PathBuf {
+    folder.join("log")
+}
+
 fn line_of(folder: &Path) -> PathBuf {
     folder.join("command")
 }
 
 fn spawn_in(folder: &Path, command: &mut Command) -> Result<Child> {
-    let log = std::fs::File::options().create(true).append(true).open(folder.join("log"))?;
-    let command = command.current_dir(folder).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    let words = std::fs::File::options().create(true).append(true).open(log(folder))?;
+    let command = command.current_dir(folder).stdin(Stdio::null()).stdout(words.try_clone()?).stderr(words);
     Ok(command.spawn()?)
 }
 
@@ -87,10 +92,6 @@ pub(super) fn again(folder: &Path) -> Result<Child> {
     let mut words = line.split(|byte| *byte == 0).map(OsStr::from_bytes);
     let program = words.next().context("nobody knows how it was started")?;
     spawn_in(folder, Command::new(program).args(words))
-}
-
-fn free() -> Result<TcpListener> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?)
 }
 
 /// A program on the path, or where Debian hides those of the administrator.
@@ -109,29 +110,35 @@ pub(super) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-fn nothing(_: &Place) -> Result<()> {
+pub(super) fn nothing(_: &Place) -> Result<()> {
     Ok(())
 }
 
 pub(super) fn etcd(place: &Place) -> Result<Started> {
+    let child = etcd_member(place, "test", &format!("test=http://127.0.0.1:{}", place.others[0]))?;
+    let url = format!("etcd://127.0.0.1:{}", place.port);
+    Ok(Started { children: vec![child], url, answers: etcd_answers, prepare: nothing })
+}
+
+/// One member of a cluster that is written `NAME=URL,…`.
+pub(super) fn etcd_member(place: &Place, name: &str, cluster: &str) -> Result<(Child, PathBuf)> {
     let (client, peer) =
-        (format!("http://127.0.0.1:{}", place.port), format!("http://127.0.0.1:{}", place.other));
+        (format!("http://127.0.0.1:{}", place.port), format!("http://127.0.0.1:{}", place.others[0]));
     let options = [
-        ("--name", "test"),
+        ("--name", name),
         ("--data-dir", &place.path("data")),
         ("--listen-client-urls", &client),
         ("--advertise-client-urls", &client),
         ("--listen-peer-urls", &peer),
         ("--initial-advertise-peer-urls", &peer),
-        ("--initial-cluster", &format!("test={peer}")),
+        ("--initial-cluster", cluster),
     ];
-    let options = options.map(|(name, value)| format!("{name}={value}"));
-    let child = place.spawn(Command::new("etcd").args(options))?;
-    let answers = |place: &Place| {
-        let question = "GET /health HTTP/1.0\r\n\r\n";
-        place.says(question, "HTTP/1.0 200") || place.says(question, "HTTP/1.1 200")
-    };
-    Ok(Started { child, url: format!("etcd://127.0.0.1:{}", place.port), answers, prepare: nothing })
+    place.spawn(Command::new("etcd").args(options.map(|(name, value)| format!("{name}={value}"))))
+}
+
+pub(super) fn etcd_answers(place: &Place) -> bool {
+    let question = "GET /health HTTP/1.0\r\n\r\n";
+    place.says(question, "HTTP/1.0 200") || place.says(question, "HTTP/1.1 200")
 }
 
 /// Where Debian keeps it.
@@ -141,10 +148,21 @@ pub(super) fn zookeeper_jar() -> Option<PathBuf> {
 }
 
 pub(super) fn zookeeper(place: &Place) -> Result<Started> {
+    let child = zookeeper_member(place, "ZooKeeperServerMain", "")?;
+    let url = format!("zookeeper://127.0.0.1:{}", place.port);
+    Ok(Started { children: vec![child], url, answers: zookeeper_answers, prepare: nothing })
+}
+
+pub(super) fn zookeeper_answers(place: &Place) -> bool {
+    place.says("ruok", "imok") && place.says("srvr", "Zookeeper version")
+}
+
+/// One server, which `more` of its configuration makes one of several.
+pub(super) fn zookeeper_member(place: &Place, main: &str, more: &str) -> Result<(Child, PathBuf)> {
     let jar = zookeeper_jar().context("zookeeper.jar is gone")?;
     let config = format!(
         "tickTime=250\nmaxSessionTimeout=86400000\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
-         forceSync=yes\npreAllocSize=1024\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n",
+         forceSync=yes\npreAllocSize=1024\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n{more}",
         place.path("data"),
         place.port
     );
@@ -158,10 +176,8 @@ pub(super) fn zookeeper(place: &Place) -> Result<Started> {
         "-XX:-UsePerfData",
     ];
     let mut java = Command::new("java");
-    java.args(light).arg("-cp").arg(jar).args(["org.apache.zookeeper.server.ZooKeeperServerMain", &config]);
-    let child = place.spawn(&mut java)?;
-    let answers = |place: &Place| place.says("ruok", "imok") && place.says("srvr", "Zookeeper version");
-    Ok(Started { child, url: format!("zookeeper://127.0.0.1:{}", place.port), answers, prepare: nothing })
+    java.args(light).arg("-cp").arg(jar).args([&format!("org.apache.zookeeper.server.{main}"), &config]);
+    place.spawn(&mut java)
 }
 
 pub(super) fn redis(place: &Place) -> Result<Started> {
@@ -173,7 +189,12 @@ pub(super) fn redis(place: &Place) -> Result<Started> {
     let config = place.write("redis.conf", &config)?;
     let child = place.spawn(Command::new("redis-server").arg(config))?;
     let answers = |place: &Place| place.says("PING\r\n", "+PONG");
-    Ok(Started { child, url: format!("redis://127.0.0.1:{}/0", place.port), answers, prepare: nothing })
+    Ok(Started {
+        children: vec![child],
+        url: format!("redis://127.0.0.1:{}/0", place.port),
+        answers,
+        prepare: nothing,
+    })
 }
 
 pub(super) fn mysql(place: &Place) -> Result<Started> {
@@ -208,7 +229,7 @@ pub(super) fn mysql(place: &Place) -> Result<Started> {
     let answers = |place: &Place| mysql_client(place, "SELECT 1").is_ok();
     let prepare = |place: &Place| mysql_client(place, "CREATE DATABASE IF NOT EXISTS evenkeel");
     let url = format!("mysql://root@127.0.0.1:{}/evenkeel", place.port);
-    Ok(Started { child, url, answers, prepare })
+    Ok(Started { children: vec![child], url, answers, prepare })
 }
 
 fn mysql_client(place: &Place, sql: &str) -> Result<()> {
@@ -259,7 +280,7 @@ pub(super) fn postgres(place: &Place) -> Result<Started> {
         ready.is_some_and(|ready| ready.is_ok())
     };
     let url = format!("postgres://evenkeel@127.0.0.1:{}/postgres", place.port);
-    Ok(Started { child, url, answers, prepare: nothing })
+    Ok(Started { children: vec![child], url, answers, prepare: nothing })
 }
 
 /// A command that runs as somebody whom PostgreSQL accepts, in the same process.

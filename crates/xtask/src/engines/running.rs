@@ -17,10 +17,68 @@ const RESTARTS: u32 = 25;
 /// An engine that runs.
 pub(super) struct Running {
     pub(super) url: String,
+    folder: PathBuf,
+    members: Vec<Member>,
+}
+
+/// One process of it; of most there is one.
+pub(super) struct Member {
     pub(super) pid: u32,
     /// When the process started, in ticks since boot: another with its number is another.
     born: String,
     folder: PathBuf,
+}
+
+impl Member {
+    fn of(child: &Child, folder: &Path) -> Result<Self> {
+        let pid = child.id();
+        Ok(Self { pid, born: born(pid).context("it ended at once")?, folder: folder.to_owned() })
+    }
+
+    fn is_alive(&self) -> bool {
+        born(self.pid).as_ref() == Some(&self.born)
+    }
+
+    /// Sends a signal, and waits for the end; whether that came.
+    fn ends_by(&self, signal: &str, patience: Duration) -> Result<bool> {
+        if self.is_alive() {
+            launch::run(Command::new("kill").args([&format!("-{signal}"), &self.pid.to_string()]))?;
+        }
+        let mut waited = Duration::ZERO;
+        while self.is_alive() && waited < patience {
+            std::thread::sleep(STEP);
+            waited += STEP;
+        }
+        Ok(!self.is_alive())
+    }
+
+    /// Starts it again as it was, at the same place.
+    fn again(&mut self) -> Result<()> {
+        // What the dead one left, children and locks, may be there a moment longer.
+        let mut child = launch::again(&self.folder)?;
+        for _ in 0..RESTARTS {
+            std::thread::sleep(STAYS);
+            if !ended(&mut child) {
+                break;
+            }
+            child = launch::again(&self.folder)?;
+        }
+        *self = Self::of(&child, &self.folder)?;
+        Ok(())
+    }
+}
+
+impl Running {
+    /// The processes that live.
+    pub(super) fn alive(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.is_alive())
+    }
+
+    fn write(&self, kind: &Kind) -> Result<()> {
+        let member = |it: &Member| format!("{} {} {}\n", it.pid, it.born, it.folder.display());
+        let members: String = self.members.iter().map(member).collect();
+        Ok(std::fs::write(file(kind), format!("{}\n{}\n{members}", self.url, self.folder.display()))?)
+    }
 }
 
 fn state() -> PathBuf {
@@ -33,17 +91,21 @@ fn file(kind: &Kind) -> PathBuf {
     state().join(kind.name)
 }
 
-/// The engine, where it runs.
+/// The engine, where any of it runs.
 pub(super) fn find(kind: &Kind) -> Option<Running> {
-    let running = read(&file(kind))?;
-    (born(running.pid).as_ref() == Some(&running.born)).then_some(running)
+    read(&file(kind)).filter(|running| running.alive().next().is_some())
 }
 
 fn read(path: &Path) -> Option<Running> {
     let text = std::fs::read_to_string(path).ok()?;
     let mut lines = text.lines();
-    let (url, pid, born) = (lines.next()?.to_owned(), lines.next()?.parse().ok()?, lines.next()?.to_owned());
-    Some(Running { url, pid, born, folder: PathBuf::from(lines.next()?) })
+    let (url, folder) = (lines.next()?.to_owned(), PathBuf::from(lines.next()?));
+    let member = |line: &str| {
+        let mut parts = line.splitn(3, ' ');
+        let (pid, born) = (parts.next()?.parse().ok()?, parts.next()?.to_owned());
+        Some(Member { pid, born, folder: PathBuf::from(parts.next()?) })
+    };
+    Some(Running { url, folder, members: lines.map(member).collect::<Option<_>>()? })
 }
 
 /// When a living process started; `None` when it is gone or waits to be reaped.
@@ -63,13 +125,13 @@ pub(super) fn start(kind: &Kind) -> Result<()> {
     std::fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let place = Place::new(folder.clone())?;
     let mut started = (kind.start)(&place)?;
-    let pid = started.child.id();
-    let born = born(pid).context("it ended at once")?;
-    std::fs::write(file(kind), format!("{}\n{pid}\n{born}\n{}\n", started.url, folder.display()))?;
+    let members = started.children.iter().map(|(child, folder)| Member::of(child, folder));
+    Running { url: started.url, folder, members: members.collect::<Result<_>>()? }.write(kind)?;
     let mut waited = Duration::ZERO;
     while !(started.answers)(&place) {
-        if ended(&mut started.child) || waited > PATIENCE {
-            let said = std::fs::read_to_string(place.log()).unwrap_or_default();
+        if started.children.iter_mut().any(|(child, _)| ended(child)) || waited > PATIENCE {
+            let logs = started.children.iter().map(|(_, folder)| launch::log(folder));
+            let said: String = logs.filter_map(|log| std::fs::read_to_string(log).ok()).collect();
             let last: Vec<_> = said.lines().rev().take(12).collect();
             stop(kind)?;
             bail!("it does not answer:\n{}", last.into_iter().rev().collect::<Vec<_>>().join("\n"));
@@ -87,19 +149,10 @@ fn ended(child: &mut Child) -> bool {
 /// Stops it, by force when it does not obey, and throws its folder away.
 pub(super) fn stop(kind: &Kind) -> Result<()> {
     let Some(running) = read(&file(kind)) else { return Ok(()) };
-    let alive = || born(running.pid).as_ref() == Some(&running.born);
-    for (signal, patience) in [(kind.stop, PATIENCE / 4), ("KILL", PATIENCE / 4)] {
-        if alive() {
-            launch::run(Command::new("kill").args([&format!("-{signal}"), &running.pid.to_string()]))?;
+    for member in &running.members {
+        if !(member.ends_by(kind.stop, PATIENCE / 4)? || member.ends_by("KILL", PATIENCE / 4)?) {
+            bail!("{} does not stop: process {}", kind.name, member.pid);
         }
-        let mut waited = Duration::ZERO;
-        while alive() && waited < patience {
-            std::thread::sleep(STEP);
-            waited += STEP;
-        }
-    }
-    if alive() {
-        bail!("{} does not stop: process {}", kind.name, running.pid);
     }
     let _ = std::fs::remove_file(ours(kind));
     std::fs::remove_file(file(kind))?;
@@ -115,25 +168,22 @@ pub(super) fn stop(kind: &Kind) -> Result<()> {
 /// Kills it without a word and starts it again as it was, at the same place. It may take a while until it answers.
 pub(super) fn restart(kind: &Kind) -> Result<()> {
     let running = find(kind).with_context(|| format!("{} does not run", kind.name))?;
-    launch::run(Command::new("kill").args(["-KILL", &running.pid.to_string()]))?;
-    let mut waited = Duration::ZERO;
-    while born(running.pid).as_ref() == Some(&running.born) && waited < PATIENCE {
-        std::thread::sleep(STEP);
-        waited += STEP;
+    for member in &running.members {
+        member.ends_by("KILL", PATIENCE)?;
     }
-    // What the dead one left, children and locks, may be there a moment longer.
-    let mut child = launch::again(&running.folder)?;
-    for _ in 0..RESTARTS {
-        std::thread::sleep(STAYS);
-        if !ended(&mut child) {
-            break;
-        }
-        child = launch::again(&running.folder)?;
+    mend_all(kind, running)
+}
+
+/// Starts those of its processes again that are gone.
+pub(super) fn mend(kind: &Kind) -> Result<()> {
+    find(kind).map_or(Ok(()), |running| mend_all(kind, running))
+}
+
+fn mend_all(kind: &Kind, mut running: Running) -> Result<()> {
+    for member in running.members.iter_mut().filter(|member| !member.is_alive()) {
+        member.again()?;
     }
-    let pid = child.id();
-    let born = born(pid).context("it ended at once")?;
-    let folder = running.folder.display();
-    Ok(std::fs::write(file(kind), format!("{}\n{pid}\n{born}\n{folder}\n", running.url))?)
+    running.write(kind)
 }
 
 fn ours(kind: &Kind) -> PathBuf {

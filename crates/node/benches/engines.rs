@@ -1,0 +1,309 @@
+//! Every engine beside its own client, in one run: `cargo bench -p evenkeel --bench engines -- [ENGINE…]`.
+//!
+//! SQLite always, and each server that `EVENKEEL_TEST_<NAME>` names, as `cargo xtask engines env` does. One table, ratios
+//! first; `docs/engines.md` says how to read it.
+
+#![expect(clippy::unwrap_used, reason = "a benchmark that fails is no benchmark")]
+
+#[path = "common/jobs.rs"]
+mod jobs;
+
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use evenkeel::core::keys::{self, Key};
+use evenkeel::core::registry::{FeedKind, Guard, Outcome, Revision, Txn, Write};
+use evenkeel::core::time::{Millis, Mono};
+use evenkeel::{Config, Functions, clock};
+use evenkeel_registry::bench::{ByHand, VALUE, by_hand, nth_row, row_key};
+use evenkeel_registry::clock::Stopwatch;
+use evenkeel_registry::conformance::fresh;
+use evenkeel_registry::{Registry, open};
+use jobs::{Seen, fill, until_held};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+const ENGINES: [&str; 6] = ["sqlite", "postgres", "mysql", "redis", "etcd", "zookeeper"];
+/// As many as a node sends in one trip at most.
+const BATCH: usize = 1_000;
+const ROWS: u32 = 20_000;
+
+/// How long everything takes.
+struct Effort {
+    rate: Duration,
+    watch: i64,
+    news: usize,
+    deaths: usize,
+    jobs_max: usize,
+}
+
+const THOROUGH: Effort =
+    Effort { rate: Duration::from_secs(2), watch: 5, news: 200, deaths: 8, jobs_max: 30_000 };
+/// `cargo test --benches` only wants to know that it runs.
+const BRIEF: Effort = Effort { rate: Duration::from_millis(50), watch: 1, news: 3, deaths: 1, jobs_max: 100 };
+
+fn main() {
+    let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let effort = if std::env::args().any(|arg| arg == "--bench") { THOROUGH } else { BRIEF };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let mut table = vec![HEAD.map(str::to_owned)];
+    for engine in ENGINES.into_iter().filter(|engine| asked.is_empty() || asked.iter().any(|it| it == engine))
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(place) = Place::find(engine, folder.path()) else {
+            println!("{engine}: skipped, EVENKEEL_TEST_{} names no server", engine.to_uppercase());
+            continue;
+        };
+        let row = runtime.block_on(measure(&place, &effort));
+        println!("{}", row.join(" | "));
+        table.push(row);
+    }
+    print(&table);
+}
+
+/// Where an engine is, and a folder for what nodes leave.
+struct Place<'a> {
+    engine: &'static str,
+    url: String,
+    folder: &'a Path,
+}
+
+impl<'a> Place<'a> {
+    fn find(engine: &'static str, folder: &'a Path) -> Option<Self> {
+        let url = match engine {
+            "sqlite" => format!("sqlite:{}", folder.display()),
+            _ => std::env::var(format!("EVENKEEL_TEST_{}", engine.to_uppercase())).ok()?,
+        };
+        Some(Self { engine, url, folder })
+    }
+
+    /// A registry that nobody has used.
+    fn empty(&self) -> String {
+        fresh(&self.url)
+    }
+
+    fn config(&self, name: &str, registry: &str) -> Config {
+        let data = self.folder.join(format!("{name}-{}", registry.rsplit('/').next().unwrap()));
+        Config::new(name.parse().unwrap(), registry, data)
+    }
+
+    async fn by_hand(&self) -> Box<dyn ByHand> {
+        let url = if self.engine == "sqlite" { format!("{}/by-hand", self.url) } else { self.url.clone() };
+        by_hand(&url, ROWS).await.unwrap()
+    }
+}
+
+const HEAD: [&str; 13] = [
+    "engine",
+    "fires ÷ by hand",
+    "batched ÷ by hand",
+    "one ÷ by hand",
+    "by hand one/s",
+    "by hand batched/s",
+    "ours one/s",
+    "ours batched/s",
+    "fires/s",
+    "late p50/p99 ms",
+    "news p50/p99 ms",
+    "expiry p50 ms",
+    "after p50/p99 ms",
+];
+
+async fn measure(place: &Place<'_>, effort: &Effort) -> [String; 13] {
+    let mut hand = place.by_hand().await;
+    let hand_one = rate(1, effort.rate, async |pairs| hand.commit(pairs).await.unwrap()).await;
+    let hand_many = rate(BATCH, effort.rate, async |pairs| hand.commit(pairs).await.unwrap()).await;
+    drop(hand);
+    let mut ours = Ours::make(&place.empty()).await;
+    let ours_one = rate(1, effort.rate, async |pairs| ours.commit(pairs).await).await;
+    let ours_many = rate(BATCH, effort.rate, async |pairs| ours.commit(pairs).await).await;
+    let pushed = ours.registry.facts().feed == FeedKind::Pushed;
+    drop(ours);
+    let jobs = (hand_many.min(ours_many) * 1.3) as usize;
+    let fires = flood(place, jobs.clamp(100, effort.jobs_max), effort.watch).await;
+    let late = steady(place, effort.watch).await;
+    let news = news(place, effort.news).await;
+    let (expiry, after) = deaths(place, effort.deaths).await;
+    let share = |part: f64, of: f64| format!("{:.0} %", part / of * 100.0);
+    [
+        format!("{} ({})", place.engine, if pushed { "pushed" } else { "polled" }),
+        share(fires, hand_many),
+        share(ours_many, hand_many),
+        share(ours_one, hand_one),
+        format!("{hand_one:.0}"),
+        format!("{hand_many:.0}"),
+        format!("{ours_one:.0}"),
+        format!("{ours_many:.0}"),
+        format!("{fires:.0}"),
+        format!("{}/{}", late[0], late[1]),
+        spread(&news),
+        format!("{:.0}", percentile(&expiry, 50)),
+        spread(&after),
+    ]
+}
+
+/// Commits a second, so many sent together.
+async fn rate(batch: usize, span: Duration, mut commit: impl AsyncFnMut(&[[u32; 2]])) -> f64 {
+    let (mut nth, mut made) = (0, 0);
+    let watch = Stopwatch::start();
+    while watch.passed() < span {
+        let pairs = (0..batch as u32).map(|pair| [nth + 2 * pair, nth + 2 * pair + 1]);
+        let pairs: Vec<_> = pairs.map(|pair| pair.map(|row| nth_row(row, ROWS))).collect();
+        commit(&pairs).await;
+        nth = (nth + 2 * batch as u32) % ROWS;
+        made += batch;
+    }
+    made as f64 / watch.passed().as_secs_f64()
+}
+
+/// The same rows in a registry, as lanes.
+struct Ours {
+    registry: Arc<dyn Registry>,
+    revisions: Vec<Revision>,
+}
+
+impl Ours {
+    async fn make(url: &str) -> Self {
+        let mut ours =
+            Self { registry: open(url).await.unwrap(), revisions: vec![Revision(0); ROWS as usize] };
+        for first in (0..ROWS).step_by(2 * BATCH) {
+            let pairs: Vec<_> =
+                (first..first + 2 * BATCH as u32).step_by(2).map(|row| [row, row + 1]).collect();
+            ours.commit(&pairs).await;
+        }
+        ours
+    }
+
+    async fn commit(&mut self, pairs: &[[u32; 2]]) {
+        let key = |row| Key::from_stored(row_key(row));
+        let guard = |row| match self.revisions[row as usize] {
+            Revision(0) => Guard::Absent(key(row)),
+            known => Guard::At(key(row), known),
+        };
+        let put = |row| Write::Put { key: key(row), value: VALUE.as_slice().into(), owner: None };
+        let txn = |pair: &[u32; 2]| Txn { guards: pair.map(guard).into(), writes: pair.map(put).into() };
+        let outcomes = self.registry.commit(pairs.iter().map(txn).collect()).await;
+        for (pair, outcome) in pairs.iter().zip(outcomes) {
+            let Outcome::Applied(revision) = outcome else {
+                panic!("{outcome:?}: {:?}", self.registry.trouble())
+            };
+            pair.iter().for_each(|row| self.revisions[*row as usize] = revision);
+        }
+    }
+}
+
+/// Fires a second of more jobs than can be fired, each with its claim in the registry before it starts.
+async fn flood(place: &Place<'_>, jobs: usize, seconds: i64) -> f64 {
+    let (seen, url) = (Arc::new(Seen::default()), place.empty());
+    fill(&url, jobs, "* * * * * *").await;
+    let mut config = place.config("a", &url).with(seen.functions());
+    config.slots = jobs as u32;
+    let node = evenkeel::open(config).await.unwrap();
+    until_held(&node, jobs).await;
+    sleep(Duration::from_secs(2)).await;
+    seen.watch(seconds).await;
+    node.stop_now().await;
+    seen.fires.load(Ordering::Relaxed) as f64 / seconds as f64
+}
+
+/// How late 100 jobs start that are due on every second.
+async fn steady(place: &Place<'_>, seconds: i64) -> [i64; 3] {
+    let (seen, url) = (Arc::new(Seen::default()), place.empty());
+    fill(&url, 100, "* * * * * *").await;
+    let node = evenkeel::open(place.config("a", &url).with(seen.functions())).await.unwrap();
+    until_held(&node, 100).await;
+    sleep(Duration::from_secs(2)).await;
+    seen.watch(seconds).await;
+    node.stop_now().await;
+    seen.lateness()
+}
+
+/// From asking for a commit on one connection to hearing of it on another, in ms.
+async fn news(place: &Place<'_>, times: usize) -> Vec<f64> {
+    let url = place.empty();
+    let (writer, listener) = (open(&url).await.unwrap(), open(&url).await.unwrap());
+    let mut feed = listener.watch(listener.list().await.unwrap().revision).await.unwrap();
+    let mut took = Vec::new();
+    for _ in 0..times {
+        let put = Write::Put {
+            key: keys::place(&"a".parse().unwrap()),
+            value: VALUE.as_slice().into(),
+            owner: None,
+        };
+        let watch = Stopwatch::start();
+        let made = writer.commit(vec![Txn { guards: vec![], writes: vec![put] }]).await.remove(0);
+        let Outcome::Applied(revision) = made else { panic!("{made:?}") };
+        while feed.next().await.unwrap().revision < revision {}
+        took.push(watch.passed().as_secs_f64() * 1e3);
+    }
+    took
+}
+
+/// A node dies without a word, again and again: how long until its lease is seen to end, and from there until its
+/// successor starts its job, in ms.
+async fn deaths(place: &Place<'_>, times: usize) -> (Vec<f64>, Vec<f64>) {
+    let (mut expiry, mut after) = (Vec::new(), Vec::new());
+    for _ in 0..times {
+        let url = place.empty();
+        fill(&url, 1, "* * * * * *").await;
+        let config = |name, starts: mpsc::UnboundedSender<Mono>| {
+            let note = move |_| {
+                let _ = starts.send(clock::now().mono);
+                async {}
+            };
+            let mut config = place.config(name, &url).with(Functions::new().add("note", note));
+            config.ttl = Duration::from_secs(2);
+            config
+        };
+        let ((begun, mut begins), (succeeded, mut starts)) =
+            (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let victim = evenkeel::open(config("a", begun)).await.unwrap();
+        begins.recv().await.unwrap();
+        let successor = evenkeel::open(config("b", succeeded)).await.unwrap();
+        let (member, watcher) = (victim.look(|node| node.member().unwrap()), open(&url).await.unwrap());
+        while successor.look(|node| node.member().is_none()) {
+            sleep(Duration::from_millis(20)).await;
+        }
+        let mut feed = watcher.watch(watcher.list().await.unwrap().revision).await.unwrap();
+        begins.recv().await.unwrap();
+        let killed = clock::now().mono;
+        // At once, and its lease is left to end by itself.
+        victim.stop_now().await;
+        let gone = keys::node(&member);
+        while !feed.next().await.unwrap().changes.iter().any(|it| it.key == gone && it.entry.is_none()) {}
+        let ended = clock::now().mono;
+        let started = starts.recv().await.unwrap();
+        expiry.push(ms(ended - killed));
+        after.push(ms(started - ended).max(0.0));
+        successor.stop_now().await;
+    }
+    (expiry, after)
+}
+
+fn ms(span: Millis) -> f64 {
+    span.0 as f64
+}
+
+fn percentile(of: &[f64], percent: usize) -> f64 {
+    let mut sorted = of.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[((sorted.len() * percent).div_ceil(100)).clamp(1, sorted.len()) - 1]
+}
+
+fn spread(of: &[f64]) -> String {
+    format!("{:.1}/{:.1}", percentile(of, 50), percentile(of, 99))
+}
+
+fn print(table: &[[impl Display; 13]]) {
+    println!();
+    for (nth, row) in table.iter().enumerate() {
+        let cells: Vec<_> = row.iter().map(ToString::to_string).collect();
+        println!("| {} |", cells.join(" | "));
+        if nth == 0 {
+            println!("|{}", "---|".repeat(cells.len()));
+        }
+    }
+}

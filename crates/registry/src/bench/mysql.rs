@@ -1,0 +1,8 @@
+//! MySQL and MariaDB by hand.
+
+super::sql::rows!(
+    sqlx::MySqlConnection,
+    "LONGBLOB",
+    |_| "?".to_owned(),
+    "ON DUPLICATE KEY UPDATE value = VALUES(value), revision = VALUES(revision)"
+);

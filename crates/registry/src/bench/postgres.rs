@@ -1,0 +1,8 @@
+//! PostgreSQL by hand.
+
+super::sql::rows!(
+    sqlx::PgConnection,
+    "BYTEA",
+    |nth| format!("${nth}"),
+    "ON CONFLICT (k) DO UPDATE SET value = excluded.value, revision = excluded.revision"
+);

@@ -1,0 +1,99 @@
+//! The same statements for both SQL servers, by hand: lock and look at the rows of a batch, replace them, commit.
+
+/// The rows of one server of a kind: `$connection` is its client's, `$places` writes its placeholders, `$replace` is how
+/// it says that rows are to be replaced.
+macro_rules! rows {
+    ($connection:ty, $blob:literal, $places:expr, $replace:literal) => {
+        use std::collections::BTreeMap;
+
+        use sqlx::{AssertSqlSafe, Connection as _};
+
+        use super::{ByHand, Failure, VALUE, row_key};
+        use crate::{BoxFuture, EngineUrl};
+
+        pub(super) struct Rows {
+            link: $connection,
+            table: String,
+            revision: i64,
+            revisions: Vec<i64>,
+        }
+
+        /// Placeholders of so many rows of so many columns.
+        fn places(rows: usize, columns: usize) -> String {
+            let place: fn(usize) -> String = $places;
+            let row = |row: usize| {
+                let all: Vec<_> = (0..columns).map(|column| place(row * columns + column + 1)).collect();
+                format!("({})", all.join(", "))
+            };
+            (0..rows).map(row).collect::<Vec<_>>().join(", ")
+        }
+
+        impl Rows {
+            pub(super) async fn make(url: &EngineUrl, rows: u32) -> Result<Self, Failure> {
+                let (table, shown) = (format!("by_hand_{}", std::process::id()), url.to_string());
+                let mut link = <$connection>::connect(&shown).await?;
+                let make = format!(
+                    "CREATE TABLE {table} (k VARCHAR(700) PRIMARY KEY, value {} NOT NULL, revision BIGINT NOT NULL)",
+                    $blob
+                );
+                sqlx::raw_sql(AssertSqlSafe(format!("DROP TABLE IF EXISTS {table}"))).execute(&mut link).await?;
+                sqlx::raw_sql(AssertSqlSafe(make)).execute(&mut link).await?;
+                let mut made = Self { link, table, revision: 0, revisions: vec![0; rows as usize] };
+                for first in (0..rows).step_by(1_000) {
+                    let some: Vec<_> = (first..rows.min(first + 1_000)).collect();
+                    made.replace(&some).await?;
+                }
+                Ok(made)
+            }
+
+            /// Locks the rows and looks at their revisions.
+            async fn look(&mut self, rows: &[u32]) -> Result<BTreeMap<String, i64>, Failure> {
+                let (table, places) = (&self.table, places(1, rows.len()));
+                let look = format!("SELECT k, revision FROM {table} WHERE k IN {places} FOR UPDATE");
+                let mut look = sqlx::query_as(AssertSqlSafe(look));
+                for row in rows {
+                    look = look.bind(row_key(*row));
+                }
+                let found: Vec<(String, i64)> = look.fetch_all(&mut self.link).await?;
+                Ok(found.into_iter().collect())
+            }
+
+            async fn replace(&mut self, rows: &[u32]) -> Result<(), Failure> {
+                let (table, places) = (&self.table, places(rows.len(), 3));
+                let replace = format!(
+                    "INSERT INTO {table} (k, value, revision) VALUES {places} {}",
+                    $replace
+                );
+                let mut replace = sqlx::query(AssertSqlSafe(replace));
+                for row in rows {
+                    replace = replace.bind(row_key(*row)).bind(VALUE.as_slice()).bind(self.revision);
+                }
+                replace.execute(&mut self.link).await?;
+                rows.iter().for_each(|row| self.revisions[*row as usize] = self.revision);
+                Ok(())
+            }
+
+            async fn say(&mut self, text: &'static str) -> Result<(), Failure> {
+                sqlx::raw_sql(text).execute(&mut self.link).await?;
+                Ok(())
+            }
+        }
+
+        impl ByHand for Rows {
+            fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), Failure>> {
+                Box::pin(async move {
+                    let rows = pairs.as_flattened();
+                    self.revision += 1;
+                    self.say("BEGIN").await?;
+                    let found = self.look(rows).await?;
+                    if rows.iter().any(|row| found.get(&row_key(*row)) != Some(&self.revisions[*row as usize])) {
+                        return Err("a row is not as it was left".into());
+                    }
+                    self.replace(rows).await?;
+                    self.say("COMMIT").await
+                })
+            }
+        }
+    };
+}
+pub(super) use rows;

@@ -1,0 +1,78 @@
+//! etcd by hand, for benchmarks: one transaction a commit, as many on their way as the engine has.
+
+use tokio::task::JoinSet;
+use tonic::Request;
+use tonic::client::Grpc;
+use tonic::transport::{Channel, Endpoint};
+use tonic_prost::ProstCodec;
+
+use super::UNDER_WAY_MAX;
+use super::commit::{PATH, absent, written_at};
+use super::message::{PutRequest, RequestOp, Step, TxnRequest, TxnResponse};
+use super::tree::revision;
+use crate::bench::{ByHand, Failure, VALUE, row_key};
+use crate::{BoxFuture, EngineUrl};
+use evenkeel_core::registry::Revision;
+
+/// Rows, and as what each was left.
+pub(crate) struct Rows {
+    channel: Channel,
+    root: String,
+    revisions: Vec<Revision>,
+}
+
+impl Rows {
+    /// Connects to the first host.
+    pub(crate) async fn make(url: &EngineUrl, rows: u32) -> Result<Self, Failure> {
+        let host = url.hosts().first().ok_or("no host")?.with_port(2379);
+        let endpoint = Endpoint::from_shared(format!("http://{host}"))?.tcp_nodelay(true);
+        let root = format!("by-hand-{}", std::process::id());
+        let mut made = Self { channel: endpoint.connect().await?, root, revisions: Vec::new() };
+        made.revisions = vec![Revision(0); rows as usize];
+        let pairs: Vec<_> = (0..rows / 2).map(|pair| [2 * pair, 2 * pair + 1]).collect();
+        made.commit(&pairs).await?;
+        Ok(made)
+    }
+
+    fn request(&self, pair: [u32; 2]) -> TxnRequest {
+        let key = |row| format!("{}/{}", self.root, row_key(row)).into_bytes();
+        let guard = |row| match self.revisions[row as usize] {
+            Revision(0) => absent(key(row)),
+            known => written_at(key(row), known),
+        };
+        let compare = pair.map(guard).into();
+        let put = |row| Step::Put(PutRequest { key: key(row), value: VALUE.to_vec(), lease: 0 });
+        let success = pair.map(|row| RequestOp { step: Some(put(row)) }).into();
+        TxnRequest { compare, success, failure: Vec::new() }
+    }
+}
+
+async fn send(channel: Channel, request: TxnRequest) -> Result<Revision, Failure> {
+    let mut grpc = Grpc::new(channel);
+    grpc.ready().await?;
+    let codec = ProstCodec::<TxnRequest, TxnResponse>::default();
+    let answer = grpc.unary(Request::new(request), PATH.parse()?, codec).await?.into_inner();
+    match answer.header {
+        Some(header) if answer.succeeded => Ok(revision(header.revision)),
+        _ => Err("a row is not as it was left".into()),
+    }
+}
+
+impl ByHand for Rows {
+    fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(async move {
+            let (mut under_way, mut waiting) = (JoinSet::new(), pairs.iter());
+            loop {
+                while under_way.len() < UNDER_WAY_MAX
+                    && let Some(pair) = waiting.next()
+                {
+                    let (channel, request, pair) = (self.channel.clone(), self.request(*pair), *pair);
+                    under_way.spawn(async move { Ok::<_, Failure>((pair, send(channel, request).await?)) });
+                }
+                let Some(ended) = under_way.join_next().await else { return Ok(()) };
+                let (pair, revision) = ended??;
+                pair.iter().for_each(|row| self.revisions[*row as usize] = revision);
+            }
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! A server's process: killed, frozen, and never left behind.
+
+use std::process::{Child, Command};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The process, while it runs. Killed when it is dropped.
+#[derive(Default)]
+pub(crate) struct Process(Option<Child>);
+
+impl Process {
+    /// Starts it; the one before must have been killed.
+    pub(crate) fn start(&mut self, command: &mut Command) {
+        assert!(self.0.is_none(), "it runs already");
+        self.0 = Some(command.spawn().expect("the server starts"));
+    }
+
+    /// Kills it at once, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            child.kill().expect("it can be killed");
+            child.wait().expect("it ends");
+        }
+    }
+
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(self.0.as_ref().expect("it runs"));
+        kill_process(pid, signal).expect("a signal arrives");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,51 @@
+//! Somebody who counts up while connections are cut: each step counts once, however often it is sent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use evenkeel_core::registry::{Guard, Outcome};
+use tokio::task::JoinHandle;
+
+use crate::asks::{Engine, commit, entry, key, made, put, txn};
+
+/// Somebody who counts.
+pub(crate) struct Counter {
+    over: Arc<AtomicBool>,
+    added: JoinHandle<u32>,
+}
+
+impl Counter {
+    /// Counts from nothing, on through `far`, until the storm is over and so many steps were made.
+    pub(crate) async fn start(near: &Engine, far: &Engine, least: u32) -> Self {
+        made(near, vec![], vec![put("count", "0", None)]).await;
+        let over = Arc::new(AtomicBool::new(false));
+        let added = tokio::spawn(count(far.clone(), least, over.clone()));
+        Self { over, added }
+    }
+
+    /// The storm is over: the count is that of the steps.
+    ///
+    /// # Panics
+    /// Where one was lost or made twice.
+    pub(crate) async fn check(self, near: &Engine) {
+        self.over.store(true, Ordering::Relaxed);
+        let added = self.added.await.unwrap();
+        let count = entry(near, "count").await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&count.value), added.to_string());
+    }
+}
+
+async fn count(registry: Engine, least: u32, over: Arc<AtomicBool>) -> u32 {
+    let mut added = 0;
+    while added < least || !over.load(Ordering::Relaxed) {
+        let Ok(found) = registry.read(vec![key("count")]).await else { continue };
+        let found = found[0].entry.clone().unwrap();
+        let next = String::from_utf8_lossy(&found.value).parse::<u32>().unwrap() + 1;
+        let step =
+            txn(vec![Guard::At(key("count"), found.revision)], vec![put("count", &next.to_string(), None)]);
+        // Sent until it is answered: made now or before, it counts once.
+        while let Outcome::Unknown = commit(&registry, step.clone()).await {}
+        added += 1;
+    }
+    added
+}
