@@ -17,7 +17,7 @@ use crate::record::{
     AskedRecord, BeatRecord, Intent, Lane, LockRecord, Place, Plan, ServingRecord, ShardLane, SpecRecord,
     Switches, decode, encode,
 };
-use crate::registry::{LeaseId, Value};
+use crate::registry::{Class, LeaseId, Value};
 use crate::words::{JobName, Member, NodeName};
 
 /// The first of the numbers that no engine gives to a lease: most count from 1, etcd below 2⁶³, and ZooKeeper could get
@@ -246,6 +246,20 @@ pub fn tally(entries: &Entries) -> Tally {
 pub fn too_large(entries: &Entries, value_max: usize) -> Vec<(String, usize)> {
     let large = entries.iter().filter(|(_, value)| value.len() > value_max);
     large.map(|(key, value)| (key.as_str().to_owned(), value.len())).collect()
+}
+
+/// The jobs that ask for claims that are worth more than a registry of this class gives.
+#[must_use]
+pub fn asking_for_more<'a>(
+    entries: impl Iterator<Item = (&'a Key, &'a Value)>,
+    class: Class,
+) -> Vec<JobName> {
+    let specs = entries.filter(|(key, _)| matches!(parse(key), Some(Parsed::Spec(_))));
+    let jobs = specs.filter_map(|(_, value)| match decode(value)? {
+        SpecRecord::Live(spec) => Some(spec.job),
+        SpecRecord::Deleted { .. } => None,
+    });
+    jobs.filter(|job| job.suits(class).is_err()).map(|job| job.name).collect()
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::keys::{self, Key, Parsed, parse};
-use evenkeel_core::record::{ClusterRecord, SpecRecord, decode};
+use evenkeel_core::carry::asking_for_more;
+use evenkeel_core::keys::{self, Key};
+use evenkeel_core::record::{ClusterRecord, decode};
 use evenkeel_core::registry::{Change, Class, Facts, FeedKind, Granted, Outcome, Txn, Write};
 use evenkeel_core::time::{Millis, Now};
 use evenkeel_registry::clock::Stopwatch;
@@ -123,13 +124,9 @@ fn guarantee(facts: &Facts) -> Finding {
 
 /// The jobs that ask for more than the registry gives: it gave more when they were declared.
 fn asks_for_more(entries: &[Change], class: Class) -> Option<Finding> {
-    let specs = entries.iter().filter(|it| matches!(parse(&it.key), Some(Parsed::Spec(_))));
-    let jobs = specs.filter_map(|it| match decode(&it.entry.as_ref()?.value)? {
-        SpecRecord::Live(spec) => Some(spec.job),
-        SpecRecord::Deleted { .. } => None,
-    });
-    let more: Vec<_> = jobs.filter(|job| job.suits(class).is_err()).collect();
-    let first = &more.first()?.name;
+    let entries = entries.iter().filter_map(|it| Some((&it.key, &it.entry.as_ref()?.value)));
+    let more = asking_for_more(entries, class);
+    let first = more.first()?;
     Some(bad(
         "jobs",
         format!("{} ask for a better guarantee than class {class:?}, {first} for one", more.len()),
@@ -248,7 +245,7 @@ fn shown(time: Duration) -> String {
 mod tests {
     use super::*;
     use evenkeel_core::job::{Job, Spec, Work};
-    use evenkeel_core::record::encode;
+    use evenkeel_core::record::{SpecRecord, encode};
     use evenkeel_core::registry::{Entry, LeaseId, Revision};
     use evenkeel_core::shards::ShardSet;
     use evenkeel_core::time::{Mono, Wall};

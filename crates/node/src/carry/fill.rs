@@ -1,7 +1,7 @@
 //! Puts books into an empty registry: marked first, so that nobody joins or puts in others; then entry by entry; compared;
 //! and opened last.
 
-use evenkeel_core::carry::{Entries, too_large};
+use evenkeel_core::carry::{Entries, asking_for_more, too_large};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::record::{ClusterRecord, Shut, decode, encode};
 use evenkeel_core::registry::{Change, Guard, Revision, Txn, Value, Write};
@@ -30,8 +30,20 @@ pub(super) enum Filled {
     Marked(Mark),
 }
 
-/// Sees that an engine takes every one of these entries.
+/// Sees that an engine takes every one of these entries, and gives every job what it asks for.
 pub(super) fn must_fit(books: &Books, entries: &Entries) -> Result<(), CarryError> {
+    let class = books.facts().class;
+    let asking = asking_for_more(entries.iter(), class);
+    if let Some(job) = asking.first() {
+        let more = match asking.len() {
+            1 => String::new(),
+            n => format!(" (as do {} more jobs)", n - 1),
+        };
+        return Err(books.conflict(&format!(
+            "gives class {class:?}, and job {job} asks for more{more}: see `evenkeel cluster doctor` for what would make it \
+             better, or declare the job with a lower guarantee where it is now"
+        )));
+    }
     let most = books.facts().value_max;
     let large = too_large(entries, most);
     let Some((key, size)) = large.first() else { return Ok(()) };

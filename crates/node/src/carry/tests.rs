@@ -4,9 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use evenkeel_core::carry::{Entries, GONE, is_carried};
+use evenkeel_core::job::{Job, Spec, Work};
 use evenkeel_core::keys::{self, Key};
-use evenkeel_core::record::{Lane, MemberInfo, Open, Place, ShardLane, Sharding, decode, encode};
-use evenkeel_core::registry::{Change, Facts, Granted, Guard, LeaseId, Outcome, Revision, Txn, Value, Write};
+use evenkeel_core::record::{Lane, MemberInfo, Open, Place, ShardLane, Sharding, SpecRecord, decode, encode};
+use evenkeel_core::registry::{
+    Change, Class, Facts, Granted, Guard, LeaseId, Outcome, Revision, Txn, Value, Write,
+};
+use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Millis;
 use evenkeel_core::words::{Fire, JobName, Member};
 use evenkeel_registry::clock::HostClock;
@@ -344,6 +348,29 @@ async fn a_move_is_refused_while_anything_goes_on_or_does_not_fit() {
     let backup = copy(&books(&old, "old")).await.unwrap();
     assert_eq!(backup.header.moved.as_deref(), Some("new"), "the old books can still be copied, and say so");
     assert!(!is_carried(&keys::cluster(), None));
+}
+
+#[tokio::test]
+async fn nothing_goes_where_a_job_would_get_less_than_it_asks_for() {
+    let (old, pay) = (stopped().await, job("pay"));
+    let declare = async |guarantee| {
+        let job = Job::new(pay.clone(), "", Work::Command(vec!["true".into()]));
+        let job = Job { guarantee, ..job };
+        let spec = Spec { job, version: 1, since: Wall(0), paused: false, off: ShardSet::empty() };
+        let spec = SpecRecord::Live(Box::new(spec));
+        old.commit(vec![put(keys::spec(&pay), encode(&spec), None)]).await;
+    };
+    declare(Some(Class::B)).await;
+    // What is in memory is gone with its process: class C.
+    let new = empty();
+    let why = carry_over(&books(&old, "old"), &books(&new, "new")).await.unwrap_err().to_string();
+    assert!(why.contains("gives class C, and job pay asks for more: see"), "{why}");
+    let backup = copy(&books(&old, "old")).await.unwrap();
+    let why = put_back(&books(&new, "new"), &backup).await.unwrap_err().to_string();
+    assert!(why.contains("gives class C, and job pay asks for more: see"), "{why}");
+    assert!(record(&new).await.is_none() && is_open(&old).await, "nothing has begun");
+    declare(None).await;
+    carry_over(&books(&old, "old"), &books(&new, "new")).await.unwrap();
 }
 
 #[tokio::test]
