@@ -83,7 +83,7 @@ fn row(copied: Copied, now: Wall) -> JobRow {
         nodes: copied.nodes,
         next,
         paused: copied.spec.paused,
-        schedule: job.schedule,
+        schedule: job.schedule.lines().map(str::trim).collect::<Vec<_>>().join("; "),
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) use shards::{Doing, FoldedRow, MarkRow, ShardPage, ShardRow, ShareRow
 pub(crate) struct JobRow {
     /// Its name.
     pub(crate) name: String,
-    /// Its schedule as declared; empty when it runs only by hand.
+    /// Its schedule as declared, several rules with `; ` between; empty when it runs only by hand.
     pub(crate) schedule: String,
     /// Its zone; `UTC` when none is declared.
     pub(crate) zone: String,
