@@ -20,7 +20,7 @@ use window::{Telling, Window};
 use worker::Worker;
 
 /// Every kind of event there is, as history, notifiers and `event list` write them.
-pub(crate) const KINDS: [&str; 23] = [
+pub(crate) const KINDS: [&str; 24] = [
     "joined",
     "lease_lost",
     "alarm",
@@ -44,6 +44,7 @@ pub(crate) const KINDS: [&str; 23] = [
     "serving",
     "suspended",
     "multi_leader",
+    "shut",
 ];
 
 /// The kind of event that is called so, with dots or underscores; `None` when there is none.
