@@ -28,7 +28,7 @@ impl Budget {
     pub fn limit(self) -> Duration {
         let minutes = match self {
             Self::Builds => 18,
-            Self::Tests => 14,
+            Self::Tests => 18,
             Self::Chaos => 12,
             Self::Simulation => 6,
             Self::Rest => 4,
