@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::fleet::{STATES, Verdicts, remember, settle, wall};
-use crate::peers::lateness::wait_until_prompt;
+use crate::peers::lateness::prompt_within;
 use crate::process::{self, Node, millis, until};
 use crate::shards::witness::Ticks;
 use crate::verdict::{Case, Fault};
@@ -25,6 +25,9 @@ const ROSTERS: [Roster; 3] = [
 const WIRED: usize = 2;
 /// How long everybody is left in peace between two faults.
 const PEACE_MS: i64 = 2_000;
+/// After so long whatever was late has been made up for, or never will be: the engine itself may have to come up again and
+/// mend its files, every lease may have ended meanwhile, and then everybody joins and claims anew.
+const PATIENCE_MS: i64 = 30_000;
 
 #[test]
 fn etcd_keeps_the_books() {
@@ -158,7 +161,19 @@ impl<'a> Cluster<'a> {
 
     fn wait_until_prompt(&self, log: &Path) {
         for roster in &ROSTERS {
-            wait_until_prompt(log, roster);
+            if let Err(late) = prompt_within(PATIENCE_MS, log, roster) {
+                self.tell();
+                panic!("{}: after {PATIENCE_MS} ms still late: {late:?}", self.engine);
+            }
+        }
+    }
+
+    /// Says what each node thinks, for whoever looks for the cause.
+    fn tell(&self) {
+        for node in &self.nodes {
+            for asked in [["node", "list"], ["job", "list"], ["event", "list"]] {
+                println!("{asked:?} at {}: {}", node.address, node.json(&asked));
+            }
         }
     }
 
