@@ -148,26 +148,26 @@ where
     (new != old).then(|| encode(&new))
 }
 
-/// The runs that are claimed and not ended, each with who has it, in words.
+/// The runs that are claimed and not ended, each with who has it, in words. Of what cannot be read nobody knows, so it counts.
 #[must_use]
 pub fn open_runs(entries: &Entries) -> Vec<String> {
     let mut open = Vec::new();
     for (key, value) in entries {
         let mut add = |job: &JobName, what: &str, by: &Member| open.push(format!("{job}{what} on {by}"));
-        match parse(key) {
+        let read = match parse(key) {
             Some(Parsed::Lane(job)) => {
-                let lane = decode::<Lane>(value);
-                lane.and_then(|lane| lane.open).iter().for_each(|open| add(&job, "", &open.by));
+                decode::<Lane>(value).map(|lane| lane.open.iter().for_each(|open| add(&job, "", &open.by)))
             }
-            Some(Parsed::ShardLane(job, by)) => {
-                let open = decode::<ShardLane>(value).map(|lane| lane.open).unwrap_or_default();
-                open.iter().for_each(|open| add(&job, &format!(" shards {}", open.shards), &by));
-            }
-            Some(Parsed::Plan(job)) => {
-                let runs = decode::<Plan>(value).map(|plan| plan.runs).unwrap_or_default();
-                runs.iter().filter(|run| run.is_accepted()).for_each(|run| add(&job, "", &run.by));
-            }
-            _ => {}
+            Some(Parsed::ShardLane(job, by)) => decode::<ShardLane>(value).map(|lane| {
+                lane.open.iter().for_each(|open| add(&job, &format!(" shards {}", open.shards), &by));
+            }),
+            Some(Parsed::Plan(job)) => decode::<Plan>(value).map(|plan| {
+                plan.runs.iter().filter(|run| run.is_accepted()).for_each(|run| add(&job, "", &run.by));
+            }),
+            _ => Some(()),
+        };
+        if read.is_none() {
+            open.push(format!("{key}, which this version cannot read"));
         }
     }
     open

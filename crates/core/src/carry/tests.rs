@@ -217,6 +217,10 @@ fn what_is_open_and_how_much_there_is_is_told() {
         unreadable: Vec::new(),
     };
     assert_eq!(told, expected);
+    for key in [keys::lane(&job("j")), keys::plan(&job("j")), keys::shard_lane(&job("j"), &member("a@1"))] {
+        let strange = Entries::from([(key.clone(), Value::from(&b"?"[..]))]);
+        assert_eq!(open_runs(&strange), [format!("{key}, which this version cannot read")]);
+    }
     let broken = Entries::from([(keys::place(&job("j")), Value::from(&b"?"[..]))]);
     assert_eq!(tally(&broken).unreadable, ["job/j/place"]);
     assert_eq!(too_large(&broken, 0), [("job/j/place".to_owned(), 1)]);
