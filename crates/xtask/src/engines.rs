@@ -24,6 +24,8 @@ pub(crate) struct Kind {
     program: fn() -> Option<PathBuf>,
     /// Starts it in a folder of its own.
     start: fn(&launch::Place) -> Result<launch::Started>,
+    /// Whether it answers by now.
+    answers: fn(&launch::Place) -> bool,
     /// What asks it to stop.
     stop: &'static str,
 }
@@ -35,6 +37,7 @@ const KINDS: &[Kind] = &[
         package: "etcd-server",
         program: || launch::on_path("etcd"),
         start: launch::etcd,
+        answers: launch::etcd_answers,
         stop: "TERM",
     },
     Kind {
@@ -43,6 +46,7 @@ const KINDS: &[Kind] = &[
         package: "zookeeper",
         program: launch::zookeeper_jar,
         start: launch::zookeeper,
+        answers: launch::zookeeper_answers,
         stop: "TERM",
     },
     Kind {
@@ -51,6 +55,7 @@ const KINDS: &[Kind] = &[
         package: "redis-server",
         program: || launch::on_path("redis-server"),
         start: launch::redis,
+        answers: launch::redis_answers,
         stop: "TERM",
     },
     Kind {
@@ -59,6 +64,7 @@ const KINDS: &[Kind] = &[
         package: "mariadb-server",
         program: || launch::on_path("mariadbd"),
         start: launch::mysql,
+        answers: launch::mysql_answers,
         stop: "TERM",
     },
     Kind {
@@ -67,6 +73,7 @@ const KINDS: &[Kind] = &[
         package: "postgresql",
         program: || launch::postgres_program("postgres"),
         start: launch::postgres,
+        answers: launch::postgres_answers,
         stop: "INT",
     },
     Kind {
@@ -75,6 +82,7 @@ const KINDS: &[Kind] = &[
         package: "etcd-server",
         program: || launch::on_path("etcd"),
         start: quorum::etcd,
+        answers: quorum::etcds_answer,
         stop: "TERM",
     },
     Kind {
@@ -83,6 +91,7 @@ const KINDS: &[Kind] = &[
         package: "zookeeper",
         program: launch::zookeeper_jar,
         start: quorum::zookeeper,
+        answers: quorum::zookeepers_answer,
         stop: "TERM",
     },
 ];

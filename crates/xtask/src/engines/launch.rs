@@ -25,8 +25,6 @@ pub(super) struct Started {
     /// Its processes, and the folder of each.
     pub(super) children: Vec<(Child, PathBuf)>,
     pub(super) url: String,
-    /// Whether it answers by now.
-    pub(super) answers: fn(&Place) -> bool,
     /// What is to be done once, when it answers.
     pub(super) prepare: fn(&Place) -> Result<()>,
 }
@@ -38,6 +36,18 @@ impl Place {
         let listeners = listeners.collect::<std::io::Result<Vec<_>>>()?;
         let ports = listeners.iter().map(|it| Ok(it.local_addr()?.port())).collect::<Result<Vec<_>>>()?;
         Ok(Self { folder, port: ports[0], others: ports[1..].to_vec() })
+    }
+
+    /// Its ports, as [`Place::read`] reads them.
+    pub(super) fn ports(&self) -> String {
+        let ports = std::iter::once(&self.port).chain(&self.others).map(u16::to_string);
+        ports.collect::<Vec<_>>().join(" ")
+    }
+
+    /// A place that was remembered by its folder and [`Place::ports`].
+    pub(super) fn read(folder: PathBuf, ports: &str) -> Option<Self> {
+        let mut ports = ports.split(' ').map(|port| port.parse().ok());
+        Some(Self { folder, port: ports.next()??, others: ports.collect::<Option<_>>()? })
     }
 
     pub(super) fn path(&self, name: &str) -> String {
@@ -117,7 +127,7 @@ pub(super) fn nothing(_: &Place) -> Result<()> {
 pub(super) fn etcd(place: &Place) -> Result<Started> {
     let child = etcd_member(place, "test", &format!("test=http://127.0.0.1:{}", place.others[0]))?;
     let url = format!("etcd://127.0.0.1:{}", place.port);
-    Ok(Started { children: vec![child], url, answers: etcd_answers, prepare: nothing })
+    Ok(Started { children: vec![child], url, prepare: nothing })
 }
 
 /// One member of a cluster that is written `NAME=URL,…`.
@@ -150,7 +160,7 @@ pub(super) fn zookeeper_jar() -> Option<PathBuf> {
 pub(super) fn zookeeper(place: &Place) -> Result<Started> {
     let child = zookeeper_member(place, "ZooKeeperServerMain", "")?;
     let url = format!("zookeeper://127.0.0.1:{}", place.port);
-    Ok(Started { children: vec![child], url, answers: zookeeper_answers, prepare: nothing })
+    Ok(Started { children: vec![child], url, prepare: nothing })
 }
 
 pub(super) fn zookeeper_answers(place: &Place) -> bool {
@@ -188,13 +198,12 @@ pub(super) fn redis(place: &Place) -> Result<Started> {
     );
     let config = place.write("redis.conf", &config)?;
     let child = place.spawn(Command::new("redis-server").arg(config))?;
-    let answers = |place: &Place| place.says("PING\r\n", "+PONG");
-    Ok(Started {
-        children: vec![child],
-        url: format!("redis://127.0.0.1:{}/0", place.port),
-        answers,
-        prepare: nothing,
-    })
+    let url = format!("redis://127.0.0.1:{}/0", place.port);
+    Ok(Started { children: vec![child], url, prepare: nothing })
+}
+
+pub(super) fn redis_answers(place: &Place) -> bool {
+    place.says("PING\r\n", "+PONG")
 }
 
 pub(super) fn mysql(place: &Place) -> Result<Started> {
@@ -226,10 +235,13 @@ pub(super) fn mysql(place: &Place) -> Result<Started> {
         &pid,
     ]);
     let child = place.spawn(server.args(durable).args(light))?;
-    let answers = |place: &Place| mysql_client(place, "SELECT 1").is_ok();
     let prepare = |place: &Place| mysql_client(place, "CREATE DATABASE IF NOT EXISTS evenkeel");
     let url = format!("mysql://root@127.0.0.1:{}/evenkeel", place.port);
-    Ok(Started { children: vec![child], url, answers, prepare })
+    Ok(Started { children: vec![child], url, prepare })
+}
+
+pub(super) fn mysql_answers(place: &Place) -> bool {
+    mysql_client(place, "SELECT 1").is_ok()
 }
 
 fn mysql_client(place: &Place, sql: &str) -> Result<()> {
@@ -273,14 +285,15 @@ pub(super) fn postgres(place: &Place) -> Result<Started> {
     let mut server = postgres_command(&program("postgres")?)?;
     server.arg("-D").arg(&data).args(settings.iter().flat_map(|setting| ["-c", setting]));
     let child = place.spawn(&mut server)?;
-    let answers = |place: &Place| {
-        let port = place.port.to_string();
-        let ready = postgres_program("pg_isready")
-            .map(|program| run(Command::new(program).args(["--quiet", "--host=127.0.0.1", "--port", &port])));
-        ready.is_some_and(|ready| ready.is_ok())
-    };
     let url = format!("postgres://evenkeel@127.0.0.1:{}/postgres", place.port);
-    Ok(Started { children: vec![child], url, answers, prepare: nothing })
+    Ok(Started { children: vec![child], url, prepare: nothing })
+}
+
+pub(super) fn postgres_answers(place: &Place) -> bool {
+    let port = place.port.to_string();
+    let ready = postgres_program("pg_isready")
+        .map(|program| run(Command::new(program).args(["--quiet", "--host=127.0.0.1", "--port", &port])));
+    ready.is_some_and(|ready| ready.is_ok())
 }
 
 /// A command that runs as somebody whom PostgreSQL accepts, in the same process.

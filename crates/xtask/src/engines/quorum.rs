@@ -30,8 +30,11 @@ pub(super) fn etcd(place: &Place) -> Result<Started> {
         std::fs::create_dir(&member.folder)?;
         children.push(etcd_member(member, &format!("m{id}"), &all)?);
     }
-    let answers = |place: &Place| self::members(place).iter().all(etcd_answers);
-    Ok(Started { children, url: url("etcd", &members), answers, prepare: nothing })
+    Ok(Started { children, url: url("etcd", &members), prepare: nothing })
+}
+
+pub(super) fn etcds_answer(place: &Place) -> bool {
+    members(place).iter().all(etcd_answers)
 }
 
 pub(super) fn zookeeper(place: &Place) -> Result<Started> {
@@ -45,6 +48,9 @@ pub(super) fn zookeeper(place: &Place) -> Result<Started> {
         member.write("data/myid", &id.to_string())?;
         children.push(zookeeper_member(member, "quorum.QuorumPeerMain", &more)?);
     }
-    let answers = |place: &Place| self::members(place).iter().all(zookeeper_answers);
-    Ok(Started { children, url: url("zookeeper", &members), answers, prepare: nothing })
+    Ok(Started { children, url: url("zookeeper", &members), prepare: nothing })
+}
+
+pub(super) fn zookeepers_answer(place: &Place) -> bool {
+    members(place).iter().all(zookeeper_answers)
 }

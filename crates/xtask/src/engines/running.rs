@@ -10,14 +10,13 @@ use std::time::Duration;
 /// How long an engine may take to answer, and to stop when asked.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(25);
-/// One that still lives after this will stay; how often that is tried.
-const STAYS: Duration = Duration::from_millis(200);
-const RESTARTS: u32 = 25;
+/// How long one that was started again is left alone before it is looked at.
+const REST: Duration = Duration::from_millis(200);
 
 /// An engine that runs.
 pub(super) struct Running {
     pub(super) url: String,
-    folder: PathBuf,
+    place: Place,
     members: Vec<Member>,
 }
 
@@ -30,9 +29,10 @@ pub(super) struct Member {
 }
 
 impl Member {
-    fn of(child: &Child, folder: &Path) -> Result<Self> {
+    /// One that ended at once has no birth, and is not alive.
+    fn of(child: &Child, folder: &Path) -> Self {
         let pid = child.id();
-        Ok(Self { pid, born: born(pid).context("it ended at once")?, folder: folder.to_owned() })
+        Self { pid, born: born(pid).unwrap_or_default(), folder: folder.to_owned() }
     }
 
     fn is_alive(&self) -> bool {
@@ -54,16 +54,7 @@ impl Member {
 
     /// Starts it again as it was, at the same place.
     fn again(&mut self) -> Result<()> {
-        // What the dead one left, children and locks, may be there a moment longer.
-        let mut child = launch::again(&self.folder)?;
-        for _ in 0..RESTARTS {
-            std::thread::sleep(STAYS);
-            if !ended(&mut child) {
-                break;
-            }
-            child = launch::again(&self.folder)?;
-        }
-        *self = Self::of(&child, &self.folder)?;
+        *self = Self::of(&launch::again(&self.folder)?, &self.folder);
         Ok(())
     }
 }
@@ -74,10 +65,19 @@ impl Running {
         self.members.iter().filter(|member| member.is_alive())
     }
 
+    /// The end of what its processes have told their logs.
+    fn last_words(&self) -> String {
+        let logs = self.members.iter().map(|member| launch::log(&member.folder));
+        let said: String = logs.filter_map(|log| std::fs::read_to_string(log).ok()).collect();
+        let last: Vec<_> = said.lines().rev().take(12).collect();
+        last.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+
     fn write(&self, kind: &Kind) -> Result<()> {
         let member = |it: &Member| format!("{} {} {}\n", it.pid, it.born, it.folder.display());
         let members: String = self.members.iter().map(member).collect();
-        Ok(std::fs::write(file(kind), format!("{}\n{}\n{members}", self.url, self.folder.display()))?)
+        let (folder, ports) = (self.place.folder.display(), self.place.ports());
+        Ok(std::fs::write(file(kind), format!("{}\n{folder}\n{ports}\n{members}", self.url))?)
     }
 }
 
@@ -99,13 +99,14 @@ pub(super) fn find(kind: &Kind) -> Option<Running> {
 fn read(path: &Path) -> Option<Running> {
     let text = std::fs::read_to_string(path).ok()?;
     let mut lines = text.lines();
-    let (url, folder) = (lines.next()?.to_owned(), PathBuf::from(lines.next()?));
+    let url = lines.next()?.to_owned();
+    let place = Place::read(PathBuf::from(lines.next()?), lines.next()?)?;
     let member = |line: &str| {
         let mut parts = line.splitn(3, ' ');
         let (pid, born) = (parts.next()?.parse().ok()?, parts.next()?.to_owned());
         Some(Member { pid, born, folder: PathBuf::from(parts.next()?) })
     };
-    Some(Running { url, folder, members: lines.map(member).collect::<Option<_>>()? })
+    Some(Running { url, place, members: lines.map(member).collect::<Option<_>>()? })
 }
 
 /// When a living process started; `None` when it is gone or waits to be reaped.
@@ -124,26 +125,21 @@ pub(super) fn start(kind: &Kind) -> Result<()> {
     let folder = std::env::temp_dir().join(format!("evenkeel-{}-{}", kind.name, std::process::id()));
     std::fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let place = Place::new(folder.clone())?;
-    let mut started = (kind.start)(&place)?;
-    let members = started.children.iter().map(|(child, folder)| Member::of(child, folder));
-    Running { url: started.url, folder, members: members.collect::<Result<_>>()? }.write(kind)?;
+    let started = (kind.start)(&place)?;
+    let members = started.children.iter().map(|(child, folder)| Member::of(child, folder)).collect();
+    let running = Running { url: started.url, place, members };
+    running.write(kind)?;
     let mut waited = Duration::ZERO;
-    while !(started.answers)(&place) {
-        if started.children.iter_mut().any(|(child, _)| ended(child)) || waited > PATIENCE {
-            let logs = started.children.iter().map(|(_, folder)| launch::log(folder));
-            let said: String = logs.filter_map(|log| std::fs::read_to_string(log).ok()).collect();
-            let last: Vec<_> = said.lines().rev().take(12).collect();
+    while !(kind.answers)(&running.place) {
+        if running.alive().count() < running.members.len() || waited > PATIENCE {
+            let said = running.last_words();
             stop(kind)?;
-            bail!("it does not answer:\n{}", last.into_iter().rev().collect::<Vec<_>>().join("\n"));
+            bail!("it does not answer:\n{said}");
         }
         std::thread::sleep(STEP);
         waited += STEP;
     }
-    (started.prepare)(&place)
-}
-
-fn ended(child: &mut Child) -> bool {
-    child.try_wait().map_or(true, |status| status.is_some())
+    (started.prepare)(&running.place)
 }
 
 /// Stops it, by force when it does not obey, and throws its folder away.
@@ -156,16 +152,16 @@ pub(super) fn stop(kind: &Kind) -> Result<()> {
     }
     let _ = std::fs::remove_file(ours(kind));
     std::fs::remove_file(file(kind))?;
-    match std::fs::remove_dir_all(&running.folder) {
-        Err(error) if running.folder.exists() => {
-            println!("{} is left behind: {error}", running.folder.display());
+    match std::fs::remove_dir_all(&running.place.folder) {
+        Err(error) if running.place.folder.exists() => {
+            println!("{} is left behind: {error}", running.place.folder.display());
             Ok(())
         }
         _ => Ok(()),
     }
 }
 
-/// Kills it without a word and starts it again as it was, at the same place. It may take a while until it answers.
+/// Kills it without a word, starts it again as it was, at the same place, and waits until it answers.
 pub(super) fn restart(kind: &Kind) -> Result<()> {
     let running = find(kind).with_context(|| format!("{} does not run", kind.name))?;
     for member in &running.members {
@@ -179,11 +175,23 @@ pub(super) fn mend(kind: &Kind) -> Result<()> {
     find(kind).map_or(Ok(()), |running| mend_all(kind, running))
 }
 
+/// What a dead one left, children and locks, may be in the way of its successor: one that ends is started once more.
 fn mend_all(kind: &Kind, mut running: Running) -> Result<()> {
-    for member in running.members.iter_mut().filter(|member| !member.is_alive()) {
-        member.again()?;
+    let mut waited = Duration::ZERO;
+    loop {
+        for member in running.members.iter_mut().filter(|member| !member.is_alive()) {
+            member.again()?;
+        }
+        running.write(kind)?;
+        if (kind.answers)(&running.place) {
+            return Ok(());
+        }
+        if waited > PATIENCE {
+            bail!("it does not answer:\n{}", running.last_words());
+        }
+        std::thread::sleep(REST);
+        waited += REST;
     }
-    running.write(kind)
 }
 
 fn ours(kind: &Kind) -> PathBuf {
@@ -212,6 +220,40 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(born(child.id()), None);
-        assert_ne!(born(std::process::id()), Some(here));
+        assert_ne!(born(1), Some(here));
+    }
+
+    /// A server whose second and third start end at once, as those do that find what a dead one left.
+    const STUBBORN: &str = "echo >> starts; case $(wc -l < starts) in 2|3) exit 1;; esac; exec sleep 60";
+
+    fn stubborn(place: &Place) -> Result<launch::Started> {
+        let child = place.spawn(Command::new("sh").args(["-c", STUBBORN]))?;
+        Ok(launch::Started { children: vec![child], url: "stubborn://".to_owned(), prepare: launch::nothing })
+    }
+
+    #[test]
+    fn one_that_ends_at_once_is_started_until_it_answers() {
+        let kind = Kind {
+            name: "stubborn",
+            quorum: false,
+            package: "none",
+            program: || None,
+            start: stubborn,
+            answers: |place| {
+                let starts = std::fs::read_to_string(place.path("starts")).unwrap_or_default();
+                matches!(starts.lines().count(), 1 | 4)
+            },
+            stop: "TERM",
+        };
+        start(&kind).unwrap();
+        let before: Vec<_> = find(&kind).unwrap().alive().map(|member| member.pid).collect();
+        restart(&kind).unwrap();
+        let found = find(&kind).unwrap();
+        let after: Vec<_> = found.alive().map(|member| member.pid).collect();
+        assert_eq!((before.len(), after.len()), (1, 1));
+        assert_ne!(before, after);
+        assert_eq!(read(&file(&kind)).unwrap().place.ports(), found.place.ports());
+        stop(&kind).unwrap();
+        assert!(!found.place.folder.exists() && find(&kind).is_none());
     }
 }
