@@ -4,34 +4,105 @@ use crate::job::CatchUp;
 use crate::schedule::Schedule;
 use crate::time::{Millis, Wall};
 
+/// A shorter span than this spreads nothing: a fire is claimed up to a second ahead.
+const SPREAD_MIN: Millis = Millis::secs(2);
+
+/// What becomes of fires that are late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Up to so late they start as if they were not.
+    pub grace: Millis,
+    /// Which of the older ones are made up.
+    pub catch_up: CatchUp,
+    /// How old one may be that is made up.
+    pub age: Option<Millis>,
+    /// Over which span those that are made up are spread.
+    pub spread: Option<Turns>,
+}
+
+/// A span in which each job has its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Turns {
+    /// How long it is.
+    pub span: Millis,
+    /// What decides the job's moment in it.
+    pub seed: u64,
+}
+
 /// The next fire of a job, and the fires before it that nobody will run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
     /// When it is due; `None` when the schedule is over.
     pub due: Option<Wall>,
+    /// The moment before which it is not to start: its own, or its turn when it is made up.
+    pub from: Option<Wall>,
+    /// The moment from which on the answer is another one, though nothing ran: what waits for its turn gets too old, or has a
+    /// younger one behind it.
+    pub until: Option<Wall>,
     /// First and last of the fires given up as too old.
     pub skipped: Option<(Wall, Wall)>,
 }
 
-/// The next fire after `floor` as of `now`: every fire within the grace, in order; of older ones what `catch_up` says.
+/// The next fire after `floor` as of `now`: every fire within the grace, in order; of older ones what the policy says.
 #[must_use]
-pub fn next(schedule: &Schedule, floor: Wall, now: Wall, grace: Millis, catch_up: CatchUp) -> Next {
+pub fn next(schedule: &Schedule, floor: Wall, now: Wall, policy: &Policy) -> Next {
     let Some(first) = schedule.next(floor) else { return Next::default() };
-    let edge = now - grace - Millis(1);
+    let edge = now - policy.grace - Millis(1);
     if first > edge {
-        return Next { due: Some(first), skipped: None };
+        return Next { due: Some(first), from: Some(first), ..Next::default() };
     }
     let last = schedule.latest(floor, edge).unwrap_or(first);
-    let due = match catch_up {
+    let due = match policy.catch_up {
         CatchUp::Skip => None,
         CatchUp::Latest => Some(last),
         CatchUp::All(n) => Some(oldest_kept(schedule, floor, last, n)),
     };
-    let Some(due) = due else {
-        return Next { due: schedule.next(last), skipped: Some((first, last)) };
+    let young = policy.age.map_or(Wall::MIN, |age| now - age);
+    let due = due.and_then(|due| if due >= young { Some(due) } else { schedule.next(young - Millis(1)) });
+    let Some(due) = due.filter(|due| *due <= last) else {
+        let due = schedule.next(last);
+        return Next { due, from: due, skipped: Some((first, last)), until: None };
     };
     let skipped = schedule.latest(floor, due - Millis(1)).map(|before| (first, before));
-    Next { due: Some(due), skipped }
+    let displaced = schedule.next(last).map(|next| next + policy.grace + Millis(1));
+    let until = [displaced, policy.ends(due)].into_iter().flatten().min();
+    Next { due: Some(due), from: Some(policy.turn(schedule, due, now)), until, skipped }
+}
+
+impl Policy {
+    /// How many fires may be made up.
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        match self.catch_up {
+            CatchUp::Skip => 0,
+            CatchUp::Latest => 1,
+            CatchUp::All(n) => n,
+        }
+    }
+
+    /// When a fire gets too old to be made up; `None` for never.
+    #[must_use]
+    pub fn ends(&self, due: Wall) -> Option<Wall> {
+        self.age.map(|age| due + age.max(self.grace) + Millis(1))
+    }
+
+    /// When a fire that is due may start as of `now`: at its moment, or in its job's turn when it is made up.
+    ///
+    /// Turns are moments of the clock, one in each span, so nothing has to be remembered between them. The span is shortened
+    /// until making up all of them takes less than lies between two fires: the next ones would wait for ever otherwise.
+    #[must_use]
+    pub fn turn(&self, schedule: &Schedule, due: Wall, now: Wall) -> Wall {
+        let Some(spread) = self.spread.filter(|_| due < now - self.grace) else { return due };
+        let before = schedule.latest(due - Millis(1), now).unwrap_or(due);
+        let room =
+            schedule.next(now).map_or(i64::MAX, |next| (next - before).0 / (i64::from(self.most()) + 1));
+        let span = spread.span.0.min(room);
+        if span < SPREAD_MIN.0 {
+            return now;
+        }
+        let phase = (spread.seed % span.unsigned_abs()).cast_signed();
+        Wall(((now.0 - phase).div_euclid(span) + 1) * span + phase)
+    }
 }
 
 /// The first of the last `n` fires in `(floor, last]`.
@@ -57,27 +128,104 @@ mod tests {
         Wall(secs * 1000)
     }
 
+    fn policy(catch_up: CatchUp) -> Policy {
+        Policy { grace: Millis::secs(60), catch_up, age: None, spread: None }
+    }
+
+    /// What is due, and what is skipped before.
+    fn told(floor: i64, policy: &Policy) -> (Option<Wall>, Option<(Wall, Wall)>) {
+        let next = next(&every_10s(), at(floor), at(1000), policy);
+        assert_eq!(next.from, next.due, "without a spread nothing waits");
+        (next.due, next.skipped)
+    }
+
     /// proves: I16, I23
     #[test]
     fn within_the_grace_every_fire_runs_in_order() {
-        let next = |floor| super::next(&every_10s(), at(floor), at(100), Millis::secs(60), CatchUp::Latest);
-        assert_eq!(next(40), Next { due: Some(at(50)), skipped: None });
-        assert_eq!(next(30), Next { due: Some(at(40)), skipped: None });
-        assert_eq!(next(95), Next { due: Some(at(100)), skipped: None });
+        let next = |floor| super::next(&every_10s(), at(floor), at(100), &policy(CatchUp::Latest));
+        for (floor, due) in [(40, 50), (30, 40), (95, 100)] {
+            assert_eq!(next(floor), Next { due: Some(at(due)), from: Some(at(due)), ..Next::default() });
+        }
     }
 
     /// proves: I16, I23
     #[test]
     fn of_older_fires_the_policy_keeps_some_and_names_the_rest() {
-        let next = |floor, policy| super::next(&every_10s(), at(floor), at(1000), Millis::secs(60), policy);
-        assert_eq!(next(0, CatchUp::Latest), Next { due: Some(at(930)), skipped: Some((at(10), at(920))) });
-        assert_eq!(next(920, CatchUp::Latest), Next { due: Some(at(930)), skipped: None });
-        assert_eq!(next(0, CatchUp::Skip), Next { due: Some(at(940)), skipped: Some((at(10), at(930))) });
-        assert_eq!(next(0, CatchUp::All(3)), Next { due: Some(at(910)), skipped: Some((at(10), at(900))) });
-        assert_eq!(next(900, CatchUp::All(3)), Next { due: Some(at(910)), skipped: None });
-        assert_eq!(
-            next(910, CatchUp::All(1)),
-            Next { due: Some(at(930)), skipped: Some((at(920), at(920))) }
-        );
+        let told = |floor, catch_up| told(floor, &policy(catch_up));
+        assert_eq!(told(0, CatchUp::Latest), (Some(at(930)), Some((at(10), at(920)))));
+        assert_eq!(told(920, CatchUp::Latest), (Some(at(930)), None));
+        assert_eq!(told(0, CatchUp::Skip), (Some(at(940)), Some((at(10), at(930)))));
+        assert_eq!(told(0, CatchUp::All(3)), (Some(at(910)), Some((at(10), at(900)))));
+        assert_eq!(told(900, CatchUp::All(3)), (Some(at(910)), None));
+        assert_eq!(told(910, CatchUp::All(1)), (Some(at(930)), Some((at(920), at(920)))));
+    }
+
+    /// proves: I23
+    #[test]
+    fn what_is_older_than_the_age_is_not_made_up() {
+        let told =
+            |floor, catch_up, age| told(floor, &Policy { age: Some(Millis::secs(age)), ..policy(catch_up) });
+        assert_eq!(told(0, CatchUp::All(9), 90), (Some(at(910)), Some((at(10), at(900)))));
+        assert_eq!(told(0, CatchUp::All(2), 90), (Some(at(920)), Some((at(10), at(910)))));
+        assert_eq!(told(0, CatchUp::Latest, 70), (Some(at(930)), Some((at(10), at(920)))));
+        assert_eq!(told(0, CatchUp::Latest, 69), (Some(at(940)), Some((at(10), at(930)))), "none is kept");
+        assert_eq!(told(0, CatchUp::All(9), 5), (Some(at(940)), Some((at(10), at(930)))));
+    }
+
+    /// Every day at six, and made up in one of ten minutes.
+    fn daily(seed: u64, catch_up: CatchUp) -> (Schedule, Policy) {
+        let spread = Some(Turns { span: Millis::secs(600), seed });
+        (Schedule::parse("0 6 * * *", "").unwrap(), Policy { spread, ..policy(catch_up) })
+    }
+
+    /// proves: I23
+    #[test]
+    fn what_is_made_up_waits_for_its_jobs_turn_and_each_job_has_another() {
+        let now = at(86_400 * 3 + 7 * 3600);
+        let mut turns = alloc::collections::BTreeSet::new();
+        for seed in 0..600 {
+            let (schedule, policy) = daily(seed * 1000, CatchUp::Latest);
+            let found = next(&schedule, at(0), now, &policy);
+            let turn = found.from.unwrap();
+            assert_eq!(found.due, Some(at(86_400 * 3 + 6 * 3600)));
+            assert!(turn > now && turn <= now + Millis::secs(600));
+            // Whoever looks again before the turn finds the same one.
+            let again = next(&schedule, at(0), turn - Millis(1), &policy);
+            assert_eq!((again.from, again.due), (Some(turn), found.due));
+            turns.insert(turn);
+        }
+        assert_eq!(turns.len(), 600);
+    }
+
+    /// proves: I16, I23
+    #[test]
+    fn making_up_takes_less_than_the_time_between_two_fires() {
+        for (text, span, count) in [("@every 10m", 600, 5), ("@every 60s", 86_400, 3), ("@hourly", 900, 24)] {
+            let schedule = Schedule::parse(text, "").unwrap();
+            let spread = Some(Turns { span: Millis::secs(span), seed: 0x5eed });
+            let policy = Policy { spread, ..policy(CatchUp::All(count)) };
+            let begun = at(1_000_000);
+            let (mut floor, mut now, mut made_up) = (at(0), begun, 0);
+            loop {
+                let found = next(&schedule, floor, now, &policy);
+                let due = found.due.unwrap();
+                if due >= begun - policy.grace {
+                    break;
+                }
+                assert!(found.from > Some(now), "one a turn");
+                (floor, now, made_up) = (due, found.from.unwrap(), made_up + 1);
+            }
+            assert_eq!(made_up, count, "{text}");
+            let fire = schedule.next(begun).unwrap();
+            assert!(now - begun < schedule.next(fire).unwrap() - fire, "{text}: {now}");
+        }
+    }
+
+    #[test]
+    fn what_comes_every_second_is_made_up_at_once() {
+        let schedule = Schedule::parse("@every 1s", "").unwrap();
+        let (_, policy) = daily(7, CatchUp::Latest);
+        let found = next(&schedule, at(0), at(1000), &policy);
+        assert_eq!((found.due, found.from), (Some(at(939)), Some(at(1000))));
     }
 }

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
+use crate::due::{Policy, Turns};
 use crate::registry::Class;
 use crate::schedule::{Dst, Schedule, Times};
 use crate::shards::ShardSet;
@@ -106,6 +107,12 @@ pub struct Job {
     /// What becomes of fires older than the grace.
     #[serde(default, skip_serializing_if = "is_default")]
     pub catch_up: CatchUp,
+    /// How old a fire may be that is made up, such as `6h`; any age when empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub catch_up_age: String,
+    /// Over which span fires that are made up are spread, such as `10m`: each job has its turn once in it. At once when empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub catch_up_spread: String,
     /// A disabled job is held by nobody and never fires.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub enabled: bool,
@@ -250,6 +257,8 @@ impl Job {
             timeout: None,
             grace: None,
             catch_up: CatchUp::default(),
+            catch_up_age: String::new(),
+            catch_up_spread: String::new(),
             enabled: true,
             description: String::new(),
         };
@@ -312,6 +321,15 @@ impl Job {
             && (n == 0 || n > CATCH_UP_MAX)
         {
             return fail(format!("catch_up.all is {n}, allowed are 1 to {CATCH_UP_MAX}"));
+        }
+        if let Err(e) = self.late() {
+            return fail(e.to_string());
+        }
+        let refined = !self.catch_up_age.is_empty() || !self.catch_up_spread.is_empty();
+        if refined && self.catch_up == CatchUp::Skip {
+            return fail(
+                "catch_up_age and catch_up_spread are for jobs that make fires up: leave them out".into(),
+            );
         }
         if self.timeout == Some(0) {
             return fail("timeout is 0 seconds: leave it out for none".to_string());
@@ -380,6 +398,24 @@ impl Job {
         Schedule::read(&times).map(Some)
     }
 
+    /// What it says of fires that are late.
+    ///
+    /// # Errors
+    /// A span makes no sense.
+    pub fn late(&self) -> Result<Late, crate::schedule::ScheduleError> {
+        let span = |word, text: &str| match text {
+            "" => Ok(None),
+            _ => crate::schedule::span(word, text).map(Some),
+        };
+        let spread = span("catch_up_spread", &self.catch_up_spread)?;
+        Ok(Late {
+            grace: self.grace,
+            catch_up: self.catch_up,
+            age: span("catch_up_age", &self.catch_up_age)?,
+            spread: spread.map(|span| Turns { span, seed: crate::schedule::seed(self.name.as_str()) }),
+        })
+    }
+
     /// What it says of its times. Whoever changes any of this changes when it is due.
     #[must_use]
     pub fn times(&self) -> Times<'_> {
@@ -392,6 +428,29 @@ impl Job {
             until: &self.until,
             jitter: &self.jitter,
         }
+    }
+}
+
+/// What a job says of fires that are late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Late {
+    /// How late a fire may still start, in seconds; `None` for what suits the leases.
+    pub grace: Option<u64>,
+    /// Which of the older ones are made up.
+    pub catch_up: CatchUp,
+    /// How old one may be that is made up.
+    pub age: Option<Millis>,
+    /// Over which span those that are made up are spread.
+    pub spread: Option<Turns>,
+}
+
+impl Late {
+    /// What it comes to under leases of `ttl`.
+    #[must_use]
+    pub fn policy(&self, ttl: Millis) -> Policy {
+        let own = self.grace.map(|secs| Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000)));
+        let grace = own.unwrap_or_else(|| default_grace(ttl));
+        Policy { grace, catch_up: self.catch_up, age: self.age, spread: self.spread }
     }
 }
 
@@ -438,5 +497,19 @@ mod tests {
         let both = read(r#""placement":"sharded","monitor":false,"delivery":"at_least_once""#);
         assert!(both.unwrap_err().contains("takes monitor = true"));
         assert!(read(r#""placement":"sharded","monitor":false"#).is_ok());
+    }
+
+    /// proves: I23
+    #[test]
+    fn spans_of_late_fires_are_read_and_go_with_making_up() {
+        let late = read(r#""catch_up_age":"1h30m","catch_up_spread":"10m""#).unwrap().late().unwrap();
+        assert_eq!(
+            (late.age, late.spread.map(|turns| turns.span)),
+            (Some(Millis(5_400_000)), Some(Millis(600_000)))
+        );
+        let wrong = read(r#""catch_up_age":"6""#).unwrap_err();
+        assert!(wrong.contains("catch_up_age") && wrong.contains("write numbers with a unit"), "{wrong}");
+        let moot = read(r#""catch_up":"skip","catch_up_spread":"10m""#).unwrap_err();
+        assert!(moot.contains("leave them out"), "{moot}");
     }
 }

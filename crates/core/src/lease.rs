@@ -187,12 +187,18 @@ impl Lease {
         third.min(sweep).min(resample).max(self.not_before)
     }
 
+    /// What the registry's clock shows at least; `None` when it has none or none was read.
+    #[must_use]
+    pub fn registry_time(&self, now: Now) -> Option<Wall> {
+        self.clock.map(|Sample { clock, answered, .. }| clock + (now.mono - answered))
+    }
+
     /// By how much our wall clock is certainly off the registry's; `None` when the registry has no clock or none was
     /// read. The time the answer was under way is not held against us.
     #[must_use]
     pub fn difference(&self, now: Now) -> Option<Millis> {
-        let Sample { clock, asked, answered } = self.clock?;
-        let earliest = clock + (now.mono - answered);
+        let earliest = self.registry_time(now)?;
+        let Sample { clock, asked, .. } = self.clock?;
         let latest = clock + (now.mono - asked);
         let off = (earliest - now.wall).max(now.wall - latest);
         Some(off.max(Millis::ZERO))

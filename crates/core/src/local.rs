@@ -15,8 +15,10 @@ use crate::time::{Millis, Mono, Wall};
 use crate::view::JobId;
 use crate::words::{JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Shard};
 
+mod pace;
 mod peers;
 
+pub use pace::Pace;
 pub use peers::{Contact, OfferState, Peers, Placing, Reign, Sent};
 
 /// What a commit is about. One commit at a time is under way for each.
@@ -51,6 +53,10 @@ pub struct Pending {
     pub why: &'static str,
     /// The transaction, to be sent again while its outcome is unknown (law 5).
     pub txn: Txn,
+    /// When it was sent first.
+    pub since: Mono,
+    /// How many paced ones were under way then, with this one.
+    pub among: usize,
     /// How often it was sent.
     pub tries: u32,
     /// What is to be told once it is applied.
@@ -183,6 +189,8 @@ pub struct Local {
     pub busy: BTreeSet<Subject>,
     /// How many of each act are under way.
     pub acts: BTreeMap<&'static str, usize>,
+    /// How many claims and confirmations of fires the registry answers in time, as far as it has shown.
+    pub pace: Pace,
     /// Transactions refused since the view last changed about their subject; not sent again.
     pub spent: BTreeMap<Subject, Txn>,
     /// Runs given to executors.
@@ -265,6 +273,7 @@ impl Local {
             pending: BTreeMap::new(),
             busy: BTreeSet::new(),
             acts: BTreeMap::new(),
+            pace: Pace::default(),
             spent: BTreeMap::new(),
             given: BTreeMap::new(),
             tallies: BTreeMap::new(),
@@ -361,6 +370,18 @@ impl Local {
     #[must_use]
     pub fn under_way(&self, why: &str) -> usize {
         self.acts.get(why).copied().unwrap_or(0)
+    }
+
+    /// How many claims and confirmations of fires are under way.
+    #[must_use]
+    pub fn paced(&self) -> usize {
+        Pace::ACTS.iter().map(|act| self.under_way(act)).sum()
+    }
+
+    /// How many more of them may go out now.
+    #[must_use]
+    pub fn pace_left(&self) -> usize {
+        self.pace.most().saturating_sub(self.paced())
     }
 
     /// Whether the node should give up what it can: it leaves, or has been unable to work for two terms of its lease.

@@ -199,7 +199,7 @@ impl Node {
     }
 
     fn free_slots(&self) -> usize {
-        firing::free_slots(&self.view, &self.local).min(firing::pace(&self.local))
+        firing::free_slots(&self.view, &self.local).min(self.local.pace_left())
     }
 
     /// Whether something that was put off in this step can be done in the next, which is asked for at once (law 10).
@@ -292,6 +292,8 @@ impl Node {
         }
         // A run that has ended only waited for its place in the registry to close, which is not ours any more.
         local.forget_ended();
+        // One that goes on must end in the next life, whoever holds its job then.
+        local.agenda.extend(local.given.keys().map(|(id, _)| *id));
         local.locks.clear();
         local.spent.clear();
         local.recording.clear();

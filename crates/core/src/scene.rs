@@ -8,7 +8,7 @@ use crate::effect::{Event, Reason, Run, Verdict};
 use crate::input::{Answer, Applied, AskId};
 use crate::keys::Key;
 use crate::lease::Trusted;
-use crate::local::{Local, Subject};
+use crate::local::{Local, Pace, Subject};
 use crate::registry::{Guard, Revision, Txn};
 use crate::rules::dispatch::Batch;
 use crate::time::{Mono, Now, Wall};
@@ -87,6 +87,8 @@ pub struct Decisions {
     pub list: Vec<Decision>,
     /// How many fires were claimed, and shards started, in this step: each takes a slot.
     pub claimed: usize,
+    /// How many transactions of this step a fire's start waits for.
+    pub paced: usize,
     /// What to tell about the transactions.
     pub news: Vec<News>,
     /// The slots that are left to plan with in this step, once somebody plans.
@@ -179,6 +181,7 @@ impl Decisions {
 
     /// Adds a transaction.
     pub fn commit(&mut self, subject: Subject, why: &'static str, txn: Txn) {
+        self.paced += usize::from(Pace::counts(why));
         self.add(Decision::Commit(subject, why, txn));
     }
 }

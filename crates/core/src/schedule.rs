@@ -20,7 +20,7 @@ mod zone;
 pub use error::{Place, ScheduleError};
 pub use zone::Dst;
 
-use crate::time::Wall;
+use crate::time::{Millis, Wall};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bounds::Bounds;
@@ -254,6 +254,20 @@ impl Schedule {
     fn said(&self) -> (&str, &str, Option<Dst>, Option<Spread>, Option<&Bounds>) {
         (&self.text, self.zone(), self.dst, self.spread, self.bounds.as_deref())
     }
+}
+
+/// A span of time as jobs write it, such as `90s` or `1h30m`, of at least a second.
+///
+/// # Errors
+/// It is none, or longer than a year; `word` names whose it is.
+pub fn span(word: &str, text: &str) -> Result<Millis, ScheduleError> {
+    named::span(word, text, 1_000).map(Millis)
+}
+
+/// What decides a job's moment in a span.
+#[must_use]
+pub fn seed(name: &str) -> u64 {
+    Spread::of(name).of_field("catch_up_spread")
 }
 
 /// The last fire in `(after, until]` of those that `next` finds, by halving.

@@ -77,10 +77,8 @@ impl<'a> Table<'a> {
     pub(crate) fn next_due<'g>(&self, groups: impl Iterator<Item = &'g Group>) -> Option<Wall> {
         let (terms, _) = self.terms?;
         let schedule = terms.schedule.as_ref().filter(|_| !terms.paused)?;
-        let (now, grace) = (self.scene.now.wall, terms.grace(self.scene.local.settings.ttl));
-        let next = |group: &Group| {
-            due::next(schedule, group.watermark.max(terms.since), now, grace, terms.catch_up).due
-        };
+        let (now, policy) = (self.scene.now.wall, terms.late.policy(self.scene.local.settings.ttl));
+        let next = |group: &Group| due::next(schedule, group.watermark.max(terms.since), now, &policy).due;
         groups.filter_map(next).min()
     }
 

@@ -5,12 +5,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::job::{CatchUp, Delivery, Placement, Spec};
+use crate::job::{Delivery, Late, Placement, Spec};
 use crate::keys::{self, Key};
 use crate::record::{AskedRecord, Intent, Lane, LockRecord, MemberInfo, Place, SpecRecord, Switches, decode};
 use crate::registry::{Guard, Revision, Value};
 use crate::schedule::Schedule;
-use crate::time::{Millis, Mono, Wall};
+use crate::time::{Mono, Wall};
 use crate::words::{JobName, LockName, Member, NodeName};
 
 mod absorb;
@@ -96,10 +96,8 @@ pub struct Terms {
     pub enabled: bool,
     /// What doubt means.
     pub delivery: Delivery,
-    /// What becomes of fires older than the grace.
-    pub catch_up: CatchUp,
-    /// In seconds; `None` for the default.
-    pub grace: Option<u64>,
+    /// What becomes of fires that are late.
+    pub late: Late,
     /// What only sharded jobs have.
     pub shards: Option<Box<ShardTerms>>,
 }
@@ -455,15 +453,6 @@ impl<'a> JobView<'a> {
 }
 
 impl Terms {
-    /// How late a fire may start, under leases of `ttl`.
-    #[must_use]
-    pub fn grace(&self, ttl: Millis) -> Millis {
-        match self.grace {
-            Some(secs) => Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000)),
-            None => crate::job::default_grace(ttl),
-        }
-    }
-
     fn of(spec: &Spec) -> Option<Self> {
         let job = &spec.job;
         Some(Self {
@@ -473,8 +462,7 @@ impl Terms {
             paused: spec.paused,
             enabled: job.enabled,
             delivery: job.delivery,
-            catch_up: job.catch_up,
-            grace: job.grace,
+            late: job.late().ok()?,
             shards: ShardTerms::of(spec).map(Box::new),
         })
     }

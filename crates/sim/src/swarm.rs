@@ -88,6 +88,8 @@ pub use peers::Peers;
 const LEAD: Millis = Millis(1_000);
 /// How long the longest runs take, in leases.
 pub(crate) const LONG_RUN: i64 = 3;
+/// The longest span over which what is made up is spread, in seconds.
+const SPREAD_MAX: i64 = 4;
 /// The longest grace that jobs state, in seconds.
 const GRACE_MAX: i64 = 12;
 /// The most shards that a job has.
@@ -240,6 +242,10 @@ pub(crate) fn job(name: &JobName, ttl: i64, random: &mut Random) -> Job {
         .pick(&[CatchUp::Latest, CatchUp::Latest, CatchUp::Skip, CatchUp::All(3)])
         .unwrap_or(&CatchUp::Latest);
     job.grace = u64::try_from(random.between(2, GRACE_MAX)).ok();
+    if job.catch_up != CatchUp::Skip && random.chance(300) {
+        job.catch_up_age = format!("{}s", random.between(2, 3 * GRACE_MAX));
+        job.catch_up_spread = format!("{}s", random.between(2, SPREAD_MAX));
+    }
     job.timeout = random.chance(200).then_some(2);
     if is_sharded(name) {
         shard(&mut job, last, random);

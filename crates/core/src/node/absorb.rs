@@ -6,7 +6,7 @@ use super::Node;
 use crate::effect::{Effect, Event, Ticket};
 use crate::input::{Input, LeaseEvent, RunEvent};
 use crate::keys::{Key, Parsed, parse};
-use crate::local::{Given, Pending, Subject};
+use crate::local::{Given, Pace, Pending, Subject};
 use crate::registry::{Change, Entry, Outcome, Revision, Txn, Write};
 use crate::rules::firing;
 use crate::time::{Millis, Now, Wall};
@@ -240,7 +240,7 @@ impl Node {
                 self.local.pending.insert(ticket, pending);
             }
             Outcome::Applied(revision) => {
-                self.conclude(&pending, ticket);
+                self.conclude(now, &pending, ticket);
                 let touched = self.view.hear(now.mono, &written(&pending.txn, revision));
                 self.touch(now, touched, effects);
                 self.settle_applied(&pending, effects);
@@ -248,7 +248,7 @@ impl Node {
                 effects.extend(pending.news.into_iter().map(Effect::Announce));
             }
             Outcome::Refused(found) => {
-                self.conclude(&pending, ticket);
+                self.conclude(now, &pending, ticket);
                 let landed = landed(&pending.txn, &found);
                 let touched = self.view.hear(now.mono, &found);
                 let explained = landed || !touched.jobs.is_empty() || touched.nodes;
@@ -266,9 +266,12 @@ impl Node {
         }
     }
 
-    fn conclude(&mut self, pending: &Pending, ticket: Ticket) {
+    fn conclude(&mut self, now: Now, pending: &Pending, ticket: Ticket) {
         self.local.unknown.retain(|(_, t)| *t != ticket);
         self.local.busy.remove(&pending.subject);
+        if Pace::counts(pending.why) {
+            self.local.pace.answered(now.mono - pending.since, pending.among);
+        }
         if let Some(count) = self.local.acts.get_mut(pending.why) {
             *count -= 1;
         }

@@ -44,7 +44,7 @@ impl Node {
                 if let Subject::Job(id) = subject {
                     self.place(id, &mut out, &mut bundle);
                 }
-                self.send(subject, why, txn, &mut out.news, effects);
+                self.send(now, subject, why, txn, &mut out.news, effects);
             } else {
                 self.act(decision, &mut bundle, effects);
             }
@@ -179,6 +179,7 @@ impl Node {
 
     fn send(
         &mut self,
+        now: Now,
         subject: Subject,
         why: &'static str,
         txn: crate::registry::Txn,
@@ -196,8 +197,12 @@ impl Node {
         let (sent, applied): (Vec<News>, Vec<News>) =
             news.extract_if(.., |news| news.subject == subject).partition(|news| news.sent);
         effects.extend(sent.into_iter().map(|news| Effect::Announce(news.event)));
+        let among = self.local.paced();
         let news = applied.into_iter().map(|news| news.event).collect();
-        self.local.pending.insert(ticket, Pending { subject, why, txn: txn.clone(), tries: 1, news });
+        self.local.pending.insert(
+            ticket,
+            Pending { subject, why, txn: txn.clone(), since: now.mono, among, tries: 1, news },
+        );
         effects.push(Effect::Commit { ticket, why, txn });
     }
 

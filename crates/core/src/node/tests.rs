@@ -15,6 +15,7 @@ use crate::words::{NodeName, RunId};
 
 mod carried;
 mod dispatched;
+mod late;
 mod sharded;
 
 struct Actor {

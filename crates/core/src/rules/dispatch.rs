@@ -244,14 +244,15 @@ impl<'a> Desk<'a> {
     /// Plans every fire up to the horizon; of those that are too old, what the job's catch-up says (I0-07).
     fn plan_due(&mut self, terms: &Terms, out: &mut Decisions) {
         let Some(schedule) = &terms.schedule else { return };
-        let (now, grace) = (self.scene.now.wall, terms.grace(self.scene.local.settings.ttl));
+        let (now, policy) = (self.scene.now.wall, terms.late.policy(self.scene.local.settings.ttl));
+        let grace = policy.grace;
         if now > self.right.horizon {
             // The beat is long over. What is due since belongs to the next one, also what is too old by then.
             return;
         }
         loop {
             let floor = self.draft.watermark.max(terms.since);
-            let next = due::next(schedule, floor, now, grace, terms.catch_up);
+            let next = due::next(schedule, floor, now, &policy);
             let near = next.due.filter(|due| *due <= self.right.horizon);
             if near.is_none() && next.skipped.is_none() {
                 // A beat's horizon stands still, and the next beat looks at every job again.

@@ -5,10 +5,9 @@
 //! the moment named in the claim, and later only after another commit.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::{String, ToString};
 
-use crate::due;
+use crate::due::{self, Policy};
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::Job;
@@ -16,7 +15,7 @@ use crate::keys;
 use crate::local::{Given, Local, Subject};
 use crate::record::{AskedRecord, Lane, Open, encode};
 use crate::registry::{Txn, Write};
-use crate::rules::drain;
+use crate::rules::{dispatch, drain};
 use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
 use crate::takeover;
@@ -32,10 +31,7 @@ pub use shards::{closed as closed_shards, gathers};
 
 /// How long after its moment a claimed fire may start without another commit.
 const START_WINDOW: Millis = Millis::secs(1);
-/// How many claims and confirmations of fires may be under way at once: what a registry of 8,000 transactions a second
-/// answers in half of that.
-const PACE: usize = 4_000;
-/// The act that makes claims of shards anew which are too old to start from.
+/// The act that makes claims of shards anew which are too old to start from; one that [`Pace`] counts.
 const CONFIRM_SHARDS: &str = "confirm shards";
 /// When to look again at a fire whose confirmation had to wait.
 const PACE_AGAIN: Millis = Millis(100);
@@ -86,17 +82,20 @@ fn stop_stray(scene: &Scene<'_>, job: &JobView<'_>, given: &Given, out: &mut Dec
     }
 }
 
+/// The moment before which a fire is not to start. One that was asked for was so by now, whatever the clock showed that it was
+/// asked by.
+fn moment(fire: &Fire, due: Wall, now: Wall) -> Wall {
+    if matches!(fire, Fire::Asked(_)) { due.min(now) } else { due }
+}
+
 /// Whether a claim names a moment far ahead that is not its due one: a clock that was off made it, when a run was taken over.
 fn is_misdated(from: Wall, due: Wall, now: Wall) -> bool {
     from > due && from > now + START_WINDOW
 }
 
-/// How many more claims and confirmations of fires may go out now. With more of them under way than the registry answers
-/// within [`START_WINDOW`] each would come back too late to start, be confirmed, and be too late again.
-#[must_use]
-pub fn pace(local: &Local) -> usize {
-    let acts = ["claim fire", "claim shards", "accept", "confirm", CONFIRM_SHARDS];
-    PACE.saturating_sub(acts.iter().map(|act| local.under_way(act)).sum())
+/// Whether one more claim or confirmation of fires may go out in this step.
+fn keeps_pace(local: &Local, out: &Decisions) -> bool {
+    local.pace_left() > out.paced
 }
 
 /// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it starts;
@@ -219,7 +218,8 @@ impl Desk<'_> {
         if self.scene.local.put_off.contains_key(&self.job.id) {
             return;
         }
-        let misdated = is_misdated(open.from, open.due, now.wall);
+        let moment = moment(&open.fire, open.due, now.wall);
+        let misdated = is_misdated(open.from, moment, now.wall);
         if now.wall < open.from && !misdated {
             return out.add(Decision::JobAt(self.job.id, open.from));
         }
@@ -229,12 +229,12 @@ impl Desk<'_> {
         }
         let latest = open.from + START_WINDOW;
         if now.wall > latest || misdated {
-            if pace(self.scene.local) == 0 {
+            if !keeps_pace(self.scene.local, out) {
                 return out.add(Decision::JobAfter(self.job.id, now.mono + PACE_AGAIN));
             }
             let mut lane = self.lane();
             lane.seq += 1;
-            let open = Open { from: now.wall.max(open.due), ..open.clone() };
+            let open = Open { from: now.wall.max(moment), ..open.clone() };
             lane.open = Some(Box::new(open));
             return self.commit("confirm", &lane, out);
         }
@@ -299,7 +299,12 @@ impl Desk<'_> {
         let mut record = record.clone();
         record.requests[index].taken = true;
         let request = &record.requests[index];
-        let lane = self.opened(lane, Fire::Asked(request.id.clone()), request.at, lane.watermark);
+        let lane = self.opened(
+            lane,
+            Fire::Asked(request.id.clone()),
+            (request.at, self.scene.now.wall),
+            lane.watermark,
+        );
         self.commit_with("claim fire", &lane, Some(record), out);
         out.claimed += 1;
         true
@@ -308,14 +313,13 @@ impl Desk<'_> {
     fn claim_due(&self, terms: &Terms, mut lane: Lane, out: &mut Decisions) -> bool {
         let Some(schedule) = &terms.schedule else { return false };
         let (now, settings) = (self.scene.now, &self.scene.local.settings);
-        let grace = terms.grace(settings.ttl);
+        let policy = terms.late.policy(settings.ttl);
         let floor = lane.watermark.max(terms.since);
-        let next = due::next(schedule, floor, now.wall, grace, terms.catch_up);
-        let near = next.due.is_some_and(|due| due <= now.wall + settings.lead);
+        let next = due::next(schedule, floor, now.wall, &policy);
+        let near = next.from.is_some_and(|from| from <= now.wall + settings.lead);
         if next.skipped.is_none() && !near {
-            if let Some(due) = next.due {
-                out.add(Decision::JobAt(self.job.id, due - settings.lead));
-            }
+            let at = next.from.map(|from| (from - settings.lead).min(next.until.unwrap_or(from)));
+            out.list.extend(at.map(|at| Decision::JobAt(self.job.id, at)));
             return false;
         }
         if !self.scene.clock_agrees() {
@@ -326,11 +330,11 @@ impl Desk<'_> {
         if let Some((from, last)) = next.skipped {
             lane.watermark = last;
             lane.seq += 1;
-            lane.verdicts.push(self.skipped(from, last, grace));
+            lane.verdicts.push(self.skipped(from, last, &policy));
         }
-        match next.due.filter(|_| near) {
-            Some(due) => {
-                let outlives = now.mono + (due - now.wall) >= self.scene.lease.until();
+        match next.due.zip(next.from).filter(|_| near) {
+            Some((due, from)) => {
+                let outlives = now.mono + (from - now.wall) >= self.scene.lease.until();
                 if outlives {
                     // The lease is renewed long before; until then nobody could be sure to start it.
                     out.add(Decision::JobUncertain(self.job.id));
@@ -339,7 +343,7 @@ impl Desk<'_> {
                 if !self.has_slot(due, out) {
                     return false;
                 }
-                let lane = self.opened(&lane, Fire::Due(due), due, due);
+                let lane = self.opened(&lane, Fire::Due(due), (due, from), due);
                 self.commit("claim fire", &lane, out);
                 out.claimed += 1;
             }
@@ -348,13 +352,13 @@ impl Desk<'_> {
         true
     }
 
-    fn opened(&self, lane: &Lane, fire: Fire, due: Wall, watermark: Wall) -> Lane {
+    fn opened(&self, lane: &Lane, fire: Fire, (due, from): (Wall, Wall), watermark: Wall) -> Lane {
         // A job that was sharded in an earlier life goes on from its tokens.
         let seq = lane.seq.max(self.job.sharding().map_or(0, |sharding| sharding.cut.seq)) + 1;
         let open = Open {
             fire,
             due,
-            from: due.max(self.scene.now.wall),
+            from: from.max(self.scene.now.wall),
             by: self.scene.member.clone(),
             attempt: 1,
             seq,
@@ -363,21 +367,17 @@ impl Desk<'_> {
         Lane { watermark, seq, open: Some(Box::new(open)), verdicts: lane.verdicts.clone() }
     }
 
-    fn skipped(&self, from: Wall, last: Wall, grace: Millis) -> Verdict {
+    fn skipped(&self, from: Wall, last: Wall, policy: &Policy) -> Verdict {
         let run = RunId { job: self.job.name().clone(), fire: Fire::Due(last), shard: Shard(0) };
-        let reason = if from == last {
-            format!("older than the grace of {grace}")
-        } else {
-            format!("all fires from {from} on are older than the grace of {grace}")
-        };
+        let reason = dispatch::too_old(from, last, policy.grace);
         let (state, node) = (VerdictState::Skipped, self.scene.member.node.to_string());
         Verdict { run, attempt: 0, due: last, state, reason, node, from, shards: ShardSet::empty() }
     }
 
     /// Whether one more run fits; if not, the job is called when one ends.
     fn has_slot(&self, due: Wall, out: &mut Decisions) -> bool {
-        let free = free_slots(self.scene.view, self.scene.local) > out.claimed
-            && out.claimed < pace(self.scene.local);
+        let free =
+            free_slots(self.scene.view, self.scene.local) > out.claimed && keeps_pace(self.scene.local, out);
         if !free {
             out.add(Decision::JobWaits(self.job.id, due));
         }

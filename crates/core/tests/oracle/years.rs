@@ -3,7 +3,7 @@
 use super::cases::{Random, Said};
 use super::{due, parsed};
 use crate::zone::{self, Zone, days};
-use evenkeel_core::due::next;
+use evenkeel_core::due::{Policy, next};
 use evenkeel_core::job::CatchUp;
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
@@ -70,11 +70,12 @@ fn year(n: u64, zone: &Zone, sum: &mut Sum) {
     let r = &mut Random::of(0x1ea5, n);
     let start = days(1970 + (n as i64 * 7) % 130, 1, 1) * 86_400;
     let end = start + 366 * 86_400;
-    let policy = [CatchUp::Skip, CatchUp::Latest, CatchUp::All(3)][n as usize % 3];
+    let catch_up = [CatchUp::Skip, CatchUp::Latest, CatchUp::All(3)][n as usize % 3];
+    let policy = Policy { grace: GRACE, catch_up, age: None, spread: None };
     let mut job = Standing::declared(r, zone, start, end);
     let (mut floor, mut now, mut at) = (start, start, 0);
     while now < end {
-        let found = next(&job.schedule, Wall(floor * 1000), Wall(now * 1000), GRACE, policy);
+        let found = next(&job.schedule, Wall(floor * 1000), Wall(now * 1000), &policy);
         if let Some((first, last)) = found.skipped {
             assert_eq!(job.list.get(at), Some(&(first.0 / 1000)), "{} in {}", job.schedule, zone.name);
             let old = job.list[at..].partition_point(|t| *t <= last.0 / 1000);

@@ -98,6 +98,21 @@ impl JobBook {
         own.map_or_else(|| evenkeel_core::job::default_grace(ttl), Millis::secs)
     }
 
+    /// Whether a fire may be claimed for the first time to start at this moment, as far as its age goes.
+    pub(crate) fn is_young_enough(&self, fire: &Fire, from: Wall, ttl: Millis) -> bool {
+        let age = self.spec.as_ref().and_then(|s| s.job.late().ok()).and_then(|late| late.age);
+        let (Fire::Due(due), Some(age)) = (fire, age) else { return true };
+        // It is claimed up to a second before it starts.
+        from - *due <= age.max(self.grace(ttl)) + Millis::secs(1)
+    }
+
+    /// How long what is made up may keep the next fire waiting.
+    pub(crate) fn spread(&self) -> i64 {
+        let late = self.spec.as_ref().and_then(|s| s.job.late().ok()).map(|late| late.policy(Millis::ZERO));
+        let turns = late.and_then(|policy| Some(policy.spread?.span.0 * i64::from(policy.most())));
+        turns.unwrap_or(0)
+    }
+
     /// Whether the schedule has a fire at exactly this moment. Periods are checked by bare arithmetic as well.
     pub(crate) fn is_due_at(&self, due: Wall) -> bool {
         let Some(schedule) = &self.schedule else { return false };

@@ -154,7 +154,8 @@ impl Rest<'_> {
             });
         // Without slots for everything, jobs wait for each other.
         let queue = if self.swarm.roomy { 1 } else { i64::try_from(self.swarm.jobs.len()).unwrap_or(1) };
-        let slack = if light { PROMPT } else { book.grace(self.ttl).0 + 2 * queue * (longest + CLOSING) };
+        let busy = book.grace(self.ttl).0 + 2 * queue * (longest + CLOSING);
+        let slack = book.spread() + if light { PROMPT } else { busy };
         let floor = spec.since.max(Wall(START.0 + book.changed));
         if let Some(due) = schedule.latest(floor, now - Millis(slack)) {
             findings.test(at, Invariant::I16, *watermark >= due, || {

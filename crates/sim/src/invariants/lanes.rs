@@ -147,6 +147,8 @@ impl Turn<'_> {
         findings.test(at, Invariant::I18, known, || format!("{run} was claimed, but nothing is due"));
         let mine = Some(&open.by) == self.act.member && open.attempt == 1 && open.seq == self.after.seq;
         findings.test(at, Invariant::I20, mine, || format!("{run} was opened as {open:?}"));
+        let young = book.is_young_enough(&open.fire, open.from, self.ttl);
+        findings.test(at, Invariant::I23, young, || format!("{run} was made up though too old: {open:?}"));
         let fire = book.fires.entry(open.fire.clone()).or_default();
         let again = fire.claimed || fire.closed.is_some();
         findings.test(at, Invariant::I14, !again, || format!("{run} was claimed twice"));

@@ -11,7 +11,7 @@ use evenkeel_core::registry::{Batch, Change, Outcome, Revision, Txn, Write};
 use evenkeel_core::scene::Decision;
 use evenkeel_core::time::{Millis, Mono, Now};
 use evenkeel_core::view::JobView;
-use evenkeel_core::words::{JobName, Member, NodeName};
+use evenkeel_core::words::{Fire, JobName, Member, NodeName};
 
 use super::{Invariant, Watch, trust_ends};
 
@@ -168,7 +168,7 @@ impl Watch {
                     }
                 }
                 Effect::Start(run) => {
-                    let early = now.wall < run.due;
+                    let early = matches!(run.id.fire, Fire::Due(_)) && now.wall < run.due;
                     self.findings.test(at, Invariant::I3, trusted, || {
                         format!("{name} starts {} without trust", run.id)
                     });

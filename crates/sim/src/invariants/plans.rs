@@ -203,12 +203,15 @@ impl Turn<'_> {
         let id = self.run(&run.fire);
         let mine = old.by == run.by && Some(&run.by) == self.act.member && run.seq == self.after.seq;
         findings.test(at, Invariant::I2, mine, || format!("{:?} accepted {id} as {run:?}", self.act.member));
-        let early = run.due.0 - LEAD - UNNOTICED > self.now.0;
+        let early = matches!(run.fire, Fire::Due(due) if due.0 - LEAD - UNNOTICED > self.now.0);
         findings.test(at, Invariant::I17, !early, || format!("{id} was accepted long before it is due"));
         // A pause holds up what has not begun.
         let begun = run.attempt > 1 || matches!(run.fire, Fire::Asked(_));
         let stands = book.spec.as_ref().is_some_and(|spec| spec.job.enabled && (!spec.paused || begun));
         findings.test(at, Invariant::I18, stands, || format!("{id} was accepted, but its job does not fire"));
+        let young =
+            run.attempt > 1 || run.from.is_none_or(|from| book.is_young_enough(&run.fire, from, self.ttl));
+        findings.test(at, Invariant::I23, young, || format!("{id} was made up though too old: {run:?}"));
         if let Fire::Due(due) = run.fire {
             findings.test(at, Invariant::I14, self.after.reached >= due, || {
                 format!("{id} was accepted, and may be planned again")

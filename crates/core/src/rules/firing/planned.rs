@@ -9,10 +9,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{START_WINDOW, free_slots, is_misdated, pace, run_of};
+use super::{START_WINDOW, free_slots, is_misdated, keeps_pace, moment, run_of};
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
-use crate::job::{CatchUp, Delivery};
+use crate::job::Delivery;
 use crate::keys;
 use crate::local::{Given, Subject};
 use crate::record::{Plan, Planned, PlannerKind, encode};
@@ -172,20 +172,22 @@ impl<'a> Desk<'a> {
             self.act("withdraw");
         }
         let Some(terms) = terms.filter(|_| agrees) else { return };
-        let grace = terms.grace(ttl);
+        let policy = terms.late.policy(ttl);
+        let grace = policy.grace;
         let waits =
             |run: &Planned| !run.is_accepted() && matches!(run.fire, Fire::Due(_)) && run.attempt == 1;
         // Of those that are too old the newest ones are kept, as many as the job says.
-        let keep = match terms.catch_up {
-            CatchUp::Skip => 0,
-            CatchUp::Latest => 1,
-            CatchUp::All(n) => n as usize,
-        };
-        let edge = now - grace;
+        let (keep, edge) = (policy.most() as usize, now - grace);
         let mut dues: Vec<Wall> =
             self.draft.runs.iter().filter(|run| waits(run)).map(|run| run.due).collect();
         dues.sort_unstable_by(|a, b| b.cmp(a));
         let last = dues.iter().filter(|due| **due < edge).nth(keep).copied();
+        // … and of those none that is older than it says.
+        let (aged, young): (Vec<_>, Vec<_>) =
+            dues.iter().copied().partition(|due| policy.ends(*due).is_some_and(|end| end <= now));
+        let last = last.max(aged.first().copied());
+        let ends = young.last().and_then(|due| policy.ends(*due));
+        out.list.extend(ends.map(|end| Decision::JobAt(self.job.id, end)));
         let mine = |run: &Planned| run.by == me && waits(run);
         let old = |run: &Planned| mine(run) && last.is_some_and(|last| run.due <= last);
         let next = dues.iter().rev().find(|due| **due >= edge);
@@ -233,9 +235,9 @@ impl<'a> Desk<'a> {
             return;
         }
         let now = scene.now.wall;
-        let from = run.due - scene.local.settings.lead;
-        if now < from {
-            return out.add(Decision::JobAt(self.job.id, from));
+        let from = self.turn(&run);
+        if now < from - scene.local.settings.lead {
+            return out.add(Decision::JobAt(self.job.id, from - scene.local.settings.lead));
         }
         if self.draft.runs.iter().any(Planned::is_accepted) {
             if !self.mine().any(Planned::is_accepted) {
@@ -256,22 +258,32 @@ impl<'a> Desk<'a> {
             out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_difference)));
             return out.add(Decision::JobUncertain(self.job.id));
         }
-        if scene.now.mono + (run.due - now) >= scene.lease.until() {
+        if scene.now.mono + (from - now) >= scene.lease.until() {
             return out.add(Decision::JobUncertain(self.job.id));
         }
-        if free_slots(scene.view, scene.local) <= out.claimed || out.claimed >= pace(scene.local) {
+        if free_slots(scene.view, scene.local) <= out.claimed || !keeps_pace(scene.local, out) {
             return out.add(Decision::JobWaits(self.job.id, run.due));
         }
         out.claimed += 1;
         let seq = self.draft.seq + 1;
         if let Some(mine) = self.draft.runs.iter_mut().find(|r| r.fire == run.fire) {
-            *mine = Planned { seq, from: Some(run.due.max(now)), ..run.clone() };
+            *mine = Planned { seq, from: Some(from.max(now)), ..run.clone() };
         }
         if let Fire::Due(due) = run.fire {
             self.draft.reached = self.draft.reached.max(due);
         }
         // It outweighs the rest: what waits for slots counts it.
         self.why = Some("accept");
+    }
+
+    /// When it may start: at its moment, or in the job's turn when it is made up.
+    fn turn(&self, run: &Planned) -> Wall {
+        let (now, ttl) = (self.scene.now.wall, self.scene.local.settings.ttl);
+        let first = run.attempt == 1 && matches!(run.fire, Fire::Due(_));
+        let terms = self.terms.filter(|_| first && self.scene.clock_agrees());
+        let turn =
+            terms.and_then(|terms| Some(terms.late.policy(ttl).turn(terms.schedule.as_ref()?, run.due, now)));
+        turn.unwrap_or_else(|| moment(&run.fire, run.due, now))
     }
 
     /// The plan is to be read again at this moment, and not in this one.
@@ -304,7 +316,7 @@ impl<'a> Desk<'a> {
             return;
         }
         let now = scene.now;
-        let misdated = is_misdated(from, run.due, now.wall);
+        let misdated = is_misdated(from, moment(&run.fire, run.due, now.wall), now.wall);
         if now.wall < from && !misdated {
             return out.add(Decision::JobAt(self.job.id, from));
         }
@@ -338,12 +350,12 @@ impl<'a> Desk<'a> {
     }
 
     fn confirm(&self, run: &Planned, now: Wall, out: &mut Decisions) {
-        if pace(self.scene.local) == 0 {
+        if !keeps_pace(self.scene.local, out) {
             return out.add(Decision::JobAfter(self.job.id, self.scene.now.mono + super::PACE_AGAIN));
         }
         let mut draft = self.draft.clone();
         if let Some(mine) = draft.runs.iter_mut().find(|r| r.fire == run.fire) {
-            mine.from = Some(now.max(run.due));
+            mine.from = Some(now.max(moment(&run.fire, run.due, now)));
         }
         let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
         Desk { scene, job, terms, plan, draft, why: None, next: None }.commit("confirm", out);

@@ -8,8 +8,8 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use super::{VERDICTS_MAX, free_slots, pace};
-use crate::due;
+use super::{VERDICTS_MAX, free_slots, keeps_pace};
+use crate::due::{self, Policy};
 use crate::effect::{Event, Reason, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::Delivery;
@@ -175,7 +175,11 @@ impl<'a> Desk<'a> {
     fn settle_missed(&mut self, closed: &ShardSet) {
         let Some((terms, shards)) = self.terms().filter(|(t, _)| t.enabled && !t.paused) else { return };
         let Some(schedule) = &terms.schedule else { return };
-        let now = self.scene().now.wall;
+        let scene = self.scene();
+        // A clock that is off does not say what came due meanwhile.
+        let other = scene.local.lease.registry_time(scene.now).filter(|_| !self.knows_time(shards));
+        let now = other.unwrap_or(scene.now.wall);
+        let policy = Policy { grace: Millis::ZERO, ..terms.late.policy(self.scene().local.settings.ttl) };
         let closed = closed.minus(&self.draft.unfinished());
         let (groups, runs) = (self.draft.groups.clone(), self.lane.open.clone());
         for (group, open) in groups.iter().flat_map(|group| runs.iter().map(move |open| (group, open))) {
@@ -186,7 +190,7 @@ impl<'a> Desk<'a> {
             if free.is_empty() || late {
                 continue;
             }
-            if let Some((from, last)) = due::next(schedule, floor, now, Millis(0), terms.catch_up).skipped {
+            if let Some((from, last)) = due::next(schedule, floor, now, &policy).skipped {
                 self.skip(&free, (from, last), "came due while the run before was going on", shards);
             }
         }
@@ -330,7 +334,12 @@ impl<'a> Desk<'a> {
             let verdict = self.verdict((&fire, at, at), &refused, 0, VerdictState::Skipped, why);
             self.draft.verdicts.extend(verdict);
         }
-        self.open(fire, at, Wall::MIN, asked.minus(&busy).minus(&shards.off));
+        self.open(
+            fire,
+            (at, at.min(self.scene().now.wall)),
+            Wall::MIN,
+            asked.minus(&busy).minus(&shards.off),
+        );
         self.asked = Some(record);
         self.act("claim shards");
     }
@@ -339,7 +348,7 @@ impl<'a> Desk<'a> {
     fn claim_due(&mut self, mine: &ShardSet, terms: &Terms, shards: &ShardTerms, out: &mut Decisions) {
         let Some(schedule) = &terms.schedule else { return };
         let (now, settings) = (self.scene().now, &self.scene().local.settings);
-        let grace = terms.grace(settings.ttl);
+        let policy = terms.late.policy(settings.ttl);
         // A node that is paused for the job lets its fires pass; so nothing is made up when it goes on (S2-38).
         let paused = self.table.job.switches(&self.scene().member.node).paused;
         let free = mine.minus(&self.busy());
@@ -349,22 +358,23 @@ impl<'a> Desk<'a> {
                 continue;
             }
             let floor = group.watermark.max(terms.since);
-            let next = due::next(schedule, floor, now.wall, grace, terms.catch_up);
-            let near = next.due.filter(|due| *due <= now.wall + settings.lead);
+            let next = due::next(schedule, floor, now.wall, &policy);
+            let near = next.due.zip(next.from).filter(|(_, from)| *from <= now.wall + settings.lead);
             if next.skipped.is_none() && near.is_none() {
-                out.list.extend(next.due.map(|due| Decision::JobAt(self.table.job.id, due - settings.lead)));
+                let at = next.from.map(|from| (from - settings.lead).min(next.until.unwrap_or(from)));
+                out.list.extend(at.map(|at| Decision::JobAt(self.table.job.id, at)));
                 continue;
             }
             if !self.clock_agrees(shards, out) {
                 return;
             }
             if let Some(span) = next.skipped {
-                let why = format!("older than the grace of {grace}");
+                let why = format!("older than the grace of {}", policy.grace);
                 self.skip(&ready, span, &why, shards);
                 self.act("skip");
             }
-            let Some(due) = near else { continue };
-            if now.mono + (due - now.wall) >= self.scene().lease.until() {
+            let Some((due, from)) = near else { continue };
+            if now.mono + (from - now.wall) >= self.scene().lease.until() {
                 // The lease is renewed long before; until then nobody could be sure to start it.
                 out.add(Decision::JobUncertain(self.table.job.id));
                 continue;
@@ -375,16 +385,16 @@ impl<'a> Desk<'a> {
                 continue;
             }
             self.draft.set_watermark(&ready, due);
-            self.open(Fire::Due(due), due, back, run);
+            self.open(Fire::Due(due), (due, from), back, run);
             self.act("claim shards");
         }
     }
 
-    fn open(&mut self, fire: Fire, due: Wall, back: Wall, shards: ShardSet) {
+    fn open(&mut self, fire: Fire, (due, from): (Wall, Wall), back: Wall, shards: ShardSet) {
         if shards.is_empty() {
             return;
         }
-        let (from, seq) = (due.max(self.scene().now.wall), self.draft.seq);
+        let (from, seq) = (from.max(self.scene().now.wall), self.draft.seq);
         let total = self.table.sharding.cut.total;
         self.draft.add_open(OpenShards { fire, due, from, back, attempt: 1, seq, total, shards });
         self.draft.began = Some(from);
@@ -392,20 +402,29 @@ impl<'a> Desk<'a> {
 
     /// Whether the clocks agree as well as the job demands (S2-25, law 6); if not, the job is called when they do.
     fn clock_agrees(&self, shards: &ShardTerms, out: &mut Decisions) -> bool {
-        let scene = self.scene();
-        let most = shards.max_difference.unwrap_or(Millis(i64::MAX)).min(scene.local.settings.max_difference);
-        let agrees = scene.local.lease.difference(scene.now).is_none_or(|by| by <= most);
+        let agrees = self.knows_time(shards);
         if !agrees {
-            out.add(Decision::Announce(Event::ClockDiffers(most)));
+            out.add(Decision::Announce(Event::ClockDiffers(self.most_difference(shards))));
             out.add(Decision::JobUncertain(self.table.job.id));
         }
         agrees
     }
 
+    fn knows_time(&self, shards: &ShardTerms) -> bool {
+        let scene = self.scene();
+        let difference = scene.local.lease.difference(scene.now);
+        difference.is_none_or(|by| by <= self.most_difference(shards))
+    }
+
+    fn most_difference(&self, shards: &ShardTerms) -> Millis {
+        let own = self.scene().local.settings.max_difference;
+        shards.max_difference.unwrap_or(Millis(i64::MAX)).min(own)
+    }
+
     /// Whether one more run fits; if not, the job is called when one ends.
     fn has_slot(&self, due: Wall, out: &mut Decisions) -> bool {
         let local = self.scene().local;
-        let free = free_slots(self.scene().view, local) > out.claimed && pace(local) > 0;
+        let free = free_slots(self.scene().view, local) > out.claimed && keeps_pace(local, out);
         if !free {
             out.add(Decision::JobWaits(self.table.job.id, due));
         }

@@ -111,9 +111,10 @@ impl Turn<'_> {
             });
             if skipped {
                 let old = due + book.grace(self.ttl) < Wall(START.0 + at + UNNOTICED);
-                let ran = missed.is_some_and(|ran| ran < due);
+                let came = due < Wall(START.0 + at + UNNOTICED);
+                let ran = missed.is_some_and(|ran| ran < due) && came;
                 findings.test(at, Invariant::I23, old || ran, || {
-                    format!("the fire of {job} due at {due} was skipped for shard {shard}, which ran nothing")
+                    format!("the fire of {job} due at {due} was skipped for shard {shard} without a reason")
                 });
             }
         }
@@ -153,6 +154,8 @@ impl Turn<'_> {
             book.shares.running.get(&shard).filter(|_| book.spec.as_ref().is_some_and(|s| s.job.monitor));
         findings
             .test(at, Invariant::I15, beside.is_none(), || format!("{run} was claimed beside {beside:?}"));
+        let young = book.is_young_enough(&open.fire, open.from, self.ttl);
+        findings.test(at, Invariant::I23, young, || format!("{run} was made up though too old: {open:?}"));
         self.made_up(shard, open, book, findings);
         let fire = book.shares.fire(&open.fire, shard);
         let again = fire.claimed || fire.closed.is_some();
@@ -293,6 +296,8 @@ impl Turn<'_> {
     fn note_missed(&self, shard: Shard, old: &OpenShards, closed: Option<Wall>, book: &mut JobBook) {
         book.shares.missed.remove(&shard);
         let (Some(closed), Some(spec), Some(schedule)) = (closed, &book.spec, &book.schedule) else { return };
+        // Who wrote it may have been ahead of time.
+        let closed = closed.min(Wall(START.0 + self.at()));
         let Some(watermark) = self.before.watermark(shard) else { return };
         let late = schedule.next(watermark.max(spec.since)).is_some_and(|due| due <= old.from);
         if !late && book.fires_by_schedule() {

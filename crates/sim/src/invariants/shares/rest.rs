@@ -168,7 +168,7 @@ impl Scene<'_> {
             i64::try_from(swarm.jobs.iter().map(|job| job.shards as usize).sum::<usize>()).unwrap_or(1);
         let queue = if swarm.roomy { 1 } else { runs };
         let busy = self.book.grace(self.rest.ttl).0 + 2 * queue * (self.rest.longest() + CLOSING) + recut;
-        let slack = if light { PROMPT } else { busy };
+        let slack = self.book.spread() + if light { PROMPT } else { busy };
         let floor = spec.since.max(Wall(START.0 + self.book.changed));
         let Some(due) = schedule.latest(floor, self.now - Millis(slack)) else { return };
         for (shard, (holder, watermark)) in &self.book.shares.standing.held {

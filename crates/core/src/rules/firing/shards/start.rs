@@ -7,7 +7,9 @@ use super::Desk;
 use crate::effect::Run;
 use crate::job::Job;
 use crate::record::OpenShards;
-use crate::rules::firing::{CONFIRM_SHARDS, PACE_AGAIN, START_WINDOW, free_slots, is_misdated, pace};
+use crate::rules::firing::{
+    CONFIRM_SHARDS, PACE_AGAIN, START_WINDOW, free_slots, is_misdated, keeps_pace, moment,
+};
 use crate::scene::{Decision, Decisions};
 use crate::shards::ShardSet;
 use crate::time::Millis;
@@ -34,7 +36,8 @@ impl Desk<'_> {
             if idle.is_empty() {
                 continue;
             }
-            let misdated = is_misdated(open.from, open.due, scene.now.wall);
+            let due = moment(&open.fire, open.due, scene.now.wall);
+            let misdated = is_misdated(open.from, due, scene.now.wall);
             if scene.now.wall < open.from && !misdated {
                 out.add(Decision::JobAt(id, open.from));
                 continue;
@@ -67,7 +70,7 @@ impl Desk<'_> {
 
     /// A claim that is too old to start from is made anew (law 2).
     fn confirm(&mut self, late: &[OpenShards], out: &mut Decisions) {
-        if pace(self.scene().local) == 0 {
+        if !keeps_pace(self.scene().local, out) {
             let again = self.scene().now.mono + PACE_AGAIN;
             return out.add(Decision::JobAfter(self.table.job.id, again));
         }
@@ -76,7 +79,7 @@ impl Desk<'_> {
             .open
             .iter_mut()
             .filter(|open| late.contains(open))
-            .for_each(|open| open.from = now.max(open.due));
+            .for_each(|open| open.from = now.max(moment(&open.fire, open.due, now)));
         // The slot that there is stays theirs until they are confirmed, and they are first in line for it then.
         out.claimed += 1;
         out.list.extend(late.first().map(|open| Decision::JobWaits(self.table.job.id, open.due)));
