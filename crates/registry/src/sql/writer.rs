@@ -237,7 +237,7 @@ impl Desk {
         let opened = Link::open(&self.config.target, self.config.dialect.greeting).await;
         let mut link = opened.map_err(|error| Failed::Gone(self.explain(&error)))?;
         let server = self.config.inspect(&mut link).await.map_err(Failed::Gone)?;
-        if server.identity != self.identity {
+        if server.identity.as_ref() != Some(&self.identity) {
             return Err(Failed::Gone(RegistryError::Fatal(format!(
                 "registry {} is kept by another server than before: start this node again",
                 self.config.shown
