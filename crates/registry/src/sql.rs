@@ -10,7 +10,6 @@ mod fault;
 mod layout;
 mod ledger;
 mod link;
-mod queue;
 mod reader;
 mod statement;
 mod writer;
@@ -26,12 +25,12 @@ use tokio::sync::watch;
 
 use crate::examine::Examined;
 use crate::feed::Feed;
+use crate::queue::Asker;
 use crate::url::EngineUrl;
 use crate::{BoxFuture, Registry, RegistryError, fits};
 pub(crate) use link::{Link, Target};
 use reader::Readers;
 pub(crate) use statement::{Arg, Dialect, Statement, Tables};
-use writer::Writer;
 
 /// How often a server that cannot send word is asked, and how often one that can, lest word was lost.
 const POLL: Millis = Millis(100);
@@ -48,7 +47,7 @@ pub(crate) struct Sql {
     facts: Facts,
     config: Arc<Config>,
     readers: Arc<Readers>,
-    writer: Writer,
+    writer: Asker,
     bell: Arc<watch::Sender<Revision>>,
     ear: OnceLock<()>,
 }
@@ -146,7 +145,7 @@ impl Sql {
         let readers = Arc::new(Readers::new(config.clone()));
         let bell = Arc::new(watch::Sender::new(readers.revision().await?));
         let limits = Limits { facts, ttl_min: facts.ttl_min };
-        let writer = Writer::start(link, config.clone(), limits, identity, bell.clone());
+        let writer = writer::start(link, config.clone(), limits, identity, bell.clone());
         Ok(Self { facts, config, readers, writer, bell, ear: OnceLock::new() })
     }
 }
