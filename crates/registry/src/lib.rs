@@ -24,6 +24,7 @@ pub mod memory;
 pub mod mysql;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod queue;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres"))]

@@ -115,8 +115,8 @@ async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
     let identity = if row.text(5)?.contains("MariaDB") { MARIADB } else { MYSQL };
     let identity = link.row(Statement::new(&DIALECT, identity)).await?.text(0)?;
     let made = Statement::new(&DIALECT, MADE).with(Arg::Text(&tables.counter));
-    let made = link.rows(made).await?.first().map(|row| row.text(0)).transpose()?.unwrap_or_default();
-    let identity = format!("{identity}/{made}");
+    let made = link.rows(made).await?.first().map(|row| row.text(0)).transpose()?;
+    let identity = made.map(|made| format!("{identity}/{made}"));
     // In a Galera cluster a lock is one server's own.
     let galera = link.rows(Statement::new(&DIALECT, "SHOW VARIABLES LIKE 'wsrep_on'")).await?;
     let galera = galera.first().map(|row| row.text(1)).transpose()?.is_some_and(|on| on == "ON");

@@ -120,5 +120,5 @@ async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
         _ => Class::A,
     };
     let identity = format!("{}/{}", row.text(0)?, row.int(5)?);
-    Ok(Server { identity, writable: read_only == 0, class, refused: None })
+    Ok(Server { identity: Some(identity), writable: read_only == 0, class, refused: None })
 }

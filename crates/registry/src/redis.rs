@@ -23,10 +23,11 @@ use tokio::task::AbortHandle;
 
 use crate::examine::Examined;
 use crate::feed::Feed;
+use crate::queue::Asker;
 use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
 use door::Door;
 use link::{ANSWER, Link, Shared};
-use writer::{TICK, Writer};
+use writer::TICK;
 
 /// By how much the registry's time goes on at most when the server's clock is set forward, and with it the most that a
 /// lease may end early by.
@@ -50,7 +51,7 @@ const FACTS: Facts = Facts {
 pub struct Redis {
     facts: Facts,
     link: Shared,
-    writer: Writer,
+    writer: Asker,
     listener: OnceLock<AbortHandle>,
 }
 
@@ -69,7 +70,7 @@ impl Redis {
         let known = link.known().clone();
         let class = known.class.unwrap_or(FACTS.class);
         let facts = Facts { class, generation: known.generation, ..FACTS };
-        Ok(Self { facts, writer: Writer::start(link.clone()), link, listener: OnceLock::new() })
+        Ok(Self { facts, writer: writer::start(link.clone()), link, listener: OnceLock::new() })
     }
 }
 

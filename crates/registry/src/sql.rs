@@ -10,7 +10,6 @@ mod fault;
 mod layout;
 mod ledger;
 mod link;
-mod queue;
 mod reader;
 mod statement;
 mod writer;
@@ -26,12 +25,12 @@ use tokio::sync::watch;
 
 use crate::examine::Examined;
 use crate::feed::Feed;
+use crate::queue::Asker;
 use crate::url::EngineUrl;
 use crate::{BoxFuture, Registry, RegistryError, fits};
 pub(crate) use link::{Link, Target};
 use reader::Readers;
 pub(crate) use statement::{Arg, Dialect, Statement, Tables};
-use writer::Writer;
 
 /// How often a server that cannot send word is asked, and how often one that can, lest word was lost.
 const POLL: Millis = Millis(100);
@@ -48,7 +47,7 @@ pub(crate) struct Sql {
     facts: Facts,
     config: Arc<Config>,
     readers: Arc<Readers>,
-    writer: Writer,
+    writer: Asker,
     bell: Arc<watch::Sender<Revision>>,
     ear: OnceLock<()>,
 }
@@ -64,8 +63,9 @@ pub(crate) struct Config {
 
 /// What a server says of itself.
 pub(crate) struct Server {
-    /// Another server has another, another history of the same one, and a counter that was restored.
-    pub(crate) identity: String,
+    /// Another server has another, another history of the same one, and a counter that was restored; `None` while there
+    /// is no counter.
+    pub(crate) identity: Option<String>,
     /// Whether it may be written to.
     pub(crate) writable: bool,
     /// What its promises are worth.
@@ -123,7 +123,13 @@ impl Sql {
         config.inspect(&mut link).await?;
         layout::prepare(&mut link, &config).await?;
         let server = config.inspect(&mut link).await?;
-        let generation = layout::adopt(&mut link, &config, &server).await.map_err(explain)?;
+        let identity = server.identity.ok_or_else(|| {
+            RegistryError::Unavailable(format!(
+                "registry {} lost the table that it had just made: see who else works in this database",
+                config.shown
+            ))
+        })?;
+        let generation = layout::adopt(&mut link, &config, &identity).await.map_err(explain)?;
         let facts = Facts {
             engine: config.dialect.name,
             class: server.class,
@@ -139,7 +145,7 @@ impl Sql {
         let readers = Arc::new(Readers::new(config.clone()));
         let bell = Arc::new(watch::Sender::new(readers.revision().await?));
         let limits = Limits { facts, ttl_min: facts.ttl_min };
-        let writer = Writer::start(link, config.clone(), limits, server.identity, bell.clone());
+        let writer = writer::start(link, config.clone(), limits, identity, bell.clone());
         Ok(Self { facts, config, readers, writer, bell, ear: OnceLock::new() })
     }
 }

@@ -9,7 +9,6 @@ mod doctor;
 mod fault;
 mod file;
 mod poller;
-mod queue;
 mod reader;
 mod statements;
 mod writer;
@@ -88,19 +87,19 @@ impl Registry for Sqlite {
     }
 
     fn open(&self, ttl: Millis) -> BoxFuture<'_, Result<Granted, RegistryError>> {
-        Box::pin(self.writer.open(ttl))
+        Box::pin(self.writer.asker().open(ttl))
     }
 
     fn renew(&self, lease: LeaseId) -> BoxFuture<'_, Result<Option<Granted>, RegistryError>> {
-        Box::pin(self.writer.renew(lease))
+        Box::pin(self.writer.asker().renew(lease))
     }
 
     fn close(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), RegistryError>> {
-        Box::pin(self.writer.close(lease))
+        Box::pin(self.writer.asker().close(lease))
     }
 
     fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
-        Box::pin(self.writer.commit(txns))
+        Box::pin(self.writer.asker().commit(txns))
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Batch, RegistryError>> {
@@ -121,6 +120,6 @@ impl Registry for Sqlite {
     }
 
     fn trouble(&self) -> Option<Arc<RegistryError>> {
-        self.writer.trouble()
+        self.writer.asker().trouble()
     }
 }

@@ -379,6 +379,18 @@ async fn a_user_with_the_documented_rights_is_enough_and_a_password_is_never_sho
 }
 
 #[tokio::test]
+async fn a_server_that_refuses_to_tell_is_taken_for_the_least() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    server.say("ACL", &["SETUSER", "mute", "on", ">hunter2", "~*", "&*", "+@all", "-config"]);
+    let mute = connect(&format!("redis://mute:hunter2@{}/0", server.at())).await;
+    assert_eq!(mute.facts().class, Class::C);
+    let Some(without) = Server::start(&[ALWAYS, &["--rename-command", "CONFIG", ""]].concat()) else {
+        return;
+    };
+    assert_eq!(connect(&without.url()).await.facts().class, Class::C);
+}
+
+#[tokio::test]
 async fn two_clusters_share_a_server_and_each_keeps_to_its_slot() {
     let Some(server) = Server::start(ALWAYS) else { return };
     let (blue, green) =

@@ -34,6 +34,15 @@ pub(super) fn explain(url: &EngineUrl, error: &RedisError) -> RegistryError {
     RegistryError::Unavailable(format!("registry {url} {what}"))
 }
 
+/// Whether the server does not let this user, or anybody, ask that.
+pub(super) fn is_forbidden(error: &RedisError) -> bool {
+    match error.code() {
+        Some("NOPERM") => true,
+        Some("ERR") => error.detail().is_some_and(|detail| detail.contains("unknown command")),
+        _ => false,
+    }
+}
+
 fn login(url: &EngineUrl) -> RegistryError {
     url.refused("refuses this user or password: check both, and `ACL LIST` on the server")
 }
@@ -49,5 +58,24 @@ fn of_the_way(url: &EngineUrl, error: &RedisError) -> RegistryError {
         _ => RegistryError::Unavailable(format!(
             "registry {url} is out of reach ({error}): see whether it runs"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only who may not ask is told of the least: a class is not to be lost with an answer.
+    #[test]
+    fn a_refusal_to_tell_is_told_from_trouble() {
+        let forbidden = |said: &str| {
+            let told = redis::parse_redis_value(format!("-{said}\r\n").as_bytes());
+            is_forbidden(&told.and_then(redis::Value::extract_error).unwrap_err())
+        };
+        assert!(forbidden("NOPERM User mute has no permissions to run the 'config|get' command"));
+        assert!(forbidden("ERR unknown command 'CONFIG', with args beginning with: 'GET'"));
+        assert!(!forbidden("ERR max number of clients reached"));
+        assert!(!forbidden("LOADING Redis is loading the dataset in memory"));
+        assert!(!is_forbidden(&std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()));
     }
 }

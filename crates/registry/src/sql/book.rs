@@ -9,8 +9,8 @@ use evenkeel_core::registry::{Entry, Guard, LeaseId, Revision, Txn, Value, Write
 use evenkeel_core::time::Millis;
 
 use super::Limits;
-use super::queue::Ask;
 use crate::TTL_MAX;
+use crate::queue::Ask;
 
 /// An entry, its value aside where that has not been needed.
 #[derive(Clone, Debug, PartialEq, Eq)]

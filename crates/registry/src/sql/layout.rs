@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use sqlx::Error;
 
+use super::Config;
 use super::fault;
 use super::link::Link;
 use super::statement::{Arg, Statement};
-use super::{Config, Server};
 use crate::RegistryError;
 
 /// The newest layout, which is the number of steps there are.
@@ -99,17 +99,17 @@ async fn step(link: &mut Link, config: &Config, layout: i64) -> Result<bool, Err
 }
 
 /// Remembers which server keeps the registry, and returns how often that may have gone back in time.
-pub(super) async fn adopt(link: &mut Link, config: &Config, server: &Server) -> Result<u16, Error> {
+pub(super) async fn adopt(link: &mut Link, config: &Config, identity: &str) -> Result<u16, Error> {
     let (meta, dialect) = (&config.tables.meta, config.dialect);
     link.say(dialect.begin).await?;
     let select = Statement::new(dialect, "SELECT generation, server FROM ").then(meta).then(" FOR UPDATE");
     let row = link.row(select).await?;
     let (mut generation, known) = (row.int(0)?, row.text(1)?);
-    if known != server.identity {
+    if known != identity {
         // At the very first there is nothing to have lost.
         generation += i64::from(!known.is_empty());
         let save = Statement::new(dialect, "UPDATE ").then(meta).then(" SET generation = ");
-        let save = save.with(Arg::Int(generation)).then(", server = ").with(Arg::Text(&server.identity));
+        let save = save.with(Arg::Int(generation)).then(", server = ").with(Arg::Text(identity));
         link.run(save).await?;
     }
     link.say("COMMIT").await?;

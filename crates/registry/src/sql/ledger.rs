@@ -12,9 +12,9 @@ use sqlx::Error;
 
 use super::book::{Book, Head, Known, Meta};
 use super::link::Link;
-use super::queue::Ask;
 use super::statement::{Arg, Dialect, Statement, Tables, pieces};
 use super::{Limits, storable};
+use crate::queue::Ask;
 
 /// How many changes the feed remembers, and how many more there are before the oldest are forgotten.
 const REMEMBERED: i64 = 65_536;

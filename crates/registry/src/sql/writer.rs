@@ -1,24 +1,24 @@
 //! The one task of a process that writes: whatever waits goes into one transaction, and is answered after `COMMIT`.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::registry::{Change, Granted, LeaseId, Outcome, Revision, Txn};
+use evenkeel_core::registry::{Change, Granted, Outcome, Revision};
 use evenkeel_core::time::{Millis, Wall};
 use sqlx::Error;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::watch;
 
 use super::book::{Answer, Book, Verdict};
 use super::fault::{self, Remedy};
 use super::ledger::Ledger;
 use super::link::{Link, late};
-use super::queue::{Ask, Queue, Reply};
 use super::{Config, Limits};
 use crate::RegistryError;
+use crate::queue::{Ask, Asker, Most, Queue, Trouble, queue};
 
-/// How many commits may wait; more wait where they come from, so that a slow server does not fill the memory (I47).
-const WAITING_MAX: usize = 64;
+/// How much goes into one transaction of the server's: more of it waits for the next.
+const MOST: Most = Most { txns: 4_096, bytes: 16 << 20 };
 
 /// How long one transaction may take, and how often it is tried while nothing was made.
 const PATIENCE: Duration = Duration::from_secs(6);
@@ -29,63 +29,18 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// with whatever they have locked.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The task's handle.
-pub(super) struct Writer {
-    asks: mpsc::UnboundedSender<Ask>,
-    room: Semaphore,
-    trouble: Arc<Trouble>,
-}
-
-/// Why outcomes are unknown.
-#[derive(Default)]
-struct Trouble(Mutex<Option<Arc<RegistryError>>>);
-
-impl Writer {
-    /// Starts the task, which rings `bell` after each commit.
-    pub(super) fn start(
-        link: Link,
-        config: Arc<Config>,
-        limits: Limits,
-        identity: String,
-        bell: Arc<watch::Sender<Revision>>,
-    ) -> Self {
-        let (asks, waiting) = mpsc::unbounded_channel();
-        let trouble = Arc::new(Trouble::default());
-        let desk = Desk { link: Some(link), config, limits, identity, trouble: trouble.clone(), bell };
-        tokio::spawn(desk.run(Queue::new(waiting)));
-        Self { asks, room: Semaphore::new(WAITING_MAX), trouble }
-    }
-
-    pub(super) async fn open(&self, ttl: Millis) -> Result<Granted, RegistryError> {
-        self.ask(|reply| Ask::Open(ttl, reply)).await
-    }
-
-    pub(super) async fn renew(&self, lease: LeaseId) -> Result<Option<Granted>, RegistryError> {
-        self.ask(|reply| Ask::Renew(lease, reply)).await
-    }
-
-    pub(super) async fn close(&self, lease: LeaseId) -> Result<(), RegistryError> {
-        self.ask(|reply| Ask::Close(lease, reply)).await
-    }
-
-    pub(super) async fn commit(&self, txns: Vec<Txn>) -> Vec<Outcome> {
-        let asked = txns.len();
-        let _room = self.room.acquire().await;
-        let (reply, answer) = oneshot::channel();
-        // A writer that is gone drops the question, and with it the way back.
-        let _ = self.asks.send(Ask::Commit(txns, reply));
-        answer.await.unwrap_or_else(|_| vec![Outcome::Unknown; asked])
-    }
-
-    pub(super) fn trouble(&self) -> Option<Arc<RegistryError>> {
-        self.trouble.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    async fn ask<T>(&self, ask: impl FnOnce(Reply<T>) -> Ask) -> Result<T, RegistryError> {
-        let (reply, answer) = oneshot::channel();
-        let _ = self.asks.send(ask(reply));
-        answer.await.unwrap_or_else(|_| Err(RegistryError::Fatal("the registry's writer has stopped".into())))
-    }
+/// Starts the task, which rings `bell` after each commit.
+pub(super) fn start(
+    link: Link,
+    config: Arc<Config>,
+    limits: Limits,
+    identity: String,
+    bell: Arc<watch::Sender<Revision>>,
+) -> Asker {
+    let (asker, queue) = queue(MOST);
+    let desk = Desk { link: Some(link), config, limits, identity, trouble: queue.trouble.clone(), bell };
+    tokio::spawn(desk.run(queue));
+    asker
 }
 
 /// What the task works with.
@@ -237,7 +192,7 @@ impl Desk {
         let opened = Link::open(&self.config.target, self.config.dialect.greeting).await;
         let mut link = opened.map_err(|error| Failed::Gone(self.explain(&error)))?;
         let server = self.config.inspect(&mut link).await.map_err(Failed::Gone)?;
-        if server.identity != self.identity {
+        if server.identity.as_ref() != Some(&self.identity) {
             return Err(Failed::Gone(RegistryError::Fatal(format!(
                 "registry {} is kept by another server than before: start this node again",
                 self.config.shown
@@ -309,7 +264,7 @@ impl Done {
                 (Ask::Renew(_, reply), Answer::Granted(lease)) => drop(reply.send(Ok(lease.map(granted)))),
                 (Ask::Close(_, reply), Answer::Closed) => drop(reply.send(Ok(()))),
                 (Ask::Commit(_, reply), Answer::Verdicts(verdicts)) => {
-                    drop(reply.send(verdicts.into_iter().map(outcome).collect()));
+                    reply.send(verdicts.into_iter().map(outcome).collect());
                 }
                 (ask, _) => {
                     ask.fail(&RegistryError::Fatal("the registry's writer answered another question".into()));
@@ -329,15 +284,6 @@ fn outcome(verdict: Verdict) -> Outcome {
                 revision,
             };
             Outcome::Refused(found.into_iter().map(change).collect())
-        }
-    }
-}
-
-impl Trouble {
-    fn set(&self, error: Option<&RegistryError>) {
-        let mut trouble = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if trouble.as_deref() != error {
-            *trouble = error.cloned().map(Arc::new);
         }
     }
 }

@@ -1,19 +1,21 @@
 //! Three nodes on each real engine: jobs of all placements run each second while a node is killed, one is frozen past its
-//! lease, one is cut off from the engine, and the engine itself is killed and started again.
+//! lease, one is cut off from the engine, and the engine itself is killed and started again; and while every node in turn is
+//! asked to leave and started again. Of an engine of three members any one may die.
 //!
-//! `cargo xtask engines up` brings the engines; where one is absent its trial is skipped, unless `REQUIRE=all`.
+//! `cargo xtask engines up` brings the engines; where one is absent its trial is skipped, unless `REQUIRE=all`. Those of
+//! three members are brought by `cargo xtask engines up --quorum`, and skipped without it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::fleet::{STATES, Verdicts, remember, settle, wall};
-use crate::peers::lateness::prompt_within;
+use crate::peers::lateness::{self, prompt_within};
 use crate::process::{self, Node, millis, until};
 use crate::shards::witness::Ticks;
 use crate::verdict::{Case, Fault};
 use crate::wire::Wire;
 use crate::witness::{Roster, read};
-use crate::{FREEZE_MS, NAMES, PROMISED_MS, alone, aloud, rounds};
+use crate::{FREEZE_MS, LEASE_MS, NAMES, PROMISED_MS, alone, aloud, pulse, rounds};
 
 /// One of each placement. The sharded ones have one shard.
 const ROSTERS: [Roster; 3] = [
@@ -29,58 +31,87 @@ const PEACE_MS: i64 = 2_000;
 /// mend its files, every lease may have ended meanwhile, and then everybody joins and claims anew.
 const PATIENCE_MS: i64 = 30_000;
 
+/// All that the nodes can be put on.
+const ENGINES: [&str; 5] = ["redis", "postgres", "mysql", "etcd", "zookeeper"];
+
 #[test]
 fn etcd_keeps_the_books() {
-    trial("etcd");
+    trial("etcd", Cluster::suffer);
 }
 
 #[test]
 fn zookeeper_keeps_the_books() {
-    trial("zookeeper");
+    trial("zookeeper", Cluster::suffer);
 }
 
 #[test]
 fn redis_keeps_the_books() {
-    trial("redis");
+    trial("redis", Cluster::suffer);
 }
 
 #[test]
 fn mysql_keeps_the_books() {
-    trial("mysql");
+    trial("mysql", Cluster::suffer);
 }
 
 #[test]
 fn postgres_keeps_the_books() {
-    trial("postgres");
+    trial("postgres", Cluster::suffer);
 }
 
-fn trial(engine: &'static str) {
+/// As when an operator brings a new version to all nodes: no fault, so nothing excuses a fire that is lost or doubled, nor one
+/// as late as when a node dies, whose lease must end first.
+#[test]
+fn every_node_is_restarted_in_turn_and_nobody_notices() {
+    for engine in ENGINES {
+        let Some(latest) = trial(engine, Cluster::roll) else { continue };
+        assert!(latest < LEASE_MS, "{engine}: a fire started {latest} ms late");
+    }
+}
+
+/// Each member of an etcd dies once, so each node loses the one that it talks to and goes on with the others. Nobody's lease
+/// ends, so nothing is excused.
+#[test]
+fn the_death_of_any_member_of_an_etcd_quorum_is_survived() {
+    trial("etcd-quorum", Cluster::lose_members);
+}
+
+/// The same for a ZooKeeper.
+#[test]
+fn the_death_of_any_member_of_a_zookeeper_quorum_is_survived() {
+    trial("zookeeper-quorum", Cluster::lose_members);
+}
+
+/// What is done to a cluster; what of that excuses a fire that is lost.
+type Play = fn(&mut Cluster, &Path) -> Vec<Fault>;
+
+/// How often each fault is played: once, and ten times in a long trial.
+fn repeats() -> usize {
+    (rounds() / 20).max(1)
+}
+
+/// Says how late the latest fire started, in milliseconds, but for what the machine stood still; `None` when it was skipped.
+fn trial(engine: &'static str, play: Play) -> Option<i64> {
     let _machine = alone();
-    let Ok(url) = std::env::var(format!("EVENKEEL_TEST_{}", engine.to_uppercase())) else {
-        assert!(std::env::var("REQUIRE").as_deref() != Ok("all"), "{engine} is required and does not run");
-        return aloud(&format!(
-            "chaos: SKIPPED the trial on {engine}: bring it up with `cargo xtask engines up`"
+    let Ok(url) = std::env::var(format!("EVENKEEL_TEST_{}", engine.to_uppercase().replace('-', "_"))) else {
+        let flag = if engine.ends_with("quorum") { " --quorum" } else { "" };
+        let required = std::env::var("REQUIRE").as_deref() == Ok("all") && flag.is_empty();
+        assert!(!required, "{engine} is required and does not run");
+        aloud(&format!(
+            "chaos: SKIPPED the trial on {engine}: bring it up with `cargo xtask engines up{flag}`"
         ));
+        return None;
     };
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("witness.log");
     let _ticks = Ticks::begin(&log);
-    let mut cluster = Cluster::start(folder.path(), engine, &format!("{url}/chaos-{}", std::process::id()));
+    let namespace = format!("chaos-{}-{}", std::process::id(), wall());
+    let mut cluster = Cluster::start(folder.path(), engine, &format!("{url}/{namespace}"));
     cluster.apply(&log);
     let begun = wall();
     settle(2_000);
     cluster.wait_until_prompt(&log);
-    let mut faults = Vec::new();
-    for _ in 0..(rounds() / 10).max(1) {
-        for fault in [Cluster::kill, Cluster::freeze, Cluster::cut, Cluster::restart_engine] {
-            let found = fault(&mut cluster);
-            cluster.wait_until_prompt(&log);
-            println!("{engine}: {found:?}");
-            faults.extend(found);
-            settle(PEACE_MS);
-            cluster.hear_history();
-        }
-    }
+    let faults = play(&mut cluster, &log);
     let ended = wall();
     let mut check = || {
         cluster.hear_history();
@@ -97,14 +128,19 @@ fn trial(engine: &'static str) {
         complaints = check();
     }
     let slowest = faults.iter().map(|fault| fault.takeover).max().unwrap_or(0);
-    let lines = read(&log).len();
+    let lines = read(&log);
+    let (measured, _) = lateness::judge(&lines, &[], (begun, ended), |_, _| 0);
     aloud(&format!(
-        "chaos on {engine}: {} faults, {} s, {lines} witness lines, {} verdicts, slowest takeover {slowest} ms",
+        "chaos on {engine}: {} faults, {} s, {} witness lines, {} verdicts, slowest takeover {slowest} ms, \
+         latest start {} ms",
         faults.len(),
         (ended - begun) / 1_000,
-        cluster.verdicts.len()
+        lines.len(),
+        cluster.verdicts.len(),
+        measured.in_peace
     ));
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+    Some(measured.in_peace - pulse::slack(begun, ended))
 }
 
 fn read_of(log: &Path, roster: &Roster) -> Vec<crate::witness::Line> {
@@ -114,8 +150,8 @@ fn read_of(log: &Path, roster: &Roster) -> Vec<crate::witness::Line> {
 }
 
 /// Three nodes on one engine, one of them behind a wire.
-struct Cluster<'a> {
-    folder: &'a Path,
+struct Cluster {
+    folder: PathBuf,
     engine: &'static str,
     url: String,
     wire: Wire,
@@ -124,12 +160,21 @@ struct Cluster<'a> {
     verdicts: Verdicts,
 }
 
-impl<'a> Cluster<'a> {
-    fn start(folder: &'a Path, engine: &'static str, url: &str) -> Self {
+impl Cluster {
+    fn start(folder: &Path, engine: &'static str, url: &str) -> Self {
         let wire = Wire::new();
-        wire.lead_to(authority(url).parse().expect("the engine's address"));
-        let mut cluster =
-            Self { folder, engine, url: url.to_owned(), wire, nodes: Vec::new(), verdicts: Verdicts::new() };
+        let hosts = authority(url);
+        if !hosts.contains(',') {
+            wire.lead_to(hosts.parse().expect("the engine's address"));
+        }
+        let mut cluster = Self {
+            folder: folder.to_owned(),
+            engine,
+            url: url.to_owned(),
+            wire,
+            nodes: Vec::new(),
+            verdicts: Verdicts::new(),
+        };
         for node in 0..NAMES.len() {
             let served = cluster.serve(node);
             cluster.nodes.push(served);
@@ -139,10 +184,19 @@ impl<'a> Cluster<'a> {
     }
 
     fn serve(&self, node: usize) -> Node {
-        let wire = self.wire.address.to_string();
-        let url =
-            if node == WIRED { self.url.replacen(authority(&self.url), &wire, 1) } else { self.url.clone() };
-        Node::serve(self.folder, NAMES[node], &["--registry", &url, "--ttl", "4s", "--slots", "100"])
+        let url = self.url_for(node);
+        Node::serve(&self.folder, NAMES[node], &["--registry", &url, "--ttl", "4s", "--slots", "100"])
+    }
+
+    /// One node goes over the wire. Of an engine of several members each node names another one first.
+    fn url_for(&self, node: usize) -> String {
+        let hosts = authority(&self.url);
+        let mut members: Vec<_> = hosts.split(',').collect();
+        let count = members.len();
+        members.rotate_left(node % count);
+        let theirs =
+            if count == 1 && node == WIRED { self.wire.address.to_string() } else { members.join(",") };
+        self.url.replacen(hosts, &theirs, 1)
     }
 
     fn apply(&self, log: &Path) {
@@ -177,6 +231,71 @@ impl<'a> Cluster<'a> {
         }
     }
 
+    /// A node is killed, one is frozen, one is cut off, the engine is killed, and all that again in a long trial.
+    fn suffer(&mut self, log: &Path) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for _ in 0..repeats() {
+            for fault in [Self::kill, Self::freeze, Self::cut, Self::restart_engine] {
+                let found = fault(self);
+                self.wait_until_prompt(log);
+                println!("{}: {found:?}", self.engine);
+                faults.extend(found);
+                settle(PEACE_MS);
+                self.hear_history();
+            }
+        }
+        faults
+    }
+
+    /// Each node in turn is asked to leave and started again when it has.
+    fn roll(&mut self, log: &Path) -> Vec<Fault> {
+        for _ in 0..repeats() {
+            for (node, name) in NAMES.iter().enumerate() {
+                self.hear_history();
+                let leaving = self.nodes.remove(node);
+                leaving.signal("TERM");
+                assert_eq!(leaving.end(), 0, "{name} leaves without a complaint");
+                let back = self.serve(node);
+                self.nodes.insert(node, back);
+                self.wait_for_all();
+                self.wait_until_prompt(log);
+                settle(PEACE_MS);
+            }
+        }
+        Vec::new()
+    }
+
+    /// Each member of the engine in turn is killed, missed for longer than a lease lasts, and started again.
+    fn lose_members(&mut self, log: &Path) -> Vec<Fault> {
+        let lives = self.lives();
+        for _ in 0..repeats() {
+            for member in 0..3 {
+                let status = engines(&["status", self.engine]);
+                let pids: Vec<_> = status.split_whitespace().skip(2).collect();
+                assert_eq!(pids.len(), 3, "all members live: {status}");
+                let killed = Command::new("kill").args(["-KILL", pids[member]]).status();
+                assert!(killed.expect("kill runs").success());
+                settle(FREEZE_MS);
+                self.wait_until_prompt(log);
+                assert_eq!(self.lives(), lives, "no node's lease ends");
+                engines(&["up", self.engine]);
+                settle(PEACE_MS);
+                self.hear_history();
+            }
+        }
+        Vec::new()
+    }
+
+    /// When each node joined, by its own history: another life has another moment.
+    fn lives(&self) -> Vec<String> {
+        let joined = |(node, name): (&Node, &str)| {
+            let all = node.json(&["node", "list"]);
+            let own = all.as_array().expect("a list").iter().find(|row| row["name"] == name);
+            own.and_then(|row| row["joined"].as_str()).expect("a node knows when it joined").to_owned()
+        };
+        self.nodes.iter().zip(NAMES).map(joined).collect()
+    }
+
     fn kill(&mut self) -> Vec<Fault> {
         self.nodes[0].signal("KILL");
         let fault = self.watch_takeover(0, "killed");
@@ -208,10 +327,7 @@ impl<'a> Cluster<'a> {
     /// The engine is killed and started again. Whoever could not renew in time ended its runs and said so.
     fn restart_engine(&mut self) -> Vec<Fault> {
         let at = wall();
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let done = Command::new(cargo).args(["xtask", "engines", "restart", self.engine]).output();
-        let done = done.expect("cargo starts");
-        assert!(done.status.success(), "{}", process::text(&done.stderr));
+        engines(&["restart", self.engine]);
         self.wait_for_all();
         NAMES.map(|node| Fault { node, how: "engine killed", at, takeover: 0, recut: 0 }).into()
     }
@@ -242,7 +358,15 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// The address in a URL with one host.
+/// Does something to engines, as `cargo xtask engines` does; what it said.
+fn engines(args: &[&str]) -> String {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let done = Command::new(cargo).args(["xtask", "engines"]).args(args).output().expect("cargo starts");
+    assert!(done.status.success(), "{}", process::text(&done.stderr));
+    process::text(&done.stdout)
+}
+
+/// What a URL says of where: an address, or several.
 fn authority(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let hosts = rest.split('/').next().unwrap_or(rest);
