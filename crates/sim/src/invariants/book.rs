@@ -22,6 +22,8 @@ pub(crate) struct JobBook {
     pub placement: Placement,
     /// What doubt about a run means, also of a job that was deleted; the workload never changes it.
     pub delivery: Delivery,
+    /// Whether nobody monitors its runs, also of a job that was deleted; the workload never changes that either.
+    pub unmonitored: bool,
     pub place: Place,
     pub lane: Option<Lane>,
     /// Of a dispatched job, its plan.

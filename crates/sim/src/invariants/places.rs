@@ -93,6 +93,7 @@ impl Watch {
             Some(SpecRecord::Live(spec)) => {
                 book.schedule = spec.job.schedule().ok().flatten();
                 (book.delivery, book.placement) = (spec.job.delivery, spec.job.placement);
+                book.unmonitored = !spec.job.monitor;
                 book.spec = Some(*spec);
                 book.deleted = None;
             }

@@ -24,7 +24,7 @@ impl JobBook {
     ) {
         let shard = run.id.shard;
         let id = || format!("{} attempt {} on {name}", run.id, run.attempt);
-        let monitored = self.spec.as_ref().is_none_or(|spec| spec.job.monitor);
+        let monitored = !self.unmonitored;
         let key = keys::shard_lane(&run.id.job, member);
         let lane: Option<ShardLane> = store.read(&[key]).pop().and_then(|c| decode(&c.entry?.value));
         let open = lane.as_ref().and_then(|lane| lane.open_of(shard));
