@@ -35,9 +35,9 @@ impl Standing {
         loop {
             let said = Said { jitter: None, ..Said::of(r, zone, since) };
             let Some(schedule) = parsed(&said, zone) else { continue };
-            let list = due(&said, zone, since + 1, end, FIRES + 1);
-            if list.len() <= FIRES {
-                return Self { schedule, list };
+            let open = Said { closing: Vec::new(), ..said.clone() };
+            if due(&open, zone, since + 1, end, FIRES + 1).len() <= FIRES {
+                return Self { schedule, list: due(&said, zone, since + 1, end, FIRES + 1) };
             }
         }
     }
