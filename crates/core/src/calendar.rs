@@ -22,6 +22,9 @@ pub const LINES_MAX: usize = 2_000;
 /// The longest description in bytes.
 const DESCRIPTION_MAX: usize = 4_096;
 
+/// Reads a line into a set.
+type Reader = fn(&str, &mut set::Draft) -> Result<(), String>;
+
 /// A calendar as declared. It holds every local time that any of its lines names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,7 +76,7 @@ impl Calendar {
             return Err(fail(format!("description is longer than {DESCRIPTION_MAX} bytes: shorten it")));
         }
         let mut set = set::Draft::default();
-        let kinds: [(&str, &[String], fn(&str, &mut set::Draft) -> Result<(), String>); 3] = [
+        let kinds: [(&str, &[String], Reader); 3] = [
             ("days", &self.days, lines::days),
             ("weekdays", &self.weekdays, lines::weekdays),
             ("windows", &self.windows, lines::window),

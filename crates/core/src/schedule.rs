@@ -79,6 +79,9 @@ pub struct Schedule {
     calendars: Option<Arc<Calendars>>,
 }
 
+/// All that makes a schedule what it is, its rules as text.
+type Said<'a> = (&'a str, &'a str, Option<Dst>, Option<Spread>, Option<&'a Bounds>, Option<&'a Calendars>);
+
 /// One rule as nearly all schedules have it, or several.
 #[derive(Clone, Debug)]
 enum Rules {
@@ -275,7 +278,7 @@ impl Schedule {
     }
 
     /// What equality and hashes go by.
-    fn said(&self) -> (&str, &str, Option<Dst>, Option<Spread>, Option<&Bounds>, Option<&Calendars>) {
+    fn said(&self) -> Said<'_> {
         let (bounds, calendars) = (self.bounds.as_deref(), self.calendars.as_deref());
         (&self.text, self.zone(), self.dst, self.spread, bounds, calendars)
     }

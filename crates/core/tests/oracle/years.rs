@@ -1,5 +1,6 @@
 //! Years of jobs whose clocks step and whose schedules are edited: what fires is the oracle's list, fire by fire.
 
+use super::calendars::Closing;
 use super::cases::{Random, Said};
 use super::{due, parsed};
 use crate::zone::{self, Zone, days};
@@ -36,8 +37,10 @@ impl Standing {
             let said = Said { jitter: None, ..Said::of(r, zone, since) };
             let Some(schedule) = parsed(&said, zone) else { continue };
             let open = Said { closing: Vec::new(), ..said.clone() };
-            if due(&open, zone, since + 1, end, FIRES + 1).len() <= FIRES {
-                return Self { schedule, list: due(&said, zone, since + 1, end, FIRES + 1) };
+            let list = due(&open, zone, since + 1, end, FIRES + 1);
+            if list.len() <= FIRES {
+                let left = list.into_iter().filter(|at| Closing::leave(&said.closing, zone, *at));
+                return Self { schedule, list: left.collect() };
             }
         }
     }
