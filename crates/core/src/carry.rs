@@ -14,11 +14,11 @@ use serde::de::DeserializeOwned;
 
 use crate::keys::{self, Key, Parsed, parse};
 use crate::record::{
-    AskedRecord, BeatRecord, Intent, Lane, LockRecord, Place, Plan, ServingRecord, ShardLane, SpecRecord,
-    Switches, decode, encode,
+    AskedRecord, BeatRecord, CalendarRecord, Intent, Lane, LockRecord, Place, Plan, ServingRecord, ShardLane,
+    SpecRecord, Switches, decode, encode,
 };
 use crate::registry::{Class, LeaseId, Value};
-use crate::words::{JobName, Member, NodeName};
+use crate::words::{CalendarName, JobName, Member, NodeName};
 
 /// The first of the numbers that no engine gives to a lease: most count from 1, etcd below 2⁶³, and ZooKeeper could get
 /// here only with server number 255 in the last minute of a span of 35 years.
@@ -194,6 +194,8 @@ pub struct Tally {
     pub requests: usize,
     /// Locks of embedders.
     pub locks: usize,
+    /// Calendars that jobs share.
+    pub calendars: usize,
     /// Nodes that are to be drained, and will be again where they join.
     pub drained: Vec<NodeName>,
     /// Entries that could not be read and are carried as they are.
@@ -229,6 +231,8 @@ pub fn tally(entries: &Entries) -> Tally {
                 all.requests += asked.requests.iter().filter(|request| !request.taken).count();
             }),
             Some(Parsed::Lock(_)) => decode::<LockRecord>(value).map(|_| all.locks += 1),
+            Some(Parsed::Calendar(_)) => decode::<CalendarRecord>(value)
+                .map(|record| all.calendars += usize::from(record.live().is_some())),
             Some(Parsed::Intent(node)) => {
                 decode::<Intent>(value).map(|intent| all.drained.extend(intent.wanted.then_some(node)))
             }
@@ -260,6 +264,30 @@ pub fn asking_for_more<'a>(
         SpecRecord::Deleted { .. } => None,
     });
     jobs.filter(|job| job.suits(class).is_err()).map(|job| job.name).collect()
+}
+
+/// The calendars that jobs name and that there are not, each with a job that has no schedule without it.
+#[must_use]
+pub fn missing_calendars<'a>(
+    entries: impl Iterator<Item = (&'a Key, &'a Value)>,
+) -> Vec<(CalendarName, JobName)> {
+    let (mut there, mut named) = (BTreeSet::new(), BTreeMap::new());
+    for (key, value) in entries {
+        match parse(key) {
+            Some(Parsed::Calendar(name)) => {
+                let record: Option<CalendarRecord> = decode(value);
+                if record.is_some_and(|record| record.live().is_some()) {
+                    there.insert(name);
+                }
+            }
+            Some(Parsed::Spec(job)) => {
+                let Some(SpecRecord::Live(spec)) = decode(value) else { continue };
+                named.extend(spec.job.calendars().map(|name| (name.clone(), job.clone())));
+            }
+            _ => {}
+        }
+    }
+    named.into_iter().filter(|(name, _)| !there.contains(name)).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Everything that can happen to a node.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::Calendar;
 use crate::effect::{Reason, Ticket};
 use crate::job::Job;
 use crate::load::Sample;
@@ -11,7 +13,7 @@ use crate::record::{Handover, PlannerKind};
 use crate::registry::{AskedAt, Batch, Change, Granted, LeaseId, Outcome};
 use crate::shards::ShardSet;
 use crate::time::Wall;
-use crate::words::{JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Token};
+use crate::words::{CalendarName, JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Token};
 
 /// The number of a command, chosen by the driver; its answer comes back under it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,6 +132,10 @@ pub enum Ended {
 pub enum Command {
     /// Create or replace jobs; each apart, and the same declaration twice is one (S1-86 … S1-88).
     Apply(Vec<Job>),
+    /// Create or replace a calendar; the same declaration twice is one.
+    Calendar(Box<Calendar>),
+    /// Delete a calendar that no job names.
+    DeleteCalendar(CalendarName),
     /// Keep the job's holder and fire only by hand.
     Pause(JobName),
     /// Fire again, from now on.
@@ -233,6 +239,8 @@ pub enum Answer {
     Done,
     /// Done, job by job: what each became.
     Applied(Vec<(JobName, Applied)>),
+    /// What an applied calendar became.
+    Calendar(CalendarName, Applied),
     /// The request stands under this run.
     Accepted(RunId, Wall),
     /// How many jobs this node claims now, and how many nobody holds.

@@ -1,5 +1,6 @@
 //! What an operator declares of a job, and what of it makes sense.
 
+mod calendars;
 mod written;
 
 use alloc::format;
@@ -14,7 +15,7 @@ use crate::schedule::{Dst, Schedule, Times};
 use crate::shards::ShardSet;
 use crate::share::{Order, Strategy};
 use crate::time::{Millis, Wall};
-use crate::words::JobName;
+use crate::words::{CalendarName, JobName};
 
 /// The most shards a job may have.
 pub const SHARDS_MAX: u32 = 100_000;
@@ -50,6 +51,12 @@ pub struct Job {
     /// How far each fire may be moved, such as `5m`; the job's name and the moment decide.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub jitter: String,
+    /// Calendars: it is not due at a moment that one of them holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<CalendarName>,
+    /// Calendars: it is due only at moments that all of them hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<CalendarName>,
     /// How nodes are chosen for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placement: Placement,
@@ -174,7 +181,7 @@ pub struct Spec {
     pub job: Job,
     /// Rises with every change of the entry.
     pub version: u64,
-    /// Fires up to here are nobody's: the moment the job was created, resumed, enabled or given another schedule.
+    /// Fires up to here are nobody's: the moment the job was created, resumed, enabled or given another schedule or other calendars.
     pub since: Wall,
     /// A paused job keeps its holder and fires only by hand.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
@@ -239,6 +246,8 @@ impl Job {
             from: String::new(),
             until: String::new(),
             jitter: String::new(),
+            except: Vec::new(),
+            only: Vec::new(),
             placement: Placement::default(),
             shards: 1,
             parameters: Vec::new(),
@@ -307,7 +316,7 @@ impl Job {
         if self.shards == 0 || self.shards > SHARDS_MAX {
             return fail(format!("shards is {}, allowed are 1 to {SHARDS_MAX}", self.shards));
         }
-        if let Err(text) = self.validate_placement() {
+        if let Err(text) = self.validate_calendars().and_then(|()| self.validate_placement()) {
             return fail(text);
         }
         if self.parameters.len() > self.shards as usize {
@@ -386,7 +395,7 @@ impl Job {
         }
     }
 
-    /// The schedule, parsed; `None` for a job that runs only by hand.
+    /// The schedule, parsed, whatever calendars say; `None` for a job that runs only by hand.
     ///
     /// # Errors
     /// The text or the zone makes no sense.
@@ -416,7 +425,7 @@ impl Job {
         })
     }
 
-    /// What it says of its times. Whoever changes any of this changes when it is due.
+    /// What it says of its times but for calendars. Whoever changes any of this changes when it is due.
     #[must_use]
     pub fn times(&self) -> Times<'_> {
         Times {

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-use crate::words::{JobName, LockName, Member, NodeName, Operation};
+use crate::words::{CalendarName, JobName, LockName, Member, NodeName, Operation};
 
 /// The address of one entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -143,6 +143,12 @@ pub fn cluster() -> Key {
     Key("cluster".into())
 }
 
+/// A calendar that jobs share.
+#[must_use]
+pub fn calendar(name: &CalendarName) -> Key {
+    Key(format!("calendar/{name}"))
+}
+
 /// What a key addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
@@ -180,6 +186,8 @@ pub enum Parsed {
     Settings,
     /// See [`cluster`].
     Cluster,
+    /// See [`calendar`].
+    Calendar(CalendarName),
 }
 
 /// The way back from a key. `None` for keys of other layouts, which are left alone.
@@ -203,6 +211,7 @@ pub fn parse(key: &Key) -> Option<Parsed> {
         ("offline", Some(node), None) => Parsed::Offline(node.parse().ok()?),
         ("serving", None, None) => Parsed::Serving,
         ("settings", None, None) => Parsed::Settings,
+        ("calendar", Some(name), None) => Parsed::Calendar(name.parse().ok()?),
         ("cluster", None, None) => Parsed::Cluster,
         _ => return None,
     };
@@ -238,6 +247,7 @@ mod tests {
             (serving(), Parsed::Serving),
             (settings(), Parsed::Settings),
             (cluster(), Parsed::Cluster),
+            (calendar(&"c".parse().unwrap()), Parsed::Calendar("c".parse().unwrap())),
         ] {
             assert_eq!(parse(&key), Some(parsed), "{key}");
         }
@@ -246,7 +256,17 @@ mod tests {
 
     #[test]
     fn foreign_keys_are_left_alone() {
-        for text in ["", "node", "node/x", "job/a", "job/a/spec/x", "job/../spec", "lane/a/b", "cluster/x"] {
+        for text in [
+            "",
+            "node",
+            "node/x",
+            "job/a",
+            "job/a/spec/x",
+            "job/../spec",
+            "lane/a/b",
+            "cluster/x",
+            "calendar",
+        ] {
             assert_eq!(parse(&Key::from_stored(text)), None, "{text}");
         }
     }

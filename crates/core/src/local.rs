@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use crate::calendar::Calendar;
 use crate::effect::{Event, Ticket};
 use crate::input::{Answer, Applied, AskId, Ended, NodeSwitch, Setting};
 use crate::job::Job;
@@ -13,7 +14,7 @@ use crate::settings::Settings;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
 use crate::view::JobId;
-use crate::words::{JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Shard};
+use crate::words::{CalendarName, JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Shard};
 
 mod pace;
 mod peers;
@@ -99,6 +100,10 @@ pub struct Tally {
 pub enum Wish {
     /// This declaration.
     Job(Box<Job>),
+    /// This calendar.
+    Calendar(Box<Calendar>),
+    /// This calendar deleted.
+    DeleteCalendar(CalendarName),
     /// This switch of this job.
     Switch(JobName, Switch),
     /// A run by hand; on one node only, if one is named.

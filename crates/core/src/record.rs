@@ -16,10 +16,12 @@ use crate::shards::ShardSet;
 use crate::time::Wall;
 use crate::words::{Fire, Member, NodeName, RequestId};
 
+mod calendar;
 mod cluster;
 mod peers;
 mod sharded;
 
+pub use calendar::{CalendarRecord, CalendarSpec};
 pub use cluster::{ClusterRecord, LAYOUT, Shut};
 pub use peers::{
     BeatRecord, ClusterSettings, Handover, LoadRecord, OfflineRecord, Plan, Planned, Planner, PlannerKind,

@@ -4,6 +4,7 @@
 //! The words live in `schedule/`: `cron` reads the two cron dialects over `field`, `named` reads `@daily`, `@every` and
 //! `at`, `calendar` finds the next local time, and `zone` alone knows what a clock change does. `bounds` keeps fires between
 //! two moments and moves them by a jitter, `spread` is the hash that decides how far, `notes` says what is odd about a fire.
+//! `under` leaves out what the calendars of a job close.
 
 mod bounds;
 mod calendar;
@@ -15,9 +16,11 @@ mod notes;
 mod spread;
 #[cfg(test)]
 mod tests;
+mod under;
 mod zone;
 
 pub use error::{Place, ScheduleError};
+pub use under::Calendars;
 pub use zone::Dst;
 
 use crate::time::{Millis, Wall};
@@ -72,7 +75,12 @@ pub struct Schedule {
     /// The job's name, if it matters.
     spread: Option<Spread>,
     bounds: Option<Arc<Bounds>>,
+    /// The calendars that leave fires out.
+    calendars: Option<Arc<Calendars>>,
 }
+
+/// All that makes a schedule what it is, its rules as text.
+type Said<'a> = (&'a str, &'a str, Option<Dst>, Option<Spread>, Option<&'a Bounds>, Option<&'a Calendars>);
 
 /// One rule as nearly all schedules have it, or several.
 #[derive(Clone, Debug)]
@@ -196,7 +204,8 @@ impl Schedule {
         let bounds = Bounds::read(times, &zone)?.map(Arc::new);
         let hashes = text.contains(['H', 'h']) || bounds.as_ref().is_some_and(|bounds| bounds.moves());
         let spread = hashes.then(|| Spread::of(times.name));
-        let schedule = Self { text: text.into(), zone, rules, dst: times.dst, spread, bounds };
+        let schedule =
+            Self { text: text.into(), zone, rules, dst: times.dst, spread, bounds, calendars: None };
         schedule.refuse_empty()?;
         Ok(schedule)
     }
@@ -209,12 +218,30 @@ impl Schedule {
     pub fn next(&self, after: Wall) -> Option<Wall> {
         match &self.bounds {
             None => self.named(after),
-            Some(bounds) => bounds.next(after, self.seed(), |after| self.named(after)),
+            Some(bounds) => {
+                bounds.next(after, self.seed(), |after| self.named(after), |after| self.ruled(after))
+            }
         }
     }
 
-    /// What the rules name first after a moment, before bounds and jitter.
+    /// The same schedule under these calendars. They judge the moments that the rules name, before a jitter moves them.
+    #[must_use]
+    pub fn under(self, calendars: Calendars) -> Self {
+        Self { calendars: (!calendars.is_empty()).then(|| Arc::new(calendars)), ..self }
+    }
+
+    /// What the rules name first after a moment that no calendar leaves out, before bounds and jitter.
     fn named(&self, after: Wall) -> Option<Wall> {
+        let Some(calendars) = &self.calendars else { return self.ruled(after) };
+        let open = |rule: &Rule| calendars.next(&self.zone, after, |after| rule.next(&self.zone, after));
+        match &self.rules {
+            Rules::One(rule) => open(rule),
+            Rules::Many(rules) => rules.iter().filter_map(open).min(),
+        }
+    }
+
+    /// What the rules name first after a moment, whatever calendars say.
+    fn ruled(&self, after: Wall) -> Option<Wall> {
         match &self.rules {
             Rules::One(rule) => rule.next(&self.zone, after),
             Rules::Many(rules) => rules.iter().filter_map(|rule| rule.next(&self.zone, after)).min(),
@@ -251,8 +278,9 @@ impl Schedule {
     }
 
     /// What equality and hashes go by.
-    fn said(&self) -> (&str, &str, Option<Dst>, Option<Spread>, Option<&Bounds>) {
-        (&self.text, self.zone(), self.dst, self.spread, self.bounds.as_deref())
+    fn said(&self) -> Said<'_> {
+        let (bounds, calendars) = (self.bounds.as_deref(), self.calendars.as_deref());
+        (&self.text, self.zone(), self.dst, self.spread, bounds, calendars)
     }
 }
 

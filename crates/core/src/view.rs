@@ -11,9 +11,10 @@ use crate::record::{AskedRecord, Intent, Lane, LockRecord, MemberInfo, Place, Sp
 use crate::registry::{Guard, Revision, Value};
 use crate::schedule::Schedule;
 use crate::time::{Mono, Wall};
-use crate::words::{JobName, LockName, Member, NodeName};
+use crate::words::{CalendarName, JobName, LockName, Member, NodeName};
 
 mod absorb;
+mod calendars;
 mod dispatched;
 mod index;
 mod peers;
@@ -81,12 +82,15 @@ pub(crate) struct JobState {
     /// Our own order among free jobs.
     pub(crate) order: u64,
     listing: u32,
+    /// The calendars that it names.
+    pub(crate) calendars: Box<[CalendarName]>,
 }
 
 /// What firing needs of a job's declaration, decoded once for the jobs held here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
-    /// The schedule; `None` for a job that runs only by hand.
+    /// The schedule, under the calendars that the job names; `None` for a job that runs only by hand, and while one of its
+    /// calendars is missing.
     pub schedule: Option<Schedule>,
     /// Fires up to here are nobody's.
     pub since: Wall,
@@ -159,6 +163,7 @@ pub struct View {
     dispatched: BTreeMap<JobId, Dispatched>,
     planned_runs: dispatched::PlannedRuns,
     peers: peers::Peers,
+    calendars: calendars::Shared,
     enabled: usize,
     open: usize,
 }
@@ -201,6 +206,7 @@ impl View {
             dispatched: BTreeMap::new(),
             planned_runs: dispatched::PlannedRuns::default(),
             peers: peers::Peers::default(),
+            calendars: calendars::Shared::default(),
             enabled: 0,
             open: 0,
         }
@@ -453,12 +459,13 @@ impl<'a> JobView<'a> {
 }
 
 impl Terms {
-    fn of(spec: &Spec) -> Option<Self> {
+    fn of(spec: &Spec, view: &View) -> Option<Self> {
         let job = &spec.job;
+        // A declaration was checked before it was written; one that this version cannot read is left alone.
+        job.schedule().ok()?;
         Some(Self {
-            // A declaration was checked before it was written; one that this version cannot read is left alone.
-            schedule: job.schedule().ok()?,
-            since: spec.since,
+            schedule: view.schedule_of(job),
+            since: view.since_of(spec),
             paused: spec.paused,
             enabled: job.enabled,
             delivery: job.delivery,

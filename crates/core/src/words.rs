@@ -99,6 +99,11 @@ name!(
     "job name"
 );
 name!(
+    /// The name of a calendar, which jobs share by it.
+    CalendarName,
+    "calendar name"
+);
+name!(
     /// The id of a request made by hand (run now): sending it twice asks once (I24).
     RequestId,
     "request id"

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::carry::asking_for_more;
+use evenkeel_core::carry::{asking_for_more, missing_calendars};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::record::{ClusterRecord, decode};
 use evenkeel_core::registry::{Change, Class, Facts, FeedKind, Granted, Outcome, Txn, Write};
@@ -55,7 +55,9 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
     let asked = clock::now();
     let granted = registry.open(facts.ttl_min.max(Millis::secs(10))).await?;
     found.push(difference(asked, &granted, clock::now()));
-    found.extend(asks_for_more(&registry.list().await?.changes, facts.class));
+    let entries = registry.list().await?.changes;
+    found.extend(asks_for_more(&entries, facts.class));
+    found.extend(missing(&entries));
     let tried = try_out(&registry, &granted).await;
     // Also when the trial failed: its entry goes with the lease.
     let closed = registry.close(granted.lease).await;
@@ -131,6 +133,21 @@ fn asks_for_more(entries: &[Change], class: Class) -> Option<Finding> {
         "jobs",
         format!("{} ask for a better guarantee than class {class:?}, {first} for one", more.len()),
         "make the engine better as said above, or declare them with less",
+    ))
+}
+
+/// Jobs that never fire, since a calendar that they name is missing.
+fn missing(entries: &[Change]) -> Option<Finding> {
+    let entries = entries.iter().filter_map(|it| Some((&it.key, &it.entry.as_ref()?.value)));
+    let missing = missing_calendars(entries);
+    let (calendar, job) = missing.first()?;
+    Some(bad(
+        "calendars",
+        format!(
+            "{} are named by jobs and missing, {calendar} by {job} for one: such jobs never fire",
+            missing.len()
+        ),
+        "declare them with `evenkeel calendar apply -f FILE`, or take them out of the jobs",
     ))
 }
 

@@ -1,5 +1,6 @@
 //! The HTTP interface: one router for people, programs and peers (S0-20).
 
+mod calendars;
 mod cluster;
 mod elsewhere;
 mod error;
@@ -67,6 +68,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/jobs/{name}/shards", get(shards::list))
         .route("/jobs/{name}/shards/{set}/{verb}", post(shards::switch))
         .route("/jobs/{name}/{verb}", post(jobs::switch))
+        .route("/calendars", get(calendars::list))
+        .route("/calendars/{name}", get(calendars::show).put(calendars::put).delete(calendars::delete))
         .route("/runs", get(runs::list))
         .route("/runs/{run}", get(runs::show))
         .route("/runs/{run}/explain", get(explain::run))

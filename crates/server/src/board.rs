@@ -9,8 +9,9 @@ mod whole;
 use std::collections::BTreeSet;
 
 use evenkeel::{Handle, RunRecord};
-use evenkeel_core::job::{Job, Placement, Spec};
+use evenkeel_core::job::{Placement, Spec};
 use evenkeel_core::record::{LoadRecord, Request};
+use evenkeel_core::schedule::{Calendars, Schedule};
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::{JobView, View};
 use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId};
@@ -28,6 +29,10 @@ const LOOK: usize = 200;
 /// What is copied of a job under the look; everything dear is done after it.
 struct Copied {
     spec: Spec,
+    /// The calendars that it names, unless one of them is missing.
+    calendars: Option<Calendars>,
+    /// Those that are.
+    missing: Vec<String>,
     /// Who holds it, leads it, or plans it.
     owner: Option<String>,
     /// How many hold it, or shards of it.
@@ -36,17 +41,25 @@ struct Copied {
 
 fn copied(view: &View, job: JobView<'_>) -> Option<Copied> {
     let sharding = job.sharding().filter(|_| job.is_sharded());
-    let spec = job.spec()?;
+    let spec = timed(view, &job)?;
     let owner = match spec.job.placement {
         Placement::Claimed => job.owner(),
         Placement::Sharded => sharding.and_then(|sharding| sharding.leader.as_ref()),
         Placement::Dispatched => view.planner(),
     };
     Some(Copied {
+        calendars: view.calendars_of(&spec.job),
+        missing: view.missing(&spec.job).into_iter().map(String::from).collect(),
         spec,
         owner: owner.map(|member| member.node.to_string()),
         nodes: sharding.map_or(usize::from(job.owner().is_some()), shards::holders),
     })
+}
+
+/// A declaration, and up to when its fires are nobody's, also by the calendars that it names.
+pub(crate) fn timed(view: &View, job: &JobView<'_>) -> Option<Spec> {
+    let spec = job.spec()?;
+    Some(Spec { since: view.since_of(&spec), ..spec })
 }
 
 /// A page of jobs after this name.
@@ -73,7 +86,7 @@ pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize) -> Jo
 }
 
 fn row(copied: Copied, now: Wall) -> JobRow {
-    let next = next(&copied.spec, now);
+    let next = next(&copied, now);
     let job = copied.spec.job;
     JobRow {
         name: job.name.to_string(),
@@ -83,33 +96,42 @@ fn row(copied: Copied, now: Wall) -> JobRow {
         nodes: copied.nodes,
         next,
         paused: copied.spec.paused,
+        missing: copied.missing,
         schedule: job.schedule.lines().map(str::trim).collect::<Vec<_>>().join("; "),
     }
 }
 
-fn next(spec: &Spec, now: Wall) -> Option<String> {
-    let fires = spec.job.enabled && !spec.paused;
-    let first = fires.then(|| ahead(&spec.job, now.max(spec.since), 1).pop()).flatten();
-    first.map(moment)
+fn next(copied: &Copied, now: Wall) -> Option<String> {
+    let spec = &copied.spec;
+    let schedule = spec.job.schedule_under(copied.calendars.as_ref());
+    let schedule = schedule.filter(|_| spec.job.enabled && !spec.paused);
+    schedule.and_then(|schedule| schedule.next(now.max(spec.since))).map(moment)
 }
 
-/// The next fires of a declaration, whatever its switches say.
-pub(crate) fn ahead(job: &Job, after: Wall, n: usize) -> Vec<Wall> {
-    let Ok(Some(schedule)) = job.schedule() else { return Vec::new() };
-    std::iter::successors(schedule.next(after), |last| schedule.next(*last)).take(n).collect()
+/// A job's schedule under the calendars that it names, whatever its switches say; `None` when there is no such job.
+pub(crate) fn schedule(handle: &Handle, name: &JobName) -> Option<Option<Schedule>> {
+    let (job, calendars) = handle.look(|node| {
+        let job = node.view().find(name)?.spec()?.job;
+        let calendars = node.view().calendars_of(&job);
+        Some((job, calendars))
+    })?;
+    Some(job.schedule_under(calendars.as_ref()))
 }
 
 /// Everything about a job.
 pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
-    let (Copied { spec, owner, .. }, sharing): (Copied, Option<Sharing>) = handle.look(|node| {
+    let (copied, sharing): (Copied, Option<Sharing>) = handle.look(|node| {
         let job = node.view().find(name)?;
         let copied = copied(node.view(), job)?;
         let sharing = shards::sharing(node.view(), &job, &copied.spec);
         Some((copied, sharing))
     })?;
+    let next = next(&copied, zones::now());
+    let Copied { spec, owner, missing, .. } = copied;
     Some(JobDetail {
         name: name.to_string(),
-        next: next(&spec, zones::now()),
+        next,
+        missing,
         version: spec.version,
         owner,
         paused: spec.paused,
@@ -209,9 +231,11 @@ pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
     let known = handle.look(|node| {
         let job = node.view().find(&run.job)?;
         let asked = job.asked().and_then(|known| known.value.clone());
-        Some((job.spec()?, asked))
+        let spec = timed(node.view(), &job)?;
+        let calendars = node.view().calendars_of(&spec.job);
+        Some((spec, calendars, asked))
     });
-    let Some((spec, asked)) = known else { return false };
+    let Some((spec, calendars, asked)) = known else { return false };
     if run.shard.0 >= spec.job.shards || spec.off.contains(run.shard) {
         return false;
     }
@@ -222,7 +246,10 @@ pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
             let passed = |r: &Request| r.taken && !r.shards.is_empty() && !r.shards.contains(run.shard);
             request.is_some_and(|request| !passed(request))
         }),
-        Fire::Due(due) => *due > spec.since && ahead(&spec.job, Wall(due.0 - 1), 1) == [*due],
+        Fire::Due(due) => {
+            let schedule = spec.job.schedule_under(calendars.as_ref());
+            *due > spec.since && schedule.is_some_and(|it| it.next(Wall(due.0 - 1)) == Some(*due))
+        }
     }
 }
 

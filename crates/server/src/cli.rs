@@ -1,5 +1,6 @@
 //! The command line: noun, verb, and what each means.
 
+mod calendars;
 mod carry;
 mod cluster;
 mod docs;
@@ -37,6 +38,9 @@ enum Verb {
     /// Declare jobs, look at them, switch them, run them by hand
     #[command(subcommand)]
     Job(jobs::Verb),
+    /// Declare calendars that jobs share, look at them
+    #[command(subcommand)]
+    Calendar(calendars::Verb),
     /// Look at the shards of a sharded job, switch some off
     #[command(subcommand)]
     Shard(shards::Verb),
@@ -70,6 +74,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Dev(args) => serve::dev(&args),
         Verb::Serve(args) => serve::serve(args),
         Verb::Job(verb) => jobs::run(verb),
+        Verb::Calendar(verb) => calendars::run(verb),
         Verb::Shard(verb) => shards::run(verb),
         Verb::Run(verb) => runs::run(verb),
         Verb::Node(verb) => nodes::run(verb),

@@ -107,6 +107,15 @@ impl Client {
         self.read(self.send(Method::POST, path, Some(body))?)
     }
 
+    /// Puts something where it belongs.
+    ///
+    /// # Errors
+    /// Nobody answers, or the answer is a refusal.
+    pub(crate) fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Failure> {
+        let body = serde_json::to_vec(body).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+        self.read(self.send(Method::PUT, path, Some(body))?)
+    }
+
     /// Deletes.
     ///
     /// # Errors

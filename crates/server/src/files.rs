@@ -1,10 +1,11 @@
-//! Job files: TOML or YAML in, declarations out, and every mistake with its file and line.
+//! Job files: TOML or YAML in, declarations of calendars and jobs out, and every mistake with its file and line.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use evenkeel_core::calendar::Calendar;
 use evenkeel_core::job::Job;
 use serde::Deserialize;
 
@@ -22,6 +23,16 @@ const STDIN: &str = "standard input";
 struct File {
     #[serde(default)]
     job: Vec<Job>,
+    #[serde(default)]
+    calendar: Vec<Calendar>,
+}
+
+/// What job files declare.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Declared {
+    /// To be applied first, since jobs may name them.
+    pub(crate) calendars: Vec<Calendar>,
+    pub(crate) jobs: Vec<Job>,
 }
 
 /// The two languages of a job file.
@@ -47,11 +58,54 @@ impl Language {
 ///
 /// # Errors
 /// Something cannot be read, or makes no sense; the text says the file, the line and what is allowed.
-pub(crate) fn read(path: &Path) -> Result<Vec<Job>, Failure> {
-    let mut all = Vec::new();
-    let mut seen = BTreeMap::new();
+pub(crate) fn read(path: &Path) -> Result<Declared, Failure> {
+    let all = both(path)?;
+    if all.jobs.is_empty() && all.calendars.is_empty() {
+        return Err(Failure::invalid(format!(
+            "{}: holds no job: write [[job]] and its name, schedule and command",
+            shown(path)
+        )));
+    }
+    Ok(all)
+}
+
+/// Reads the same, but hands out calendars alone.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn calendars(path: &Path) -> Result<Vec<Calendar>, Failure> {
+    let all = both(path)?.calendars;
+    if all.is_empty() {
+        return Err(Failure::invalid(format!(
+            "{}: holds no calendar: write [[calendar]] with its name, and days, weekdays or windows",
+            shown(path)
+        )));
+    }
+    Ok(all)
+}
+
+fn shown(path: &Path) -> String {
+    if path == Path::new("-") { STDIN.to_owned() } else { path.display().to_string() }
+}
+
+fn both(path: &Path) -> Result<Declared, Failure> {
+    let mut all = Declared::default();
+    let (mut seen, mut named) = (BTreeMap::new(), BTreeMap::new());
     for (shown, language, text) in texts(path)? {
-        let jobs = parse(language, &text).map_err(|e| Failure::invalid(format!("{shown}:{e}")))?;
+        let File { job: jobs, calendar: calendars } =
+            parse(language, &text).map_err(|e| Failure::invalid(format!("{shown}:{e}")))?;
+        let mut lines = NameLines::new(&text);
+        for calendar in calendars {
+            let at = format!("{shown}:{}", lines.of(calendar.name.as_str()));
+            calendar.read().map_err(|e| Failure::invalid(format!("{at}: {e}")))?;
+            if let Some(first) = named.insert(calendar.name.clone(), at.clone()) {
+                let name = &calendar.name;
+                return Err(Failure::invalid(format!(
+                    "{at}: calendar {name} is already declared at {first}"
+                )));
+            }
+            all.calendars.push(calendar);
+        }
         let mut lines = NameLines::new(&text);
         for job in jobs {
             let at = format!("{shown}:{}", lines.of(job.name.as_str()));
@@ -60,14 +114,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Job>, Failure> {
                 let name = &job.name;
                 return Err(Failure::invalid(format!("{at}: job {name} is already declared at {first}")));
             }
-            all.push(job);
+            all.jobs.push(job);
         }
-    }
-    if all.is_empty() {
-        let shown = if path == Path::new("-") { STDIN.to_owned() } else { path.display().to_string() };
-        return Err(Failure::invalid(format!(
-            "{shown}: holds no job: write [[job]] and its name, schedule and command"
-        )));
     }
     Ok(all)
 }
@@ -117,23 +165,21 @@ fn folder(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// The error is `LINE:COLUMN: what` or ` what`, to be put behind the file's name and a colon.
-fn parse(language: Language, text: &str) -> Result<Vec<Job>, String> {
+fn parse(language: Language, text: &str) -> Result<File, String> {
     match language {
-        Language::Toml => toml::from_str::<File>(text).map(|f| f.job).map_err(|e| {
+        Language::Toml => toml::from_str::<File>(text).map_err(|e| {
             let (line, column) = e.span().map_or((1, 1), |span| position(text, span.start));
             format!("{line}:{column}: {}", one_line(e.message()))
         }),
-        Language::Yaml if text.trim().is_empty() => Ok(Vec::new()),
+        Language::Yaml if text.trim().is_empty() => Ok(File::default()),
         Language::Yaml => {
             let read = serde_yaml_ng::Deserializer::from_str(text);
-            serde_yaml_ng::with::singleton_map_recursive::deserialize::<File, _>(read).map(|f| f.job).map_err(
-                |e| {
-                    let (line, column) = e.location().map_or((1, 1), |at| (at.line(), at.column()));
-                    let what = e.to_string();
-                    let what = what.rsplit_once(" at line ").map_or(what.as_str(), |(what, _)| what);
-                    format!("{line}:{column}: {}", one_line(what))
-                },
-            )
+            serde_yaml_ng::with::singleton_map_recursive::deserialize::<File, _>(read).map_err(|e| {
+                let (line, column) = e.location().map_or((1, 1), |at| (at.line(), at.column()));
+                let what = e.to_string();
+                let what = what.rsplit_once(" at line ").map_or(what.as_str(), |(what, _)| what);
+                format!("{line}:{column}: {}", one_line(what))
+            })
         }
     }
 }
@@ -188,12 +234,21 @@ mod tests {
         parse(language, text).expect_err("it is a mistake")
     }
 
+    fn jobs(language: Language, text: &str) -> Result<Vec<Job>, String> {
+        parse(language, text).map(|file| file.job)
+    }
+
     #[test]
     fn both_languages_say_the_same() {
         let toml = "[[job]]\nname = \"a\"\nschedule = \"@every 5s\"\ncommand = [\"/bin/true\"]\ncatch_up = { all = 3 }\n";
         let yaml = "job:\n  - name: a\n    schedule: '@every 5s'\n    command: [/bin/true]\n    catch_up: {all: 3}\n";
-        assert_eq!(parse(Language::Toml, toml), parse(Language::Yaml, yaml));
-        assert_eq!(parse(Language::Toml, toml).map(|jobs| jobs.len()), Ok(1));
+        assert_eq!(jobs(Language::Toml, toml), jobs(Language::Yaml, yaml));
+        assert_eq!(jobs(Language::Toml, toml).map(|jobs| jobs.len()), Ok(1));
+        let toml = "[[calendar]]\nname = \"c\"\ndays = [\"12-25\"]\n";
+        let yaml = "calendar:\n  - {name: c, days: [12-25]}\n";
+        let calendars = |language, text| parse(language, text).map(|file| file.calendar);
+        assert_eq!(calendars(Language::Toml, toml), calendars(Language::Yaml, yaml));
+        assert_eq!(calendars(Language::Toml, toml).map(|calendars| calendars.len()), Ok(1));
     }
 
     /// proves: S2-18, S2-19
@@ -206,8 +261,9 @@ mod tests {
         let yaml = "job:\n- {name: a, placement: sharded, shards: 3, parameters: [x, '', z], parameter: p, strategy: odd_even,\n   \
                     order: descending, static_shards: true, exclusive_per_host: true, monitor: false, max_difference: 2,\n   \
                     recut_wait: 3, catch_up: skip, command: [/bin/true]}\n";
-        let jobs = parse(Language::Toml, toml).expect("it is right");
-        assert_eq!(Ok(&jobs), parse(Language::Yaml, yaml).as_ref());
+        let written = jobs;
+        let jobs = written(Language::Toml, toml).expect("it is right");
+        assert_eq!(Ok(&jobs), written(Language::Yaml, yaml).as_ref());
         assert_eq!(jobs[0].parameters, ["x", "", "z"]);
         let json = serde_json::to_string(&jobs).expect("plain data");
         assert_eq!(serde_json::from_str::<Vec<Job>>(&json).expect("it is read back"), jobs);

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::rows::{
-    BalanceRow, EventRow, FoldedRow, JobRow, LoadRow, NodeRow, Point, RunRow, ServiceRow, SettingsRow,
-    ShareRow, Then, word,
+    BalanceRow, CalendarRow, EventRow, FoldedRow, JobRow, LoadRow, NodeRow, Point, RunRow, ServiceRow,
+    SettingsRow, ShareRow, Then, word,
 };
 
 /// How a verb prints its answer.
@@ -44,8 +44,24 @@ impl Row for JobRow {
             self.zone.clone(),
             word(&self.placement),
             owner(self),
-            local(self.next.as_deref()),
+            match self.missing.first() {
+                Some(missing) => format!("never: no calendar {missing}"),
+                None => local(self.next.as_deref()),
+            },
             yes(self.paused),
+        ]
+    }
+}
+
+impl Row for CalendarRow {
+    const HEADS: &'static [&'static str] = &["name", "lines", "jobs", "changed", "description"];
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.name.clone(),
+            self.lines.to_string(),
+            self.jobs.to_string(),
+            local(Some(&self.since)),
+            or_dash(Some(&self.description)),
         ]
     }
 }

@@ -1,6 +1,7 @@
 //! What the API says and the client reads: rows with stable fields, times as RFC 3339 in UTC with milliseconds.
 
 mod balance;
+mod calendars;
 mod events;
 mod explain;
 mod shards;
@@ -11,6 +12,7 @@ use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use balance::{Balance, BalanceRow, Then, WhatIfRow};
+pub(crate) use calendars::{CalendarDetail, CalendarRow};
 pub(crate) use events::{EventPage, EventRow, LoadRow};
 pub(crate) use explain::{Explained, Point};
 pub(crate) use shards::{Doing, FoldedRow, MarkRow, ShardPage, ShardRow, ShareRow, Sharing};
@@ -34,6 +36,9 @@ pub(crate) struct JobRow {
     pub(crate) next: Option<String>,
     /// Whether it fires only by hand for now.
     pub(crate) paused: bool,
+    /// The calendars that it names and that there are not: without them it never fires.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) missing: Vec<String>,
 }
 
 /// Everything about a job.
@@ -53,6 +58,9 @@ pub(crate) struct JobDetail {
     pub(crate) paused: bool,
     /// Fires up to here are nobody's.
     pub(crate) since: String,
+    /// The calendars that it names and that there are not: without them it never fires.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) missing: Vec<String>,
     /// Who has which of its shards; none when it is not sharded.
     pub(crate) sharing: Option<Sharing>,
 }

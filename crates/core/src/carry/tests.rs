@@ -212,6 +212,7 @@ fn what_is_open_and_how_much_there_is_is_told() {
         watermarks: 3,
         open: 3,
         requests: 1,
+        calendars: 0,
         locks: 1,
         drained: Vec::from(["b".parse().unwrap()]),
         unreadable: Vec::new(),

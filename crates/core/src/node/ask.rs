@@ -29,6 +29,13 @@ impl Node {
                 }
                 jobs.into_iter().map(|job| Wish::Job(Box::new(job))).collect()
             }
+            Command::Calendar(calendar) => {
+                if let Err(wrong) = calendar.read() {
+                    return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
+                }
+                [Wish::Calendar(calendar)].into()
+            }
+            Command::DeleteCalendar(name) => [Wish::DeleteCalendar(name)].into(),
             Command::Pause(job) => [Wish::Switch(job, Switch::Paused(true))].into(),
             Command::Resume(job) => [Wish::Switch(job, Switch::Paused(false))].into(),
             Command::Enable(job) => [Wish::Switch(job, Switch::Enabled(true))].into(),

@@ -250,6 +250,10 @@ impl Node {
         let applied = match (pending.why, self.local.wishes.get(&(ask, n))) {
             ("create", Some(Wish::Job(job))) => Settled::Applied(job.name.clone(), Applied::Created),
             (_, Some(Wish::Job(job))) => Settled::Applied(job.name.clone(), Applied::Updated),
+            (why, Some(Wish::Calendar(calendar))) => {
+                let applied = if why == "create calendar" { Applied::Created } else { Applied::Updated };
+                Settled::Answer(Answer::Calendar(calendar.name.clone(), applied))
+            }
             (_, Some(Wish::Beat(_))) => {
                 let Some(answer) = self.granted(pending) else { return };
                 Settled::Answer(answer)
@@ -257,7 +261,8 @@ impl Node {
             (
                 _,
                 Some(
-                    Wish::Switch(..)
+                    Wish::DeleteCalendar(_)
+                    | Wish::Switch(..)
                     | Wish::OnNode(..)
                     | Wish::Drain(..)
                     | Wish::Configure(_)

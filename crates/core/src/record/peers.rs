@@ -21,6 +21,9 @@ pub struct Plan {
     /// The version of the spec that it follows.
     #[serde(default)]
     pub version: u64,
+    /// The versions of the calendars that it follows, added up.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calendars: u64,
     /// Who planned last, and in which beat or, as the serving leader, which epoch: for people who ask why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planner: Option<Planner>,
@@ -42,6 +45,7 @@ impl Default for Plan {
             reached: Wall::MIN,
             seq: 0,
             version: 0,
+            calendars: 0,
             planner: None,
             freed: None,
             runs: Vec::new(),

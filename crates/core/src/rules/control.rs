@@ -18,6 +18,7 @@ use crate::standing;
 use crate::view::JobView;
 use crate::words::{Fire, JobName, NodeName, RequestId, RunId, Shard};
 
+mod calendars;
 mod cluster;
 mod nodes;
 
@@ -35,10 +36,20 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     let Some(born) = scene.born() else { return };
     let wishes = scene.local.todo.iter().filter_map(|key| Some((key, scene.local.wishes.get(key)?)));
     for ((ask, n), wish) in wishes.take(BATCH) {
-        let order = matches!(wish, Wish::Job(_) | Wish::Switch(..) | Wish::OnNode(..) | Wish::RunNow(..));
+        let order = matches!(
+            wish,
+            Wish::Job(_)
+                | Wish::Calendar(_)
+                | Wish::DeleteCalendar(_)
+                | Wish::Switch(..)
+                | Wish::OnNode(..)
+                | Wish::RunNow(..)
+        );
         let turn = match wish {
             _ if order && standing::on_standby(scene) => standby(scene),
             Wish::Job(job) => declare(scene, job),
+            Wish::Calendar(calendar) => calendars::declare(scene, calendar),
+            Wish::DeleteCalendar(name) => calendars::delete(scene, name),
             Wish::Switch(name, switch) => flip(scene, name, switch),
             Wish::OnNode(name, node, switch) => nodes::switch(scene, name, node, *switch),
             Wish::RunNow(name, request, node) => run_now(scene, name, request, node.as_ref()),
@@ -106,7 +117,11 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
     if let Some(text) = misplaced(known.as_ref(), old.as_deref(), job) {
         return refuse(Refusal::Conflict, text);
     }
-    let same_times = |old: &Spec| old.job.times() == job.times() && old.job.enabled == job.enabled;
+    if let Some(text) = calendars::missing(scene, job) {
+        return refuse(Refusal::Conflict, text);
+    }
+    let times = |job: &Job| (job.except.clone(), job.only.clone(), job.enabled);
+    let same_times = |old: &Spec| old.job.times() == job.times() && times(&old.job) == times(job);
     let spec = Spec {
         version: old.as_ref().map(|o| o.version).or(version).unwrap_or(0) + 1,
         // A changed schedule has no past (plan: editing never fires a past due time).
@@ -116,7 +131,9 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
         job: job.clone(),
     };
     let why = if old.is_some() { "update" } else { "create" };
-    Turn::Commit(why, rewrite(&job.name, known, &SpecRecord::Live(Box::new(spec))))
+    let mut txn = rewrite(&job.name, known, &SpecRecord::Live(Box::new(spec)));
+    txn.guards.extend(job.calendars().map(|name| scene.view.calendar_guard(name)));
+    Turn::Commit(why, txn)
 }
 
 /// A job is placed in one way for its whole life: nobody could say whose its runs are while it changes.

@@ -164,11 +164,12 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// After a change of the schedule the plan follows it: what is no fire any more goes, and from the furthest fire that
+    /// After a change of the schedule, or of a calendar, the plan follows it: what is no fire any more goes, and from the furthest fire that
     /// was ever accepted everything is planned anew.
     fn follow(&mut self, terms: &Terms) {
         let version = self.job.spec_record().map_or(0, |record| record.version());
-        if self.draft.version == version {
+        let calendars = self.job.calendars_version();
+        if (self.draft.version, self.draft.calendars) == (version, calendars) {
             return;
         }
         // By a clock that is off nothing is due.
@@ -177,7 +178,7 @@ impl<'a> Desk<'a> {
         let furthest = self.draft.reached.max(terms.since);
         // Runs that stood through a pause may have been accepted since the watermark went back.
         self.draft.watermark = self.draft.watermark.min(furthest).max(self.draft.reached);
-        self.draft.version = version;
+        (self.draft.version, self.draft.calendars) = (version, calendars);
         if self.plan.known.value.is_some() {
             self.act("follow the schedule");
         }
@@ -334,6 +335,7 @@ impl<'a> Desk<'a> {
         let key = keys::plan(self.job.name());
         let mut guards: Vec<Guard> = self.scene.born().into_iter().collect();
         guards.extend([self.right.guard.clone(), self.plan.known.guard(key.clone()), self.job.place_guard()]);
+        guards.extend(self.job.calendar_guards());
         guards.append(&mut self.guards);
         let mut writes = Vec::from([Write::Put { key, value: encode(&self.draft), owner: None }]);
         if let (Some(record), Some(known)) = (self.asked.take(), self.job.asked()) {

@@ -162,6 +162,7 @@ impl Desk<'_> {
                 .born()
                 .into_iter()
                 .chain([self.known.guard(key.clone()), self.job.place_guard()])
+                .chain(self.job.calendar_guards())
                 .collect(),
             writes: [Write::Put { key, value: encode(lane), owner: None }].into(),
         };
@@ -248,7 +249,8 @@ impl Desk<'_> {
         out.add(Decision::Start(self.job.id, run));
     }
 
-    /// Whether a fire claimed ahead is none any more: the job was paused, disabled, deleted or given another schedule.
+    /// Whether a fire claimed ahead is none any more: the job was paused, disabled, deleted or given another schedule, also by
+    /// a calendar.
     fn is_stale(&self, open: &Open) -> bool {
         let Fire::Due(due) = open.fire else { return false };
         let Some(terms) = &self.held.terms else { return true };

@@ -55,19 +55,22 @@ impl Bounds {
         self.from - Millis(1)
     }
 
-    /// The first fire after `after`, where `named` says what the rules name.
+    /// The first fire after `after`, where `named` says what the rules name that calendars leave, and `ruled` what they name
+    /// at all. A fire is moved no further than the next one that is ruled: so no change of a calendar moves another.
     pub(super) fn next(
         &self,
         after: Wall,
         spread: Spread,
         named: impl Fn(Wall) -> Option<Wall>,
+        ruled: impl Fn(Wall) -> Option<Wall>,
     ) -> Option<Wall> {
         let bounded = |after: Wall| named(after.max(self.before())).filter(|due| *due < self.until);
+        let ruled = |after: Wall| ruled(after).filter(|due| *due < self.until);
         if !self.moves() {
             return bounded(after);
         }
         // Of what is named up to `after` only the last can be moved beyond it, since the order is kept.
-        let moved = |due: Wall| self.moved(due, spread, bounded(due));
+        let moved = |due: Wall| self.moved(due, spread, ruled(due));
         let last = latest(after - self.jitter, after, bounded).map(moved).filter(|due| *due > after);
         last.or_else(|| bounded(after).map(moved))
     }

@@ -1,4 +1,4 @@
-//! What is odd about one fire, in words for people: clock changes, jitter, the last one.
+//! What is odd about one fire, in words for people: clock changes, what calendars left out before it, jitter, the last one.
 
 use super::zone::Oddity;
 use super::{Rule, Rules, Schedule};
@@ -6,6 +6,13 @@ use crate::time::{Millis, Wall};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use jiff::Timestamp;
+use jiff::tz::Offset;
+
+/// How far back it is looked for the fire before, to say what was left out since.
+const LOOKED_BACK: Millis = Millis::secs(400 * 86_400);
+/// How many that were left out are counted.
+const COUNTED: usize = 1_000;
 
 impl Schedule {
     /// What is to be said of the fire at `due`; nothing as a rule.
@@ -18,6 +25,7 @@ impl Schedule {
             _ => due,
         };
         said.extend(self.oddity(origin).map(ToString::to_string));
+        said.extend(self.left_out(origin));
         if origin != due {
             said.push(format!("jitter: {} later than {origin}", due - origin));
         }
@@ -50,5 +58,33 @@ impl Schedule {
             Oddity::First => "the clock goes back: this is the first time it shows this",
             Oddity::Second => "the clock went back: this is the second time it shows this",
         })
+    }
+
+    /// What calendars left out between the fire before this one and it.
+    fn left_out(&self, origin: Wall) -> Option<String> {
+        let calendars = self.calendars.as_deref()?;
+        let back = self.bounds.as_ref().map_or(Wall::MIN, |bounds| bounds.before());
+        let back = back.max(origin - LOOKED_BACK);
+        let last = super::latest(back, origin - Millis(1), |after| self.named(after));
+        let after = |at: Wall| self.ruled(at).filter(|at| *at < origin);
+        let left = core::iter::successors(after(last.unwrap_or(back)), |at| after(*at));
+        let shown: Vec<i64> =
+            left.take(COUNTED + 1).filter_map(|at| self.zone.shown(at.0.div_euclid(1000))).collect();
+        let first = *shown.first()?;
+        let mut by: Vec<String> = Vec::new();
+        for (name, holds) in shown.iter().flat_map(|local| calendars.closing(*local)) {
+            let why = format!("{} {name}", if holds { "closed by" } else { "outside" });
+            if !by.contains(&why) {
+                by.push(why);
+            }
+        }
+        let first = Offset::UTC.to_datetime(Timestamp::from_second(first).ok()?);
+        let first = format!("{} {:02}:{:02}", first.date(), first.hour(), first.minute());
+        let count = match shown.len() {
+            1 => return Some(format!("{first} left out: {}", by.join(", "))),
+            n if n > COUNTED => format!("more than {COUNTED}"),
+            n => n.to_string(),
+        };
+        Some(format!("{count} left out from {first} on: {}", by.join(", ")))
     }
 }

@@ -5,6 +5,7 @@ mod lines;
 mod oracles;
 mod page;
 mod said;
+mod under;
 
 use super::*;
 use alloc::format;

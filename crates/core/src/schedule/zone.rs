@@ -146,6 +146,11 @@ impl Zone {
         (local >= span.until.saturating_add(next)).then_some(Oddity::First)
     }
 
+    /// The local time that the clock shows at an instant.
+    pub(super) fn shown(&self, at: i64) -> Option<i64> {
+        Some(at + self.offset(Timestamp::from_second(at).ok()?))
+    }
+
     fn span(&self, at: i64) -> Option<Span> {
         let now = Timestamp::from_second(at).ok()?;
         let offset = self.offset(now);

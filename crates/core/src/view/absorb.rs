@@ -1,11 +1,10 @@
 //! How news moves the view: whatever is older than what is known already is dropped, so order and repetition do not
 //! matter.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::{JobId, Known, MemberState, Terms, View};
+use super::{JobId, Known, MemberState, View};
 use crate::job::Placement;
 use crate::keys::{Key, Parsed, parse};
 use crate::record::{LockRecord, SpecRecord, decode};
@@ -64,6 +63,7 @@ impl View {
         gone.extend(self.intents.keys().map(crate::keys::intent));
         gone.extend(self.locks.keys().map(crate::keys::lock));
         gone.extend(self.peers.keys());
+        gone.extend(self.calendars.keys());
         gone.extend(self.switches.keys().map(|(job, node)| crate::keys::switches(node, job)));
         gone.retain(|key| !listed.contains(key));
         let listing = self.listing;
@@ -107,6 +107,7 @@ impl View {
             Parsed::Intent(node) => self.absorb_intent(node, change, touched),
             Parsed::Lock(name) => self.absorb_lock(name, change, touched),
             Parsed::Plan(job) => self.absorb_plan(&job, change, touched),
+            Parsed::Calendar(name) => self.absorb_calendar(name, change, touched),
             other => self.absorb_peers(other, change, touched),
         }
     }
@@ -198,11 +199,14 @@ impl View {
             state.versions.0 = version;
         });
         let record = record.flatten();
-        self.set_shard_terms(id, placement, record.as_ref());
-        self.set_dispatched_terms(id, placement, record.as_ref());
-        if let Some(held) = self.held.get_mut(&id) {
-            held.terms = terms(record.as_ref());
-        }
+        self.set_calendars(
+            id,
+            match &record {
+                Some(SpecRecord::Live(spec)) => Some(&spec.job),
+                _ => None,
+            },
+        );
+        self.set_terms(id, record.as_ref());
         touched.jobs.insert(id);
     }
 
@@ -246,9 +250,9 @@ impl View {
         if self.held.get(&id).is_some_and(|h| h.terms.is_some()) {
             return;
         }
-        let record = self.job(id).spec_record();
+        let terms = self.terms_of(self.job(id).spec_record().as_ref());
         let held = self.held_mut(id);
-        held.terms = terms(record.as_ref());
+        held.terms = terms;
         if first && held.lane.is_none() {
             held.lane = Some(Known::default());
         }
@@ -296,12 +300,5 @@ pub(super) fn newer(known: Option<Revision>, change: &Change) -> News<'_> {
         Some(entry) if entry.revision > known => News::Put(entry),
         None if change.revision >= known => News::Gone(change.revision),
         _ => News::Old,
-    }
-}
-
-pub(super) fn terms(record: Option<&SpecRecord>) -> Option<Box<Terms>> {
-    match record? {
-        SpecRecord::Live(spec) => Terms::of(spec).map(Box::new),
-        SpecRecord::Deleted { .. } => None,
     }
 }

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::absorb::{News, newer, terms};
+use super::absorb::{News, newer};
 use super::{Absorbed, JobId, JobView, Known, Terms, View};
 use crate::job::Placement;
 use crate::record::{Plan, SpecRecord, decode};
@@ -93,7 +93,8 @@ impl View {
         record: Option<&SpecRecord>,
     ) {
         if placement == Placement::Dispatched {
-            self.dispatched.entry(id).or_default().terms = terms(record);
+            let terms = self.terms_of(record);
+            self.dispatched.entry(id).or_default().terms = terms;
         } else if let Some(job) = self.dispatched.get_mut(&id) {
             job.terms = None;
             self.drop_dispatched(id);

@@ -41,6 +41,7 @@ impl View {
             free_since: Mono(0),
             order: order(self.me.as_str(), name.as_str()),
             listing: self.listing,
+            calendars: [].into(),
         });
         self.names.insert(name.clone(), id);
         id

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::absorb::{News, newer, terms};
+use super::absorb::{News, newer};
 use super::{Absorbed, JobId, JobView, Known, Terms, View};
 use crate::job::{Placement, Spec};
 use crate::record::{ShardLane, Sharding, SpecRecord, Switches, decode};
@@ -173,7 +173,8 @@ impl View {
 
     pub(super) fn set_shard_terms(&mut self, id: JobId, placement: Placement, record: Option<&SpecRecord>) {
         if placement == Placement::Sharded {
-            self.sharded.entry(id).or_default().terms = terms(record);
+            let terms = self.terms_of(record);
+            self.sharded.entry(id).or_default().terms = terms;
         } else if let Some(sharded) = self.sharded.get_mut(&id) {
             sharded.terms = None;
         }

@@ -1,5 +1,6 @@
 //! Random schedules, the same ones for the same seed.
 
+use super::calendars::Closing;
 use super::clock::{self, Dst};
 use super::language::{Line, Rule, hash};
 use super::zone::{Zone, date};
@@ -122,6 +123,8 @@ pub(crate) struct Said {
     pub(crate) until: Option<(String, i64)>,
     /// In seconds.
     pub(crate) jitter: Option<i64>,
+    /// Calendars that leave fires out.
+    pub(crate) closing: Vec<Closing>,
 }
 
 impl Said {
@@ -137,7 +140,9 @@ impl Said {
         let until = r.percent(8).then(|| moment(r, zone, near + 5 * 86_400));
         let jitter =
             r.percent(8).then(|| if r.percent(50) { r.between(1, 600) } else { r.between(1, 86_400) });
-        Self { name, texts, rules, dst, from, until, jitter }
+        let calendars = if r.percent(15) { r.between(1, 3) } else { 0 };
+        let closing = (0..calendars).map(|_| Closing::of(r, near)).collect();
+        Self { name, texts, rules, dst, from, until, jitter, closing }
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! `EVENKEEL_ORACLE_CASES` and `EVENKEEL_ORACLE_SEED` choose how many cases and which.
 
+mod calendars;
 mod cases;
 mod clock;
 mod language;
@@ -10,6 +11,7 @@ mod page;
 mod years;
 mod zone;
 
+use calendars::Closing;
 use cases::{Random, Said};
 use evenkeel_core::schedule::{Dst, Schedule, Times};
 use evenkeel_core::time::Wall;
@@ -33,6 +35,8 @@ const RECENT: i64 = 1_735_689_600;
 struct Tally {
     met: BTreeSet<(usize, i64)>,
     around: u64,
+    under: u64,
+    left_out: u64,
     fires: u64,
     refused: u64,
 }
@@ -62,9 +66,12 @@ fn schedules_agree_with_the_oracle() {
     let (zones_met, years_met): (BTreeSet<_>, BTreeSet<_>) = met.iter().copied().unzip();
     let sum = |count: fn(&Tally) -> u64| parts.iter().map(count).sum::<u64>();
     println!(
-        "oracle: {cases} cases agree ({} around a clock change, {} fires, {} refused as never due), {} zones, {} years, {} \
-         of each with each, {:.0} seconds, seed {seed}",
+        "oracle: {cases} cases agree ({} around a clock change, {} under calendars that left {} fires out, {} fires, {} refused as \
+         never due), {} zones, {} years, {} of each \
+         with each, {:.0} seconds, seed {seed}",
         sum(|t| t.around),
+        sum(|t| t.under),
+        sum(|t| t.left_out),
         sum(|t| t.fires),
         sum(|t| t.refused),
         zones_met.len(),
@@ -101,13 +108,20 @@ fn judge(zones: &[Zone], seed: u64, case: u64, tally: &mut Tally) {
         Some(change) => (change - AROUND / 2, change + ROW_YEARS * 365 * 86_400, ROW),
         None => (near, near + ROW_YEARS * 365 * 86_400, ROW),
     };
+    let (until, most) =
+        if said.closing.is_empty() { (until, most) } else { under(&said, zone, (from, until), most) };
     let expected = due(&said, zone, from, until, most);
+    if !said.closing.is_empty() {
+        let open = Said { closing: Vec::new(), ..said.clone() };
+        tally.under += 1;
+        tally.left_out += (due(&open, zone, from, until, most).len() - expected.len()) as u64;
+    }
     // What a jitter does to the last one depends on what is not listed any more.
     let computed = walked(&schedule, from, until, if said.jitter.is_some() { expected.len() } else { most });
     assert!(
         expected == computed,
-        "case {case} of seed {seed}: {:?} in {} with dst {:?}, from {:?}, until {:?}, jitter {:?}, name {}, looked at \
-         from {} until {}\n{}",
+        "case {case} of seed {seed}: {:?} in {} with dst {:?}, from {:?}, until {:?}, jitter {:?}, name {}, under {:?}, \
+         looked at from {} until {}\n{}",
         said.texts,
         zone.name,
         said.dst,
@@ -115,6 +129,7 @@ fn judge(zones: &[Zone], seed: u64, case: u64, tally: &mut Tally) {
         said.until,
         said.jitter,
         said.name,
+        said.closing,
         Wall(from * 1000),
         Wall(until * 1000),
         differ(&expected, &computed)
@@ -128,12 +143,24 @@ fn due(said: &Said, zone: &Zone, from: i64, until: i64, most: usize) -> Vec<i64>
     let first = said.from.as_ref().map_or(i64::MIN, |(_, at)| *at).max(from - reach);
     let end = said.until.as_ref().map_or(i64::MAX, |(_, at)| *at).min(until);
     let named = clock::fires(&said.rules, zone, said.dst, first, end, most);
-    let Some(jitter) = said.jitter else { return named };
-    let moved = named.windows(2).map(|pair| {
+    let open = |at: i64| Closing::leave(&said.closing, zone, at);
+    let Some(jitter) = said.jitter else { return named.into_iter().filter(|at| open(*at)).collect() };
+    // How far a fire is moved does not depend on what calendars leave out.
+    let moved = named.windows(2).filter(|pair| open(pair[0])).map(|pair| {
         let room = jitter.min(pair[1] - pair[0]);
         pair[0] + language::moved(&said.name, pair[0], room)
     });
     moved.filter(|due| *due >= from).collect()
+}
+
+/// Where calendars leave some out, a window is judged whole: up to the last of so many that would be due without them.
+fn under(said: &Said, zone: &Zone, (from, until): (i64, i64), most: usize) -> (i64, usize) {
+    if most == usize::MAX || said.jitter.is_some() {
+        return (until, most);
+    }
+    let open = Said { closing: Vec::new(), ..said.clone() };
+    let listed = due(&open, zone, from, until, 4 * most);
+    (if listed.len() < 4 * most { until } else { listed[listed.len() - 1] }, usize::MAX)
 }
 
 /// A window around a clock change, narrower where a schedule is due often.
@@ -170,7 +197,7 @@ fn parsed(said: &Said, zone: &Zone) -> Option<Schedule> {
         jitter: &jitter,
     };
     let error = match Schedule::read(&times) {
-        Ok(schedule) => return Some(schedule),
+        Ok(schedule) => return Some(schedule.under(Closing::declared(&said.closing))),
         Err(error) => error.to_string(),
     };
     let end = clock::end_of_time() * 86_400;
@@ -182,7 +209,14 @@ fn parsed(said: &Said, zone: &Zone) -> Option<Schedule> {
     let agreed = if error.contains("never fires") {
         said.rules.iter().zip(&said.texts).filter(|(rule, _)| matches!(rule, Rule::Line(_))).any(never)
     } else if error.contains("is never due between") {
-        due(&Said { jitter: None, ..said.clone() }, zone, days(1902, 1, 1) * 86_400, end, 1).is_empty()
+        due(
+            &Said { jitter: None, closing: Vec::new(), ..said.clone() },
+            zone,
+            days(1902, 1, 1) * 86_400,
+            end,
+            1,
+        )
+        .is_empty()
     } else {
         error.contains("is not after from")
             && said.from.as_ref().map(|b| b.1) >= said.until.as_ref().map(|b| b.1)

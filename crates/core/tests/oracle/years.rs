@@ -1,5 +1,6 @@
 //! Years of jobs whose clocks step and whose schedules are edited: what fires is the oracle's list, fire by fire.
 
+use super::calendars::Closing;
 use super::cases::{Random, Said};
 use super::{due, parsed};
 use crate::zone::{self, Zone, days};
@@ -35,9 +36,11 @@ impl Standing {
         loop {
             let said = Said { jitter: None, ..Said::of(r, zone, since) };
             let Some(schedule) = parsed(&said, zone) else { continue };
-            let list = due(&said, zone, since + 1, end, FIRES + 1);
+            let open = Said { closing: Vec::new(), ..said.clone() };
+            let list = due(&open, zone, since + 1, end, FIRES + 1);
             if list.len() <= FIRES {
-                return Self { schedule, list };
+                let left = list.into_iter().filter(|at| Closing::leave(&said.closing, zone, *at));
+                return Self { schedule, list: left.collect() };
             }
         }
     }

@@ -104,9 +104,10 @@ async fn seen(handle: &Handle, job: &JobName) -> Result<Option<Seen>, ApiError> 
 /// What the view has of a job, without lanes.
 fn copied(view: &View, job: &JobName) -> Option<Seen> {
     let job = view.find(job)?;
-    let spec = job.spec().filter(|spec| spec.job.placement == Placement::Sharded)?;
+    let spec = board::timed(view, &job).filter(|spec| spec.job.placement == Placement::Sharded)?;
     let drained = view.members().map(|(member, _)| &member.node).filter(|node| view.intent(node).is_some());
     Some(Seen {
+        calendars: view.calendars_of(&spec.job),
         spec,
         sharding: job.sharding().cloned().unwrap_or_default(),
         lanes: std::collections::BTreeMap::new(),

@@ -131,7 +131,7 @@ async fn checked(door: &Door, request: Request) -> Result<Request, ApiError> {
     if site.is_some_and(|site| site != "same-origin" && site != "none") {
         return Err(ApiError::forbidden("a page from elsewhere may not change anything here"));
     }
-    if request.method() == Method::POST && !is_json(headers) {
+    if [Method::POST, Method::PUT].contains(request.method()) && !is_json(headers) {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "not_json",

@@ -87,11 +87,11 @@ pub(super) async fn next(
     ahead: Result<Query<Ahead>, QueryRejection>,
 ) -> Answered {
     let (Path(name), Query(ahead)) = (name?, ahead?);
-    let found = board::job(&app.handle, &name).ok_or_else(|| unknown(&name))?;
+    let schedule = board::schedule(&app.handle, &name).ok_or_else(|| unknown(&name))?;
     let n = ahead.n.unwrap_or(5).clamp(1, NEXT_MAX);
     let after = ahead.from.as_deref().map_or_else(|| Ok(zones::now()), zones::just_before)?;
-    let fires = board::ahead(&found.job, after, n);
-    let schedule = found.job.schedule().ok().flatten();
+    let following = |after: &Wall| schedule.as_ref()?.next(*after);
+    let fires: Vec<Wall> = std::iter::successors(following(&after), following).take(n).collect();
     let notes = |due: &Wall| schedule.as_ref().map_or_else(Vec::new, |schedule| schedule.notes(*due));
     let notes: Vec<_> = fires.iter().map(notes).collect();
     let moments: Vec<String> = fires.into_iter().map(moment).collect();

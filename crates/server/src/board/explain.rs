@@ -16,10 +16,11 @@ use evenkeel_core::capacity::{Capacity, Standing};
 use evenkeel_core::job::{Job, Placement, Spec};
 use evenkeel_core::record::{BeatRecord, ClusterSettings, LoadRecord, Request, ServingRecord, Sharding};
 use evenkeel_core::rules::firing;
+use evenkeel_core::schedule::Calendars;
 use evenkeel_core::standing::DISPATCH;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::View;
-use evenkeel_core::words::{JobName, Member, NodeName};
+use evenkeel_core::words::{CalendarName, JobName, Member, NodeName};
 
 use super::capacity::looked;
 use crate::rows::{Explained, moment, word, zone};
@@ -29,6 +30,10 @@ pub(crate) use run::run;
 /// What a node believes of a job and of those who may have it.
 struct Known {
     spec: Spec,
+    /// The calendars that it names, unless one of them is missing.
+    calendars: Option<Calendars>,
+    /// The first that is.
+    missing: Option<CalendarName>,
     /// The place's epoch.
     epoch: u64,
     owner: Option<Member>,
@@ -88,8 +93,11 @@ fn known(view: &View, name: &JobName, me: (NodeName, usize)) -> Option<Known> {
     let waiting = asked.into_iter().flat_map(|asked| &asked.requests).filter(|request| !request.taken);
     let members: Vec<Member> = view.members().map(|(member, _)| member.clone()).collect();
     let loads = members.iter().filter_map(|member| Some((member.node.clone(), view.load(member)?.clone())));
+    let spec = super::timed(view, &job)?;
     Some(Known {
-        spec: job.spec()?,
+        calendars: view.calendars_of(&spec.job),
+        missing: view.missing(&spec.job).into_iter().next(),
+        spec,
         epoch: job.place().epoch,
         owner: job.owner().cloned(),
         sharding: job.sharding().cloned(),
@@ -135,12 +143,23 @@ impl Known {
 
     /// The schedule in words.
     fn schedule(&self) -> String {
-        format!("{} in {}", self.job().schedule, zone(&self.job().zone))
+        let names: Vec<_> = self.job().calendars().map(CalendarName::as_str).collect();
+        let under = if names.is_empty() { String::new() } else { format!(" under {}", names.join(", ")) };
+        format!("{} in {}{under}", self.job().schedule, zone(&self.job().zone))
+    }
+
+    /// Why nobody can say when it is due.
+    fn without(&self) -> Option<String> {
+        let calendar = self.missing.as_ref()?;
+        Some(format!(
+            "there is no calendar {calendar}, so nobody can say when it is due: declare it with `evenkeel calendar apply`, \
+             or take it out of the job"
+        ))
     }
 
     /// The first fire after everything that is settled, whether it is due already or not.
     fn next(&self, settled: Wall) -> Option<Wall> {
-        let schedule = self.job().schedule().ok().flatten()?;
+        let schedule = self.job().schedule_under(self.calendars.as_ref())?;
         schedule.next(settled.max(self.spec.since))
     }
 
@@ -172,6 +191,7 @@ impl Known {
             return Some(format!("it has no schedule: run it with `evenkeel job run {name}`"));
         }
         match self.next(settled) {
+            None if self.missing.is_some() => self.without(),
             None => Some("its schedule has no further fire".to_owned()),
             Some(next) if next > self.now => Some(format!("it is not due before {}", moment(next))),
             Some(_) => None,
@@ -195,7 +215,10 @@ impl Known {
             None if self.job().schedule.is_empty() => {
                 told.point("next", "firing", "none: it runs only by hand")
             }
-            None => told.point("next", "firing", format!("none: {} is over", self.schedule())),
+            None => {
+                let over = || format!("none: {} is over", self.schedule());
+                told.point("next", "firing", self.without().unwrap_or_else(over));
+            }
         }
     }
 }

@@ -95,7 +95,7 @@ fn table(handle: &Handle, name: &JobName) -> Option<Table> {
     handle.look(|node| {
         let view = node.view();
         let job = view.find(name)?;
-        let spec = job.spec()?;
+        let spec = super::timed(view, &job)?;
         Some(Table {
             sharing: sharing(view, &job, &spec)?,
             sharding: job.sharding().cloned().unwrap_or_default(),

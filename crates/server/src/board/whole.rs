@@ -26,7 +26,10 @@ pub(crate) async fn whole(handle: &Handle, only: Option<&JobName>) -> Result<Who
         node.joined = latest.map(|event| event.at);
     }
     whole.jobs = match only {
-        Some(name) => handle.look(|node| node.view().find(name).and_then(seen)).into_iter().collect(),
+        Some(name) => handle
+            .look(|node| node.view().find(name).and_then(|job| seen(node.view(), job)))
+            .into_iter()
+            .collect(),
         None => all(handle),
     };
     for some in whole.jobs.chunks_mut(LOOK) {
@@ -91,7 +94,7 @@ fn all(handle: &Handle) -> Vec<JobSeen> {
     loop {
         let page: Vec<_> = handle.look(|node| {
             let page = node.view().page(last.as_ref(), LOOK);
-            page.map(|job| (job.name().clone(), seen(job))).collect()
+            page.map(|job| (job.name().clone(), seen(node.view(), job))).collect()
         });
         let Some((name, _)) = page.last() else { return jobs };
         last = Some(name.clone());
@@ -99,13 +102,15 @@ fn all(handle: &Handle) -> Vec<JobSeen> {
     }
 }
 
-fn seen(job: JobView<'_>) -> Option<JobSeen> {
+fn seen(view: &View, job: JobView<'_>) -> Option<JobSeen> {
     let portions = job.sharding().filter(|_| job.is_sharded()).map(|sharding| sharding.cut.portions.iter());
     let holders = portions.into_iter().flatten().map(|portion| &portion.holder).chain(job.owner());
     let asked = job.asked().and_then(|known| known.value.as_ref());
     let waiting = asked.into_iter().flat_map(|asked| &asked.requests).filter(|request| !request.taken);
+    let spec = super::timed(view, &job)?;
     Some(JobSeen {
-        spec: job.spec()?,
+        calendars: view.calendars_of(&spec.job),
+        spec,
         holders: holders.cloned().collect(),
         open: None,
         waiting: waiting.map(|request| (request.id.clone(), request.at)).collect(),

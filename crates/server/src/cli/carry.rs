@@ -103,6 +103,7 @@ fn counts(tally: &Tally) -> String {
         ("open runs", tally.open),
         ("requests to run that nobody has taken", tally.requests),
         ("locks", tally.locks),
+        ("calendars", tally.calendars),
         ("entries in all", tally.entries),
     ];
     output::table(&rows.map(|(what, count)| CountRow { what, count }))

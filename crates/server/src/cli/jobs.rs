@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use evenkeel_core::job::{Job, Placement};
+use evenkeel_core::words::CalendarName;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Reach, escape};
@@ -22,7 +23,7 @@ const NEXT_MAX: u32 = 1_000;
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Create or replace the jobs of a file; declaring the same again changes nothing
+    /// Create or replace the calendars and the jobs of a file; declaring the same again changes nothing
     Apply {
         /// A job file (*.toml, *.yaml, *.yml), a folder of them, or - for TOML on standard input
         #[arg(short, long, value_name = "FILE|DIR|-")]
@@ -128,6 +129,15 @@ pub(crate) struct Next {
     /// The zone in which that schedule is read; UTC when absent
     #[arg(long, requires = "schedule", default_value = "", hide_default_value = true)]
     pub(super) zone: String,
+    /// A file whose calendars that schedule may be under
+    #[arg(long, value_name = "FILE", requires = "schedule")]
+    pub(super) calendars: Option<PathBuf>,
+    /// A calendar of that file: nothing is due at a moment that it holds
+    #[arg(long, value_name = "NAME", requires = "calendars")]
+    pub(super) except: Vec<CalendarName>,
+    /// A calendar of that file: nothing is due but at moments that it holds
+    #[arg(long, value_name = "NAME", requires = "calendars")]
+    pub(super) only: Vec<CalendarName>,
     /// How many fires
     #[arg(short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(NEXT_MAX)))]
     pub(super) n: u32,
@@ -150,7 +160,19 @@ pub(crate) struct Next {
 /// It could not be done.
 pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
-        Verb::Apply { file, reach } => apply(&files::read(&file)?, &reach),
+        Verb::Apply { file, reach } => {
+            let declared = files::read(&file)?;
+            // Jobs may name them, so they come first.
+            let calendars = super::calendars::apply(&declared.calendars, &reach.client()?)?;
+            if reach.output == Output::Table {
+                let line = |answer| output::line(&super::calendars::applied(answer, "calendar "));
+                calendars.iter().try_for_each(line)?;
+            }
+            if declared.jobs.is_empty() {
+                return if reach.output == Output::Json { output::json(&calendars) } else { Ok(()) };
+            }
+            apply(&declared.jobs, &reach)
+        }
         Verb::List { reach } => {
             let jobs = all(&reach.client()?)?;
             output::list(reach.output, &jobs, "no jobs yet: declare some with `evenkeel job apply -f FILE`")
@@ -263,6 +285,11 @@ fn show(job: &OneJob) -> Result<(), Failure> {
         output::local(found.next.as_deref()),
         found.version
     ))?;
+    if let Some(missing) = found.missing.first() {
+        output::line(&format!(
+            "# it never fires: there is no calendar {missing}, declare it with `evenkeel calendar apply`"
+        ))?;
+    }
     let Some(sharing) = &found.sharing else { return Ok(()) };
     for line in super::shards::notes(sharing) {
         output::line(&format!("# {line}"))?;

@@ -1,6 +1,9 @@
 //! What `evenkeel job next` does: when a job, or a schedule that is not yet one, is due, and what is odd about it.
 
-use evenkeel_core::schedule::Schedule;
+use std::sync::Arc;
+
+use evenkeel_core::schedule::{Calendars, Schedule};
+use evenkeel_core::words::CalendarName;
 use serde_json::{Value, json};
 
 use super::jobs::Next;
@@ -8,7 +11,7 @@ use crate::client::escape;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::rows::moment;
-use crate::zones;
+use crate::{files, zones};
 
 /// A fire as it is listed.
 struct Listed {
@@ -62,6 +65,21 @@ fn asked(next: &Next, name: &str) -> Result<Vec<Listed>, Failure> {
     Ok(moments.into_iter().map(|due| Listed { due, notes: notes.next().unwrap_or_default() }).collect())
 }
 
+/// The calendars of a file that are to be tried out as well.
+fn calendars(next: &Next) -> Result<Calendars, Failure> {
+    let declared = next.calendars.as_deref().map(files::calendars).transpose()?.unwrap_or_default();
+    let named = |name: &CalendarName| {
+        let found = declared.iter().find(|calendar| calendar.name == *name);
+        let found = found.ok_or_else(|| {
+            Failure::invalid(format!("there is no calendar {name} in the file of --calendars"))
+        })?;
+        let times = found.read().map_err(|e| Failure::invalid(e.to_string()))?;
+        Ok((name.clone(), Arc::new(times)))
+    };
+    let list = |names: &[CalendarName]| names.iter().map(named).collect::<Result<Vec<_>, Failure>>();
+    Ok(Calendars::new(list(&next.except)?, list(&next.only)?))
+}
+
 /// Tries out a schedule that is no job yet.
 fn tried(next: &Next) -> Result<Vec<Listed>, Failure> {
     let text = next.schedule.join("\n");
@@ -69,6 +87,7 @@ fn tried(next: &Next) -> Result<Vec<Listed>, Failure> {
         let marked = error.marked(&text).map_or_else(String::new, |marked| format!("\n{marked}"));
         Failure::invalid(format!("{error}{marked}"))
     })?;
+    let schedule = schedule.under(calendars(next)?);
     let after = next.from.as_deref().map_or_else(|| Ok(zones::now()), zones::just_before)?;
     let fires = std::iter::successors(schedule.next(after), |last| schedule.next(*last));
     let listed = fires.take(next.n as usize);

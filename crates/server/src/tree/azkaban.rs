@@ -50,9 +50,9 @@ fn leader(whole: &Whole, tree: &mut Tree) {
 }
 
 fn trigger(whole: &Whole, job: &JobSeen) -> String {
-    let (spec, job) = (&job.spec, job.job());
+    let (spec, calendars, job) = (&job.spec, &job.calendars, job.job());
     let fires = job.enabled && !spec.paused;
-    let schedule: Option<Schedule> = job.schedule().ok().flatten().filter(|_| fires);
+    let schedule: Option<Schedule> = job.schedule_under(calendars.as_ref()).filter(|_| fires);
     let next = schedule.and_then(|schedule| schedule.next(whole.now.max(spec.since)));
     let row = json!({
         "project": job.name,

@@ -74,7 +74,7 @@ fn execution(seen: &Seen, tree: &mut Tree) {
         return;
     }
     // A declaration was checked before it was written; one that cannot be read any more fires nothing.
-    let schedule = seen.job().schedule().ok().flatten();
+    let schedule = seen.job().schedule_under(seen.calendars.as_ref());
     for shard in shards(seen) {
         let at = format!("execution/{}", shard.shard);
         tree.persistent(&at, "");

@@ -101,7 +101,7 @@ fn servers(seen: &Seen, tree: &mut Tree) {
 
 fn sharding(seen: &Seen, tree: &mut Tree) {
     let monitor = seen.job().monitor;
-    let schedule = seen.job().schedule().ok().flatten();
+    let schedule = seen.job().schedule_under(seen.calendars.as_ref());
     // Where failover is on, the source keeps the mark of a crashed run for those who take it over.
     let running = if seen.fails_over() { Kind::Persistent } else { Kind::Ephemeral };
     for shard in shards(seen) {

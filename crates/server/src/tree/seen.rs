@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::job::{CatchUp, Delivery, Job, Spec};
 use evenkeel_core::record::{AskedRecord, MemberInfo, OpenShards, Request, ShardLane, Sharding, Switches};
+use evenkeel_core::schedule::Calendars;
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::{Member, NodeName};
@@ -13,6 +14,8 @@ use evenkeel_core::words::{Member, NodeName};
 pub(crate) struct Seen {
     /// What was declared and switched.
     pub(crate) spec: Spec,
+    /// The calendars that it names, unless one of them is missing.
+    pub(crate) calendars: Option<Calendars>,
     /// Who leads and who has what.
     pub(crate) sharding: Sharding,
     /// What runs where; lanes of earlier cuts as they count under this one.

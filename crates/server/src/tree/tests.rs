@@ -53,6 +53,7 @@ fn declared() -> Seen {
     job.delivery = Delivery::AtLeastOnce;
     Seen {
         spec: Spec { job, version: 1, since: Wall(T - 60_000), paused: false, off: ShardSet::empty() },
+        calendars: Some(evenkeel_core::schedule::Calendars::default()),
         sharding: Sharding::default(),
         lanes: BTreeMap::new(),
         members: [(member("a@6684"), info("10.9.0.1:7700")), (member("b@8176"), info("10.9.0.2:7700"))]

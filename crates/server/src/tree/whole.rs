@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::job::{Job, Spec};
 use evenkeel_core::record::{BeatRecord, LoadRecord, MemberInfo, Open, Plan, ServingRecord};
+use evenkeel_core::schedule::Calendars;
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::{Member, NodeName, RequestId};
 
@@ -52,6 +53,8 @@ pub(crate) struct NodeSeen {
 pub(crate) struct JobSeen {
     /// What was declared and switched.
     pub(crate) spec: Spec,
+    /// The calendars that it names, unless one of them is missing.
+    pub(crate) calendars: Option<Calendars>,
     /// Who holds it, or shards of it.
     pub(crate) holders: BTreeSet<Member>,
     /// The fire that is claimed and not finished, of a job that is held whole.

@@ -1,6 +1,7 @@
 //! The binary from outside: real processes on loopback, each in a folder of its own.
 
 mod bad_input;
+mod calendars;
 mod capacity;
 mod carry;
 mod cli;

@@ -297,6 +297,7 @@ impl<'a> Desk<'a> {
         let txn = Txn {
             guards: (self.scene.born().into_iter())
                 .chain([self.plan.known.guard(key.clone()), self.job.place_guard()])
+                .chain(self.job.calendar_guards())
                 .collect(),
             writes: [Write::Put { key, value: encode(&draft), owner: None }].into(),
         };

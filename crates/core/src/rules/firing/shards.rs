@@ -434,6 +434,7 @@ impl<'a> Desk<'a> {
     fn commit(&mut self, why: &'static str, out: &mut Decisions) {
         let table = &self.table;
         let mut guards = Vec::from_iter(table.lane_guard(self.scene().member));
+        guards.extend(table.job.calendar_guards());
         let mut writes = Vec::from([table.put_lane(self.scene().member, &self.draft)]);
         // The leader cuts before the next fire and hears of no lane: that one is to come after all, the place tells it.
         let told = table.sharding.mark.is_some() && self.draft.takes_back(&self.lane);

@@ -21,6 +21,8 @@ fn held() -> Known {
     let members: Vec<Member> = ["a@1", "b@2"].map(|text| text.parse().expect("a member")).into();
     Known {
         spec: Spec { job, version: 1, since: Wall(T - 60_000), paused: false, off: ShardSet::empty() },
+        calendars: Some(evenkeel_core::schedule::Calendars::default()),
+        missing: None,
         epoch: 9,
         owner: members.first().cloned(),
         sharding: None,

@@ -15,6 +15,7 @@ fn job(name: &str, holder: Option<&str>) -> JobSeen {
     let job = Job::new(name.parse().unwrap(), "0/10 * * * * ?", Work::Command(vec!["/bin/true".into()]));
     JobSeen {
         spec: Spec { job, version: 3, since: Wall(T - 60_000), paused: false, off: ShardSet::empty() },
+        calendars: Some(evenkeel_core::schedule::Calendars::default()),
         holders: holder.map(member).into_iter().collect(),
         open: None,
         plan: None,

@@ -1,0 +1,99 @@
+//! Calendars: days and hours that an operator declares once, under a name by which jobs share them.
+//!
+//! A calendar is a set of local times. It has no zone of its own: each job reads it on the clock of its own zone.
+
+mod lines;
+mod set;
+#[cfg(test)]
+mod tests;
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+use crate::words::CalendarName;
+pub(crate) use set::Effort;
+pub use set::LocalTimes;
+
+/// The most lines of each kind that a calendar may have.
+pub const LINES_MAX: usize = 2_000;
+/// The longest description in bytes.
+const DESCRIPTION_MAX: usize = 4_096;
+
+/// Reads a line into a set.
+type Reader = fn(&str, &mut set::Draft) -> Result<(), String>;
+
+/// A calendar as declared. It holds every local time that any of its lines names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calendar {
+    /// Its name, for ever.
+    pub name: CalendarName,
+    /// Whole days: `2026-12-25`, `12-25` in each year, or from one to another as `2026-12-24..2027-01-01`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub days: Vec<String>,
+    /// Whole days of every week: `sat`, `mon-fri`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weekdays: Vec<String>,
+    /// Hours, the end not among them: `22:00..06:00`, `mon-fri 09:00..17:00`, `fri 22:00..mon 06:00`,
+    /// `2026-12-24T18:00..2026-12-27T06:00`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<String>,
+    /// For people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+/// A calendar that makes no sense. Its display says the line and what is allowed there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CalendarError(String);
+
+impl fmt::Display for CalendarError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for CalendarError {}
+
+impl Calendar {
+    /// A calendar without lines, which holds no moment.
+    #[must_use]
+    pub fn new(name: CalendarName) -> Self {
+        let (days, weekdays, windows) = (Vec::new(), Vec::new(), Vec::new());
+        Self { name, days, weekdays, windows, description: String::new() }
+    }
+
+    /// Its lines, read; in bounded time.
+    ///
+    /// # Errors
+    /// Says which line is wrong and what is allowed there.
+    pub fn read(&self) -> Result<LocalTimes, CalendarError> {
+        let fail = |text: String| CalendarError(format!("calendar {}: {text}", self.name));
+        if self.description.len() > DESCRIPTION_MAX {
+            return Err(fail(format!("description is longer than {DESCRIPTION_MAX} bytes: shorten it")));
+        }
+        let mut set = set::Draft::default();
+        let kinds: [(&str, &[String], Reader); 3] = [
+            ("days", &self.days, lines::days),
+            ("weekdays", &self.weekdays, lines::weekdays),
+            ("windows", &self.windows, lines::window),
+        ];
+        for (kind, texts, read) in kinds {
+            if texts.len() > LINES_MAX {
+                return Err(fail(format!(
+                    "{kind} has {} lines, allowed are {LINES_MAX}: declare a second calendar",
+                    texts.len()
+                )));
+            }
+            for (n, text) in texts.iter().enumerate() {
+                read(text, &mut set).map_err(|why| {
+                    fail(format!("line {} of {kind}, {}: {why}", n + 1, lines::quote(text)))
+                })?;
+            }
+        }
+        Ok(set.finish())
+    }
+}

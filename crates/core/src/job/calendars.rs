@@ -1,0 +1,43 @@
+//! The calendars that a job names.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+
+use super::Job;
+use crate::schedule::{Calendars, Schedule};
+use crate::words::CalendarName;
+
+/// The most calendars that a job may name: each of its transactions guards on all of them.
+const CALENDARS_MAX: usize = 8;
+
+impl Job {
+    /// Every calendar that it names.
+    pub fn calendars(&self) -> impl Iterator<Item = &CalendarName> {
+        self.except.iter().chain(&self.only)
+    }
+
+    /// When it is due under these calendars, which are those that it names; `None` for a job that runs only by hand, and
+    /// where one of them is missing.
+    #[must_use]
+    pub fn schedule_under(&self, calendars: Option<&Calendars>) -> Option<Schedule> {
+        Some(self.schedule().ok()??.under(calendars?.clone()))
+    }
+
+    pub(super) fn validate_calendars(&self) -> Result<(), String> {
+        let count = self.calendars().count();
+        if count > CALENDARS_MAX {
+            return Err(format!("except and only name {count} calendars, allowed are {CALENDARS_MAX}"));
+        }
+        let mut seen = BTreeSet::new();
+        if let Some(name) = self.calendars().find(|name| !seen.insert(*name)) {
+            return Err(format!("except and only name the calendar {name} twice: once is enough"));
+        }
+        if count > 0 && self.schedule.is_empty() {
+            return Err(
+                "except and only leave fires of a schedule out: give a schedule, or leave them out".into()
+            );
+        }
+        Ok(())
+    }
+}

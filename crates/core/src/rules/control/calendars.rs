@@ -1,0 +1,74 @@
+//! Calendars, and that no job names one that there is not.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{Turn, answer, refuse};
+use crate::calendar::Calendar;
+use crate::input::{Answer, Applied, Refusal};
+use crate::job::Job;
+use crate::keys;
+use crate::record::{CalendarRecord, CalendarSpec, encode};
+use crate::registry::{Txn, Write};
+use crate::scene::Scene;
+use crate::view::JobView;
+use crate::words::CalendarName;
+
+/// How many jobs a refusal names.
+const NAMED: usize = 5;
+
+/// Creates a calendar or replaces it. What it leaves of the past is nobody's, as with a changed schedule.
+pub(super) fn declare(scene: &Scene<'_>, calendar: &Calendar) -> Turn {
+    let old = scene.view.calendar(&calendar.name);
+    if old.is_some_and(|old| old.calendar == *calendar) {
+        return answer(Answer::Calendar(calendar.name.clone(), Applied::Unchanged));
+    }
+    let why = if old.is_some() { "update calendar" } else { "create calendar" };
+    // Another node may have changed it last, by a clock that is ahead of ours.
+    let since = old.map_or(scene.now.wall, |old| old.since.max(scene.now.wall));
+    let calendar = calendar.clone();
+    let name = calendar.name.clone();
+    let live = |version| CalendarRecord::Live(Box::new(CalendarSpec { calendar, version, since }));
+    Turn::Commit(why, rewrite(scene, &name, live))
+}
+
+/// Deletes a calendar that no job names.
+pub(super) fn delete(scene: &Scene<'_>, name: &CalendarName) -> Turn {
+    if scene.view.calendar(name).is_none() {
+        let text = format!("there is no calendar {name}: `calendar list` shows those there are");
+        return refuse(Refusal::NotFound, text);
+    }
+    let jobs: Vec<String> =
+        scene.view.jobs_under(name).filter(JobView::is_live).map(|job| job.name().to_string()).collect();
+    if !jobs.is_empty() {
+        let more = match jobs.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let named = jobs[..jobs.len().min(NAMED)].join(", ");
+        let text =
+            format!("calendar {name} is named by {named}{more}: take it out of their except and only first");
+        return refuse(Refusal::Conflict, text);
+    }
+    Turn::Commit("delete calendar", rewrite(scene, name, |version| CalendarRecord::Deleted { version }))
+}
+
+/// Why a job cannot be declared: it names calendars that there are not.
+pub(super) fn missing(scene: &Scene<'_>, job: &Job) -> Option<String> {
+    let missing = scene.view.missing(job);
+    let first = missing.first()?;
+    Some(format!(
+        "job {}: there is no calendar {first}: declare it first with `calendar apply -f FILE`, or leave it out of except and \
+         only",
+        job.name
+    ))
+}
+
+fn rewrite(scene: &Scene<'_>, name: &CalendarName, record: impl FnOnce(u64) -> CalendarRecord) -> Txn {
+    let known = scene.view.calendar_entry(name);
+    let version = known.and_then(|entry| entry.value.as_ref()).map_or(0, CalendarRecord::version);
+    let write = Write::Put { key: keys::calendar(name), value: encode(&record(version + 1)), owner: None };
+    Txn { guards: [scene.view.calendar_guard(name)].into(), writes: [write].into() }
+}

@@ -1,0 +1,184 @@
+//! What the view knows of calendars, and which jobs name them: when one changes, so does when those are due.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::absorb::{News, newer};
+use super::{Absorbed, JobId, JobView, Known, Terms, View};
+use crate::calendar::LocalTimes;
+use crate::job::{Job, Spec};
+use crate::keys;
+use crate::record::{CalendarRecord, CalendarSpec, SpecRecord, decode};
+use crate::registry::{Change, Guard};
+use crate::schedule::{Calendars, Schedule};
+use crate::time::Wall;
+use crate::words::CalendarName;
+
+/// A calendar's entry, and its lines as they were read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct KnownCalendar {
+    entry: Known<CalendarRecord>,
+    /// `None` for one that is deleted, or that this version cannot read.
+    times: Option<Arc<LocalTimes>>,
+}
+
+/// All calendars, and who names them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Shared {
+    known: BTreeMap<CalendarName, KnownCalendar>,
+    users: BTreeMap<CalendarName, BTreeSet<JobId>>,
+}
+
+impl Shared {
+    /// The keys of all entries.
+    pub(super) fn keys(&self) -> impl Iterator<Item = keys::Key> {
+        self.known.keys().map(keys::calendar)
+    }
+}
+
+impl View {
+    /// The calendars that there are, by name.
+    pub fn calendars(&self) -> impl Iterator<Item = &CalendarSpec> {
+        self.calendars.known.values().filter_map(|known| known.entry.value.as_ref()?.live())
+    }
+
+    /// A calendar.
+    #[must_use]
+    pub fn calendar(&self, name: &CalendarName) -> Option<&CalendarSpec> {
+        self.calendars.known.get(name)?.entry.value.as_ref()?.live()
+    }
+
+    /// What is known of a calendar's entry.
+    #[must_use]
+    pub fn calendar_entry(&self, name: &CalendarName) -> Option<&Known<CalendarRecord>> {
+        Some(&self.calendars.known.get(name)?.entry)
+    }
+
+    /// The guard that a calendar's entry is still as this view has it.
+    #[must_use]
+    pub fn calendar_guard(&self, name: &CalendarName) -> Guard {
+        let key = keys::calendar(name);
+        match self.calendar_entry(name) {
+            Some(entry) => entry.guard(key),
+            None => Guard::Absent(key),
+        }
+    }
+
+    /// The living jobs that name a calendar, in the view's order.
+    pub fn jobs_under(&self, name: &CalendarName) -> impl Iterator<Item = JobView<'_>> {
+        self.calendars.users.get(name).into_iter().flatten().map(|id| self.job(*id))
+    }
+
+    /// The calendars that a declaration names and that there are not: without them nobody can say when it is due.
+    #[must_use]
+    pub fn missing(&self, job: &Job) -> Vec<CalendarName> {
+        job.calendars().filter(|name| self.times_of(name).is_none()).cloned().collect()
+    }
+
+    /// When a job is due, under the calendars that it names; `None` for one that runs only by hand, and for one whose
+    /// calendars are not all there.
+    #[must_use]
+    pub fn schedule_of(&self, job: &Job) -> Option<Schedule> {
+        job.schedule_under(self.calendars_of(job).as_ref())
+    }
+
+    /// The calendars that a job names, read; `None` while one of them is missing.
+    #[must_use]
+    pub fn calendars_of(&self, job: &Job) -> Option<Calendars> {
+        let list = |names: &[CalendarName]| -> Option<Vec<_>> {
+            names.iter().map(|name| Some((name.clone(), self.times_of(name)?.clone()))).collect()
+        };
+        Some(Calendars::new(list(&job.except)?, list(&job.only)?))
+    }
+
+    /// Up to when fires of a job are nobody's: its own last change of the kind, or that of a calendar that it names.
+    #[must_use]
+    pub fn since_of(&self, spec: &Spec) -> Wall {
+        let changed = spec.job.calendars().filter_map(|name| Some(self.calendar(name)?.since));
+        changed.fold(spec.since, Wall::max)
+    }
+
+    fn times_of(&self, name: &CalendarName) -> Option<&Arc<LocalTimes>> {
+        self.calendars.known.get(name)?.times.as_ref()
+    }
+
+    /// What firing needs of a declaration.
+    pub(super) fn terms_of(&self, record: Option<&SpecRecord>) -> Option<Box<Terms>> {
+        match record? {
+            SpecRecord::Live(spec) => Terms::of(spec, self).map(Box::new),
+            SpecRecord::Deleted { .. } => None,
+        }
+    }
+
+    /// Keeps who names which calendar.
+    pub(super) fn set_calendars(&mut self, id: JobId, declared: Option<&Job>) {
+        let new: Box<[CalendarName]> = declared.into_iter().flat_map(Job::calendars).cloned().collect();
+        let old = core::mem::replace(&mut self.state(id).calendars, new.clone());
+        for name in old.iter().filter(|name| !new.contains(name)) {
+            if let Some(jobs) = self.calendars.users.get_mut(name) {
+                jobs.remove(&id);
+                if jobs.is_empty() {
+                    self.calendars.users.remove(name);
+                }
+            }
+        }
+        for name in new {
+            self.calendars.users.entry(name).or_default().insert(id);
+        }
+    }
+
+    pub(super) fn absorb_calendar(&mut self, name: CalendarName, change: &Change, touched: &mut Absorbed) {
+        match newer(self.calendar_entry(&name).map(|entry| entry.revision), change) {
+            News::Old => return,
+            News::Gone(revision) => {
+                self.gone.insert(change.key.clone(), revision);
+                self.calendars.known.remove(&name);
+            }
+            News::Put(entry) => {
+                let record: Option<CalendarRecord> = decode(&entry.value);
+                let live = record.as_ref().and_then(CalendarRecord::live);
+                let times = live.and_then(|spec| spec.calendar.read().ok()).map(Arc::new);
+                if record.is_none() || (live.is_some() && times.is_none()) {
+                    touched.unreadable.push(change.key.clone());
+                }
+                let entry = Known::present(record, entry.revision);
+                self.calendars.known.insert(name.clone(), KnownCalendar { entry, times });
+            }
+        }
+        touched.peers = true;
+        for id in self.calendars.users.get(&name).cloned().unwrap_or_default() {
+            let record = self.job(id).spec_record();
+            self.set_terms(id, record.as_ref());
+            touched.jobs.insert(id);
+        }
+    }
+
+    /// Makes anew what is kept of a declaration for firing.
+    pub(super) fn set_terms(&mut self, id: JobId, record: Option<&SpecRecord>) {
+        let placement = self.state(id).placement;
+        self.set_shard_terms(id, placement, record);
+        self.set_dispatched_terms(id, placement, record);
+        if self.held.contains_key(&id) {
+            let terms = self.terms_of(record);
+            self.held_mut(id).terms = terms;
+        }
+    }
+}
+
+impl<'a> JobView<'a> {
+    /// The guards that the calendars which it names are still as this view has them. Whoever acts on when it is due carries
+    /// them: so nobody does by a calendar that was changed.
+    pub fn calendar_guards(&self) -> impl Iterator<Item = Guard> + use<'a> {
+        let (view, state) = (self.view, self.state);
+        state.calendars.iter().map(|name| view.calendar_guard(name))
+    }
+
+    /// Rises with every change of a calendar that it names, while its own version stays.
+    #[must_use]
+    pub fn calendars_version(&self) -> u64 {
+        let version = |name| Some(self.view.calendar_entry(name)?.value.as_ref()?.version());
+        self.state.calendars.iter().filter_map(version).fold(0, u64::wrapping_add)
+    }
+}

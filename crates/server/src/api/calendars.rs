@@ -1,0 +1,88 @@
+//! Calendars over HTTP: `/api/v1/calendars` and below.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use evenkeel_core::calendar::Calendar;
+use evenkeel_core::input::{Answer, Command};
+use evenkeel_core::record::CalendarSpec;
+use evenkeel_core::view::{JobView, View};
+use evenkeel_core::words::CalendarName;
+use serde_json::{Value, json};
+
+use super::error::done;
+use super::{ApiError, App};
+use crate::rows::{CalendarDetail, CalendarRow, moment};
+
+type Answered = Result<Json<Value>, ApiError>;
+
+pub(super) async fn list(State(app): State<App>) -> Json<Value> {
+    let rows: Vec<CalendarRow> = app.handle.look(|node| {
+        let view = node.view();
+        view.calendars().map(|spec| row(view, spec)).collect()
+    });
+    Json(json!({ "calendars": rows }))
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    name: Result<Path<CalendarName>, PathRejection>,
+) -> Result<Json<CalendarDetail>, ApiError> {
+    let Path(name) = name?;
+    let found = app.handle.look(|node| {
+        let view = node.view();
+        view.calendar(&name).map(|spec| CalendarDetail {
+            name: name.to_string(),
+            calendar: spec.calendar.clone(),
+            version: spec.version,
+            since: moment(spec.since),
+            jobs: jobs(view, &name),
+        })
+    });
+    let unknown =
+        || ApiError::not_found(format!("no calendar is called {name}: see `evenkeel calendar list`"));
+    found.map(Json).ok_or_else(unknown)
+}
+
+pub(super) async fn put(
+    State(app): State<App>,
+    name: Result<Path<CalendarName>, PathRejection>,
+    body: Bytes,
+) -> Answered {
+    let Path(name) = name?;
+    let calendar: Calendar = serde_json::from_slice(&body)?;
+    if calendar.name != name {
+        let text = format!("the body is of calendar {}, the address of {name}: send it there", calendar.name);
+        return Err(ApiError::invalid(text));
+    }
+    match app.handle.ask(Command::Calendar(Box::new(calendar))).await {
+        Answer::Calendar(name, applied) => Ok(Json(json!({ "name": name, "applied": applied }))),
+        other => done(other),
+    }
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    name: Result<Path<CalendarName>, PathRejection>,
+) -> Answered {
+    let Path(name) = name?;
+    done(app.handle.ask(Command::DeleteCalendar(name)).await)
+}
+
+/// The jobs that name a calendar.
+fn jobs(view: &View, name: &CalendarName) -> Vec<String> {
+    view.jobs_under(name).filter(JobView::is_live).map(|job| job.name().to_string()).collect()
+}
+
+fn row(view: &View, spec: &CalendarSpec) -> CalendarRow {
+    let calendar = &spec.calendar;
+    CalendarRow {
+        name: calendar.name.to_string(),
+        lines: calendar.days.len() + calendar.weekdays.len() + calendar.windows.len(),
+        jobs: jobs(view, &calendar.name).len(),
+        version: spec.version,
+        since: moment(spec.since),
+        description: calendar.description.clone(),
+    }
+}
