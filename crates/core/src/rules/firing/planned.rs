@@ -145,8 +145,9 @@ impl<'a> Desk<'a> {
             }
             return self.act("settle");
         }
-        let next = self.draft.runs.iter().filter(|run| !run.is_accepted()).min_by_key(|run| run.due);
-        let others = next.filter(|run| run.by != *self.scene.member && run.due <= self.scene.now.wall);
+        let next = self.draft.runs.iter().filter(|run| !run.is_accepted()).min_by_key(|run| self.moment(run));
+        let now = self.scene.now.wall;
+        let others = next.filter(|run| run.by != *self.scene.member && self.moment(run) <= now);
         self.next = others.map(|run| (self.id(run), run.by.clone()));
         self.act("finish");
     }
@@ -220,7 +221,7 @@ impl<'a> Desk<'a> {
     /// Accepts the run that is due next, or asks to be called when that may be done.
     fn accept(&mut self, out: &mut Decisions) {
         let scene = self.scene;
-        let first = self.mine().filter(|run| !run.is_accepted()).min_by_key(|run| run.due).cloned();
+        let first = self.mine().filter(|run| !run.is_accepted()).min_by_key(|run| self.moment(run)).cloned();
         let Some(run) = first else { return };
         // What was begun before a pause is attempted again in it, as it would have gone on.
         let held = |terms: &Terms| terms.paused && run.attempt == 1 && matches!(run.fire, Fire::Due(_));
@@ -241,16 +242,21 @@ impl<'a> Desk<'a> {
         }
         if self.draft.runs.iter().any(Planned::is_accepted) {
             if !self.mine().any(Planned::is_accepted) {
-                let soon = if now < run.due { LOOK_AHEAD } else { LOOK_AGAIN };
+                let soon = if now < self.moment(&run) { LOOK_AHEAD } else { LOOK_AGAIN };
                 out.add(self.look_again(now + soon));
             }
             return;
         }
         let alive = |run: &&Planned| scene.view.member(&run.by).is_some();
-        let earlier =
-            self.draft.runs.iter().filter(alive).any(|other| other.due < run.due && other.by != run.by);
+        let earlier = self
+            .draft
+            .runs
+            .iter()
+            .filter(alive)
+            .any(|other| self.moment(other) < self.moment(&run) && other.by != run.by);
         // Who closed a run would otherwise take the next one each time, and those that wait elsewhere would wait for ever.
-        let turn = self.draft.freed.map_or(run.due, |freed| run.due.max(freed)) + PATIENCE;
+        let moment = self.moment(&run);
+        let turn = self.draft.freed.map_or(moment, |freed| moment.max(freed)) + PATIENCE;
         if earlier && now < turn {
             return out.add(self.look_again((now + LOOK_AHEAD).min(turn)));
         }
@@ -276,6 +282,10 @@ impl<'a> Desk<'a> {
         self.why = Some("accept");
     }
 
+    fn moment(&self, run: &Planned) -> Wall {
+        moment(&run.fire, run.due, self.scene.now.wall)
+    }
+
     /// When it may start: at its moment, or in the job's turn when it is made up.
     fn turn(&self, run: &Planned) -> Wall {
         let (now, ttl) = (self.scene.now.wall, self.scene.local.settings.ttl);
@@ -283,7 +293,7 @@ impl<'a> Desk<'a> {
         let terms = self.terms.filter(|_| first && self.scene.clock_agrees());
         let turn =
             terms.and_then(|terms| Some(terms.late.policy(ttl).turn(terms.schedule.as_ref()?, run.due, now)));
-        turn.unwrap_or_else(|| moment(&run.fire, run.due, now))
+        turn.unwrap_or_else(|| self.moment(run))
     }
 
     /// The plan is to be read again at this moment, and not in this one.
@@ -317,7 +327,7 @@ impl<'a> Desk<'a> {
             return;
         }
         let now = scene.now;
-        let misdated = is_misdated(from, moment(&run.fire, run.due, now.wall), now.wall);
+        let misdated = is_misdated(from, self.moment(run), now.wall);
         if now.wall < from && !misdated {
             return out.add(Decision::JobAt(self.job.id, from));
         }
@@ -356,7 +366,7 @@ impl<'a> Desk<'a> {
         }
         let mut draft = self.draft.clone();
         if let Some(mine) = draft.runs.iter_mut().find(|r| r.fire == run.fire) {
-            mine.from = Some(now.max(moment(&run.fire, run.due, now)));
+            mine.from = Some(now.max(self.moment(run)));
         }
         let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
         Desk { scene, job, terms, plan, draft, why: None, next: None }.commit("confirm", out);
