@@ -30,9 +30,13 @@ pub(super) struct Member {
 
 impl Member {
     /// One that ended at once has no birth, and is not alive.
-    fn of(child: &Child, folder: &Path) -> Self {
+    fn of(mut child: Child, folder: &Path) -> Self {
         let pid = child.id();
-        Self { pid, born: born(pid).unwrap_or_default(), folder: folder.to_owned() }
+        let born = born(pid).unwrap_or_default();
+        // One that nobody waits for stays as a zombie while this process lives, and PostgreSQL takes that for a running server
+        // with its lock file.
+        std::thread::spawn(move || child.wait());
+        Self { pid, born, folder: folder.to_owned() }
     }
 
     fn is_alive(&self) -> bool {
@@ -54,7 +58,7 @@ impl Member {
 
     /// Starts it again as it was, at the same place.
     fn again(&mut self) -> Result<()> {
-        *self = Self::of(&launch::again(&self.folder)?, &self.folder);
+        *self = Self::of(launch::again(&self.folder)?, &self.folder);
         Ok(())
     }
 }
@@ -126,7 +130,7 @@ pub(super) fn start(kind: &Kind) -> Result<()> {
     std::fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let place = Place::new(folder.clone())?;
     let started = (kind.start)(&place)?;
-    let members = started.children.iter().map(|(child, folder)| Member::of(child, folder)).collect();
+    let members = started.children.into_iter().map(|(child, folder)| Member::of(child, &folder)).collect();
     let running = Running { url: started.url, place, members };
     running.write(kind)?;
     let mut waited = Duration::ZERO;
@@ -252,6 +256,7 @@ mod tests {
         let after: Vec<_> = found.alive().map(|member| member.pid).collect();
         assert_eq!((before.len(), after.len()), (1, 1));
         assert_ne!(before, after);
+        assert!(!Path::new(&format!("/proc/{}", before[0])).exists(), "no zombie keeps its number");
         assert_eq!(read(&file(&kind)).unwrap().place.ports(), found.place.ports());
         stop(&kind).unwrap();
         assert!(!found.place.folder.exists() && find(&kind).is_none());
