@@ -228,7 +228,8 @@ mod tests {
     }
 
     /// A server whose second and third start end at once, as those do that find what a dead one left.
-    const STUBBORN: &str = "echo >> starts; case $(wc -l < starts) in 2|3) exit 1;; esac; exec sleep 60";
+    const STUBBORN: &str =
+        "echo >> starts; case $(wc -l < starts) in 2|3) exit 1;; esac; echo > up; exec sleep 60";
 
     fn stubborn(place: &Place) -> Result<launch::Started> {
         let child = place.spawn(Command::new("sh").args(["-c", STUBBORN]))?;
@@ -243,18 +244,17 @@ mod tests {
             package: "none",
             program: || None,
             start: stubborn,
-            answers: |place| {
-                let starts = std::fs::read_to_string(place.path("starts")).unwrap_or_default();
-                matches!(starts.lines().count(), 1 | 4)
-            },
+            answers: |place| Path::new(&place.path("up")).exists(),
             stop: "TERM",
         };
         start(&kind).unwrap();
         let before: Vec<_> = find(&kind).unwrap().alive().map(|member| member.pid).collect();
+        std::fs::remove_file(find(&kind).unwrap().place.path("up")).unwrap();
         restart(&kind).unwrap();
         let found = find(&kind).unwrap();
         let after: Vec<_> = found.alive().map(|member| member.pid).collect();
         assert_eq!((before.len(), after.len()), (1, 1));
+        assert_eq!(std::fs::read_to_string(found.place.path("starts")).unwrap(), "\n\n\n\n", "four starts");
         assert_ne!(before, after);
         assert!(!Path::new(&format!("/proc/{}", before[0])).exists(), "no zombie keeps its number");
         assert_eq!(read(&file(&kind)).unwrap().place.ports(), found.place.ports());
