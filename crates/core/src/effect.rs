@@ -7,7 +7,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::input::{Answer, AskId, Offer};
-use crate::job::Work;
+use crate::job::{Setting, Work};
 use crate::keys::Key;
 use crate::record::Shut;
 use crate::registry::{LeaseId, Txn};
@@ -40,6 +40,8 @@ pub struct Run {
     pub sent: String,
     /// What to do.
     pub work: Work,
+    /// How a command is started.
+    pub setting: Setting,
     /// How long it may take.
     pub timeout: Option<Millis>,
     /// Checked last, in the child before exec: from this moment on it must not start (law 2).

@@ -1,8 +1,10 @@
 //! What an operator declares of a job, and what of it makes sense.
 
 mod calendars;
+mod program;
 mod written;
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -16,6 +18,8 @@ use crate::shards::ShardSet;
 use crate::share::{Order, Strategy};
 use crate::time::{Millis, Wall};
 use crate::words::{CalendarName, JobName};
+
+pub use program::{Program, SHELL, Setting};
 
 /// The most shards a job may have.
 pub const SHARDS_MAX: u32 = 100_000;
@@ -99,9 +103,25 @@ pub struct Job {
     /// What the registry's claims must be worth: the job is refused where they are worth less. Whatever there is when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<Class>,
-    /// The program to run and its arguments; no shell reads them. Exactly one of `command` and `function` is given.
+    /// The program to run and its arguments, or a text for the shell where `shell` is set. Exactly one of `command` and
+    /// `function` is given.
+    #[serde(default, skip_serializing_if = "Program::is_none")]
+    pub command: Program,
+    /// `command` is one text, which `/bin/sh` reads.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub shell: bool,
+    /// The folder in which the command starts; that of the node when empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub directory: String,
+    /// Variables that the command gets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// Names of the node's own variables that it gets as well, beside those that every command gets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub command: Vec<String>,
+    pub inherit: Vec<String>,
+    /// What it reads from its standard input; nothing when empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stdin: String,
     /// The function to call that the embedding program registered under this name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub function: String,
@@ -261,7 +281,12 @@ impl Job {
             recut_wait: RECUT_WAIT,
             delivery: Delivery::default(),
             guarantee: None,
-            command: Vec::new(),
+            command: Program::default(),
+            shell: false,
+            directory: String::new(),
+            environment: BTreeMap::new(),
+            inherit: Vec::new(),
+            stdin: String::new(),
             function: String::new(),
             timeout: None,
             grace: None,
@@ -272,7 +297,7 @@ impl Job {
             description: String::new(),
         };
         match work {
-            Work::Command(argv) => job.command = argv,
+            Work::Command(argv) => job.command = Program::Argv(argv),
             Work::Function(function) => job.function = function,
         }
         job
@@ -282,7 +307,7 @@ impl Job {
     #[must_use]
     pub fn work(&self) -> Work {
         match self.function.as_str() {
-            "" => Work::Command(self.command.clone()),
+            "" => Work::Command(self.command.argv()),
             name => Work::Function(name.to_string()),
         }
     }
@@ -343,21 +368,8 @@ impl Job {
         if self.timeout == Some(0) {
             return fail("timeout is 0 seconds: leave it out for none".to_string());
         }
-        match (self.command.first(), self.function.as_str()) {
-            (None, "") => {
-                return fail("it does nothing: give command = [program, arguments…] or function".to_string());
-            }
-            (Some(_), f) if !f.is_empty() => {
-                return fail("give either command or function, not both".to_string());
-            }
-            (Some(program), _) if program.is_empty() => return fail("command names no program".to_string()),
-            _ => {}
-        }
-        let texts = self.command.iter().chain(&self.parameters).chain([&self.parameter]);
-        if texts.into_iter().any(|text| text.contains('\0')) {
-            return fail(
-                "command or parameters hold a NUL character, which no program can be given".to_string(),
-            );
+        if let Err(text) = self.validate_program() {
+            return fail(text);
         }
         match serde_json::to_vec(self) {
             Ok(bytes) if bytes.len() <= SPEC_BYTES_MAX => Ok(()),

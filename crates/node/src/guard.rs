@@ -6,6 +6,7 @@
 //! program, started again with a role in its environment; so is, for a moment, each run (see `shim`).
 
 mod child;
+mod environment;
 mod keeper;
 mod output;
 mod process;
@@ -31,10 +32,9 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 pub fn run_if_asked() {
     ASKED.store(true, Ordering::Relaxed);
     let Some(role) = std::env::var_os(ROLE) else { return };
-    let mut arguments = std::env::args_os().skip(1);
     match role.to_str() {
-        Some("guard") => std::process::exit(process::main(arguments.next())),
-        Some("run") => std::process::exit(shim::main(arguments)),
+        Some("guard") => std::process::exit(process::main(std::env::args_os().nth(1))),
+        Some("run") => std::process::exit(shim::main()),
         _ => {}
     }
 }

@@ -49,7 +49,7 @@ pub use evenkeel_core as core;
 pub use config::{Config, Keep};
 pub use error::OpenError;
 pub use evenkeel_core::input::{Answer, Command};
-pub use evenkeel_core::job::{Job, Work};
+pub use evenkeel_core::job::{Job, Program, Work};
 pub use executors::{FunctionOutput, Functions, RunContext};
 pub use handle::{ApplyError, Beat, Handle, LanesError, Left};
 pub use history::{EventFilter, EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord, State};

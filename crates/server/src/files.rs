@@ -271,6 +271,25 @@ mod tests {
     }
 
     #[test]
+    fn both_languages_know_every_key_of_a_command() {
+        let toml = "[[job]]\nname = \"a\"\nshell = true\ncommand = \"x | y\"\ndirectory = \"/tmp\"\n\
+                    environment = { A = \"1\" }\ninherit = [\"B\"]\nstdin = \"in\\n\"\n";
+        let yaml = "job:\n- {name: a, shell: true, command: x | y, directory: /tmp, environment: {A: '1'}, inherit: [B],\n   \
+                    stdin: \"in\\n\"}\n";
+        let written = jobs;
+        let jobs = written(Language::Toml, toml).expect("it is right");
+        assert_eq!(Ok(&jobs), written(Language::Yaml, yaml).as_ref());
+        assert_eq!(jobs[0].validate(), Ok(()));
+        let json = serde_json::to_string(&jobs).expect("plain data");
+        assert_eq!(serde_json::from_str::<Vec<Job>>(&json).expect("it is read back"), jobs);
+        let text = mistake(Language::Toml, "[[job]]\nname = \"a\"\ncommand = 7\n");
+        assert!(
+            text.starts_with("3:11: ") && text.contains("a program and its arguments as a list"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn an_unknown_key_is_named_with_its_line_and_what_is_allowed() {
         let text = mistake(Language::Toml, "[[job]]\nname = \"a\"\nshedule = \"@daily\"\n");
         assert!(text.starts_with("3:1: unknown field `shedule`"), "{text}");

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus};
 
 use super::output::Output;
 use super::wire::{Attempt, End, Launch, Word};
-use super::{ROLE, shim};
+use super::{ROLE, environment, shim};
 use crate::clock;
 
 /// How long a group may take to end by itself after it was asked to, unless the trust deadline is nearer.
@@ -61,18 +61,17 @@ impl Child {
         for reader in [status.as_fd(), output.as_fd()] {
             rustix::fs::fcntl_setfl(reader, OFlags::NONBLOCK)?;
         }
+        let plan = shim::plan(launch)?;
         // The path stays right when the program's file is replaced while it runs.
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0("evenkeel-run")
-            .arg(launch.not_after.to_string())
-            .arg(std::process::id().to_string())
-            .args(&launch.argv)
-            .envs(&launch.environment)
+            .env_clear()
+            .envs(environment::inherited(&launch.setting.inherit))
             .env(ROLE, "run")
             .process_group(0)
-            .stdin(Stdio::from(OwnedFd::from(says)))
-            .stdout(Stdio::from(writes.try_clone()?))
+            .stdin(Stdio::from(plan))
+            .stdout(Stdio::from(OwnedFd::from(says)))
             .stderr(Stdio::from(writes));
         let spawned = command.spawn()?;
         let pid = Pid::from_child(&spawned);

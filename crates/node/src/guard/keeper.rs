@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::wire::{Attempt, Lines, Order, Word, line};
-use super::{LOCK, ROLE};
+use super::{LOCK, ROLE, environment};
 use crate::clock;
 use crate::executor::{Finish, News};
 
@@ -42,7 +42,12 @@ impl Guard {
         patience: Duration,
     ) -> Result<Self, String> {
         let program = program.map_or(OsStr::new("/proc/self/exe"), Path::as_os_str);
-        let mut process = Command::new(program)
+        let mut command = Command::new(program);
+        // They may hold passwords, which no run should find in any environment.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| environment::is_own(name)) {
+            command.env_remove(name);
+        }
+        let mut process = command
             .arg0("evenkeel-guard")
             .arg(data)
             .env(ROLE, "guard")

@@ -4,52 +4,113 @@
 //! its group, its environment and its output. Without it the check would come before the fork, and a host that stalls
 //! in between would start a run that already belongs to another node (law 2).
 
-use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use evenkeel_core::job::Setting;
+use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
 
 use super::ROLE;
+use super::environment::LOADER;
+use super::wire::Launch;
 use crate::clock;
 
 /// What the shim writes when it was too late.
 pub(super) const LATE: &str = "late";
 
-/// Arguments: `not_after`, the guard's process id, then the run's own. Returns the exit code when nothing was started.
-pub(super) fn main(mut arguments: impl Iterator<Item = OsString>) -> i32 {
-    // Standard input is a pipe to the guard: what is written there is why nothing started, and its end without a word
-    // means that the program took over. The copy closes with the exec; the run itself gets an empty input.
-    let Ok(status) = rustix::io::fcntl_dupfd_cloexec(io::stdin().as_fd(), 3) else { return 1 };
-    if let Err(why) = become_the_run(&mut arguments) {
+/// What a shim reads from its standard input.
+#[derive(Serialize, Deserialize)]
+struct Plan<T> {
+    /// The process that started it.
+    guard: u32,
+    launch: T,
+}
+
+/// Everything a shim must know, as its standard input. It goes by memory, since arguments and variables are bounded and
+/// seen by others.
+pub(super) fn plan(launch: &Launch) -> io::Result<OwnedFd> {
+    let plan = Plan { guard: std::process::id(), launch };
+    Ok(in_memory("evenkeel-plan", &serde_json::to_vec(&plan)?)?.into())
+}
+
+/// A nameless file that holds this, to be read from its beginning.
+fn in_memory(name: &str, bytes: &[u8]) -> io::Result<File> {
+    let mut file = File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Returns the exit code when nothing was started.
+pub(super) fn main() -> i32 {
+    // Standard output is a pipe to the guard: what is written there is why nothing started, and its end without a word
+    // means that the program took over. The copy closes with the exec; the run itself gets standard error's pipe twice.
+    let Ok(status) = rustix::io::fcntl_dupfd_cloexec(io::stdout().as_fd(), 3) else { return 1 };
+    if let Err(why) = become_the_run() {
         let _ = File::from(status).write_all(why.as_bytes());
     }
     1
 }
 
-fn become_the_run(arguments: &mut impl Iterator<Item = OsString>) -> Result<(), String> {
-    let mut number = || arguments.next()?.to_str()?.parse::<i64>().ok();
-    let (Some(not_after), Some(guard)) = (number(), number()) else {
-        return Err("the guard gave no deadline".to_string());
+fn become_the_run() -> Result<(), String> {
+    let mut plan = Vec::new();
+    let read = io::stdin().read_to_end(&mut plan).map_err(|e| e.to_string());
+    let Plan { guard, launch } = read
+        .and_then(|_| serde_json::from_slice::<Plan<Launch>>(&plan).map_err(|e| e.to_string()))
+        .map_err(|e| format!("the guard's plan cannot be read: {e}"))?;
+    let Some((program, arguments)) = launch.argv.split_first() else {
+        return Err("the run has no program".to_string());
     };
-    let Some(program) = arguments.next() else { return Err("the run has no program".to_string()) };
+    let pipes = pipes(&launch.setting).map_err(|e| format!("its pipes cannot be made: {e}"))?;
+    let mut run = Command::new(program);
+    if !launch.setting.inherit.iter().any(|name| name == LOADER) {
+        run.env_remove(LOADER);
+    }
+    run.args(arguments).env_remove(ROLE).envs(&launch.setting.environment).envs(&launch.environment);
+    run.stdin(pipes.0).stdout(pipes.1);
+    enter(&launch.setting.directory)?;
     // Should the guard be killed, the kernel ends the run with it.
     let bound = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let parent = rustix::process::getppid().map(Pid::as_raw_nonzero);
-    if bound.is_err() || parent.map(|pid| i64::from(pid.get())) != Some(guard) {
+    if bound.is_err() || parent.and_then(|pid| u32::try_from(pid.get()).ok()) != Some(guard) {
         return Err(LATE.to_string());
     }
-    if clock::now().mono.0 >= not_after {
+    if clock::now().mono.0 >= launch.not_after {
         return Err(LATE.to_string());
     }
-    let mut run = Command::new(&program);
-    let error = run.args(arguments).env_remove(ROLE).stdin(Stdio::null()).exec();
+    let error = run.exec();
     Err(match error.kind() {
-        io::ErrorKind::NotFound => format!("no such program: {}", program.display()),
-        io::ErrorKind::PermissionDenied => format!("not allowed to run {}", program.display()),
-        _ => format!("cannot run {}: {error}", program.display()),
+        io::ErrorKind::NotFound => format!("no such program: {program}"),
+        io::ErrorKind::PermissionDenied => format!("not allowed to run {program}"),
+        _ => format!("cannot run {program}: {error}"),
+    })
+}
+
+/// The run's standard input and output.
+fn pipes(setting: &Setting) -> io::Result<(Stdio, Stdio)> {
+    // A file in memory, which nobody has to feed to a run that reads slowly or not at all.
+    let stdin = match setting.stdin.as_str() {
+        "" => Stdio::null(),
+        text => in_memory("evenkeel-stdin", text.as_bytes())?.into(),
+    };
+    Ok((stdin, io::stderr().as_fd().try_clone_to_owned()?.into()))
+}
+
+/// Goes where the run is to start.
+fn enter(directory: &str) -> Result<(), String> {
+    if directory.is_empty() {
+        return Ok(());
+    }
+    std::env::set_current_dir(directory).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => {
+            format!("no such directory: {directory}: create it on this node, or change the job's directory")
+        }
+        io::ErrorKind::PermissionDenied => format!("not allowed to enter the directory {directory}"),
+        _ => format!("cannot enter the directory {directory}: {e}"),
     })
 }

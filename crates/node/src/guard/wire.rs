@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use evenkeel_core::effect::Reason;
+use evenkeel_core::job::Setting;
 use evenkeel_core::words::RunId;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +32,11 @@ pub(crate) enum Order {
 pub(crate) struct Launch {
     pub(crate) id: Attempt,
     pub(crate) argv: Vec<String>,
+    /// What every run is told.
     pub(crate) environment: BTreeMap<String, String>,
+    /// What the job says of how it starts.
+    #[serde(default)]
+    pub(crate) setting: Setting,
     /// In milliseconds, from the start.
     pub(crate) timeout: Option<i64>,
     /// From this moment on it must not start (law 2).

@@ -28,8 +28,8 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
 ];
 
 /// A guard and the pipes to it.
-struct Guard {
-    process: Child,
+pub(crate) struct Guard {
+    pub(crate) process: Child,
     orders: Option<ChildStdin>,
     words: BufReader<ChildStdout>,
     data: PathBuf,
@@ -38,8 +38,13 @@ struct Guard {
 
 impl Guard {
     fn spawn(data: &TempDir) -> Self {
+        Self::spawn_with(data, &[])
+    }
+
+    fn spawn_with(data: &TempDir, variables: &[(&str, &str)]) -> Self {
         let mut process = Command::new("/proc/self/exe")
             .arg(data.path())
+            .envs(variables.iter().copied())
             .env("EVENKEEL_ROLE", "guard")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -50,8 +55,13 @@ impl Guard {
     }
 
     /// A guard that trusts its node for a long time.
-    fn start(data: &TempDir) -> Self {
-        let mut guard = Self::spawn(data);
+    pub(crate) fn start(data: &TempDir) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    /// The same with these variables in its environment.
+    pub(crate) fn start_with(data: &TempDir, variables: &[(&str, &str)]) -> Self {
+        let mut guard = Self::spawn_with(data, variables);
         assert_eq!(guard.hear(), "ready");
         guard.trust(600_000, 600_000);
         guard
@@ -63,18 +73,18 @@ impl Guard {
         assert_eq!(self.hear(), "trusted");
     }
 
-    fn order(&mut self, order: &Value) {
+    pub(crate) fn order(&mut self, order: &Value) {
         let orders = self.orders.as_mut().unwrap();
         writeln!(orders, "{order}").unwrap();
     }
 
-    fn hear(&mut self) -> Value {
+    pub(crate) fn hear(&mut self) -> Value {
         let mut line = String::new();
         self.words.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"))
     }
 
-    fn launch(&mut self, argv: &[&str], change: impl FnOnce(&mut Value)) -> String {
+    pub(crate) fn launch(&mut self, argv: &[&str], change: impl FnOnce(&mut Value)) -> String {
         self.runs += 1;
         let run = format!("j:{}:0", self.runs);
         let mut start = json!({
@@ -91,26 +101,26 @@ impl Guard {
         run
     }
 
-    fn sh(&mut self, script: &str) -> String {
+    pub(crate) fn sh(&mut self, script: &str) -> String {
         self.launch(&["sh", "-c", script], |_| {})
     }
 
-    fn log(&self, run: &str) -> PathBuf {
+    pub(crate) fn log(&self, run: &str) -> PathBuf {
         self.data.join("logs").join(run)
     }
 
-    fn output(&self, run: &str) -> String {
+    pub(crate) fn output(&self, run: &str) -> String {
         std::fs::read_to_string(self.log(run)).unwrap()
     }
 
     /// The process group that a run got.
-    fn started(&mut self) -> i32 {
+    pub(crate) fn started(&mut self) -> i32 {
         let word = self.hear();
         word["started"]["group"].as_i64().unwrap_or_else(|| panic!("{word}")) as i32
     }
 
     /// How the next run ended.
-    fn ended(&mut self) -> Value {
+    pub(crate) fn ended(&mut self) -> Value {
         let mut word = self.hear();
         if word.get("started").is_some() {
             word = self.hear();
@@ -119,7 +129,7 @@ impl Guard {
         word["ended"]["end"].take()
     }
 
-    fn pids(&self, n: usize) -> Vec<i32> {
+    pub(crate) fn pids(&self, n: usize) -> Vec<i32> {
         pids(&self.data.join("pids"), n)
     }
 }
@@ -131,7 +141,7 @@ impl Drop for Guard {
     }
 }
 
-fn folder() -> TempDir {
+pub(crate) fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 

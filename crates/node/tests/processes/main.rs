@@ -1,6 +1,7 @@
 //! Real processes: guards, runs, and nodes that are killed and paused. This program plays all of their parts.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod command;
 mod guard;
 mod node;
 mod process;
@@ -12,7 +13,7 @@ fn main() {
     if std::env::var_os(node::ROLE).is_some() {
         return node::live();
     }
-    let tests = guard::TESTS.iter().chain(node::TESTS);
+    let tests = guard::TESTS.iter().chain(command::TESTS).chain(node::TESTS);
     let trials = tests.map(|(name, test)| {
         Trial::test(*name, || {
             test();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use evenkeel::core::job::Delivery;
+use evenkeel::core::job::{Delivery, Program};
 use evenkeel::{Config, Handle, Job, Left, RunFilter, RunRecord, State, Work};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -14,6 +14,9 @@ use crate::process::{lives, pids, signal, until};
 
 /// Set in processes that are to live as a node: the folder of its cluster, its name, its lease's term in ms.
 pub(crate) const ROLE: &str = "TEST_NODE";
+
+/// What every node of these tests has in its environment.
+const PASSWORD: &str = "a-password-of-the-node";
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
     (
@@ -24,6 +27,11 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("node::a_node_whose_guard_dies_gets_another", a_node_whose_guard_dies_gets_another),
     ("node::leaving_lets_the_run_finish", leaving_lets_the_run_finish),
     ("node::output_is_read_through_the_handle", output_is_read_through_the_handle),
+    ("node::a_run_sees_no_password_of_its_node", a_run_sees_no_password_of_its_node),
+    (
+        "node::a_directory_that_is_missing_stands_in_the_history",
+        a_directory_that_is_missing_stands_in_the_history,
+    ),
 ];
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -61,6 +69,7 @@ impl Node {
     fn start(cluster: &Path, name: &str, ttl: u64) -> Self {
         let mut process = Command::new("/proc/self/exe")
             .env(ROLE, format!("{}\t{name}\t{ttl}", cluster.display()))
+            .env("EVENKEEL_REGISTRY_PASSWORD", PASSWORD)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -259,6 +268,45 @@ fn output_is_read_through_the_handle() {
         assert_eq!(String::from_utf8(whole.data).unwrap(), said);
         let piece = node.log(run, 1, 2, 4).await.unwrap();
         assert_eq!((piece.data.as_slice(), piece.next), (&said.as_bytes()[2..6], 6));
+        node.stop_now().await;
+    });
+}
+
+fn a_run_sees_no_password_of_its_node() {
+    let (folder, file) = cluster();
+    let node = Node::start(folder.path(), "a", 4_000);
+    let seen = folder.path().join("seen");
+    let mut job = sleeper(&file, Delivery::AtMostOnce);
+    let script = format!(
+        "cat /proc/$PPID/environ /proc/$$/environ > {}; echo $$ >> {}",
+        seen.display(),
+        file.display()
+    );
+    job.command = Program::Line(script);
+    job.shell = true;
+    apply(folder.path(), job);
+    pids(&file, 1);
+    let seen = String::from_utf8(std::fs::read(&seen).unwrap()).unwrap();
+    assert!(seen.contains("EVENKEEL_ROLE=guard") && seen.contains("EVENKEEL_RUN=sleeper:"), "{seen}");
+    assert!(!seen.contains(PASSWORD) && !seen.contains("EVENKEEL_REGISTRY"), "{seen}");
+    drop(node);
+}
+
+fn a_directory_that_is_missing_stands_in_the_history() {
+    let (folder, file) = cluster();
+    runtime().block_on(async {
+        let node = evenkeel::open(config(folder.path(), "a", 4_000)).await.unwrap();
+        let mut job = sleeper(&file, Delivery::AtMostOnce);
+        job.directory = "/nowhere/at/all".into();
+        node.apply(vec![job]).await.unwrap();
+        let record = wait_for(&node, State::Failed).await;
+        assert_eq!(record.code, None);
+        assert!(
+            record.reason.starts_with("no such directory: /nowhere/at/all: create it"),
+            "{}",
+            record.reason
+        );
+        assert!(!file.exists());
         node.stop_now().await;
     });
 }

@@ -28,7 +28,7 @@ fn shown(import: &Import) -> String {
         });
         let fires: Vec<_> = fires.take(3).collect();
         out.push_str(&format!("{}\n  {} [{}]\n", job.name, job.schedule, job.zone));
-        out.push_str(&format!("  {:?}\n  {}\n", job.command, fires.join("  ")));
+        out.push_str(&format!("  {:?}\n  {}\n", job.command.argv(), fires.join("  ")));
     }
     for remark in &import.remarks {
         out.push_str(&format!("{remark}\n"));
@@ -51,14 +51,14 @@ fn a_user_crontab_becomes_jobs_with_the_right_fires() {
 #[test]
 fn a_command_and_its_input_are_read_by_one_shell_only() {
     let import = read("0 1 * * * cat -; echo \"$HOME\" '%a\\%b%%\n", &origin("u")).expect("it is a crontab");
-    let command = &import.jobs[0].command;
+    let command = &import.jobs[0].command.argv();
     assert_eq!(command[3..], ["cat -; echo \"$HOME\" '", "a%b\n\n", "/bin/sh"]);
 }
 
 #[test]
 fn the_input_of_an_imported_command_reaches_it() {
     let import = read("0 1 * * * cat; false%one \\% 'two'%three\n", &origin("u")).expect("it is a crontab");
-    let argv = &import.jobs[0].command;
+    let argv = &import.jobs[0].command.argv();
     let done = std::process::Command::new(&argv[0]).args(&argv[1..]).output().expect("sh runs");
     assert_eq!(String::from_utf8_lossy(&done.stdout), "one % 'two'\nthree\n");
     assert_eq!(done.status.code(), Some(1), "the command's own end is the run's end");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Spec, Work};
+use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Program, Spec, Work};
 use evenkeel_core::record::{
     AskedRecord, Cause, Cut, Group, Mark, MemberInfo, OpenShards, Portion, Request, ShardLane, Sharding,
     Switches,

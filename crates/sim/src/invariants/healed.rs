@@ -125,7 +125,7 @@ impl Rest<'_> {
     }
 
     pub(super) fn takes(book: &JobBook) -> i64 {
-        let argv = book.spec.as_ref().map(|s| s.job.command.as_slice()).unwrap_or_default();
+        let argv = book.spec.as_ref().map(|s| s.job.command.argv()).unwrap_or_default();
         argv.get(1).and_then(|ms| ms.parse().ok()).unwrap_or(0)
     }
 

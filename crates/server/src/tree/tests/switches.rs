@@ -97,8 +97,8 @@ fn a_request_marks_the_nodes_that_have_not_answered_it() {
 fn settings_are_shown_as_declared() {
     let mut seen = declared();
     let job = &mut seen.spec.job;
-    *job =
-        Job { function: String::new(), command: vec!["/bin/echo".into(), "it's ok".into()], ..job.clone() };
+    let echo = Program::Argv(vec!["/bin/echo".into(), "it's ok".into()]);
+    *job = Job { function: String::new(), command: echo, ..job.clone() };
     job.parameters = ["north", "", "south"].map(String::from).into();
     job.parameter = "jp".into();
     job.description = "nightly split".into();

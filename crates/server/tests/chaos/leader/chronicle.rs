@@ -51,6 +51,6 @@ fn act(key: &str, value: &[u8]) -> Option<Act> {
         return Some(Act::Lead { leader: leader.flatten(), epoch: record.epoch, serves: record.serves });
     }
     let SpecRecord::Live(spec) = decode(value)? else { return None };
-    let value = spec.job.command.last()?.parse().ok()?;
+    let value = spec.job.command.argv().last()?.parse().ok()?;
     Some(Act::Set { job: spec.job.name.to_string(), version: spec.version, value })
 }
