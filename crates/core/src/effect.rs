@@ -1,5 +1,6 @@
 //! Everything a node can ask of the world, and why.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -41,7 +42,7 @@ pub struct Run {
     /// What to do.
     pub work: Work,
     /// How a command is started.
-    pub setting: Setting,
+    pub setting: Box<Setting>,
     /// How long it may take.
     pub timeout: Option<Millis>,
     /// Checked last, in the child before exec: from this moment on it must not start (law 2).

@@ -1,6 +1,7 @@
 //! What an operator declares of a job, and what of it makes sense.
 
 mod calendars;
+mod limits;
 mod program;
 mod written;
 
@@ -19,6 +20,7 @@ use crate::share::{Order, Strategy};
 use crate::time::{Millis, Wall};
 use crate::words::{CalendarName, JobName};
 
+pub use limits::{Ceilings, Limits};
 pub use program::{Program, SHELL, Setting};
 
 /// The most shards a job may have.
@@ -122,6 +124,12 @@ pub struct Job {
     /// What it reads from its standard input; nothing when empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdin: String,
+    /// The user it runs as, on nodes that run as root; that of the node when empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub user: String,
+    /// How much of its host it may use.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limits: Limits,
     /// The function to call that the embedding program registered under this name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub function: String,
@@ -287,6 +295,8 @@ impl Job {
             environment: BTreeMap::new(),
             inherit: Vec::new(),
             stdin: String::new(),
+            user: String::new(),
+            limits: Limits::default(),
             function: String::new(),
             timeout: None,
             grace: None,

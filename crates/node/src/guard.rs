@@ -8,13 +8,17 @@
 mod child;
 mod environment;
 mod keeper;
+mod limits;
 mod output;
 mod process;
 mod shim;
+mod signals;
+mod user;
 mod wire;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use environment::withhold_own;
 pub(crate) use keeper::{Guard, Keeper};
 pub(crate) use wire::{Attempt, Launch, Order};
 

@@ -273,9 +273,10 @@ mod tests {
     #[test]
     fn both_languages_know_every_key_of_a_command() {
         let toml = "[[job]]\nname = \"a\"\nshell = true\ncommand = \"x | y\"\ndirectory = \"/tmp\"\n\
-                    environment = { A = \"1\" }\ninherit = [\"B\"]\nstdin = \"in\\n\"\n";
+                    environment = { A = \"1\" }\ninherit = [\"B\"]\nstdin = \"in\\n\"\n\
+                    user = \"u\"\nlimits = { cpu = \"5s\", memory = \"1G\", files = 9, processes = 7 }\n";
         let yaml = "job:\n- {name: a, shell: true, command: x | y, directory: /tmp, environment: {A: '1'}, inherit: [B],\n   \
-                    stdin: \"in\\n\"}\n";
+                    stdin: \"in\\n\", user: u, limits: {cpu: 5s, memory: 1G, files: 9, processes: 7}}\n";
         let written = jobs;
         let jobs = written(Language::Toml, toml).expect("it is right");
         assert_eq!(Ok(&jobs), written(Language::Yaml, yaml).as_ref());

@@ -9,7 +9,7 @@ use core::fmt;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Job;
+use super::{Job, Limits};
 
 /// Who reads the `command` of a job with `shell = true`.
 pub const SHELL: &str = "/bin/sh";
@@ -96,6 +96,10 @@ pub struct Setting {
     pub inherit: Vec<String>,
     /// What it reads from its standard input.
     pub stdin: String,
+    /// The user it runs as; the node's when empty.
+    pub user: String,
+    /// How much of its host it may use.
+    pub limits: Limits,
 }
 
 impl Job {
@@ -107,6 +111,8 @@ impl Job {
             environment: self.environment.clone(),
             inherit: self.inherit.clone(),
             stdin: self.stdin.clone(),
+            user: self.user.clone(),
+            limits: self.limits.clone(),
         }
     }
 
@@ -134,6 +140,8 @@ impl Job {
             ("environment", self.environment.is_empty()),
             ("inherit", self.inherit.is_empty()),
             ("stdin", self.stdin.is_empty()),
+            ("user", self.user.is_empty()),
+            ("limits", self.limits == Limits::default()),
         ];
         match fields.into_iter().find(|(_, absent)| !absent) {
             Some((field, _)) => {
@@ -172,6 +180,10 @@ impl Job {
                 self.directory
             ));
         }
+        if self.user.contains(['\0', ':', '/']) {
+            return Err(format!("user is {:?}, which is no user's name", self.user));
+        }
+        self.limits.read()?;
         self.validate_environment()
     }
 
@@ -235,11 +247,11 @@ mod tests {
     fn what_is_not_said_is_not_written() {
         let job = read(r#""command":["a"]"#).unwrap();
         assert_eq!(serde_json::to_string(&job).unwrap(), r#"{"name":"j","command":["a"]}"#);
-        let fields =
-            r#""command":["a"],"directory":"/tmp","environment":{"A":"1"},"inherit":["B"],"stdin":"x""#;
+        let fields = r#""command":["a"],"directory":"/tmp","environment":{"A":"1"},"inherit":["B"],"stdin":"x","user":"u","limits":{"files":9}"#;
         let job = read(fields).unwrap();
         assert_eq!(serde_json::to_string(&job).unwrap(), format!(r#"{{"name":"j",{fields}}}"#));
-        let Setting { directory, environment, inherit, stdin } = job.setting();
+        let Setting { directory, environment, inherit, stdin, user, limits } = job.setting();
+        assert_eq!((user.as_str(), limits.files), ("u", Some(9)));
         assert_eq!((directory.as_str(), stdin.as_str()), ("/tmp", "x"));
         assert_eq!(
             (environment.get("A").map(String::as_str), inherit.as_slice()),
@@ -256,6 +268,8 @@ mod tests {
             (r#""environment":{"A":"\u0000"}"#, "NUL"),
             (r#""environment":{"EVENKEEL_FENCE":"1"}"#, "set for every run"),
             (r#""inherit":["EVENKEEL_REGISTRY_PASSWORD"]"#, "never the node's own"),
+            (r#""user":"a/b""#, "no user's name"),
+            (r#""limits":{"memory":"much"}"#, "limits.memory"),
             (r#""inherit":["A"],"environment":{"A":"1"}"#, "once is enough"),
         ] {
             let said = read(&format!(r#""command":["a"],{field}"#)).unwrap_err();
@@ -267,6 +281,8 @@ mod tests {
             r#""environment":{"A":"1"}"#,
             r#""inherit":["A"]"#,
             r#""stdin":"x""#,
+            r#""user":"u""#,
+            r#""limits":{"files":9}"#,
         ] {
             let said = read(&format!(r#""function":"f",{field}"#)).unwrap_err();
             assert!(said.contains("is for commands"), "{said}");

@@ -126,7 +126,7 @@ fn run_of(
         token: Token::new(scene.local.settings.generation, seq),
         sent: String::new(),
         work: declared.work(),
-        setting: declared.setting(),
+        setting: declared.setting().into(),
         timeout: declared.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
         not_after,
     }

@@ -39,7 +39,7 @@ impl CommandRuns {
         let launch = Launch {
             argv,
             environment: environment.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
-            setting: run.setting,
+            setting: *run.setting,
             timeout: run.timeout.map(|span| span.0),
             not_after: run.not_after.0,
             log: self.logs.path(&run.id, run.attempt),

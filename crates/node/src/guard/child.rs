@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus};
 
 use super::output::Output;
 use super::wire::{Attempt, End, Launch, Word};
-use super::{ROLE, environment, shim};
+use super::{ROLE, environment, shim, signals};
 use crate::clock;
 
 /// How long a group may take to end by itself after it was asked to, unless the trust deadline is nearer.
@@ -195,7 +195,7 @@ impl Child {
         let reason = match (self.said.is_empty(), stopped, code, signal) {
             (false, ..) => String::from_utf8_lossy(&self.said).into_owned(),
             (_, None, Some(code), _) if code != 0 => format!("exit code {code}"),
-            (_, None, _, Some(signal)) => format!("ended by signal {signal}"),
+            (_, None, _, Some(signal)) => signals::told(signal),
             _ => String::new(),
         };
         let code = code.filter(|_| self.said.is_empty());

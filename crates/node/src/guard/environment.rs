@@ -1,6 +1,7 @@
 //! Which of the node's own variables a run gets: few, since one of the others may be a password.
 
 use std::ffi::{OsStr, OsString};
+use std::process::Command;
 
 /// What every command gets where the node has it.
 const ALWAYS: &[&str] = &["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TZ", "USER"];
@@ -9,8 +10,15 @@ const ALWAYS: &[&str] = &["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TZ", "US
 pub(super) const LOADER: &str = "LD_LIBRARY_PATH";
 
 /// Whether a variable is ours; those of a node say where its registry is, and its password.
-pub(super) fn is_own(name: &OsStr) -> bool {
+fn is_own(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"EVENKEEL_")
+}
+
+/// Keeps this process's own variables from a program.
+pub(crate) fn withhold_own(command: &mut Command) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_own(name)) {
+        command.env_remove(name);
+    }
 }
 
 /// This process's variables that the shim gets of a command that asks for these.

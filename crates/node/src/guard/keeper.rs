@@ -44,9 +44,7 @@ impl Guard {
         let program = program.map_or(OsStr::new("/proc/self/exe"), Path::as_os_str);
         let mut command = Command::new(program);
         // They may hold passwords, which no run should find in any environment.
-        for (name, _) in std::env::vars_os().filter(|(name, _)| environment::is_own(name)) {
-            command.env_remove(name);
-        }
+        environment::withhold_own(command.as_std_mut());
         let mut process = command
             .arg0("evenkeel-guard")
             .arg(data)

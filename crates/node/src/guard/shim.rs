@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ROLE;
 use super::environment::LOADER;
+use super::limits;
+use super::user::Runner;
 use super::wire::Launch;
 use crate::clock;
 
@@ -71,10 +73,17 @@ fn become_the_run() -> Result<(), String> {
     if !launch.setting.inherit.iter().any(|name| name == LOADER) {
         run.env_remove(LOADER);
     }
+    let ceilings = launch.setting.limits.read()?;
+    let runner = Runner::find(&launch.setting.user)?;
+    run.envs(runner.iter().flat_map(Runner::variables));
     run.args(arguments).env_remove(ROLE).envs(&launch.setting.environment).envs(&launch.environment);
     run.stdin(pipes.0).stdout(pipes.1);
+    limits::set(ceilings)?;
+    if let Some(runner) = &runner {
+        runner.become_it()?;
+    }
     enter(&launch.setting.directory)?;
-    // Should the guard be killed, the kernel ends the run with it.
+    // Should the guard be killed, the kernel ends the run with it. A change of user would have undone this.
     let bound = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let parent = rustix::process::getppid().map(Pid::as_raw_nonzero);
     if bound.is_err() || parent.and_then(|pid| u32::try_from(pid.get()).ok()) != Some(guard) {
@@ -87,6 +96,9 @@ fn become_the_run() -> Result<(), String> {
     Err(match error.kind() {
         io::ErrorKind::NotFound => format!("no such program: {program}"),
         io::ErrorKind::PermissionDenied => format!("not allowed to run {program}"),
+        io::ErrorKind::WouldBlock => {
+            format!("cannot run {program}: its user has as many processes as it may: raise limits.processes")
+        }
         _ => format!("cannot run {program}: {error}"),
     })
 }

@@ -63,6 +63,7 @@ fn post(url: &str, message: &Message, timeout: Duration) -> Result<(), String> {
 fn start(argv: &[String], message: &Message, timeout: Duration) -> Result<(), String> {
     let (program, arguments) = argv.split_first().ok_or("the command is empty")?;
     let mut command = Command::new(program);
+    crate::guard::withhold_own(&mut command);
     command.args(arguments).envs(message.environment()).process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|e| format!("it cannot be started: {e}"))?;

@@ -38,13 +38,14 @@ pub(crate) struct Guard {
 
 impl Guard {
     fn spawn(data: &TempDir) -> Self {
-        Self::spawn_with(data, &[])
+        Self::spawn_with(data, |_| {})
     }
 
-    fn spawn_with(data: &TempDir, variables: &[(&str, &str)]) -> Self {
-        let mut process = Command::new("/proc/self/exe")
+    fn spawn_with(data: &TempDir, change: impl FnOnce(&mut Command)) -> Self {
+        let mut command = Command::new("/proc/self/exe");
+        change(&mut command);
+        let mut process = command
             .arg(data.path())
-            .envs(variables.iter().copied())
             .env("EVENKEEL_ROLE", "guard")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -56,12 +57,12 @@ impl Guard {
 
     /// A guard that trusts its node for a long time.
     pub(crate) fn start(data: &TempDir) -> Self {
-        Self::start_with(data, &[])
+        Self::start_with(data, |_| {})
     }
 
-    /// The same with these variables in its environment.
-    pub(crate) fn start_with(data: &TempDir, variables: &[(&str, &str)]) -> Self {
-        let mut guard = Self::spawn_with(data, variables);
+    /// The same of one that is started in another way.
+    pub(crate) fn start_with(data: &TempDir, change: impl FnOnce(&mut Command)) -> Self {
+        let mut guard = Self::spawn_with(data, change);
         assert_eq!(guard.hear(), "ready");
         guard.trust(600_000, 600_000);
         guard
@@ -159,7 +160,7 @@ fn a_program_runs_and_its_end_is_told() {
     assert_eq!(end["output"], guard.output(&run).len());
     guard.sh("kill -SEGV $$");
     let end = guard.ended();
-    assert_eq!((&end["code"], &end["reason"]), (&Value::Null, &json!("ended by signal 11")));
+    assert_eq!((&end["code"], &end["reason"]), (&Value::Null, &json!("ended by signal 11 (SEGV)")));
     guard.launch(&["true"], |_| {});
     assert_eq!(guard.ended()["code"], 0);
 }

@@ -100,7 +100,7 @@ impl Desk<'_> {
             attempt: open.attempt,
             token: Token::new(scene.local.settings.generation, open.seq),
             work: job.work(),
-            setting: job.setting(),
+            setting: job.setting().into(),
             timeout: job.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
             not_after: scene.lease.until().min(now.mono + (latest - now.wall)),
         }

@@ -1,0 +1,30 @@
+//! What a run may use of its host, set in its own process just before its program takes over.
+
+use evenkeel_core::job::Ceilings;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// How many seconds lie between the signal that says that the time is used up and the one that nobody survives.
+const CPU_GRACE: u64 = 5;
+
+/// Sets them. A limit that the node has itself cannot be passed.
+///
+/// # Errors
+/// The node may not give that much.
+pub(super) fn set(ceilings: Ceilings) -> Result<(), String> {
+    set_one("processes", Resource::Nproc, ceilings.processes, 0)?;
+    set_one("files", Resource::Nofile, ceilings.files, 0)?;
+    set_one("cpu", Resource::Cpu, ceilings.cpu, CPU_GRACE)?;
+    // The last one: from here on this process itself may get no more memory.
+    set_one("memory", Resource::As, ceilings.memory, 0)
+}
+
+fn set_one(name: &str, resource: Resource, wish: Option<u64>, grace: u64) -> Result<(), String> {
+    let Some(wish) = wish else { return Ok(()) };
+    let maximum = wish.saturating_add(grace);
+    let own = getrlimit(resource).maximum;
+    let maximum = own.map_or(maximum, |own| maximum.min(own.max(wish)));
+    setrlimit(resource, Rlimit { current: Some(wish), maximum: Some(maximum) }).map_err(|e| {
+        let own = own.map_or_else(|| "none".to_string(), |own| own.to_string());
+        format!("limits.{name} cannot be set to {wish}: {e}; the node's own limit is {own}: ask for no more, or raise that")
+    })
+}
