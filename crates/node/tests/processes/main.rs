@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod command;
+mod ends;
 mod guard;
 mod node;
 mod process;
@@ -13,7 +14,7 @@ fn main() {
     if std::env::var_os(node::ROLE).is_some() {
         return node::live();
     }
-    let tests = guard::TESTS.iter().chain(command::TESTS).chain(node::TESTS);
+    let tests = guard::TESTS.iter().chain(command::TESTS).chain(ends::TESTS).chain(node::TESTS);
     let trials = tests.map(|(name, test)| {
         Trial::test(*name, || {
             test();

@@ -34,11 +34,11 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ),
 ];
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-fn config(cluster: &Path, name: &str, ttl: u64) -> Config {
+pub(crate) fn config(cluster: &Path, name: &str, ttl: u64) -> Config {
     let registry = format!("sqlite:{}", cluster.join("books").display());
     let mut config = Config::new(name.parse().unwrap(), registry, cluster.join(name));
     config.ttl = Duration::from_millis(ttl);
@@ -60,13 +60,13 @@ pub(crate) fn live() {
 }
 
 /// A node in a process of its own.
-struct Node {
+pub(crate) struct Node {
     process: Child,
     words: BufReader<std::process::ChildStdout>,
 }
 
 impl Node {
-    fn start(cluster: &Path, name: &str, ttl: u64) -> Self {
+    pub(crate) fn start(cluster: &Path, name: &str, ttl: u64) -> Self {
         let mut process = Command::new("/proc/self/exe")
             .env(ROLE, format!("{}\t{name}\t{ttl}", cluster.display()))
             .env("EVENKEEL_REGISTRY_PASSWORD", PASSWORD)
@@ -86,7 +86,7 @@ impl Node {
         word.trim().to_string()
     }
 
-    fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         self.process.id() as i32
     }
 }
@@ -99,13 +99,13 @@ impl Drop for Node {
 }
 
 /// A cluster's folder, and a job that says who it is and then sleeps.
-fn cluster() -> (TempDir, PathBuf) {
+pub(crate) fn cluster() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let pids = folder.path().join("pids");
     (folder, pids)
 }
 
-fn sleeper(pids: &Path, delivery: Delivery) -> Job {
+pub(crate) fn sleeper(pids: &Path, delivery: Delivery) -> Job {
     let script = format!("echo $$ >> {}; sleep 600", pids.display());
     let command = Work::Command(["sh", "-c", &script].map(String::from).to_vec());
     let mut job = Job::new("sleeper".parse().unwrap(), "* * * * * *", command);
@@ -114,7 +114,7 @@ fn sleeper(pids: &Path, delivery: Delivery) -> Job {
 }
 
 /// Applies a job through a node that lives in this process for a moment.
-fn apply(cluster: &Path, job: Job) {
+pub(crate) fn apply(cluster: &Path, job: Job) {
     runtime().block_on(async {
         let node = evenkeel::open(config(cluster, "operator", 4_000)).await.unwrap();
         node.apply(vec![job]).await.unwrap();
@@ -227,7 +227,7 @@ fn a_node_whose_guard_dies_gets_another() {
     assert!(pids(&file, 3).into_iter().all(|pid| !lives(pid)), "a node that stops leaves no run");
 }
 
-fn parent(pid: i32) -> i32 {
+pub(crate) fn parent(pid: i32) -> i32 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap()
 }
