@@ -14,8 +14,13 @@ use super::shares::ShareBook;
 /// Everything the watch knows of a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobBook {
-    /// The living declaration, as the registry has it; `None` while there is none.
+    /// The living declaration, as the registry has it but for `since`, which a calendar may put later; `None` while there is
+    /// none.
     pub spec: Option<Spec>,
+    /// Up to when fires are nobody's by the declaration alone.
+    pub since: Wall,
+    /// Counts changes of the declaration and of the calendars that it names.
+    pub edition: u64,
     pub schedule: Option<Schedule>,
     /// The version of the last declaration.
     pub version: u64,

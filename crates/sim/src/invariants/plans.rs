@@ -73,11 +73,17 @@ impl Turn<'_> {
         self.after.verdicts.iter().filter(move |v| v.state == state && !old(v))
     }
 
+    /// Whether the plan goes by another declaration, or by other calendars, from now on.
+    fn follows(&self) -> bool {
+        let of = |plan: &Plan| (plan.version, plan.calendars);
+        of(&self.before) != of(&self.after)
+    }
+
     /// From where on fires may be planned anew: behind everything that was ever accepted or skipped.
     fn floor(&self, book: &JobBook) -> Wall {
         let reached = self.before.reached;
         match &book.spec {
-            Some(spec) if self.after.version == self.before.version => self.before.watermark.max(spec.since),
+            Some(spec) if !self.follows() => self.before.watermark.max(spec.since),
             Some(spec) => self.before.watermark.min(reached.max(spec.since)).max(spec.since),
             None => self.before.watermark.min(reached),
         }
@@ -96,7 +102,7 @@ impl Turn<'_> {
             format!("{} moved the watermark of {} and does not plan", self.act.node, self.job)
         });
         let (Some(spec), Some(schedule)) = (&book.spec, &book.schedule) else { return };
-        if !spec.job.enabled || to <= from && self.before.version == self.after.version {
+        if !spec.job.enabled || to <= from && !self.follows() {
             return;
         }
         let grace = book.grace(self.ttl);
