@@ -62,6 +62,8 @@ pub struct Pending {
     pub tries: u32,
     /// What is to be told once it is applied.
     pub news: Vec<Event>,
+    /// Whose run may be accepted once it is applied. Whoever is told before reads the entry as it was.
+    pub next: Option<(RunId, Member)>,
 }
 
 /// A run that was given to an executor, remembered until the view shows it closed (law 3).

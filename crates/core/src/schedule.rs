@@ -4,11 +4,12 @@
 //! The words live in `schedule/`: `cron` reads the two cron dialects over `field`, `named` reads `@daily`, `@every` and
 //! `at`, `calendar` finds the next local time, and `zone` alone knows what a clock change does. `bounds` keeps fires between
 //! two moments and moves them by a jitter, `spread` is the hash that decides how far, `notes` says what is odd about a fire.
-//! `under` leaves out what the calendars of a job close.
+//! `under` leaves out what the calendars of a job close; `edit` compares two schedules.
 
 mod bounds;
 mod calendar;
 mod cron;
+mod edit;
 mod error;
 mod field;
 mod named;
@@ -19,6 +20,7 @@ mod tests;
 mod under;
 mod zone;
 
+pub use edit::{Edit, Fate};
 pub use error::{Place, ScheduleError};
 pub use under::Calendars;
 pub use zone::Dst;

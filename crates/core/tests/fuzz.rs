@@ -189,7 +189,9 @@ fn whatever_is_written_as_a_calendar_is_refused_or_keeps_its_promises() {
             assert!(out != within, "{calendar:?} in {zone:?}: {due} is due in one of two ways");
             now = due;
         }
-        let _ = (shut.notes(now), inside.notes(now));
+        for note in shut.notes(now).iter().chain(&inside.notes(now)) {
+            assert!(!note.is_empty() && !note.contains('\n'), "a note is one line: {note:?}");
+        }
     }
     assert!(read > 500, "only {read} texts were calendars");
 }

@@ -110,6 +110,7 @@ impl Asker {
 
     async fn ask<T>(&self, ask: impl FnOnce(Reply<T>) -> Ask) -> Result<T, RegistryError> {
         let (reply, answer) = oneshot::channel();
+        // As in `commit`: a writer that is gone shows as an answer that never comes.
         let _ = self.asks.send(ask(reply));
         answer.await.unwrap_or_else(|_| Err(RegistryError::Fatal("the registry's writer has stopped".into())))
     }

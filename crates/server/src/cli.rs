@@ -11,6 +11,7 @@ mod import;
 mod jobs;
 mod next;
 mod nodes;
+mod plan;
 mod runs;
 mod serve;
 mod shards;

@@ -245,7 +245,7 @@ impl Node {
                 self.touch(now, touched, effects);
                 self.settle_applied(&pending, effects);
                 self.sound_alarm(&pending, effects);
-                effects.extend(pending.news.into_iter().map(Effect::Announce));
+                self.tell_applied(pending, effects);
             }
             Outcome::Refused(found) => {
                 self.conclude(now, &pending, ticket);
@@ -256,7 +256,7 @@ impl Node {
                 self.sound_alarm(&pending, effects);
                 if landed {
                     self.settle_applied(&pending, effects);
-                    effects.extend(pending.news.into_iter().map(Effect::Announce));
+                    self.tell_applied(pending, effects);
                 } else if !explained {
                     // Nothing we know says why; listing may, and until then the same would be refused again.
                     self.local.spent.insert(pending.subject, pending.txn);

@@ -41,10 +41,13 @@ impl Node {
                 }
                 self.note(decision);
             } else if let Decision::Commit(subject, why, txn) = decision {
-                if let Subject::Job(id) = subject {
-                    self.place(id, &mut out, &mut bundle);
+                if let Subject::Job(id) = subject
+                    && let Some(to) = out.placing.remove(&id)
+                {
+                    // Where a job's runs go counts from now on.
+                    self.local.peers.placing.begin(id, to);
                 }
-                self.send(now, subject, why, txn, &mut out.news, effects);
+                self.send(now, subject, why, txn, &mut out, effects);
             } else {
                 self.act(decision, &mut bundle, effects);
             }
@@ -183,7 +186,7 @@ impl Node {
         subject: Subject,
         why: &'static str,
         txn: crate::registry::Txn,
-        news: &mut Vec<News>,
+        out: &mut Decisions,
         effects: &mut Vec<Effect>,
     ) {
         let ticket = Ticket(self.local.next_ticket);
@@ -195,14 +198,15 @@ impl Node {
         }
         *self.local.acts.entry(why).or_default() += 1;
         let (sent, applied): (Vec<News>, Vec<News>) =
-            news.extract_if(.., |news| news.subject == subject).partition(|news| news.sent);
+            out.news.extract_if(.., |news| news.subject == subject).partition(|news| news.sent);
+        let next = out.nudges.extract_if(.., |(job, ..)| subject == Subject::Job(*job)).next();
         effects.extend(sent.into_iter().map(|news| Effect::Announce(news.event)));
         let among = self.local.paced();
         let news = applied.into_iter().map(|news| news.event).collect();
-        self.local.pending.insert(
-            ticket,
-            Pending { subject, why, txn: txn.clone(), since: now.mono, among, tries: 1, news },
-        );
+        let next = next.map(|(_, run, to)| (run, to));
+        let since = now.mono;
+        let pending = Pending { subject, why, txn: txn.clone(), since, among, tries: 1, news, next };
+        self.local.pending.insert(ticket, pending);
         effects.push(Effect::Commit { ticket, why, txn });
     }
 
@@ -216,16 +220,6 @@ impl Node {
         let (attempt, ended) = (run.attempt, None);
         self.local.give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded });
         effects.push(Effect::Start(run));
-    }
-
-    /// A job's commit goes out: where its runs go counts from now on, and whose turn is next is told.
-    fn place(&mut self, id: JobId, out: &mut Decisions, bundle: &mut Bundle) {
-        if let Some(to) = out.placing.remove(&id) {
-            self.local.peers.placing.begin(id, to);
-        }
-        for (_, run, to) in out.nudges.extract_if(.., |(job, ..)| *job == id) {
-            bundle.offers.entry(to).or_default().push(Offer { run, must: true });
-        }
     }
 
     /// An offer is on its way; who was busy before is remembered.
@@ -242,6 +236,17 @@ impl Node {
         let record: BeatRecord = decode(value)?;
         let token = Token::new(self.local.settings.generation, record.seq);
         Some(Answer::Beat { beat: record.beat, token })
+    }
+
+    /// A transaction was applied: whoever waits for that is told.
+    pub(super) fn tell_applied(&self, pending: Pending, effects: &mut Vec<Effect>) {
+        effects.extend(pending.news.into_iter().map(Effect::Announce));
+        if let Some((run, to)) = pending.next
+            && let Some(state) = self.view.member(&to)
+        {
+            let runs = [Offer { run, must: true }].into();
+            effects.push(Effect::Offer { address: state.info.address.clone(), to, runs });
+        }
     }
 
     /// A wish's transaction was applied, so the wish is settled.

@@ -5,10 +5,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::*;
-use crate::effect::Run;
+use crate::effect::{Run, Ticket};
 use crate::input::{Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, Refusal, RunEvent};
 use crate::job::{Job, Work};
-use crate::registry::{Batch, Class, Granted, Revision};
+use crate::registry::{Batch, Class, Granted, Revision, Txn};
 use crate::store::Store;
 use crate::time::Wall;
 use crate::words::{NodeName, RunId};
@@ -48,6 +48,9 @@ struct World {
     offers: Vec<(String, String)>,
     /// Who cannot reach whom by HTTP.
     cuts: BTreeSet<(String, String)>,
+    /// How long commits take to be applied.
+    delay: i64,
+    commits: Vec<(i64, NodeName, Ticket, Txn)>,
 }
 
 fn settings(name: &str) -> Settings {
@@ -152,6 +155,10 @@ impl World {
                 self.reads.push(self.now);
                 Input::Read(Some(self.store.read(&keys)))
             }
+            Effect::Commit { ticket, txn, .. } if self.delay > 0 => {
+                self.commits.push((self.now + self.delay, name.clone(), ticket, txn));
+                return None;
+            }
             Effect::Commit { ticket, txn, .. } => {
                 Input::Committed { ticket, outcome: self.store.commit(mono, &txn) }
             }
@@ -202,6 +209,13 @@ impl World {
     fn run(&mut self, ms: i64) {
         let until = self.now + ms;
         while self.now <= until {
+            let now = self.now;
+            for (_, name, ticket, txn) in
+                self.commits.extract_if(.., |(at, ..)| *at <= now).collect::<Vec<_>>()
+            {
+                let outcome = self.store.commit(Mono(now), &txn);
+                self.give(&name, Input::Committed { ticket, outcome });
+            }
             self.deliver();
             let due: Vec<NodeName> = self
                 .actors

@@ -31,7 +31,7 @@ pub use shards::{closed as closed_shards, gathers};
 
 /// How long after its moment a claimed fire may start without another commit.
 const START_WINDOW: Millis = Millis::secs(1);
-/// The act that makes claims of shards anew which are too old to start from; one that [`Pace`] counts.
+/// The act that makes claims of shards anew which are too old to start from; one that the pace counts.
 const CONFIRM_SHARDS: &str = "confirm shards";
 /// When to look again at a fire whose confirmation had to wait.
 const PACE_AGAIN: Millis = Millis(100);

@@ -8,6 +8,7 @@ use evenkeel_core::job::{Job, Placement};
 use evenkeel_core::words::CalendarName;
 use serde_json::{Value, json};
 
+use super::plan::{self, Turn};
 use crate::client::{Client, Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
@@ -28,6 +29,9 @@ pub(crate) enum Verb {
         /// A job file (*.toml, *.yaml, *.yml), a folder of them, or - for TOML on standard input
         #[arg(short, long, value_name = "FILE|DIR|-")]
         file: PathBuf,
+        /// Only show which fires this would add, drop or repeat
+        #[arg(long)]
+        plan: bool,
         #[command(flatten)]
         reach: Reach,
     },
@@ -64,6 +68,9 @@ pub(crate) enum Verb {
     Resume {
         #[command(flatten)]
         job: OneJob,
+        /// Only show which fires this would add
+        #[arg(long, conflicts_with = "node")]
+        plan: bool,
         #[command(flatten)]
         place: OneNode,
     },
@@ -71,6 +78,9 @@ pub(crate) enum Verb {
     Enable {
         #[command(flatten)]
         job: OneJob,
+        /// Only show which fires this would add
+        #[arg(long, conflicts_with = "node")]
+        plan: bool,
         #[command(flatten)]
         place: OneNode,
     },
@@ -160,7 +170,8 @@ pub(crate) struct Next {
 /// It could not be done.
 pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
-        Verb::Apply { file, reach } => {
+        Verb::Apply { file, plan: true, reach } => plan::file(&files::read(&file)?, &reach),
+        Verb::Apply { file, plan: false, reach } => {
             let declared = files::read(&file)?;
             // Jobs may name them, so they come first.
             let calendars = super::calendars::apply(&declared.calendars, &reach.client()?)?;
@@ -184,11 +195,13 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             let done = ["paused: it fires only by hand", "paused: it fires there only by hand"];
             switch(&job, &place, "pause", done)
         }
-        Verb::Resume { job, place } => {
+        Verb::Resume { job, plan: true, .. } => plan::turn(&job.name, Turn::Resumed, &job.reach),
+        Verb::Resume { job, place, .. } => {
             let done = ["resumed: it fires from now on", "resumed: it fires there from now on"];
             switch(&job, &place, "resume", done)
         }
-        Verb::Enable { job, place } => {
+        Verb::Enable { job, plan: true, .. } => plan::turn(&job.name, Turn::Enabled, &job.reach),
+        Verb::Enable { job, place, .. } => {
             let done = ["enabled: it fires from now on", "enabled: it takes part from the next fire on"];
             switch(&job, &place, "enable", done)
         }

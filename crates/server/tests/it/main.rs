@@ -15,6 +15,7 @@ mod explain;
 mod histories;
 mod notify;
 mod peers;
+mod plan;
 mod process;
 mod security;
 mod service;

@@ -99,6 +99,27 @@ fn a_run_waits_for_no_run_of_another_node_that_ended_long_ago() {
     }
 }
 
+/// proves: S0-38
+#[test]
+fn what_is_made_up_goes_from_node_to_node_at_the_pace_of_the_registry() {
+    let mut world = World::settled(&["a", "b", "c"]);
+    world.delay = 20;
+    world.apply("b", Job { grace: Some(60), ..dispatched("j", "@every 1s") });
+    world.run(3_000);
+    world.takes = 20_000;
+    world.run(1_500);
+    let held_up = world.dues("j").len();
+    world.takes = 0;
+    world.run(18_000);
+    assert_eq!(world.dues("j").len(), held_up, "one goes on, and the others wait for it");
+    world.run(3_000);
+    let last = world.dues("j").len() - 1;
+    assert!(last >= held_up + 20, "each of {} would take a second", last - held_up);
+    assert_eq!(world.dues("j"), seconds(2, 2 + i64::try_from(last).unwrap()));
+    let spread = ["a", "b", "c"].map(|node| world.starts_on(node));
+    assert!(spread.iter().all(|n| *n >= 6), "{spread:?}");
+}
+
 /// proves: S0-02
 #[test]
 fn one_node_alone_waits_for_nobody() {

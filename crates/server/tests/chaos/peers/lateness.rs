@@ -1,6 +1,6 @@
 //! How late fires started: while something was wrong they may be, and soon after they may not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::fleet::{settle, wall};
@@ -11,6 +11,9 @@ use crate::witness::{Line, Roster, Word, read};
 const LATE_MS: i64 = 1_000;
 /// So far behind is a job whose last fire is not the one before the present one.
 const BEHIND_MS: i64 = 2_000;
+/// What is made up starts in any order: a job is behind while it has begun none of a second so shortly ago. One that is lost
+/// for good is let go by then.
+const WINDOW_MS: i64 = 8_000;
 /// A fire that was due so shortly before something went wrong may not have begun by then.
 const BEFORE_MS: i64 = 1_000;
 /// After so long whatever was late has been made up for, or never will be.
@@ -51,11 +54,8 @@ pub(crate) fn prompt_within(patience: i64, log: &Path, roster: &Roster) -> Resul
     let begun = millis();
     loop {
         let (lines, now) = (read(log), wall());
-        let latest = |job: &str| lines.iter().filter(|line| line.job == job).map(|line| line.due).max();
-        let late: Vec<String> = (0..roster.jobs)
-            .map(|job| roster.name(job))
-            .filter(|job| latest(job).is_none_or(|due| due < now - BEHIND_MS))
-            .collect();
+        let late: Vec<String> =
+            (0..roster.jobs).map(|job| roster.name(job)).filter(|job| is_behind(&lines, job, now)).collect();
         if late.is_empty() {
             return Ok(now);
         }
@@ -64,6 +64,15 @@ pub(crate) fn prompt_within(patience: i64, log: &Path, roster: &Roster) -> Resul
         }
         settle(100);
     }
+}
+
+/// Whether a job, which is due each second, has yet to begin one that it should have begun by now.
+fn is_behind(lines: &[Line], job: &str, now: i64) -> bool {
+    let dues: BTreeSet<i64> = lines.iter().filter(|line| line.job == job).map(|line| line.due).collect();
+    let Some(first) = dues.first() else { return true };
+    let second = |at: i64| (at + 999) / 1_000 * 1_000;
+    let mut owed = (second(now - WINDOW_MS).max(*first)..=now - BEHIND_MS).step_by(1_000);
+    owed.any(|due| !dues.contains(&due))
 }
 
 /// Looks at the first start of every fire due from `begun` on; what was measured, and who complains of it.
@@ -105,6 +114,18 @@ mod tests {
     fn start(due: i64, at: i64) -> Line {
         let (job, node) = ("job".to_owned(), "n1".to_owned());
         Line { word: Word::Start, job, due, node, attempt: 1, token: 1, at }
+    }
+
+    #[test]
+    fn who_is_behind_has_a_hole_of_late() {
+        let lines = |dues: &[i64]| -> Vec<Line> { dues.iter().map(|due| start(*due, *due)).collect() };
+        let behind = |dues: &[i64], now| is_behind(&lines(dues), "job", now);
+        assert!(behind(&[], 20_000));
+        assert!(!behind(&[17_000, 18_000, 19_000], 20_999), "19 and 20 may be on their way");
+        assert!(behind(&[17_000, 18_000], 21_000), "19 is due for two seconds");
+        assert!(behind(&[12_000, 13_000, 15_000, 16_000, 17_000], 18_500), "14 is not made up yet");
+        let lost: Vec<i64> = [12_000].into_iter().chain((14..=20).map(|s| s * 1_000)).collect();
+        assert!(behind(&lost, 20_900) && !behind(&lost, 21_100), "13 is lost for good");
     }
 
     #[test]

@@ -1,0 +1,317 @@
+//! What `--plan` shows: which fires a change of jobs or calendars would add, drop or repeat. Nothing is sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use evenkeel_core::calendar::Calendar;
+use evenkeel_core::job::Job;
+use evenkeel_core::schedule::{Calendars, Edit, Fate, Schedule};
+use evenkeel_core::time::Wall;
+use evenkeel_core::words::CalendarName;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::client::{Client, Reach, escape};
+use crate::exit::{Exit, Failure};
+use crate::files::Declared;
+use crate::output::{self, Output};
+use crate::rows::{CalendarDetail, JobDetail, moment};
+use crate::zones;
+
+/// How many changed fires of a job are shown.
+const SHOWN: usize = 10;
+
+/// What would become of a job.
+#[derive(Debug, Serialize)]
+struct Planned {
+    name: String,
+    /// `created`, `updated`, `unchanged`, `resumed`, `enabled`; or `calendar` for a job that only names one that changes.
+    becomes: &'static str,
+    /// The fields that would change.
+    fields: Vec<String>,
+    /// The fires that would.
+    changes: Vec<Changed>,
+    /// Whether there may be more of them.
+    more: bool,
+    /// How many fires stay as they are, up to `until`.
+    kept: usize,
+    until: Option<String>,
+    /// What else is to be said.
+    notes: Vec<String>,
+}
+
+/// A fire that would come or go.
+#[derive(Debug, Serialize)]
+struct Changed {
+    due: String,
+    /// `added`, `dropped` or `repeats`.
+    fate: &'static str,
+    /// The fire of the past that it repeats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    of: Option<String>,
+}
+
+/// Something that changes a job and can be planned first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Its pause ends.
+    Resumed,
+    /// It may be held again.
+    Enabled,
+}
+
+/// Shows what applying a file would do.
+///
+/// # Errors
+/// Nobody answers, or the file makes no sense where it meets what is declared already.
+pub(super) fn file(declared: &Declared, reach: &Reach) -> Result<(), Failure> {
+    let mut desk = Desk::open(reach)?;
+    let mut changed = BTreeSet::new();
+    for calendar in &declared.calendars {
+        let old = desk.calendar(&calendar.name)?;
+        if old.as_ref().is_some_and(|old| old.calendar != *calendar) {
+            changed.extend(old.map(|old| old.jobs).unwrap_or_default());
+        }
+    }
+    desk.coming = declared.calendars.iter().map(|it| (it.name.clone(), it.clone())).collect();
+    let mut plans = Vec::new();
+    for job in &declared.jobs {
+        changed.remove(job.name.as_str());
+        plans.push(desk.apply(job)?);
+    }
+    for name in changed {
+        let Some(found) = desk.job(&name)? else { continue };
+        let plan = desk.compare(Some(&found), &found.job, "calendar")?;
+        plans.push(plan);
+    }
+    show(&plans, reach)
+}
+
+/// Shows what the end of a job's pause would do, or of its being disabled.
+///
+/// # Errors
+/// Nobody answers, or there is no such job.
+pub(super) fn turn(name: &str, turn: Turn, reach: &Reach) -> Result<(), Failure> {
+    let mut desk = Desk::open(reach)?;
+    let found: JobDetail = desk.client.get(&format!("/jobs/{}", escape(name)))?;
+    let mut turned = found.clone();
+    let becomes = match turn {
+        Turn::Resumed => {
+            turned.paused = false;
+            "resumed"
+        }
+        Turn::Enabled => {
+            turned.job.enabled = true;
+            "enabled"
+        }
+    };
+    let (old, new) =
+        (desk.fires(&found.job, found.paused, false)?, desk.fires(&turned.job, turned.paused, false)?);
+    let mut plan = desk.plan(name, becomes, (old.as_ref(), new.as_ref()));
+    if old.is_none() && new.is_some() {
+        plan.notes.push("what was due before is not made up".to_owned());
+    }
+    if new.is_none() {
+        plan.notes.push(silent(&turned.job, turned.paused));
+    }
+    show(&[plan], reach)
+}
+
+/// What is declared, as far as it was asked for, and what is about to be.
+struct Desk {
+    client: Client,
+    now: Wall,
+    standing: BTreeMap<CalendarName, Option<CalendarDetail>>,
+    coming: BTreeMap<CalendarName, Calendar>,
+}
+
+impl Desk {
+    fn open(reach: &Reach) -> Result<Self, Failure> {
+        let client = reach.client()?;
+        Ok(Self { client, now: zones::now(), standing: BTreeMap::new(), coming: BTreeMap::new() })
+    }
+
+    fn job(&self, name: &str) -> Result<Option<JobDetail>, Failure> {
+        found(self.client.get(&format!("/jobs/{}", escape(name))))
+    }
+
+    fn calendar(&mut self, name: &CalendarName) -> Result<Option<CalendarDetail>, Failure> {
+        if let Some(known) = self.standing.get(name) {
+            return Ok(known.clone());
+        }
+        let asked = found(self.client.get(&format!("/calendars/{}", escape(name.as_str()))))?;
+        self.standing.insert(name.clone(), asked.clone());
+        Ok(asked)
+    }
+
+    fn apply(&mut self, job: &Job) -> Result<Planned, Failure> {
+        let found = self.job(job.name.as_str())?;
+        let becomes = match &found {
+            None => "created",
+            Some(found) if found.job == *job => "unchanged",
+            Some(_) => "updated",
+        };
+        self.compare(found.as_ref(), job, becomes)
+    }
+
+    fn compare(
+        &mut self,
+        found: Option<&JobDetail>,
+        job: &Job,
+        becomes: &'static str,
+    ) -> Result<Planned, Failure> {
+        let paused = found.is_some_and(|found| found.paused);
+        let old = match found {
+            Some(found) => self.fires(&found.job, paused, false)?,
+            None => None,
+        };
+        let new = self.fires(job, paused, true)?;
+        let mut plan = self.plan(job.name.as_str(), becomes, (old.as_ref(), new.as_ref()));
+        if let Some(found) = found {
+            plan.fields = fields(&found.job, job);
+        }
+        if new.is_none() {
+            plan.notes.push(silent(job, paused));
+        }
+        if old.is_some() && old != new {
+            plan.notes.push("what is late by then and has not run is given up".to_owned());
+        }
+        Ok(plan)
+    }
+
+    fn plan(
+        &self,
+        name: &str,
+        becomes: &'static str,
+        (old, new): (Option<&Schedule>, Option<&Schedule>),
+    ) -> Planned {
+        let edit = Edit::of(old, new, self.now, SHOWN);
+        let changed = |(due, fate): &(Wall, Fate)| Changed {
+            due: moment(*due),
+            fate: match fate {
+                Fate::Added => "added",
+                Fate::Dropped => "dropped",
+                Fate::Repeats(_) => "repeats",
+            },
+            of: if let Fate::Repeats(past) = fate { Some(moment(*past)) } else { None },
+        };
+        Planned {
+            name: name.to_owned(),
+            becomes,
+            fields: Vec::new(),
+            more: edit.changes.len() == SHOWN,
+            changes: edit.changes.iter().map(changed).collect(),
+            kept: edit.kept,
+            until: edit.until.map(moment),
+            notes: Vec::new(),
+        }
+    }
+
+    /// When a declaration is due, by the calendars as they stand or as they would; `None` while it fires only by hand.
+    fn fires(&mut self, job: &Job, paused: bool, coming: bool) -> Result<Option<Schedule>, Failure> {
+        let mut list = |names: &[CalendarName]| -> Result<Option<Vec<_>>, Failure> {
+            let mut read = Vec::new();
+            for name in names {
+                let found = match self.coming.get(name).filter(|_| coming) {
+                    Some(calendar) => Some(calendar.clone()),
+                    None => self.calendar(name)?.map(|found| found.calendar),
+                };
+                let Some(calendar) = found else {
+                    // Without one of its calendars a job that stands never fires, and a new one is refused.
+                    return if coming { Err(missing(job, name)) } else { Ok(None) };
+                };
+                let times = calendar.read().map_err(|e| Failure::invalid(e.to_string()))?;
+                read.push((name.clone(), Arc::new(times)));
+            }
+            Ok(Some(read))
+        };
+        let (Some(except), Some(only)) = (list(&job.except)?, list(&job.only)?) else { return Ok(None) };
+        let schedule = job.schedule_under(Some(&Calendars::new(except, only)));
+        Ok(schedule.filter(|_| job.enabled && !paused))
+    }
+}
+
+fn missing(job: &Job, name: &CalendarName) -> Failure {
+    Failure::new(
+        Exit::Conflict,
+        format!("job {}: there is no calendar {name}: declare it in the same file or first", job.name),
+    )
+}
+
+/// Why a job would not fire by its schedule.
+fn silent(job: &Job, paused: bool) -> String {
+    let why = match (job.enabled, paused, job.schedule.is_empty()) {
+        (false, ..) => "it is disabled: it does not fire",
+        (_, true, _) => "it is paused: it fires only by hand until `job resume`",
+        (.., true) => "it has no schedule: it fires only by hand",
+        _ => "one of its calendars is missing: it does not fire",
+    };
+    why.to_owned()
+}
+
+/// The fields in which two declarations differ.
+fn fields(old: &Job, new: &Job) -> Vec<String> {
+    let told = |job: &Job| match serde_json::to_value(job) {
+        Ok(Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let (old, new) = (told(old), told(new));
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    names.into_iter().filter(|name| old.get(*name) != new.get(*name)).cloned().collect()
+}
+
+/// What is not there is no failure here.
+fn found<T>(asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match asked {
+        Ok(found) => Ok(Some(found)),
+        Err(failure) if failure.exit == Exit::NotFound => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn show(plans: &[Planned], reach: &Reach) -> Result<(), Failure> {
+    if reach.output == Output::Json {
+        return output::json(&plans);
+    }
+    let zone = TimeZone::system();
+    for plan in plans {
+        lines(plan, &zone).iter().try_for_each(|line| output::line(line))?;
+    }
+    output::line("nothing was changed: leave out --plan to do it")
+}
+
+/// A plan for people.
+fn lines(plan: &Planned, zone: &TimeZone) -> Vec<String> {
+    let fields = if plan.fields.is_empty() { String::new() } else { format!(": {}", plan.fields.join(", ")) };
+    let becomes = if plan.becomes == "calendar" { "is under a calendar that changes" } else { plan.becomes };
+    let mut lines = vec![format!("{}  {becomes}{fields}", plan.name)];
+    for change in &plan.changes {
+        let due = zones::for_people(&change.due, zone);
+        lines.push(match (change.fate, &change.of) {
+            ("dropped", _) => format!("  - {due}"),
+            (_, Some(of)) => {
+                format!("  + {due}  # again: it fired at this local time {}", zones::for_people(of, zone))
+            }
+            _ => format!("  + {due}"),
+        });
+    }
+    if plan.more {
+        lines.push("  and more after that".to_owned());
+    }
+    match (&plan.until, plan.kept) {
+        (_, 1..) if plan.changes.is_empty() && plan.becomes != "unchanged" => {
+            lines.push("  its fires stay as they are".to_owned());
+        }
+        (Some(until), 1..) if !plan.changes.is_empty() => {
+            let stay = match plan.kept {
+                1 => "1 fire stays as it is".to_owned(),
+                n => format!("{n} fires stay as they are"),
+            };
+            lines.push(format!("  = {stay} until {}", zones::for_people(until, zone)));
+        }
+        _ => {}
+    }
+    lines.extend(plan.notes.iter().map(|note| format!("  {note}")));
+    lines
+}
