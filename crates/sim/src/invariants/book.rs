@@ -99,6 +99,14 @@ impl JobBook {
         self.spec.as_ref().is_some_and(|s| s.job.enabled && !s.paused)
     }
 
+    /// Whether no change of the declaration, or of a calendar, ever took a fire back.
+    pub(crate) fn stands(&self, fire: &Fire) -> bool {
+        let Fire::Due(due) = *fire else { return true };
+        let since = self.spec.as_ref().map_or(Wall::MAX, |spec| spec.since);
+        let next = || self.schedule.as_ref().and_then(|schedule| schedule.next(due - Millis(1)));
+        due > since && next() == Some(due)
+    }
+
     /// How late a fire may start.
     pub(crate) fn grace(&self, ttl: Millis) -> Millis {
         let own = self.spec.as_ref().and_then(|s| s.job.grace).and_then(|s| i64::try_from(s).ok());
