@@ -14,6 +14,7 @@ use evenkeel_core::words::{JobName, LockName, Member, NodeName, RunId, Token};
 use crate::faults::kinds;
 
 mod book;
+mod calendars;
 mod dispatched;
 pub(crate) mod healed;
 mod lanes;
@@ -191,6 +192,7 @@ pub struct Watch {
     tickets: BTreeMap<(NodeName, u64, Ticket), TicketBook>,
     lock_tokens: BTreeMap<(LockName, Token), Member>,
     peers: peers::PeersBook,
+    calendars: calendars::Standing,
     /// Members that joined and whose entry is gone.
     gone: BTreeSet<Member>,
     starts: u64,
@@ -208,6 +210,7 @@ impl Watch {
             tickets: BTreeMap::new(),
             lock_tokens: BTreeMap::new(),
             peers: peers::PeersBook::default(),
+            calendars: calendars::Standing::new(),
             gone: BTreeSet::new(),
             starts: 0,
             canary,

@@ -52,6 +52,7 @@ pub static ALL: &[Mutant] = {
         mutant("claim without guard", &commits::Unguarded("claim"), &[I10]),
         mutant("claim of a fire without guard", &commits::Unguarded("claim fire"), &[I1, I2, I18, I46]),
         mutant("finish without guard", &commits::Unguarded("finish"), &[I1, I2, I22, I28, I30, I46]),
+        mutant("calendar not guarded", &commits::SparesCalendars, &[I16, I18]),
         mutant("lock without guard", &commits::Unguarded("lock"), &[I1, I10, I46]),
         mutant("takeover of the living", &commits::TakesFromTheLiving, &[I10]),
         mutant("failover twice", &commits::TakesOverTwice, &[I21]),

@@ -122,6 +122,12 @@ pub fn play(seed: u64, manner: Manner) -> World {
                 world.ask(&first.name, Command::Configure(setting));
             });
         }
+        for calendar in &swarm.calendars {
+            world.ask(&first.name, Command::Calendar(Box::new(calendar.clone())));
+        }
+        if !swarm.calendars.is_empty() {
+            world.run_for(1_000);
+        }
         world.ask(&first.name, Command::Apply(swarm.jobs.clone()));
         if let Some(peers) = &swarm.peers {
             world.run_for(1_000);

@@ -9,7 +9,7 @@ use evenkeel_core::words::{JobName, LockName, NodeName, RequestId};
 
 use crate::faults::Fault;
 use crate::random::Random;
-use crate::swarm::{SHARDS, Swarm, Wish, job};
+use crate::swarm::{SHARDS, Swarm, Wish, calendar, job};
 use crate::world::{Link, World};
 
 mod peers;
@@ -35,6 +35,7 @@ pub(crate) struct Storm<'a> {
     swarm: &'a Swarm,
     chance: Random,
     work: Random,
+    dates: Random,
     ttl: i64,
     undo: BTreeMap<(i64, u64), Undo>,
     number: u64,
@@ -49,6 +50,7 @@ impl<'a> Storm<'a> {
             swarm,
             chance: Random::new(seed, "faults"),
             work: Random::new(seed, "workload"),
+            dates: Random::new(seed, "calendars"),
             ttl,
             undo: BTreeMap::new(),
             number: 0,
@@ -62,6 +64,7 @@ impl<'a> Storm<'a> {
         while world.now() < until && world.broken().is_none() {
             let next = world.now() + self.chance.between(1, self.swarm.pace);
             self.pass(world, next.min(until));
+            self.edit(world);
             if self.chance.chance(500) {
                 self.strike(world);
             } else {
@@ -325,9 +328,24 @@ impl<'a> Storm<'a> {
         }
     }
 
+    /// Sometimes somebody changes a calendar.
+    fn edit(&mut self, world: &mut World) {
+        let names: Vec<NodeName> = world.names().cloned().collect();
+        let found = (self.dates.pick(&self.swarm.calendars), self.dates.pick(&names));
+        if let (Some(old), Some(node)) = found
+            && self.dates.chance(400)
+        {
+            let new = calendar(&old.name, &mut self.dates);
+            world.ask(node, Command::Calendar(Box::new(new)));
+        }
+    }
+
     fn declaration(&mut self, name: &JobName) -> Job {
         if self.work.chance(500) {
-            let job = job(name, self.ttl, &mut self.work);
+            let mut job = job(name, self.ttl, &mut self.work);
+            if let Some(old) = self.jobs.get(name).filter(|_| !job.schedule.is_empty()) {
+                (job.except, job.only) = (old.except.clone(), old.only.clone());
+            }
             self.jobs.insert(name.clone(), job);
         }
         self.jobs[name].clone()

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_core::calendar::Calendar;
 use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Work};
 use evenkeel_core::node::{Quota, Settings, Spread};
 use evenkeel_core::registry::Class;
@@ -56,6 +57,8 @@ pub struct Swarm {
     pub nodes: Vec<(Settings, Clock)>,
     /// The jobs declared at the beginning.
     pub jobs: Vec<Job>,
+    /// The calendars declared before them, which operators change.
+    pub calendars: Vec<Calendar>,
     /// Which jobs operators leave alone.
     pub calm_jobs: BTreeSet<JobName>,
     /// The kinds of fault that happen.
@@ -80,8 +83,10 @@ pub struct Swarm {
     pub peers: Option<Peers>,
 }
 
+mod calendars;
 mod peers;
 
+pub(crate) use calendars::calendar;
 pub(crate) use peers::BEAT_MAX;
 pub use peers::Peers;
 
@@ -126,9 +131,11 @@ impl Swarm {
             early,
             roomy,
             jobs,
+            calendars: Vec::new(),
             peers: None,
         };
         swarm.add_peers(seed, ttl);
+        swarm.add_calendars(seed);
         swarm
     }
 

@@ -92,7 +92,12 @@ impl<'a> Desk<'a> {
         self.settle();
         match self.state.terms.as_deref().filter(|terms| terms.enabled) {
             Some(terms) => {
-                self.follow(terms);
+                // The two are one commit: what is accepted between them would be planned again.
+                if self.plans_on(terms) {
+                    self.follow(terms);
+                } else if !self.scene.clock_agrees() {
+                    out.add(Decision::JobUncertain(self.job.id));
+                }
                 self.place_again();
                 self.plan_asked();
                 if !terms.paused {
@@ -164,6 +169,12 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// Whether fires are planned in this look. By a clock that is off nothing is due; and once the beat is long over, what is due
+    /// since belongs to the next one, also what is too old by then.
+    fn plans_on(&self, terms: &Terms) -> bool {
+        !terms.paused && self.scene.now.wall <= self.right.horizon && self.scene.clock_agrees()
+    }
+
     /// After a change of the schedule, or of a calendar, the plan follows it: what is no fire any more goes, and from the furthest fire that
     /// was ever accepted everything is planned anew.
     fn follow(&mut self, terms: &Terms) {
@@ -172,12 +183,10 @@ impl<'a> Desk<'a> {
         if (self.draft.version, self.draft.calendars) == (version, calendars) {
             return;
         }
-        // By a clock that is off nothing is due.
-        let now = if self.scene.clock_agrees() { self.scene.now.wall } else { Wall::MIN };
+        let now = self.scene.now.wall;
         self.draft.runs.retain(|run| run.is_accepted() || run.attempt > 1 || !is_stale(terms, run, now));
         let furthest = self.draft.reached.max(terms.since);
-        // Runs that stood through a pause may have been accepted since the watermark went back.
-        self.draft.watermark = self.draft.watermark.min(furthest).max(self.draft.reached);
+        self.draft.watermark = self.draft.watermark.min(furthest);
         (self.draft.version, self.draft.calendars) = (version, calendars);
         if self.plan.known.value.is_some() {
             self.act("follow the schedule");
@@ -248,7 +257,6 @@ impl<'a> Desk<'a> {
         let (now, policy) = (self.scene.now.wall, terms.late.policy(self.scene.local.settings.ttl));
         let grace = policy.grace;
         if now > self.right.horizon {
-            // The beat is long over. What is due since belongs to the next one, also what is too old by then.
             return;
         }
         loop {

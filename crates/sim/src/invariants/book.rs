@@ -14,8 +14,13 @@ use super::shares::ShareBook;
 /// Everything the watch knows of a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobBook {
-    /// The living declaration, as the registry has it; `None` while there is none.
+    /// The living declaration, as the registry has it but for `since`, which a calendar may put later; `None` while there is
+    /// none.
     pub spec: Option<Spec>,
+    /// Up to when fires are nobody's by the declaration alone.
+    pub since: Wall,
+    /// Counts changes of the declaration and of the calendars that it names.
+    pub edition: u64,
     pub schedule: Option<Schedule>,
     /// The version of the last declaration.
     pub version: u64,
@@ -92,6 +97,14 @@ impl JobBook {
     /// Whether the job is there, enabled and not paused.
     pub(crate) fn fires_by_schedule(&self) -> bool {
         self.spec.as_ref().is_some_and(|s| s.job.enabled && !s.paused)
+    }
+
+    /// Whether no change of the declaration, or of a calendar, ever took a fire back.
+    pub(crate) fn stands(&self, fire: &Fire) -> bool {
+        let Fire::Due(due) = *fire else { return true };
+        let since = self.spec.as_ref().map_or(Wall::MAX, |spec| spec.since);
+        let next = || self.schedule.as_ref().and_then(|schedule| schedule.next(due - Millis(1)));
+        due > since && next() == Some(due)
     }
 
     /// How late a fire may start.

@@ -190,7 +190,7 @@ impl Rest<'_> {
                 findings
                     .test(at, Invariant::I16, told, || format!("{run} is lost and history does not say so"));
             }
-            if calm && book.delivery == Delivery::AtLeastOnce {
+            if calm && book.stands(fire) && book.delivery == Delivery::AtLeastOnce {
                 let fenced = last.ended == Some(Ended::Stopped(Reason::Fenced));
                 let ran = record.closed == Some(Closed::Finished) && last.ended.is_some() && !fenced;
                 findings.test(at, Invariant::I19, ran, || {

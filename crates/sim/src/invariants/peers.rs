@@ -287,6 +287,6 @@ pub(super) fn is_order(txn: &Txn) -> bool {
     let writes =
         |wanted: fn(&Parsed) -> bool| txn.writes.iter().filter_map(|w| parse(w.key())).any(|p| wanted(&p));
     let lanes = |p: &Parsed| matches!(p, Parsed::Lane(_) | Parsed::ShardLane(..) | Parsed::Plan(_));
-    writes(|p| matches!(p, Parsed::Spec(_) | Parsed::Switches(..)))
+    writes(|p| matches!(p, Parsed::Spec(_) | Parsed::Calendar(_) | Parsed::Switches(..)))
         || writes(|p| matches!(p, Parsed::Asked(_))) && !writes(lanes)
 }

@@ -46,6 +46,7 @@ impl Watch {
                 Some(Parsed::Spec(job)) => self.declared(act, &job, decode(value)),
                 Some(Parsed::Asked(job)) => self.requested(act, &job, decode(value)),
                 Some(Parsed::Lock(lock)) => self.lock_written(act, &lock, decode(value), lives),
+                Some(Parsed::Calendar(name)) => self.calendar_written(act, &name, decode(value)),
                 Some(Parsed::Switches(node, job)) => self.switched(node, job, decode(value)),
                 _ => {}
             }
@@ -91,11 +92,12 @@ impl Watch {
         book.version = new;
         match record {
             Some(SpecRecord::Live(spec)) => {
-                book.schedule = spec.job.schedule().ok().flatten();
+                book.since = spec.since;
                 (book.delivery, book.placement) = (spec.job.delivery, spec.job.placement);
                 book.unmonitored = !spec.job.monitor;
                 book.spec = Some(*spec);
                 book.deleted = None;
+                book.put_under(&self.calendars);
             }
             _ => {
                 (book.spec, book.schedule) = (None, None);

@@ -39,6 +39,17 @@ impl Tamper for Unguarded {
     }
 }
 
+/// Claims and plans fires by calendars as it knows them.
+pub(super) struct SparesCalendars;
+
+impl Tamper for SparesCalendars {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        let calendar = |guard: &Guard| matches!(guard, Guard::At(key, _) if matches!(parse(key), Some(Parsed::Calendar(_))));
+        let acts = ["claim fire", "claim shards", "plan", "accept", "skip", "follow the schedule"];
+        commits(effects, &acts).for_each(|txn| txn.guards.retain(|guard| !calendar(guard)));
+    }
+}
+
 /// Takes jobs over without asking whether their holder is gone.
 pub(super) struct TakesFromTheLiving;
 

@@ -173,10 +173,15 @@ impl<'a> Desk<'a> {
             self.act("withdraw");
         }
         let Some(terms) = terms.filter(|_| agrees) else { return };
+        let goes = |run: &&Planned| run.by == me && run.due > now && self.goes_when_due(terms, run);
+        let first = self.draft.runs.iter().filter(goes).map(|run| run.due).min();
+        out.list.extend(first.map(|due| Decision::JobAt(self.job.id, due)));
         let policy = terms.late.policy(ttl);
         let grace = policy.grace;
-        let waits =
-            |run: &Planned| !run.is_accepted() && matches!(run.fire, Fire::Due(_)) && run.attempt == 1;
+        let covered = self.draft.watermark;
+        let waits = |run: &Planned| {
+            !run.is_accepted() && matches!(run.fire, Fire::Due(due) if due <= covered) && run.attempt == 1
+        };
         // Of those that are too old the newest ones are kept, as many as the job says.
         let (keep, edge) = (policy.most() as usize, now - grace);
         let mut dues: Vec<Wall> =
@@ -205,6 +210,12 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// Whether a run is dropped once it is due, as things stand. What was begun before a pause is attempted again in it, as it
+    /// would have gone on.
+    fn goes_when_due(&self, terms: &Terms, run: &Planned) -> bool {
+        run.attempt == 1 && matches!(run.fire, Fire::Due(_)) && is_stale(terms, run, run.due)
+    }
+
     fn skipped(&self, run: &Planned, grace: Millis) -> Verdict {
         Verdict {
             run: self.id(run),
@@ -223,9 +234,7 @@ impl<'a> Desk<'a> {
         let scene = self.scene;
         let first = self.mine().filter(|run| !run.is_accepted()).min_by_key(|run| self.moment(run)).cloned();
         let Some(run) = first else { return };
-        // What was begun before a pause is attempted again in it, as it would have gone on.
-        let held = |terms: &Terms| terms.paused && run.attempt == 1 && matches!(run.fire, Fire::Due(_));
-        if self.terms.is_none_or(|terms| !terms.enabled || held(terms)) {
+        if self.terms.is_none_or(|terms| !terms.enabled || self.goes_when_due(terms, &run)) {
             // Once it is due it is dropped, or the pause is over.
             if run.due > scene.now.wall {
                 out.add(Decision::JobAt(self.job.id, run.due));
@@ -240,9 +249,13 @@ impl<'a> Desk<'a> {
         if now < from - scene.local.settings.lead {
             return out.add(Decision::JobAt(self.job.id, from - scene.local.settings.lead));
         }
+        let soon = if now < self.moment(&run) { LOOK_AHEAD } else { LOOK_AGAIN };
+        if run.attempt == 1 && matches!(run.fire, Fire::Due(due) if due > self.draft.watermark) {
+            // It stood through a change of the schedule. Until the planner is there again, what lies before it is not planned.
+            return out.add(self.look_again(now + soon));
+        }
         if self.draft.runs.iter().any(Planned::is_accepted) {
             if !self.mine().any(Planned::is_accepted) {
-                let soon = if now < self.moment(&run) { LOOK_AHEAD } else { LOOK_AGAIN };
                 out.add(self.look_again(now + soon));
             }
             return;

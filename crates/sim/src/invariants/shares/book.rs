@@ -29,7 +29,7 @@ pub(crate) struct ShareBook {
     pub rescued: BTreeSet<(Shard, Member)>,
     /// What was dealt to the same nodes in the same way before, by whom, how many shards, strategy and order.
     pub dealt: BTreeMap<String, BTreeMap<NodeName, ShardSet>>,
-    /// Shards whose run ended, when that was closed, under which version of the declaration, and how many fires that came
+    /// Shards whose run ended, when that was closed, under which edition of the job, and how many fires that came
     /// due before were claimed since.
     pub missed: BTreeMap<Shard, (Wall, u64, u32)>,
     /// Of how many shards a shard was one when its fire was claimed.

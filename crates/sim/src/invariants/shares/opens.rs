@@ -170,7 +170,7 @@ impl Turn<'_> {
     fn made_up(&self, shard: Shard, open: &OpenShards, book: &mut JobBook, findings: &mut Findings) {
         let (Fire::Due(due), Some(spec)) = (&open.fire, &book.spec) else { return };
         let Some((closed, version, count)) = book.shares.missed.get_mut(&shard) else { return };
-        if *version != spec.version || due >= closed {
+        if *version != book.edition || due >= closed {
             return;
         }
         *count += 1;
@@ -301,7 +301,7 @@ impl Turn<'_> {
         let Some(watermark) = self.before.watermark(shard) else { return };
         let late = schedule.next(watermark.max(spec.since)).is_some_and(|due| due <= old.from);
         if !late && book.fires_by_schedule() {
-            book.shares.missed.insert(shard, (closed, spec.version, 0));
+            book.shares.missed.insert(shard, (closed, book.edition, 0));
         }
     }
 

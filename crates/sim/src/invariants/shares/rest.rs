@@ -210,7 +210,7 @@ impl Scene<'_> {
                     format!("{} is lost and history does not say so", run())
                 });
             }
-            if calm && book.delivery == Delivery::AtLeastOnce {
+            if calm && book.stands(fire) && book.delivery == Delivery::AtLeastOnce {
                 let fenced = last.ended == Some(Ended::Stopped(Reason::Fenced));
                 let ran = record.closed == Some(Closed::Finished) && last.ended.is_some() && !fenced;
                 findings.test(at, Invariant::I19, ran, || {

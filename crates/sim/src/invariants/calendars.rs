@@ -1,0 +1,60 @@
+//! The watch's own idea of calendars: what stands in the registry, and what that makes of the jobs that name them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use evenkeel_core::keys;
+use evenkeel_core::record::{CalendarRecord, CalendarSpec, decode};
+use evenkeel_core::schedule::Calendars;
+use evenkeel_core::words::CalendarName;
+
+use super::{Act, Invariant, JobBook, Watch};
+
+/// The calendars that stand in the registry.
+pub(crate) type Standing = BTreeMap<CalendarName, CalendarSpec>;
+
+impl Watch {
+    /// A calendar was written: all jobs that name it are due at other moments from now on.
+    pub(super) fn calendar_written(
+        &mut self,
+        act: &Act<'_>,
+        name: &CalendarName,
+        record: Option<CalendarRecord>,
+    ) {
+        let key = keys::calendar(name);
+        let stood = act.before.iter().find(|c| c.key == key).and_then(|c| c.entry.as_ref());
+        let old = stood.and_then(|entry| decode::<CalendarRecord>(&entry.value));
+        let (old, new) = (old.map_or(0, |old| old.version()), record.as_ref().map_or(0, |new| new.version()));
+        self.findings.test(act.at, Invariant::I9, new == old + 1, || {
+            format!("version {new} of calendar {name} was written over {old}")
+        });
+        match record.as_ref().and_then(CalendarRecord::live) {
+            Some(spec) => self.calendars.insert(name.clone(), spec.clone()),
+            None => self.calendars.remove(name),
+        };
+        let Self { jobs, calendars, .. } = self;
+        let names = |book: &JobBook| book.spec.as_ref().is_some_and(|s| s.job.calendars().any(|c| c == name));
+        for book in jobs.values_mut().filter(|book| names(book)) {
+            book.changed = act.at;
+            book.put_under(calendars);
+        }
+    }
+}
+
+impl JobBook {
+    /// When the job is due, and since when, as its declaration and these calendars have it.
+    pub(super) fn put_under(&mut self, standing: &Standing) {
+        self.edition += 1;
+        let Some(spec) = &mut self.spec else { return };
+        let times = |name: &CalendarName| {
+            let times = standing.get(name)?.calendar.read().ok()?;
+            Some((name.clone(), Arc::new(times)))
+        };
+        let read = |names: &[CalendarName]| names.iter().map(times).collect::<Option<Vec<_>>>();
+        let since = spec.job.calendars().filter_map(|name| Some(standing.get(name)?.since));
+        spec.since = since.fold(self.since, Ord::max);
+        let calendars =
+            read(&spec.job.except).and_then(|except| Some(Calendars::new(except, read(&spec.job.only)?)));
+        self.schedule = spec.job.schedule_under(calendars.as_ref());
+    }
+}
