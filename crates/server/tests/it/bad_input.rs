@@ -28,7 +28,8 @@ const JOBS: &[(&str, &str)] = &[
     ),
     ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshards = 5000000000\n", ":4:10: "),
     ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\ntimeout = 0\n", "timeout is 0"),
-    ("[[job]]\nname = \"a\"\ncommand = \"x\"\n", ":3:11: invalid type: string"),
+    ("[[job]]\nname = \"a\"\ncommand = 7\n", ":3:11: invalid type: integer"),
+    ("[[job]]\nname = \"a\"\ncommand = \"x\"\n", ":2: job a: command is a text, which only a shell reads"),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\n[[job]]\nname = \"a\"\ncommand = [\"y\"]\n",
         "already declared at",
