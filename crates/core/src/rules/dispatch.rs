@@ -59,6 +59,7 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
         why: None,
         guards: Vec::new(),
         asked: None,
+        anew: Vec::new(),
     };
     desk.look(out);
     out.batch = Some(match desk.why {
@@ -84,6 +85,8 @@ struct Desk<'a> {
     /// What it is guarded by besides.
     guards: Vec<Guard>,
     asked: Option<AskedRecord>,
+    /// What was planned before the schedule changed, and is planned anew.
+    anew: Vec<Planned>,
 }
 
 impl<'a> Desk<'a> {
@@ -92,15 +95,12 @@ impl<'a> Desk<'a> {
         self.settle();
         match self.state.terms.as_deref().filter(|terms| terms.enabled) {
             Some(terms) => {
-                // The two are one commit: what is accepted between them would be planned again.
-                if self.plans_on(terms) {
-                    self.follow(terms);
-                } else if !self.scene.clock_agrees() {
-                    out.add(Decision::JobUncertain(self.job.id));
-                }
+                // Once the beat is long over, what is due since belongs to the next one, also what is too old by then.
+                let in_time = !terms.paused && self.scene.now.wall <= self.right.horizon;
+                let plans = in_time && self.follow(terms, out);
                 self.place_again();
                 self.plan_asked();
-                if !terms.paused {
+                if plans {
                     self.plan_due(terms, out);
                 }
             }
@@ -169,28 +169,39 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Whether fires are planned in this look. By a clock that is off nothing is due; and once the beat is long over, what is due
-    /// since belongs to the next one, also what is too old by then.
-    fn plans_on(&self, terms: &Terms) -> bool {
-        !terms.paused && self.scene.now.wall <= self.right.horizon && self.scene.clock_agrees()
-    }
-
-    /// After a change of the schedule, or of a calendar, the plan follows it: what is no fire any more goes, and from the furthest fire that
-    /// was ever accepted everything is planned anew.
-    fn follow(&mut self, terms: &Terms) {
+    /// After a change of the schedule, or of a calendar, everything behind the furthest fire that was ever accepted is planned
+    /// anew, in the same commit: what is accepted between two would be planned twice. Says whether the plan goes by what is
+    /// declared.
+    fn follow(&mut self, terms: &Terms, out: &mut Decisions) -> bool {
         let version = self.job.spec_record().map_or(0, |record| record.version());
         let calendars = self.job.calendars_version();
         if (self.draft.version, self.draft.calendars) == (version, calendars) {
-            return;
+            return true;
+        }
+        if !self.scene.clock_agrees() {
+            self.doubt_clock(out);
+            return false;
         }
         let now = self.scene.now.wall;
-        self.draft.runs.retain(|run| run.is_accepted() || run.attempt > 1 || !is_stale(terms, run, now));
-        let furthest = self.draft.reached.max(terms.since);
-        self.draft.watermark = self.draft.watermark.min(furthest);
+        let mark = self.draft.watermark.min(self.draft.reached.max(terms.since));
+        self.draft.watermark = mark;
         (self.draft.version, self.draft.calendars) = (version, calendars);
+        let anew = |run: &Planned| {
+            let first = !run.is_accepted() && run.attempt == 1;
+            first && (matches!(run.fire, Fire::Due(due) if due > mark) || is_stale(terms, run, now))
+        };
+        let (anew, kept) = core::mem::take(&mut self.draft.runs).into_iter().partition(anew);
+        (self.anew, self.draft.runs) = (anew, kept);
         if self.plan.known.value.is_some() {
             self.act("follow the schedule");
         }
+        true
+    }
+
+    /// By a clock that is off nothing is due.
+    fn doubt_clock(&self, out: &mut Decisions) {
+        out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_difference)));
+        out.add(Decision::JobUncertain(self.job.id));
     }
 
     /// Runs of nodes that should not have them go to others, as far as they are not accepted.
@@ -256,9 +267,6 @@ impl<'a> Desk<'a> {
         let Some(schedule) = &terms.schedule else { return };
         let (now, policy) = (self.scene.now.wall, terms.late.policy(self.scene.local.settings.ttl));
         let grace = policy.grace;
-        if now > self.right.horizon {
-            return;
-        }
         loop {
             let floor = self.draft.watermark.max(terms.since);
             let next = due::next(schedule, floor, now, &policy);
@@ -271,8 +279,7 @@ impl<'a> Desk<'a> {
                 return;
             }
             if !self.scene.clock_agrees() {
-                out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_difference)));
-                return out.add(Decision::JobUncertain(self.job.id));
+                return self.doubt_clock(out);
             }
             if self.draft.runs.len() >= RUNS_MAX || self.draft.verdicts.len() >= VERDICTS_MAX {
                 let last = self.draft.runs.iter().map(|run| run.due).max().unwrap_or(now);
@@ -284,7 +291,7 @@ impl<'a> Desk<'a> {
             let Some(due) = near else { continue };
             let fire = Fire::Due(due);
             if !self.draft.runs.iter().any(|run| run.fire == fire) {
-                let Some((by, free)) = self.batch.choose(self.scene, &[]) else {
+                let Some((by, free)) = self.whose(&fire) else {
                     // One that is kept though it is old gives way to the next one that becomes so.
                     let first = schedule.next((now - grace - Millis(1)).max(floor));
                     return out
@@ -295,6 +302,15 @@ impl<'a> Desk<'a> {
             }
             self.draft.watermark = due;
             self.act("plan");
+        }
+    }
+
+    /// A fire that was planned already stays where it is.
+    fn whose(&mut self, fire: &Fire) -> Option<Chosen> {
+        let before = self.anew.iter().find(|run| run.fire == *fire && self.batch.may_have(&run.by));
+        match before {
+            Some(run) => Some((run.by.clone(), run.free)),
+            None => self.batch.choose(self.scene, &[]),
         }
     }
 

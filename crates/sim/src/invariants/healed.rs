@@ -125,8 +125,7 @@ impl Rest<'_> {
     }
 
     pub(super) fn takes(book: &JobBook) -> i64 {
-        let argv = book.spec.as_ref().map(|s| s.job.command.argv()).unwrap_or_default();
-        argv.get(1).and_then(|ms| ms.parse().ok()).unwrap_or(0)
+        book.spec.as_ref().and_then(|s| s.job.command.argv().get(1)?.parse().ok()).unwrap_or(0)
     }
 
     /// Nothing is open for long, no verdict waits, and the watermark keeps up with time.

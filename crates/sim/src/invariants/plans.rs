@@ -101,6 +101,12 @@ impl Turn<'_> {
         findings.test(at, Invariant::I14, self.after.reached <= to, || {
             format!("{} accepted of {} what the watermark {to} does not cover", self.act.node, self.job)
         });
+        let ahead = self.after.runs.iter().find(|run| {
+            !run.is_accepted() && run.attempt == 1 && matches!(run.fire, Fire::Due(due) if due > to)
+        });
+        findings.test(at, Invariant::I16, ahead.is_none(), || {
+            format!("the watermark {to} of {} does not cover {ahead:?}", self.job)
+        });
         findings.test(at, Invariant::I16, from == to || self.plans, || {
             format!("{} moved the watermark of {} and does not plan", self.act.node, self.job)
         });
@@ -336,8 +342,10 @@ impl Turn<'_> {
             return self.skipped(run.due, book.grace(self.ttl), findings);
         }
         let off = book.spec.as_ref().is_none_or(|spec| !spec.job.enabled);
-        let stale = self.is_stale(run, book);
-        findings.test(at, Invariant::I16, off || (stale && run.attempt == 1), || {
+        // What the watermark does not cover any more is planned again.
+        let uncovered = self.follows() && by_schedule && run.due > self.after.watermark;
+        let goes = self.is_stale(run, book) || uncovered;
+        findings.test(at, Invariant::I16, off || (goes && run.attempt == 1), || {
             format!("{id} attempt {} left the plan by {} without a word", run.attempt, self.act.why)
         });
         if run.attempt > 1

@@ -120,6 +120,26 @@ fn what_is_made_up_goes_from_node_to_node_at_the_pace_of_the_registry() {
     assert!(spread.iter().all(|n| *n >= 6), "{spread:?}");
 }
 
+/// proves: S0-38, I16
+#[test]
+fn a_plan_that_is_full_follows_an_edit_and_goes_on() {
+    for (before, after) in [("@every 1s", "@every 1s"), ("@every 2s", "@every 1s")] {
+        let mut world = World::settled(&["a", "b"]);
+        world.ask("a", Command::Configure(Setting::Beat(600)));
+        world.apply("a", dispatched("j", before));
+        world.run(10_500 - world.now);
+        assert!(world.plan("j").runs.len() >= 127, "it is full: {}", world.plan("j").runs.len());
+        world.apply("b", Job { description: "another one".into(), ..dispatched("j", after) });
+        world.run(20_500 - world.now);
+        let dues = world.dues("j");
+        let last: Vec<i64> = dues.iter().copied().filter(|due| *due > 11_000).collect();
+        assert_eq!(last, (12..=20).map(|s| s * 1_000).collect::<Vec<_>>(), "{before} to {after}");
+        let mut once = dues.clone();
+        once.dedup();
+        assert_eq!(once, dues);
+    }
+}
+
 /// proves: S0-02
 #[test]
 fn one_node_alone_waits_for_nobody() {

@@ -178,10 +178,8 @@ impl<'a> Desk<'a> {
         out.list.extend(first.map(|due| Decision::JobAt(self.job.id, due)));
         let policy = terms.late.policy(ttl);
         let grace = policy.grace;
-        let covered = self.draft.watermark;
-        let waits = |run: &Planned| {
-            !run.is_accepted() && matches!(run.fire, Fire::Due(due) if due <= covered) && run.attempt == 1
-        };
+        let waits =
+            |run: &Planned| !run.is_accepted() && matches!(run.fire, Fire::Due(_)) && run.attempt == 1;
         // Of those that are too old the newest ones are kept, as many as the job says.
         let (keep, edge) = (policy.most() as usize, now - grace);
         let mut dues: Vec<Wall> =
@@ -250,10 +248,6 @@ impl<'a> Desk<'a> {
             return out.add(Decision::JobAt(self.job.id, from - scene.local.settings.lead));
         }
         let soon = if now < self.moment(&run) { LOOK_AHEAD } else { LOOK_AGAIN };
-        if run.attempt == 1 && matches!(run.fire, Fire::Due(due) if due > self.draft.watermark) {
-            // It stood through a change of the schedule. Until the planner is there again, what lies before it is not planned.
-            return out.add(self.look_again(now + soon));
-        }
         if self.draft.runs.iter().any(Planned::is_accepted) {
             if !self.mine().any(Planned::is_accepted) {
                 out.add(self.look_again(now + soon));
