@@ -29,13 +29,24 @@ pub(crate) fn millis() -> i64 {
 }
 
 /// Asks again and again until there is an answer.
-pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    until_told(what, ask, String::new)
+}
+
+/// The same; where it stays otherwise, with what stands in its way.
+pub(crate) fn until_told<T>(
+    what: &str,
+    mut ask: impl FnMut() -> Option<T>,
+    tell: impl FnOnce() -> String,
+) -> T {
     let begun = millis();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(millis() - begun < PATIENCE.as_millis() as i64, "still not so: {what}");
+        if millis() - begun >= PATIENCE.as_millis() as i64 {
+            panic!("still not so: {what}. {}", tell());
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::network::{Network, Way, address};
 use crate::fleet::{STATES, Verdicts, books, entry, remember, settle, stop_at_rest, wall};
-use crate::process::{self, Node, millis, until};
+use crate::process::{self, Node, millis, until, until_told};
 use crate::verdict::Fault;
 use crate::witness::Roster;
 use crate::{FREEZE_MS, NAMES};
@@ -132,7 +132,11 @@ impl<'a> Trio<'a> {
     fn watch_takeover(&self, victim: usize, how: &'static str, roster: &Roster) -> Fault {
         let (at, begun) = (wall(), millis());
         let books = books(self.folder);
-        until("its runs are planned for others", || (!has_runs(&books, victim, roster)).then_some(()));
+        until_told(
+            "its runs are planned for others",
+            || (!has_runs(&books, victim, roster)).then_some(()),
+            || format!("serving: {:?}; {:?}", self.serving(), plans(&books, roster).collect::<Vec<_>>()),
+        );
         let takeover = millis() - begun;
         Fault { node: NAMES[victim], how, at, takeover, recut: takeover }
     }
@@ -180,9 +184,10 @@ impl<'a> Trio<'a> {
 
 /// Whether runs are planned for a node, or are its own already.
 fn has_runs(books: &Connection, node: usize, roster: &Roster) -> bool {
-    (0..roster.jobs).any(|job| {
-        let job = roster.name(job).parse().expect("a name");
-        let plan: Option<Plan> = entry(books, keys::plan(&job).as_str());
-        plan.is_some_and(|plan| plan.runs.iter().any(|run| run.by.node.as_str() == NAMES[node]))
-    })
+    plans(books, roster).any(|plan| plan.runs.iter().any(|run| run.by.node.as_str() == NAMES[node]))
+}
+
+fn plans(books: &Connection, roster: &Roster) -> impl Iterator<Item = Plan> {
+    let key = |job| keys::plan(&roster.name(job).parse().expect("a name"));
+    (0..roster.jobs).filter_map(move |job| entry(books, key(job).as_str()))
 }
