@@ -217,8 +217,8 @@ impl Node {
         if job.terms().is_some_and(|(_, shards)| !shards.monitor) {
             self.local.agenda.insert(id);
         }
-        let (attempt, ended) = (run.attempt, None);
-        self.local.give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded });
+        let (attempt, ended, retry) = (run.attempt, None, run.retry.clone());
+        self.local.give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded, retry });
         effects.push(Effect::Start(run));
     }
 

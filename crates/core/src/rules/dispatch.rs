@@ -16,6 +16,7 @@ use crate::keys;
 use crate::local::{OfferState, Sent, Subject};
 use crate::record::{AskedRecord, Plan, Planned, encode};
 use crate::registry::{Guard, Txn, Write};
+use crate::rules::firing;
 use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
 use crate::standing::{self, Right};
@@ -146,6 +147,7 @@ impl<'a> Desk<'a> {
             return;
         }
         let repeats = self.job.spec().is_some_and(|spec| spec.job.delivery == Delivery::AtLeastOnce);
+        let retries = self.job.spec().is_some_and(|spec| spec.job.retry.is_some());
         for run in core::mem::take(&mut self.draft.runs) {
             let chosen = if dead(&run) && repeats { self.batch.choose(self.scene, &[]) } else { None };
             if !dead(&run) || (repeats && chosen.is_none()) {
@@ -155,6 +157,9 @@ impl<'a> Desk<'a> {
             }
             self.guards.push(Guard::Absent(keys::node(&run.by)));
             self.draft.verdicts.push(lost_verdict(self.run_id(&run.fire), &run, repeats));
+            if !repeats && retries {
+                self.give_up(&run, run.attempt + 1, "the attempt before is lost");
+            }
             if let Some((by, free)) = chosen {
                 self.draft.runs.push(Planned {
                     by,
@@ -254,6 +259,7 @@ impl<'a> Desk<'a> {
                 attempt: 1,
                 seq: 0,
                 from: None,
+                wait: None,
             });
         }
         if self.job.asked().and_then(|known| known.value.as_ref()) != Some(&record) {
@@ -298,7 +304,16 @@ impl<'a> Desk<'a> {
                         .list
                         .extend(first.map(|due| Decision::JobAt(self.job.id, due + grace + Millis(1))));
                 };
-                self.draft.runs.push(Planned { fire, due, by, free, attempt: 1, seq: 0, from: None });
+                self.draft.runs.push(Planned {
+                    fire,
+                    due,
+                    by,
+                    free,
+                    attempt: 1,
+                    seq: 0,
+                    from: None,
+                    wait: None,
+                });
             }
             self.draft.watermark = due;
             self.act("plan");
@@ -329,12 +344,22 @@ impl<'a> Desk<'a> {
 
     /// A job that is disabled or gone has no runs but those that go on.
     fn withdraw(&mut self) {
-        let before = self.draft.runs.len();
-        self.draft.runs.retain(Planned::is_accepted);
-        if self.draft.runs.len() < before {
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            core::mem::take(&mut self.draft.runs).into_iter().partition(Planned::is_accepted);
+        self.draft.runs = kept;
+        for run in gone.iter().filter(|run| run.wait.is_some()) {
+            self.give_up(run, run.attempt, "its job was disabled or deleted");
+        }
+        if !gone.is_empty() {
             self.draft.watermark = self.draft.watermark.min(self.draft.reached);
             self.act("withdraw");
         }
+    }
+
+    /// History was told that another attempt waits, or may have been, and there will be none.
+    fn give_up(&mut self, run: &Planned, attempt: u32, why: &str) {
+        let node = self.scene.member.node.as_str();
+        self.draft.verdicts.push(firing::given_up(self.run_id(&run.fire), attempt, run.due, node, why));
     }
 
     /// A deleted job whose plan is empty says so in its place: then the name may be placed in another way.
