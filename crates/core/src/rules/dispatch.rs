@@ -93,14 +93,14 @@ struct Desk<'a> {
 impl<'a> Desk<'a> {
     fn look(&mut self, out: &mut Decisions) {
         self.record(out);
-        self.settle();
+        self.settle(out);
         match self.state.terms.as_deref().filter(|terms| terms.enabled) {
             Some(terms) => {
                 // Once the beat is long over, what is due since belongs to the next one, also what is too old by then.
                 let in_time = !terms.paused && self.scene.now.wall <= self.right.horizon;
                 let plans = in_time && self.follow(terms, out);
                 self.place_again();
-                self.plan_asked();
+                self.plan_asked(out);
                 if plans {
                     self.plan_due(terms, out);
                 }
@@ -141,7 +141,7 @@ impl<'a> Desk<'a> {
     }
 
     /// What a node that is gone had accepted is in doubt: nobody repeats it, or another attempt follows.
-    fn settle(&mut self) {
+    fn settle(&mut self, out: &mut Decisions) {
         let dead = |run: &Planned| run.is_accepted() && self.scene.view.member(&run.by).is_none();
         if !self.draft.runs.iter().any(dead) {
             return;
@@ -152,6 +152,9 @@ impl<'a> Desk<'a> {
             let chosen = if dead(&run) && repeats { self.batch.choose(self.scene, &[]) } else { None };
             if !dead(&run) || (repeats && chosen.is_none()) {
                 // With nobody to repeat it, it waits for somebody.
+                if dead(&run) {
+                    out.add(Decision::JobUnplaced(self.job.id));
+                }
                 self.draft.runs.push(run);
                 continue;
             }
@@ -243,13 +246,16 @@ impl<'a> Desk<'a> {
     }
 
     /// The requests by hand that have no run yet go to the idlest node (S0-54).
-    fn plan_asked(&mut self) {
+    fn plan_asked(&mut self, out: &mut Decisions) {
         let Some(mut record) = self.job.asked().and_then(|known| known.value.clone()) else { return };
         for request in record.requests.iter_mut().filter(|request| !request.taken) {
             if self.draft.runs.len() >= RUNS_MAX {
                 break;
             }
-            let Some((member, free)) = self.batch.idlest() else { break };
+            let Some((member, free)) = self.batch.idlest() else {
+                out.add(Decision::JobUnplaced(self.job.id));
+                break;
+            };
             request.taken = true;
             self.draft.runs.push(Planned {
                 fire: Fire::Asked(request.id.clone()),
@@ -298,6 +304,7 @@ impl<'a> Desk<'a> {
             let fire = Fire::Due(due);
             if !self.draft.runs.iter().any(|run| run.fire == fire) {
                 let Some((by, free)) = self.whose(&fire) else {
+                    out.add(Decision::JobUnplaced(self.job.id));
                     // One that is kept though it is old gives way to the next one that becomes so.
                     let first = schedule.next((now - grace - Millis(1)).max(floor));
                     return out

@@ -87,7 +87,8 @@ impl Turn<'_> {
         let backwards = self.after.watermark(shard) < self.before.watermark(shard);
         match () {
             () if self.is_said_lost(shard, old) => Fate::Lost,
-            () if started || (unmonitored && !backwards) => Fate::Finished,
+            // What waited for its next attempt had begun.
+            () if old.wait.is_some() || started || (unmonitored && !backwards) => Fate::Finished,
             () => Fate::Withdrawn,
         }
     }
