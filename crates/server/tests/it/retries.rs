@@ -23,9 +23,10 @@ fn start(node: &Node, name: &str) -> String {
 /// The attempts of a run: number, state and exit code.
 fn attempts(node: &Node, run: &str) -> Vec<(u64, String, Option<i64>)> {
     let shown = node.json(&["run", "show", run]);
-    let attempts = shown["attempts"].as_array().expect("a list").iter().map(|attempt| {
+    let list = |name: &str| shown[name].as_array().expect("a list").clone();
+    let attempts = list("attempts").into_iter().zip(list("details")).map(|(attempt, detail)| {
         let state = attempt["state"].as_str().expect("a state").to_owned();
-        (attempt["attempt"].as_u64().expect("a number"), state, attempt["exit_code"].as_i64())
+        (attempt["attempt"].as_u64().expect("a number"), state, detail["code"].as_i64())
     });
     attempts.collect()
 }
