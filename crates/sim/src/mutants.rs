@@ -10,6 +10,7 @@ use crate::tamper::{Honest, Tamper};
 mod commits;
 mod deaf;
 mod peers;
+mod retries;
 mod rules;
 mod shares;
 
@@ -104,6 +105,10 @@ pub static ALL: &[Mutant] = {
         mutant("misfires made up without a bound", &shares::MakesUpEverything, &[I16, I23]),
         mutant("request by hand not marked for its shards", &shares::ForgetsAsked, &[I14, I24]),
         mutant("run told of another number of shards", &shares::CountsAnew, &[I33]),
+        mutant("attempted again without a wait", &retries::TriesAtOnce, &[I17]),
+        mutant("attempted again after a success", &retries::TakesAllForFailed, &[I20]),
+        mutant("attempt given up without a word", &retries::GivesUpQuietly, &[I16]),
+        mutant("next attempt under the token of the one that failed", &retries::KeepsToken, &[I2]),
         mutant("beat of another number, be it smaller", &peers::TakesOtherBeats, &[I11, I23, I17, I16]),
         mutant("token of a beat not raised", &peers::KeepsBeatToken, &[I1]),
         mutant("lead without the wait", &peers::WaitsForNobody, &[I5]),

@@ -18,7 +18,12 @@ pub(super) fn commits<'a>(effects: &'a mut [Effect], acts: &'a [&str]) -> impl I
 }
 
 /// Changes the lanes that these acts write; the node's own copy of each lane is given along.
-fn lanes(node: &Node, effects: &mut [Effect], acts: &[&str], change: impl Fn(&mut Lane, Option<&Lane>)) {
+pub(super) fn lanes(
+    node: &Node,
+    effects: &mut [Effect],
+    acts: &[&str],
+    change: impl Fn(&mut Lane, Option<&Lane>),
+) {
     for write in commits(effects, acts).flat_map(|txn| &mut txn.writes) {
         let Write::Put { key, value, .. } = write else { continue };
         let Some(Parsed::Lane(job)) = parse(key) else { continue };
