@@ -121,6 +121,11 @@ pub static ALL: &[Mutant] = {
             ),
             &[I6],
         ),
+        mutant(
+            "beat numbered by settings that are over",
+            &peers::Unseen(&["take the beat"], peers::is_settings),
+            &[I11],
+        ),
         mutant("plan without the right", &peers::Unseen(&["plan"], peers::is_right), &[I6, I16]),
         mutant(
             "plan from a stale copy",

@@ -85,7 +85,9 @@ fn turn(scene: &Scene<'_>, operation: &Operation, born: &Guard, out: &mut Decisi
     let beat = settings.beat_of(scene.now.wall);
     let known = scene.view.beat(operation).cloned().unwrap_or_default();
     let key = keys::beat(operation);
-    let mut guards = [born.clone(), known.guard(key.clone())].to_vec();
+    // Beats are numbered by the settings: who has not heard of new ones would take one that is still to come.
+    let numbered = scene.view.settings_entry().guard(keys::settings());
+    let mut guards = [born.clone(), known.guard(key.clone()), numbered].to_vec();
     let mut why = "take the beat";
     if let Some(record) = known.value.as_ref().filter(|record| record.beat >= beat) {
         if record.beat > beat || scene.view.member(&record.holder).is_some() {

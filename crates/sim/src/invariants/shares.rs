@@ -79,6 +79,11 @@ impl Watch {
             turn.shard(shard, book, findings);
         }
         turn.refusals(book, findings);
+        book.shares.marked = match (turn.old.mark, turn.new.mark) {
+            (_, None) => None,
+            (Some(_), Some(_)) => book.shares.marked,
+            (None, Some(_)) => Some(act.at),
+        };
         book.shares.standing = turn.after;
     }
 }

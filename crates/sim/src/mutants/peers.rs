@@ -62,6 +62,11 @@ pub(super) fn is_right(parsed: &Parsed) -> bool {
     matches!(parsed, Parsed::Beat(_) | Parsed::Serving)
 }
 
+/// What beats are numbered by.
+pub(super) fn is_settings(parsed: &Parsed) -> bool {
+    matches!(parsed, Parsed::Settings)
+}
+
 /// A plan.
 pub(super) fn is_plan(parsed: &Parsed) -> bool {
     matches!(parsed, Parsed::Plan(_))

@@ -251,7 +251,9 @@ impl<'a> Desk<'a> {
     /// Accepts the run that is due next, or asks to be called when that may be done.
     fn accept(&mut self, out: &mut Decisions) {
         let scene = self.scene;
-        let first = self.mine().filter(|run| !run.is_accepted()).min_by_key(|run| self.moment(run)).cloned();
+        // What was begun goes on first.
+        let order = |run: &&Planned| (run.attempt == 1, self.moment(run));
+        let first = self.mine().filter(|run| !run.is_accepted()).min_by_key(order).cloned();
         let Some(run) = first else { return };
         if self.terms.is_none_or(|terms| !terms.enabled || self.goes_when_due(terms, &run)) {
             // Once it is due it is dropped, or the pause is over.
@@ -265,12 +267,13 @@ impl<'a> Desk<'a> {
         }
         let now = scene.now.wall;
         // A run goes on until its last attempt; until then no other one of the job begins.
-        let waits = self.draft.runs.iter().find_map(|run| Some((run.fire.clone(), run.wait?)));
-        if let Some((fire, wait)) = waits {
+        let waits = |other: &&Planned| other.fire == run.fire || run.attempt == 1;
+        let wait = self.draft.runs.iter().filter(waits).find_map(|other| other.wait);
+        if let Some(wait) = wait {
             if let Some(until) = wait.left(now) {
                 return out.add(Decision::JobAt(self.job.id, until));
             }
-            if fire != run.fire {
+            if run.attempt == 1 {
                 return out.add(self.look_again(now + LOOK_AGAIN));
             }
         }

@@ -23,6 +23,8 @@ pub(crate) struct ShareBook {
     pub running: BTreeMap<Shard, (Fire, u32, NodeName)>,
     /// The highest token that physically started, and where.
     pub tokens: BTreeMap<Shard, (Token, NodeName)>,
+    /// Since when its shares are marked, in the world's time.
+    pub marked: Option<i64>,
     /// How far any shard had come at a cut.
     pub furthest: Option<Wall>,
     /// Lost members, and the shards that were taken over from each.

@@ -115,7 +115,9 @@ impl Scene<'_> {
         let bound = Millis(spec.job.recut_wait as i64 * 1000 + PROMPT);
         let waits = self.sharding.mark.filter(|_| self.book.fires_by_schedule()).is_some_and(|mark| {
             let schedule = self.book.schedule.as_ref();
-            let floor = mark.since.max(spec.since);
+            // Whoever marked it may have been wrong about the time.
+            let since = self.book.shares.marked.map_or(mark.since, |at| Wall(START.0 + at));
+            let floor = since.max(spec.since);
             schedule.is_some_and(|schedule| schedule.latest(floor, self.now - bound).is_some())
         });
         findings.test(self.rest.at, Invariant::I13, !waits, || {
