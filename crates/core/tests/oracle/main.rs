@@ -155,6 +155,23 @@ impl<'a> Case<'a> {
     }
 }
 
+/// No clock is changed again before as much time has passed as it skipped, so no skipped time is shown later, and no fire
+/// that is shifted by a gap comes after another change. Schedules go by that; should a zone ever do it, this is where it
+/// is heard of.
+#[test]
+fn no_clock_is_changed_again_within_what_it_skipped() {
+    let mut gaps = 0;
+    for zone in zone::all() {
+        for pair in zone.changes.windows(2) {
+            let ((at, offset), (next, _)) = (pair[0], pair[1]);
+            let gap = offset - zone.offset(at - 1);
+            gaps += u64::from(gap > 0);
+            assert!(next - at >= gap, "{}: {} and {}", zone.name, Wall(at * 1000), Wall(next * 1000));
+        }
+    }
+    assert!(gaps > 50_000, "{gaps} gaps were looked at");
+}
+
 /// One case: the oracle and the schedule list the same.
 fn judge(world: &World, seed: u64, case: u64, tally: &mut Tally) {
     let this = Case::of(world, seed, case);
