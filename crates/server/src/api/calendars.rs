@@ -72,7 +72,11 @@ pub(super) async fn delete(
 
 /// The jobs that name a calendar.
 fn jobs(view: &View, name: &CalendarName) -> Vec<String> {
-    view.jobs_under(name).filter(JobView::is_live).map(|job| job.name().to_string()).collect()
+    let mut jobs: Vec<_> =
+        view.jobs_under(name).filter(JobView::is_live).map(|job| job.name().to_string()).collect();
+    // The view has them in the order in which it heard of them.
+    jobs.sort_unstable();
+    jobs
 }
 
 fn row(view: &View, spec: &CalendarSpec) -> CalendarRow {
