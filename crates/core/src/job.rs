@@ -3,6 +3,7 @@
 mod calendars;
 mod limits;
 mod program;
+mod retry;
 mod written;
 
 use alloc::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::words::{CalendarName, JobName};
 
 pub use limits::{Ceilings, Limits};
 pub use program::{Program, SHELL, Setting};
+pub use retry::{Backoff, Retry};
 
 /// The most shards a job may have.
 pub const SHARDS_MAX: u32 = 100_000;
@@ -136,6 +138,9 @@ pub struct Job {
     /// How long one attempt may take, in seconds; for ever when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
+    /// Whether a run that failed is attempted again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
     /// How late a fire may still start, in seconds; `max(60, lease + 5)` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<u64>,
@@ -299,6 +304,7 @@ impl Job {
             limits: Limits::default(),
             function: String::new(),
             timeout: None,
+            retry: None,
             grace: None,
             catch_up: CatchUp::default(),
             catch_up_age: String::new(),
@@ -378,7 +384,7 @@ impl Job {
         if self.timeout == Some(0) {
             return fail("timeout is 0 seconds: leave it out for none".to_string());
         }
-        if let Err(text) = self.validate_program() {
+        if let Err(text) = self.validate_program().and_then(|()| self.validate_retry()) {
             return fail(text);
         }
         match serde_json::to_vec(self) {
