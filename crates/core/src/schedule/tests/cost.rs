@@ -85,7 +85,8 @@ fn mixed() -> Vec<String> {
     let crosses = fields.iter().enumerate().flat_map(|(n, one)| {
         let other = |ahead: usize| &fields[(n + ahead) % fields.len()];
         [1, 7, 19].map(|ahead| {
-            let pick = |at: usize| *if at % 2 == 0 { one } else { other(ahead) }.get(at).unwrap_or(&one[0]);
+            let pick =
+                |at: usize| *if at.is_multiple_of(2) { one } else { other(ahead) }.get(at).unwrap_or(&one[0]);
             (0..one.len()).map(pick).collect::<Vec<_>>().join(" ")
         })
     });
@@ -118,6 +119,9 @@ fn any_text_is_read_and_its_next_fire_found_in_a_bounded_number_of_steps() {
     assert!(read > 1_000, "{read} schedules were read");
     assert!(asked > NEXT / 2, "the dearest fire took {asked} steps: the bound is far off");
 }
+
+/// Calendars under their names.
+type Named = Vec<(CalendarName, Arc<LocalTimes>)>;
 
 /// A calendar of these lines.
 fn declared(days: &[&str], weekdays: &[&str], windows: &[&str]) -> (CalendarName, Arc<LocalTimes>) {
@@ -158,9 +162,7 @@ fn closed() -> Vec<(Calendars, u64)> {
     lists.map(|(except, only)| (dated(&except) + dated(&only), except, only)).map(with).into()
 }
 
-fn with(
-    (dated, except, only): (u64, Vec<(CalendarName, Arc<LocalTimes>)>, Vec<(CalendarName, Arc<LocalTimes>)>),
-) -> (Calendars, u64) {
+fn with((dated, except, only): (u64, Named, Named)) -> (Calendars, u64) {
     (Calendars::new(except, only), dated)
 }
 
