@@ -18,11 +18,15 @@ use crate::rows::{CalendarDetail, CalendarRow, moment};
 type Answered = Result<Json<Value>, ApiError>;
 
 pub(super) async fn list(State(app): State<App>) -> Json<Value> {
-    let rows: Vec<CalendarRow> = app.handle.look(|node| {
+    Json(json!({ "calendars": rows(&app, usize::MAX) }))
+}
+
+/// The first calendars by name.
+pub(super) fn rows(app: &App, most: usize) -> Vec<CalendarRow> {
+    app.handle.look(|node| {
         let view = node.view();
-        view.calendars().map(|spec| row(view, spec)).collect()
-    });
-    Json(json!({ "calendars": rows }))
+        view.calendars().take(most).map(|spec| row(view, spec)).collect()
+    })
 }
 
 pub(super) async fn show(
@@ -84,7 +88,7 @@ fn row(view: &View, spec: &CalendarSpec) -> CalendarRow {
     CalendarRow {
         name: calendar.name.to_string(),
         lines: calendar.days.len() + calendar.weekdays.len() + calendar.windows.len(),
-        jobs: jobs(view, &calendar.name).len(),
+        jobs: view.jobs_under(&calendar.name).filter(JobView::is_live).count(),
         version: spec.version,
         since: moment(spec.since),
         description: calendar.description.clone(),
