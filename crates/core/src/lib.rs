@@ -26,6 +26,7 @@ pub mod shards;
 pub mod share;
 pub mod slots;
 pub mod standing;
+mod steps;
 pub mod store;
 mod table;
 mod takeover;

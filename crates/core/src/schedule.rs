@@ -25,6 +25,7 @@ pub use error::{Place, ScheduleError};
 pub use under::Calendars;
 pub use zone::Dst;
 
+use crate::steps::step;
 use crate::time::{Millis, Wall};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -307,6 +308,7 @@ fn latest(after: Wall, until: Wall, next: impl Fn(Wall) -> Option<Wall>) -> Opti
     // No fire lies in (none_after, until], and `found` is a fire at or before `none_after`.
     let mut none_after = until.0;
     while found.0 < none_after {
+        step();
         let middle = found.0 + none_after.saturating_sub(found.0) / 2;
         match fire_after(middle) {
             Some(due) => found = due,

@@ -19,6 +19,7 @@ mod shards;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use serde::de::DeserializeOwned;
 
 use crate::exit::Failure;
 
@@ -89,6 +90,11 @@ pub(crate) fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => complain(&failure),
     }
+}
+
+/// One of the words that are written for this.
+fn chosen<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|e: serde_json::Error| e.to_string())
 }
 
 fn complain(failure: &Failure) -> ExitCode {

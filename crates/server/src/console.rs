@@ -1,5 +1,6 @@
 //! The console at `/`: readable as it comes from the node, kept live by one small script of our own.
 
+mod calendars;
 mod events;
 mod shards;
 
@@ -89,6 +90,7 @@ fn whole(picture: &Picture, shared: Option<&ShardPage<FoldedRow>>, locked: bool)
                     (shards::section(shared))
                     (jobs(picture))
                     (runs(picture))
+                    (calendars::section(&picture.calendars))
                     (nodes(&picture.nodes))
                     (events::section(&picture.events))
                 }

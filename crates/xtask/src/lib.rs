@@ -175,7 +175,7 @@ fn oracle(args: &[String]) -> Result<ExitCode> {
         "oracle",
         "--",
         "--nocapture",
-        "schedules_agree_with_the_oracle",
+        "the_oracle",
     ]);
     if args.len() > 2 {
         bail!("`{}` means nothing here: give a number of cases and a seed", args[2]);

@@ -5,6 +5,7 @@
 use alloc::vec::Vec;
 use core::cell::Cell;
 
+use crate::steps::step;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::Offset;
@@ -16,6 +17,9 @@ const WEEK: i64 = 7 * DAY;
 const MONDAY: i64 = 3 * DAY;
 /// Months looked at for a day of the year: eight years may lie between two leap days.
 const MONTHS: usize = 12 * 9;
+
+/// Bit `n` for each day `n` that a month may have.
+const ALL_DAYS: u32 = u32::MAX - 1;
 
 /// Half-open stretches in order, none of which touches another.
 type Stretches = Vec<(i64, i64)>;
@@ -64,6 +68,7 @@ impl Draft {
     pub(super) fn yearly(&mut self, first: (u32, u32), last: (u32, u32)) {
         let (mut month, mut day) = first;
         loop {
+            step();
             self.0.yearly[month as usize - 1] |= 1 << day;
             if (month, day) == last {
                 return;
@@ -115,6 +120,7 @@ impl LocalTimes {
     pub(crate) fn first_free(&self, from: i64, effort: &Effort) -> Option<i64> {
         let mut local = from;
         loop {
+            step();
             let holds = |part| match part {
                 Part::Holds(until) => Some(until.unwrap_or(i64::MAX)),
                 Part::Begins(_) => None,
@@ -172,16 +178,30 @@ impl LocalTimes {
 
     /// The first day from this one on that the days of the year name, or that they do not.
     fn first_day(&self, from: Date, named: bool) -> Option<Date> {
-        let (mut opening, mut day) = (from.first_of_month(), from.day());
+        let days = |month: i8| {
+            let days = self.yearly[month as usize - 1];
+            (if named { days } else { !days }) & ALL_DAYS
+        };
+        // Months that never name one are not looked at again in each year.
+        let months: u16 = (1..=12).filter(|month| days(*month) != 0).map(|month| 1 << month).sum();
+        let (mut year, mut month, mut day) = (from.year(), from.month(), from.day());
         for _ in 0..MONTHS {
-            let days = self.yearly[opening.month() as usize - 1];
-            let days = if named { days } else { !days };
-            let whole = (2_u32 << (opening.days_in_month() - 1) << 1).wrapping_sub(2);
-            let left = (days & whole) >> day;
-            if left != 0 {
-                return Date::new(opening.year(), opening.month(), day + left.trailing_zeros() as i8).ok();
+            step();
+            let left = months >> month;
+            if left == 0 {
+                (year, month, day) = (year + 1, 1, 1);
+                continue;
             }
-            (opening, day) = (opening.last_of_month().tomorrow().ok()?, 1);
+            if left & 1 == 0 {
+                (month, day) = (month + left.trailing_zeros() as i8, 1);
+            }
+            let opening = Date::new(year, month, 1).ok()?;
+            let whole = (2_u32 << (opening.days_in_month() - 1) << 1).wrapping_sub(2);
+            let left = (days(month) & whole) >> day;
+            if left != 0 {
+                return Date::new(year, month, day + left.trailing_zeros() as i8).ok();
+            }
+            (month, day) = (month + 1, 1);
         }
         None
     }

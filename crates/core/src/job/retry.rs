@@ -132,7 +132,6 @@ mod tests {
     use super::*;
     use crate::time::Wall;
     use crate::words::{Fire, Shard};
-    use alloc::vec;
 
     fn retry(times: u32, wait: &str, up_to: &str, codes: &[u8]) -> Result<Backoff, String> {
         Retry { times, wait: wait.into(), up_to: up_to.into(), codes: codes.into() }.read()
@@ -191,7 +190,7 @@ mod tests {
             assert!(text.contains(word), "{text}");
         }
         // A longer first wait than the longest by default is one nevertheless.
-        let backoff = retry(2, "1h", "", &vec![]).unwrap();
+        let backoff = retry(2, "1h", "", &[]).unwrap();
         assert!(backoff.after(&run("j"), 2, Ended::Failed(None)).unwrap() >= Millis::secs(1_800));
     }
 }

@@ -3,6 +3,7 @@
 //! Local times are seconds since 1970-01-01T00:00:00 on the wall clock of some zone; which instants they are is the
 //! business of [`super::zone`].
 
+use crate::steps::step;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::Offset;
@@ -58,11 +59,14 @@ impl Years {
 
     /// The first year of the set at or after `year`.
     fn first(&self, year: i16) -> Option<i16> {
-        let from = year.max(Self::FIRST as i16);
-        (from..=Self::LAST as i16).find(|year| {
-            let bit = usize::from(year.abs_diff(Self::FIRST as i16));
-            self.0[bit / 64] & (1 << (bit % 64)) != 0
-        })
+        let from = usize::try_from(year - Self::FIRST as i16).unwrap_or(0);
+        let mut words = self.0.iter().enumerate().skip(from / 64);
+        let bits = |(at, word): (usize, &u64)| {
+            let word = if at == from / 64 { word >> (from % 64) << (from % 64) } else { *word };
+            (word != 0).then(|| 64 * at + word.trailing_zeros() as usize)
+        };
+        let bit = words.find_map(bits)?;
+        Some(Self::FIRST as i16 + bit as i16)
     }
 }
 
@@ -95,6 +99,7 @@ impl Calendar {
     fn first_day(&self, from: Date) -> Option<Date> {
         let (mut year, mut month, mut day) = (from.year(), from.month() as u32, from.day() as u32);
         for _ in 0..CYCLE {
+            step();
             if let Some(named) = self.years.as_ref().map(|years| years.first(year)) {
                 let named = named?;
                 if named > year {
@@ -102,6 +107,7 @@ impl Calendar {
                 }
             }
             while let Some(named) = first_bit(u64::from(self.months), month) {
+                step();
                 if named > month {
                     (month, day) = (named, 1);
                 }

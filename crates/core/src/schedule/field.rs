@@ -1,6 +1,7 @@
 //! One field of a cron line: a list of numbers, names, ranges and steps.
 
 use super::error::{ScheduleError, quote};
+use crate::steps::step;
 use alloc::format;
 use alloc::string::{String, ToString};
 
@@ -40,6 +41,7 @@ impl Field {
         mut part: impl FnMut(&str) -> Result<(), String>,
     ) -> Result<(), ScheduleError> {
         text.split(',').enumerate().try_for_each(|(at, piece)| {
+            step();
             let done = match piece {
                 _ if at == LIST => {
                     Err(format!("a list has at most {LIST} parts; write a range such as `1-5`"))
@@ -60,17 +62,18 @@ impl Field {
         part: &str,
         mut set: impl FnMut(u16),
     ) -> Result<(), String> {
-        let (range, step) = match part.split_once('/') {
+        let (range, every) = match part.split_once('/') {
             Some((range, step)) => (range, Some(self.step(step)?)),
             None => (part, None),
         };
         if let Some(bounds) = range.strip_prefix(['H', 'h']) {
-            return self.hashed(bounds, step, set);
+            return self.hashed(bounds, every, set);
         }
-        let (from, to) = self.range(dialect, range, step)?;
+        let (from, to) = self.range(dialect, range, every)?;
         let size = self.max - self.min + 1;
         let length = if from <= to { to - from } else { to + size - from };
-        for ahead in (0..=length).step_by(usize::from(step.unwrap_or(1))) {
+        for ahead in (0..=length).step_by(usize::from(every.unwrap_or(1))) {
+            step();
             set(self.min + (from - self.min + ahead) % size);
         }
         Ok(())

@@ -4,6 +4,7 @@ use super::error::{ScheduleError, quote};
 use super::spread::Spread;
 use super::zone::{Dst, REACH, Zone};
 use super::{Rule, cron};
+use crate::steps::step;
 use crate::time::Wall;
 use alloc::format;
 use jiff::Timestamp;
@@ -82,6 +83,7 @@ pub(super) fn span(word: &str, text: &str, least: i64) -> Result<i64, ScheduleEr
     let bounds = || wrong(&format!("the span must be at least {least_text} and at most 366d"));
     let (mut rest, mut period) = (text, 0_i64);
     while !rest.is_empty() {
+        step();
         let unit_at = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let (number, tail) = rest.split_at(unit_at);
         let unit_end = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());

@@ -1,6 +1,7 @@
 //! What schedules say, told by examples.
 
 mod clock_changes;
+mod cost;
 mod lines;
 mod oracles;
 mod page;

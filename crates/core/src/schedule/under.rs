@@ -3,6 +3,7 @@
 
 use super::zone::{Dst, Zone};
 use crate::calendar::{Effort, LocalTimes};
+use crate::steps::step;
 use crate::time::{Millis, Wall};
 use crate::words::CalendarName;
 use alloc::sync::Arc;
@@ -47,6 +48,7 @@ impl Calendars {
         let effort = Effort::new(EFFORT.saturating_add(u32::try_from(dated).unwrap_or(u32::MAX)));
         let mut after = after;
         loop {
+            step();
             let due = ruled(after)?;
             let second = due.0.div_euclid(1000);
             // What the wall clock shows decides, also when it shows it twice.
@@ -63,6 +65,7 @@ impl Calendars {
     fn first_open(&self, from: i64, effort: &Effort) -> Option<i64> {
         let mut local = from;
         loop {
+            step();
             let before = local;
             for (_, times) in &self.except {
                 local = times.first_free(local, effort)?;

@@ -4,6 +4,7 @@
 //! are skipped; or back, and some are shown twice. What a schedule makes of that is its [`Dst`].
 
 use super::error::{ScheduleError, quote};
+use crate::steps::step;
 use alloc::format;
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -50,6 +51,16 @@ struct Span {
     before: i64,
 }
 
+/// What is known of the first fire without a look at clock changes.
+enum Far {
+    /// It is at this instant: none is near.
+    Due(i64),
+    /// It is at this instant or later: none is near `from`.
+    NotBefore(i64),
+    /// Nothing: one is near.
+    Near,
+}
+
 /// What a clock change has to do with a fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Oddity {
@@ -92,10 +103,15 @@ impl Zone {
     /// gives the first such local time at or after its argument.
     pub(super) fn first(&self, from: i64, dst: Dst, find: impl Fn(i64) -> Option<i64>) -> Option<i64> {
         let mut from = from.max(Timestamp::MIN.as_second() + REACH);
-        if let Some(due) = self.first_far_from_changes(from, &find) {
-            return Some(due);
+        for _ in 0..2 {
+            match self.first_far_from_changes(from, &find) {
+                Far::Due(due) => return Some(due),
+                Far::NotBefore(at) => from = at,
+                Far::Near => break,
+            }
         }
         for _ in 0..MAX_CHANGES {
+            step();
             let span = self.span(from)?;
             let mut local = from + span.offset;
             let shown_until = span.from + span.before;
@@ -125,10 +141,18 @@ impl Zone {
     }
 
     /// The same, when no clock change is near enough to matter; that is nearly always.
-    fn first_far_from_changes(&self, from: i64, find: impl Fn(i64) -> Option<i64>) -> Option<i64> {
-        let offset = self.offset(Timestamp::from_second(from).ok()?);
-        let due = find(from + offset)? - offset;
-        (self.change_after(Timestamp::from_second(from - REACH).ok()?) > due).then_some(due)
+    fn first_far_from_changes(&self, from: i64, find: impl Fn(i64) -> Option<i64>) -> Far {
+        let Ok(now) = Timestamp::from_second(from) else { return Far::Near };
+        let offset = self.offset(now);
+        let Some(due) = find(from + offset).map(|local| local - offset) else { return Far::Near };
+        let Ok(before) = Timestamp::from_second(from - REACH) else { return Far::Near };
+        let change = self.change_after(before);
+        match due - REACH {
+            _ if change > due => Far::Due(due),
+            // The clock stands still around `from`, and nothing is due further than REACH from both `from` and `due`.
+            near if change > from + REACH && near > from => Far::NotBefore(near),
+            _ => Far::Near,
+        }
     }
 
     /// What the clock does around an instant at which it shows a due time: nothing as a rule.

@@ -47,6 +47,33 @@ impl Closing {
         all.iter().all(|one| one.lines.iter().any(|line| line.holds(local)) != one.except)
     }
 
+    /// Closes what it left open, and the other way round.
+    pub(crate) fn invert(&mut self) {
+        self.except = !self.except;
+    }
+
+    /// Holds the end of each window, too.
+    pub(crate) fn lengthen(&mut self) {
+        for line in &mut self.lines {
+            match line {
+                Line::Daily(_, from, until) if *until < DAY && *until + 1 != *from => *until += 1,
+                Line::Weekly(from, until) if (*until + 1) % DAY != 0 && *until + 1 != *from => *until += 1,
+                Line::Dated(_, until) => *until += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes one of all outside which a job is not due.
+    pub(crate) fn pour_together(all: &mut Vec<Self>) {
+        let (mut kept, only): (Vec<Self>, Vec<Self>) = all.drain(..).partition(|one| one.except);
+        if !only.is_empty() {
+            let lines = only.into_iter().flat_map(|one| one.lines).collect();
+            kept.push(Self { except: false, lines });
+        }
+        *all = kept;
+    }
+
     /// What is given to the schedule.
     pub(crate) fn declared(all: &[Self]) -> Calendars {
         let mut lists = [Vec::new(), Vec::new()];

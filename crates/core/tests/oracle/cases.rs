@@ -128,25 +128,41 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// Something for a zone, with moments near this instant.
-    pub(crate) fn of(r: &mut Random, zone: &Zone, near: i64) -> Self {
+    /// Something for a zone, with moments near this instant, and maybe about what a clock change skips or repeats.
+    pub(crate) fn of(r: &mut Random, zone: &Zone, near: i64, change: Option<i64>) -> Self {
         let name = format!("job-{}", r.between(0, 9_999));
         let count = if r.percent(85) { 1 } else { r.between(2, 4) };
-        let (texts, rules) = (0..count).map(|_| rule(r, &name, zone, near)).unzip();
+        let (texts, rules): (Vec<String>, Vec<Rule>) =
+            (0..count).map(|_| rule(r, &name, zone, (near, change))).unzip();
         let dst =
             [None, None, None, None, Some(Dst::Skip), Some(Dst::Shift), Some(Dst::Once), Some(Dst::Twice)];
         let dst = *r.pick(&dst);
-        let from = r.percent(8).then(|| moment(r, zone, near - 86_400));
-        let until = r.percent(8).then(|| moment(r, zone, near + 5 * 86_400));
+        let bound = |r: &mut Random, near| {
+            if r.percent(50) {
+                return moment(r, zone, near);
+            }
+            // On a fire, where it matters on which side of it the bound is.
+            let fires = clock::fires(&rules, zone, dst, near - 3 * 86_400, near + 3 * 86_400, 20);
+            let at = if fires.is_empty() { near } else { *r.pick(&fires) };
+            (format!("{}Z", written(at)), at)
+        };
+        let from = r.percent(8).then(|| bound(r, near - 86_400));
+        let until = r.percent(8).then(|| bound(r, near + 5 * 86_400));
         let jitter =
             r.percent(8).then(|| if r.percent(50) { r.between(1, 600) } else { r.between(1, 86_400) });
         let calendars = if r.percent(15) { r.between(1, 3) } else { 0 };
         let closing = (0..calendars).map(|_| Closing::of(r, near)).collect();
         Self { name, texts, rules, dst, from, until, jitter, closing }
     }
+
+    /// All that a schedule is told.
+    pub(crate) fn words(&self) -> String {
+        let Self { name, texts, rules: _, dst, from, until, jitter, closing } = self;
+        format!("{:?}", (name, texts, dst, from, until, jitter, closing))
+    }
 }
 
-fn rule(r: &mut Random, name: &str, zone: &Zone, near: i64) -> (String, Rule) {
+fn rule(r: &mut Random, name: &str, zone: &Zone, (near, change): (i64, Option<i64>)) -> (String, Rule) {
     match r.between(0, 19) {
         0 => {
             let period = if r.percent(50) { r.between(1, 90) * 60 } else { r.between(600, 90_000) };
@@ -160,7 +176,8 @@ fn rule(r: &mut Random, name: &str, zone: &Zone, near: i64) -> (String, Rule) {
             (format!("at {text}"), Rule::Once(at))
         }
         _ => {
-            let text = line(r);
+            let odd = change.filter(|_| r.percent(20)).map(|change| odd_time(r, zone, change));
+            let text = line(r, odd);
             let rule = Rule::Line(Line::read(&text, &|field| hash(name, field)));
             let dialect = if text.split(' ').count() == 5 { "vixie: " } else { "quartz:" };
             (if r.percent(10) { format!("{dialect}{text}") } else { text }, rule)
@@ -171,16 +188,31 @@ fn rule(r: &mut Random, name: &str, zone: &Zone, near: i64) -> (String, Rule) {
 /// A moment within three days of an instant, local to the zone or in UTC.
 fn moment(r: &mut Random, zone: &Zone, near: i64) -> (String, i64) {
     let at = near + r.between(-3 * 86_400, 3 * 86_400);
-    let (year, month, day) = date(at.div_euclid(86_400));
-    let time = at.rem_euclid(86_400);
-    let text =
-        format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", time / 3600, time / 60 % 60, time % 60);
+    let text = written(at);
     if r.percent(50) { (format!("{text}Z"), at) } else { (text, clock::moment(zone, at)) }
 }
 
-/// A random cron line.
-fn line(r: &mut Random) -> String {
-    if r.percent(55) { vixie(r) } else { quartz(r) }
+/// Seconds since 1970-01-01T00:00:00 as a date and a time.
+fn written(at: i64) -> String {
+    let (year, month, day) = date(at.div_euclid(86_400));
+    let time = at.rem_euclid(86_400);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", time / 3600, time / 60 % 60, time % 60)
+}
+
+/// A local time of day that a clock change skips or repeats, or just beside it.
+fn odd_time(r: &mut Random, zone: &Zone, change: i64) -> i64 {
+    let (before, after) = (zone.offset(change - 1), zone.offset(change));
+    (change + r.between(before.min(after), before.max(after))).rem_euclid(86_400)
+}
+
+/// A random cron line, about this time of day if there is one.
+fn line(r: &mut Random, at: Option<i64>) -> String {
+    let text = if r.percent(55) { vixie(r) } else { quartz(r) };
+    let Some(at) = at else { return text };
+    let mut fields: Vec<String> = text.split(' ').map(str::to_owned).collect();
+    let minute = usize::from(fields.len() > 5);
+    (fields[minute], fields[minute + 1]) = ((at / 60 % 60).to_string(), (at / 3600).to_string());
+    fields.join(" ")
 }
 
 fn star_or(r: &mut Random, stars: i64, other: impl FnOnce(&mut Random) -> String) -> String {

@@ -34,7 +34,7 @@ impl Standing {
     /// A new declaration at a moment, from which on fires are its own.
     fn declared(r: &mut Random, zone: &Zone, since: i64, end: i64) -> Self {
         loop {
-            let said = Said { jitter: None, ..Said::of(r, zone, since) };
+            let said = Said { jitter: None, ..Said::of(r, zone, since, None) };
             let Some(schedule) = parsed(&said, zone) else { continue };
             let open = Said { closing: Vec::new(), ..said.clone() };
             let list = due(&open, zone, since + 1, end, FIRES + 1);

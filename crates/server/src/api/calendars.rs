@@ -18,11 +18,15 @@ use crate::rows::{CalendarDetail, CalendarRow, moment};
 type Answered = Result<Json<Value>, ApiError>;
 
 pub(super) async fn list(State(app): State<App>) -> Json<Value> {
-    let rows: Vec<CalendarRow> = app.handle.look(|node| {
+    Json(json!({ "calendars": rows(&app, usize::MAX) }))
+}
+
+/// The first calendars by name.
+pub(super) fn rows(app: &App, most: usize) -> Vec<CalendarRow> {
+    app.handle.look(|node| {
         let view = node.view();
-        view.calendars().map(|spec| row(view, spec)).collect()
-    });
-    Json(json!({ "calendars": rows }))
+        view.calendars().take(most).map(|spec| row(view, spec)).collect()
+    })
 }
 
 pub(super) async fn show(
@@ -72,7 +76,11 @@ pub(super) async fn delete(
 
 /// The jobs that name a calendar.
 fn jobs(view: &View, name: &CalendarName) -> Vec<String> {
-    view.jobs_under(name).filter(JobView::is_live).map(|job| job.name().to_string()).collect()
+    let mut jobs: Vec<_> =
+        view.jobs_under(name).filter(JobView::is_live).map(|job| job.name().to_string()).collect();
+    // The view has them in the order in which it heard of them.
+    jobs.sort_unstable();
+    jobs
 }
 
 fn row(view: &View, spec: &CalendarSpec) -> CalendarRow {
@@ -80,7 +88,7 @@ fn row(view: &View, spec: &CalendarSpec) -> CalendarRow {
     CalendarRow {
         name: calendar.name.to_string(),
         lines: calendar.days.len() + calendar.weekdays.len() + calendar.windows.len(),
-        jobs: jobs(view, &calendar.name).len(),
+        jobs: view.jobs_under(&calendar.name).filter(JobView::is_live).count(),
         version: spec.version,
         since: moment(spec.since),
         description: calendar.description.clone(),

@@ -14,12 +14,13 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
-use super::{App, elsewhere};
+use super::{App, calendars, elsewhere};
 use crate::board;
-use crate::rows::{EventRow, JobRow, NodeRow, RunRow};
+use crate::rows::{CalendarRow, EventRow, JobRow, NodeRow, RunRow};
 
-/// How many jobs, runs and events the console shows at once.
+/// How many jobs, calendars, runs and events the console shows at once.
 pub(crate) const JOBS_SHOWN: usize = 200;
+pub(crate) const CALENDARS_SHOWN: usize = 100;
 pub(crate) const RUNS_SHOWN: u32 = 50;
 pub(crate) const EVENTS_SHOWN: u32 = 20;
 /// Changes that come closer together than this are sent as one.
@@ -44,6 +45,8 @@ pub(crate) struct Picture {
     pub(crate) enabled: usize,
     /// Whether there are more jobs than those.
     pub(crate) more: bool,
+    /// The first calendars by name.
+    pub(crate) calendars: Vec<CalendarRow>,
     /// The living nodes.
     pub(crate) nodes: Vec<NodeRow>,
     /// The latest attempts.
@@ -103,6 +106,7 @@ impl Picture {
             jobs: page.jobs,
             enabled: board::enabled(handle),
             more: page.after.is_some(),
+            calendars: calendars::rows(app, CALENDARS_SHOWN),
             nodes: board::nodes(handle),
             runs: runs.rows.iter().map(board::run_row).collect(),
             events: events.rows.iter().map(EventRow::of).collect(),

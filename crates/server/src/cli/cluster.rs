@@ -3,9 +3,8 @@
 use clap::Subcommand;
 use evenkeel_core::record::{Handover, PlannerKind};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
-use super::{carry, doctor};
+use super::{carry, chosen, doctor};
 use crate::client::{Client, Reach, escape};
 use crate::exit::Failure;
 use crate::output::{self, Output};
@@ -84,11 +83,6 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             settings(Wanted { planner, beat, strikes, handover }, &reach)
         }
     }
-}
-
-/// One of the words that are written for this.
-fn chosen<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(text.into()).map_err(|e: serde_json::Error| e.to_string())
 }
 
 fn settings(wanted: Wanted, reach: &Reach) -> Result<(), Failure> {

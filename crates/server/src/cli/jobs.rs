@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use evenkeel_core::job::{Job, Placement};
-use evenkeel_core::words::CalendarName;
 use serde_json::{Value, json};
 
+use super::next::Next;
 use super::plan::{self, Turn};
 use crate::client::{Client, Reach, escape};
 use crate::exit::{Exit, Failure};
@@ -18,8 +18,6 @@ use crate::{files, request};
 /// So many jobs, and so many bytes of them, go out in one request.
 const APPLY_MAX: usize = 500;
 const APPLY_BYTES_MAX: usize = 8 << 20;
-/// The most fires `job next` lists.
-const NEXT_MAX: u32 = 1_000;
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
@@ -125,43 +123,6 @@ pub(crate) struct OneNode {
     /// Of a sharded job only this node's part; all of the job when absent
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-}
-
-/// `job next`.
-#[derive(Debug, Args)]
-pub(crate) struct Next {
-    /// The job's name
-    #[arg(required_unless_present = "schedule", conflicts_with = "schedule")]
-    pub(super) name: Option<String>,
-    /// A schedule to try out; no node is asked. Several are the rules of one job
-    #[arg(long, value_name = "TEXT")]
-    pub(super) schedule: Vec<String>,
-    /// The zone in which that schedule is read; UTC when absent
-    #[arg(long, requires = "schedule", default_value = "", hide_default_value = true)]
-    pub(super) zone: String,
-    /// A file whose calendars that schedule may be under
-    #[arg(long, value_name = "FILE", requires = "schedule")]
-    pub(super) calendars: Option<PathBuf>,
-    /// A calendar of that file: nothing is due at a moment that it holds
-    #[arg(long, value_name = "NAME", requires = "calendars")]
-    pub(super) except: Vec<CalendarName>,
-    /// A calendar of that file: nothing is due but at moments that it holds
-    #[arg(long, value_name = "NAME", requires = "calendars")]
-    pub(super) only: Vec<CalendarName>,
-    /// How many fires
-    #[arg(short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(NEXT_MAX)))]
-    pub(super) n: u32,
-    /// The zone in which the times are shown; your own when absent, with -o json UTC
-    #[arg(long, value_name = "ZONE")]
-    pub(super) tz: Option<String>,
-    /// The moment from which on fires are listed, like 2026-03-29T00:00:00Z; now when absent
-    #[arg(long, value_name = "MOMENT")]
-    pub(super) from: Option<String>,
-    /// With -o json, what is odd about each fire as well
-    #[arg(long)]
-    pub(super) notes: bool,
-    #[command(flatten)]
-    pub(super) reach: Reach,
 }
 
 /// Does it.

@@ -1,17 +1,71 @@
 //! What `evenkeel job next` does: when a job, or a schedule that is not yet one, is due, and what is odd about it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use evenkeel_core::schedule::{Calendars, Schedule};
-use evenkeel_core::words::CalendarName;
+use clap::Args;
+use evenkeel_core::schedule::{Calendars, Dst, Schedule, Times};
+use evenkeel_core::words::{CalendarName, JobName};
 use serde_json::{Value, json};
 
-use super::jobs::Next;
-use crate::client::escape;
+use super::chosen;
+use crate::client::{Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::rows::moment;
 use crate::{files, zones};
+
+/// The most fires that are listed.
+const MOST: u32 = 1_000;
+
+/// `job next`.
+#[derive(Debug, Args)]
+pub(crate) struct Next {
+    /// The job's name
+    #[arg(required_unless_present = "schedule", conflicts_with = "schedule")]
+    name: Option<String>,
+    /// A schedule to try out; no node is asked. Several are the rules of one job
+    #[arg(long, value_name = "TEXT")]
+    schedule: Vec<String>,
+    /// The zone in which that schedule is read; UTC when absent
+    #[arg(long, requires = "schedule", default_value = "", hide_default_value = true)]
+    zone: String,
+    /// The name that it is to have as a job, by which `H` and the jitter go
+    #[arg(long = "name", value_name = "JOB", requires = "schedule")]
+    called: Option<JobName>,
+    /// What clock changes do to it: skip, shift, once or twice; what suits how each rule is written when absent
+    #[arg(long, requires = "schedule", value_parser = chosen::<Dst>)]
+    dst: Option<Dst>,
+    /// How far its fires may be moved, such as 5m
+    #[arg(long, value_name = "SPAN", requires = "called", default_value = "", hide_default_value = true)]
+    jitter: String,
+    /// The moment from which on it is due no more; without an offset in its zone
+    #[arg(long, value_name = "MOMENT", requires = "schedule", default_value = "", hide_default_value = true)]
+    until: String,
+    /// A file whose calendars that schedule may be under
+    #[arg(long, value_name = "FILE", requires = "schedule")]
+    calendars: Option<PathBuf>,
+    /// A calendar of that file: nothing is due at a moment that it holds
+    #[arg(long, value_name = "NAME", requires = "calendars")]
+    except: Vec<CalendarName>,
+    /// A calendar of that file: nothing is due but at moments that it holds
+    #[arg(long, value_name = "NAME", requires = "calendars")]
+    only: Vec<CalendarName>,
+    /// How many fires
+    #[arg(short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
+    n: u32,
+    /// The zone in which the times are shown; your own when absent, with -o json UTC
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
+    /// The moment from which on fires are listed, like 2026-03-29T00:00:00Z; now when absent
+    #[arg(long, value_name = "MOMENT")]
+    from: Option<String>,
+    /// With -o json, what is odd about each fire as well
+    #[arg(long)]
+    notes: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
 
 /// A fire as it is listed.
 struct Listed {
@@ -83,7 +137,19 @@ fn calendars(next: &Next) -> Result<Calendars, Failure> {
 /// Tries out a schedule that is no job yet.
 fn tried(next: &Next) -> Result<Vec<Listed>, Failure> {
     let text = next.schedule.join("\n");
-    let schedule = Schedule::parse(&text, &next.zone).map_err(|error| {
+    if next.called.is_none() && text.lines().any(hashes) {
+        return Err(Failure::usage("`H` goes by the job's name: say which it is to be with --name"));
+    }
+    let times = Times {
+        text: &text,
+        zone: &next.zone,
+        name: next.called.as_ref().map_or("", JobName::as_str),
+        dst: next.dst,
+        from: "",
+        until: &next.until,
+        jitter: &next.jitter,
+    };
+    let schedule = Schedule::read(&times).map_err(|error| {
         let marked = error.marked(&text).map_or_else(String::new, |marked| format!("\n{marked}"));
         Failure::invalid(format!("{error}{marked}"))
     })?;
@@ -92,4 +158,12 @@ fn tried(next: &Next) -> Result<Vec<Listed>, Failure> {
     let fires = std::iter::successors(schedule.next(after), |last| schedule.next(*last));
     let listed = fires.take(next.n as usize);
     Ok(listed.map(|due| Listed { due: moment(due), notes: schedule.notes(due) }).collect())
+}
+
+/// Whether a rule has an `H` in it.
+fn hashes(line: &str) -> bool {
+    let line = line.trim();
+    let line = line.strip_prefix("vixie:").or_else(|| line.strip_prefix("quartz:")).unwrap_or(line);
+    let words = || line.split([' ', '\t', ',']);
+    !line.starts_with('@') && !line.starts_with("at ") && words().any(|word| word.starts_with(['H', 'h']))
 }

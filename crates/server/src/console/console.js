@@ -7,8 +7,9 @@
 /** @typedef {{node: string, shards: string, state: string, paused: boolean, disabled: boolean, shutdown: boolean}} Share */
 /** @typedef {{shards: string, node: string | null, state: string, fire: string | null, due: string | null, attempt: number | null, failed_over: boolean, parameter: string, began: string | null}} Shard */
 /** @typedef {{job: string, total: number, leader: string | null, mark: {why: string, since: string} | null, off: string, nodes: Share[], shards: Shard[]}} Sharing */
+/** @typedef {{name: string, lines: number, jobs: number, version: number, since: string, description: string}} Calendar */
 /** @typedef {{seq: number, at: string, node: string, kind: string, text: string}} Happening */
-/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, nodes: Member[], runs: Run[], events: Happening[], missing: string[]}} Picture */
+/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, calendars: Calendar[], nodes: Member[], runs: Run[], events: Happening[], missing: string[]}} Picture */
 
 const KEY = "evenkeel-cluster-key";
 
@@ -264,6 +265,15 @@ const fill = (id, none, rows, key, cells) => {
   if (none) at(none).hidden = rows.length > 0;
 };
 
+/** @param {Calendar} calendar */
+const calendarRow = (calendar) => [
+  el("td", { class: "name" }, calendar.name),
+  el("td", {}, calendar.lines),
+  el("td", {}, calendar.jobs),
+  el("td", {}, time(calendar.since), " ", el("small", {}, `version ${calendar.version}`)),
+  el("td", {}, calendar.description),
+];
+
 /** @param {Happening} event */
 const eventRow = (event) => [
   el("td", {}, time(event.at)),
@@ -282,6 +292,7 @@ const paint = (picture) => {
   sharded = new Set(picture.jobs.filter((job) => job.placement === "sharded").map((job) => job.name));
   fill("job-rows", "no-jobs", picture.jobs, (job) => job.name, jobRow);
   fill("run-rows", "no-runs", picture.runs, (run) => `${run.run}#${run.attempt}`, runRow);
+  fill("calendar-rows", "no-calendars", picture.calendars, (calendar) => calendar.name, calendarRow);
   fill("node-rows", "no-nodes", picture.nodes, (node) => node.name, nodeRow);
   fill("event-rows", "no-events", picture.events, (event) => `${event.at} ${event.node} ${event.kind} ${event.text}`, eventRow);
   at("missing").hidden = !picture.missing.length;

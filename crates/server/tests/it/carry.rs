@@ -251,3 +251,91 @@ fn kill_midway(url: &str, file: &Path, backup: &str) {
         refused(&early.output().expect("evenkeel starts"), 1, "not all of it is there");
     }
 }
+
+/// Jobs that name calendars: one closed, one inside.
+const UNDER: &str = r#"
+[[calendar]]
+name = "freeze"
+windows = ["2020-01-01T00:00..2098-01-01T00:00"]
+
+[[calendar]]
+name = "weekend"
+weekdays = ["sat"]
+
+[[job]]
+name = "tick"
+schedule = "@every 1s"
+except = ["freeze"]
+command = ["/bin/true"]
+
+[[job]]
+name = "rest"
+schedule = "0 12 * * *"
+zone = "Europe/Berlin"
+only = ["weekend"]
+except = ["freeze"]
+command = ["/bin/true"]
+"#;
+
+#[test]
+fn calendars_are_carried_with_their_versions_and_still_close_the_jobs_that_name_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, path) = (|name: &str| folder.path().join(name), folder.path());
+    let url = |name: &str| format!("sqlite:{}", file(name).display());
+    let node = Node::serve(path, "a", &[]);
+    for declared in [UNDER, "[[calendar]]\nname = \"weekend\"\nweekdays = [\"sat\", \"sun\"]\n"] {
+        let verb = if declared == UNDER { "job" } else { "calendar" };
+        let applied = node.fed(&[verb, "apply", "-f", "-"], declared);
+        assert!(applied.status.success(), "{}", text(&applied.stderr));
+    }
+    // All that is to be seen of them, when each is due, and that nothing ran.
+    let seen = |node: &Node| {
+        let calendars = ["freeze", "weekend"].map(|name| node.json(&["calendar", "show", name]));
+        let jobs = ["tick", "rest"].map(|name| {
+            let shown = node.json(&["job", "show", name]);
+            (shown["job"].clone(), shown["version"].clone(), node.json(&["job", "next", name]))
+        });
+        (calendars, jobs, node.json(&["run", "list"]))
+    };
+    let before = seen(&node);
+    assert_eq!(before.0[1]["version"], 2, "{:?}", before.0);
+    assert_eq!(before.1[0].2[0], "2098-01-01T00:00:00.000Z", "{:?}", before.1);
+    assert_eq!(before.2, Value::Array(Vec::new()));
+    let backup = file("books.backup").display().to_string();
+    let from = url("registry.db");
+    done(&run(&["cluster", "backup", "--registry", &from, "-o", "json", &backup]));
+    stop(vec![node]);
+
+    done(&restore(&url("restored.db"), &file("books.backup"), &["--may-repeat-runs"]));
+    let restored = Node::serve(path, "b", &["--registry", &url("restored.db")]);
+    assert_eq!(seen(&restored), before, "restored");
+    stop(vec![restored]);
+
+    done(&moved(&url("restored.db"), &url("moved.db")));
+    let elsewhere = Node::serve(path, "c", &["--registry", &url("moved.db")]);
+    assert_eq!(seen(&elsewhere), before, "moved");
+    // They go on from the versions they had, and a calendar that is named is kept.
+    let changed = "[[calendar]]\nname = \"weekend\"\nweekdays = [\"sun\"]\n";
+    assert_eq!(
+        text(&elsewhere.fed(&["calendar", "apply", "-f", "-"], changed).stdout),
+        "updated    weekend\n"
+    );
+    assert_eq!(elsewhere.json(&["calendar", "show", "weekend"])["version"], 3);
+    refused(&elsewhere.cli(&["calendar", "delete", "freeze"]), 6, "calendar freeze is named by ");
+    stop(vec![elsewhere]);
+
+    // What somebody takes out of the registry by hand is missed.
+    let base = rusqlite::Connection::open(file("moved.db")).expect("the registry opens");
+    let gone = base.execute("DELETE FROM entry WHERE key = 'calendar/freeze'", []).expect("it is deleted");
+    assert_eq!(gone, 1);
+    drop(base);
+    let told = run(&["cluster", "doctor", "--registry", &url("moved.db"), "-o", "json"]);
+    let found: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let finding = found.as_array().expect("a list").iter().find(|it| it["check"] == "calendars");
+    let finding = finding.unwrap_or_else(|| panic!("{found:#}"));
+    let says = |key: &str, what: &str| finding[key].as_str().is_some_and(|text| text.contains(what));
+    assert!(
+        finding["ok"] == false && says("found", "freeze by ") && says("fix", "calendar apply"),
+        "{finding}"
+    );
+}

@@ -202,6 +202,51 @@ fn a_fire_at_a_clock_change_says_so() {
 }
 
 #[test]
+fn what_else_a_job_says_of_its_times_is_tried_out_with_its_schedule() {
+    let berlin = ["--zone", "Europe/Berlin", "--tz", "Europe/Berlin", "--from", "2026-03-29T00:00:00Z"];
+    let tried = |schedule: &str, more: &[&str]| {
+        run(&[&["job", "next", "--schedule", schedule], &berlin[..], more].concat())
+    };
+    let said = |schedule: &str, more: &[&str]| text(&tried(schedule, more).stdout);
+    let shifted = said("30 2 * * *", &["--dst", "shift", "--until", "2026-03-31"]);
+    assert_eq!(
+        shifted,
+        "Sun 2026-03-29 03:30:00 +02:00 CEST  # the clock goes forward and skips the time this stands for\n\
+         Mon 2026-03-30 02:30:00 +02:00 CEST  # the last one before until\n"
+    );
+    let skipped = said("30 2 * * *", &["--dst", "skip", "-n", "1"]);
+    assert_eq!(skipped, "Mon 2026-03-30 02:30:00 +02:00 CEST\n");
+    let moved = said("0 5 * * *", &["--name", "report", "--jitter", "10m", "-n", "1"]);
+    assert_eq!(
+        moved,
+        "Sun 2026-03-29 05:09:57 +02:00 CEST  # jitter: 597s later than 2026-03-29T03:00:00.000Z\n"
+    );
+    let hashed = said("H H(1-4) * * *", &["--name", "sweep", "-n", "1"]);
+    assert_eq!(hashed, "Sun 2026-03-29 01:55:00 +01:00 CET\n");
+    // As a node does it for a job of that name.
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let job = "[[job]]\nname = \"sweep\"\nschedule = \"H H(1-4) * * *\"\nzone = \"Europe/Berlin\"\n\
+               jitter = \"90s\"\ncommand = [\"/bin/true\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
+    let asked = ["job", "next", "sweep", "--from", "2026-03-29T00:00:00Z", "--tz", "Europe/Berlin"];
+    assert_eq!(said("H H(1-4) * * *", &["--name", "sweep", "--jitter", "90s"]), node.ok(&asked));
+
+    for (schedule, more, says) in [
+        ("0 5,H * * *", &[][..], "`H` goes by the job's name: say which it is to be with --name"),
+        ("0 5 * * *", &["--jitter", "5m"], "--name <JOB>"),
+        ("0 5 * * *", &["--dst", "never"], "expected one of `skip`, `shift`, `once`, `twice`"),
+    ] {
+        let refused = tried(schedule, more);
+        assert_eq!(refused.status.code(), Some(2), "{schedule} {more:?}");
+        assert!(text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
+    }
+    assert!(tried("@hourly", &["-n", "1"]).status.success(), "no `H` stands in a name");
+    let over = tried("0 5 * * *", &["--until", "soon"]);
+    assert!(text(&over.stderr).contains("until `soon`: write a time such as"), "{}", text(&over.stderr));
+}
+
+#[test]
 fn the_examples_are_job_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);

@@ -44,6 +44,27 @@ fn the_stream_shows_a_new_job_and_its_run_by_itself() {
 }
 
 #[test]
+fn calendars_and_how_many_jobs_name_them_are_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let mut pictures = Pictures::of(&node);
+    assert_eq!(pictures.next()["calendars"], serde_json::json!([]));
+    let page = || node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"").1;
+    assert!(page().contains("No calendars yet."), "{}", page());
+    let declared = "[[calendar]]\nname = \"office\"\nwindows = [\"mon-fri 09:00..17:00\"]\n\
+                    description = \"<b>open</b>\"\n[[job]]\nname = \"x\"\nschedule = \"0 * * * *\"\n\
+                    only = [\"office\"]\ncommand = [\"/bin/true\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], declared).status.success());
+    until("it is in the picture, and so is who names it", || {
+        let office = &pictures.next()["calendars"][0];
+        (office["name"] == "office" && (&office["jobs"], &office["version"]) == (&1.into(), &1.into()))
+            .then_some(())
+    });
+    let page = page();
+    assert!(page.contains("office") && page.contains("&lt;b&gt;open") && !page.contains("<b>open"), "{page}");
+}
+
+#[test]
 fn what_people_write_stays_text() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);

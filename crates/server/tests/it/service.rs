@@ -118,9 +118,23 @@ fn a_node_on_standby_refuses_orders_and_says_who_leads() {
     assert!(answer.contains("\"standby\""), "{answer}");
     let at = if std::ptr::eq(leader, &first) { wire.address } else { second.address };
     assert!(answer.contains(&format!("evenkeel-leader: http://{at}\r\n")), "{answer}");
+    let calendar = |verb: &str, body: &[u8]| {
+        let head = format!(
+            "{verb} /api/v1/calendars/freeze HTTP/1.1\nHost: {}\nContent-Type: application/json",
+            standby.address
+        );
+        standby.raw(&head, body)
+    };
+    for (status, answer) in [calendar("PUT", br#"{"name":"freeze"}"#), calendar("DELETE", b"")] {
+        assert!(status == 503 && answer.contains("\"standby\""), "{status} {answer}");
+    }
     for node in [leader, standby] {
         let applied = node.fed(&["job", "apply", "-f", "-"], JOBS);
         assert!(applied.status.success(), "the command line follows: {}", text(&applied.stderr));
+        let name = if std::ptr::eq(node, leader) { "first" } else { "second" };
+        let applied =
+            node.fed(&["calendar", "apply", "-f", "-"], &format!("[[calendar]]\nname = {name:?}\n"));
+        assert_eq!(text(&applied.stdout), format!("created    {name}\n"), "{}", text(&applied.stderr));
     }
     let (_, health) = standby.raw(&format!("GET /api/v1/health HTTP/1.1\nHost: {}", standby.address), b"");
     assert!(health.contains("member"), "it answers for its health: {health}");

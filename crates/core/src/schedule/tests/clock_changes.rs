@@ -208,3 +208,31 @@ fn no_zone_jumps_further_than_reach() {
 fn wall_timestamp(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
+
+/// A shifted fire takes its turn among the others, and is one with a fire that it meets.
+#[test]
+fn a_shifted_fire_meets_others() {
+    let cases: &[(&str, &str, &str, &[&str])] = &[
+        (
+            "30 2,3 * * *",
+            "Europe/Berlin",
+            "2026-03-28T12:00:00Z",
+            &["03-29T01:30", "03-30T00:30", "03-30T01:30"],
+        ),
+        (
+            "45 2 * * *\n0,50 3 * * *",
+            "Europe/Berlin",
+            "2026-03-28T12:00:00Z",
+            &["03-29T01:00", "03-29T01:45", "03-29T01:50", "03-30T00:45"],
+        ),
+        // 30 December 2011 was left out: its noon is that of the day after.
+        ("0 12 30,31 12 *", "Pacific/Apia", "2011-12-29T12:00:00Z", &["12-30T22:00", "12-29T22:00"]),
+    ];
+    for (text, zone, after, expected) in cases {
+        let shifted =
+            Schedule::read(&Times { text, zone, dst: Some(Dst::Shift), ..Times::default() }).unwrap();
+        let found = fires(&shifted, wall(after), expected.len());
+        let found: Vec<_> = found.iter().map(|due| due.to_string()[5..16].to_string()).collect();
+        assert_eq!(found, *expected, "{text}");
+    }
+}

@@ -1,0 +1,34 @@
+//! The calendars that jobs share, in the console.
+
+use maud::{Markup, html};
+
+use super::time;
+use crate::rows::CalendarRow;
+
+/// The first calendars by name.
+pub(super) fn section(calendars: &[CalendarRow]) -> Markup {
+    html! {
+        section #calendars {
+            h2 { "Calendars" }
+            p #no-calendars.empty hidden[!calendars.is_empty()] {
+                "No calendars yet. Declare one: " code { "evenkeel calendar apply -f calendars.toml" }
+            }
+            div.scroll { table hidden[calendars.is_empty()] {
+                thead { tr { th { "Calendar" } th { "Lines" } th { "Jobs" } th { "Changed" } th { "Description" } } }
+                tbody #calendar-rows { @for calendar in calendars { (row(calendar)) } }
+            } }
+        }
+    }
+}
+
+fn row(calendar: &CalendarRow) -> Markup {
+    html! {
+        tr {
+            td.name { (calendar.name) }
+            td { (calendar.lines) }
+            td { (calendar.jobs) }
+            td { (time(Some(&calendar.since))) " " small { "version " (calendar.version) } }
+            td { (calendar.description) }
+        }
+    }
+}
