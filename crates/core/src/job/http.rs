@@ -166,7 +166,8 @@ impl Http {
     /// A name that is given twice in different case, which one of the two it is would be chance.
     fn twice(&self) -> Option<&str> {
         let mut names = self.headers.keys().enumerate();
-        let before = |at: usize, name: &str| self.headers.keys().take(at).any(|n| n.eq_ignore_ascii_case(name));
+        let before =
+            |at: usize, name: &str| self.headers.keys().take(at).any(|n| n.eq_ignore_ascii_case(name));
         names.find(|(at, name)| before(*at, name)).map(|(_, name)| name.as_str())
     }
 
@@ -202,7 +203,9 @@ fn header(name: &str, value: &str) -> Result<(), String> {
     }
     let shown = |b: u8| b == b'\t' || (b' '..=b'~').contains(&b);
     if value.len() > TEXT_MAX || !value.bytes().all(shown) {
-        return Err(format!("http.headers gives {name} what no header holds: one short line of ASCII is allowed"));
+        return Err(format!(
+            "http.headers gives {name} what no header holds: one short line of ASCII is allowed"
+        ));
     }
     if value.contains("{{") {
         return Err(format!("http.headers gives {name} a {{{{: only http.body is filled in"));

@@ -148,9 +148,7 @@ impl Job {
             ("limits", self.limits == Limits::default()),
         ];
         match fields.into_iter().find(|(_, absent)| !absent) {
-            Some((field, _)) => {
-                Err(format!("{field} is for commands: leave it out of a job that {does}"))
-            }
+            Some((field, _)) => Err(format!("{field} is for commands: leave it out of a job that {does}")),
             None => Ok(()),
         }
     }

@@ -150,13 +150,7 @@ impl Life {
         let executor = Executor {
             functions: FunctionRuns::new(config.functions, name.clone(), functions_run_on, news_from.clone()),
             commands: CommandRuns::new(orders, name.clone(), logs.clone(), keep, news_from.clone()),
-            http: HttpRuns::new(
-                Egress::new(config.http_allow),
-                name.clone(),
-                logs.clone(),
-                keep,
-                news_from,
-            ),
+            http: HttpRuns::new(Egress::new(config.http_allow), name.clone(), logs.clone(), keep, news_from),
         };
         let notifiers = Notifiers::start(config.notify, name.as_str(), &history.weak())
             .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))?;

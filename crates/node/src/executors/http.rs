@@ -195,3 +195,6 @@ async fn untrusted(until: &AtomicI64) {
 fn duration(span: Millis) -> Duration {
     Duration::from_millis(u64::try_from(span.0).unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests;

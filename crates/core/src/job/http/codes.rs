@@ -43,9 +43,8 @@ impl Codes {
                 self.0.len()
             ));
         }
-        let wrong = |(first, last): &&(u16, u16)| {
-            first > last || !FINAL.contains(first) || !FINAL.contains(last)
-        };
+        let wrong =
+            |(first, last): &&(u16, u16)| first > last || !FINAL.contains(first) || !FINAL.contains(last);
         match self.0.iter().find(wrong) {
             Some((first, last)) => Err(format!(
                 "http.success has {first}-{last}: codes are {} to {}, the smaller one first",
@@ -79,9 +78,8 @@ impl<'de> Deserialize<'de> for Span {
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
                 let (first, last) = text.split_once('-').unwrap_or((text, text));
                 let span = first.trim().parse().ok().zip(last.trim().parse().ok());
-                span.map(|(first, last)| Span(first, last)).ok_or_else(|| {
-                    E::custom(format!("http.success has {text:?}: write 404 or \"200-299\""))
-                })
+                span.map(|(first, last)| Span(first, last))
+                    .ok_or_else(|| E::custom(format!("http.success has {text:?}: write 404 or \"200-299\"")))
             }
         }
         input.deserialize_any(Written)

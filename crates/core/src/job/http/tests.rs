@@ -56,7 +56,8 @@ fn a_job_does_one_thing() {
 #[test]
 fn addresses_that_lead_nowhere_are_refused_with_the_fix() {
     let url = |url: &str| read_job(&format!(r#""http":{{"url":{url:?}}}"#)).map(|_| ());
-    for good in ["http://h", "https://h:1/x?y=%20z", "http://[::1]/", "http://[::1]:8080/x", "http://127.1?x"] {
+    for good in ["http://h", "https://h:1/x?y=%20z", "http://[::1]/", "http://[::1]:8080/x", "http://127.1?x"]
+    {
         assert_eq!(url(good), Ok(()), "{good}");
     }
     for (bad, says) in [
@@ -151,7 +152,10 @@ fn a_body_is_filled_with_facts_of_the_run_and_nothing_else() {
         ("", ""),
         ("plain } }} {x}", "plain } }} {x}"),
         ("{{run}}", "j:1:0"),
-        (r#"{"run":{{ run | json }},"p":{"q":{{parameter|json}}}}"#, r#"{"run":"j:1:0","p":{"q":"a \"b\""}}"#),
+        (
+            r#"{"run":{{ run | json }},"p":{"q":{{parameter|json}}}}"#,
+            r#"{"run":"j:1:0","p":{"q":"a \"b\""}}"#,
+        ),
         ("{{parameter}}", "a \"b\""),
         ("{{{{run}} {{{{", "{{run}} {{"),
         ("ä{{run}}ö", "äj:1:0ö"),

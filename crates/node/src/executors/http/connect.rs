@@ -71,9 +71,13 @@ async fn resolve(host: &Host, port: u16) -> Result<Vec<SocketAddr>, String> {
 fn allowed(url: &Url, host: &Host, address: IpAddr, egress: &Egress) -> Result<(), String> {
     let Err(kind) = egress.check(address) else { return Ok(()) };
     let address = address.to_canonical();
+    let kind = match kind {
+        "this host" => "an address of this host itself".to_owned(),
+        kind => format!("a {kind} address"),
+    };
     let what = match host {
-        Host::Domain(name) => format!("{name} is {address}, a {kind} address"),
-        Host::Ipv4(_) | Host::Ipv6(_) => format!("it is a {kind} address"),
+        Host::Domain(name) => format!("{name} is {address}, {kind}"),
+        Host::Ipv4(_) | Host::Ipv6(_) => format!("it is {kind}"),
     };
     Err(format!(
         "{} may not be reached from this node: {what}; its operator can allow it with --http-allow {address}",

@@ -78,7 +78,9 @@ impl FromStr for Network {
             }
         };
         if first != address {
-            return Err(format!("{text:?} is an address within a network: write {first}/{bits} for the network"));
+            return Err(format!(
+                "{text:?} is an address within a network: write {first}/{bits} for the network"
+            ));
         }
         Ok(Self { first, bits })
     }
@@ -177,7 +179,9 @@ mod tests {
     #[test]
     fn only_public_addresses_are_open() {
         let egress = egress(&[]);
-        for public in ["1.1.1.1", "8.8.8.8", "172.15.0.1", "172.32.0.1", "2606:4700::1111", "64:ff9b::808:808"] {
+        for public in
+            ["1.1.1.1", "8.8.8.8", "172.15.0.1", "172.32.0.1", "2606:4700::1111", "64:ff9b::808:808"]
+        {
             assert_eq!(check(&egress, public), Ok(()), "{public}");
         }
         for (closed, kind) in [
@@ -217,7 +221,9 @@ mod tests {
     #[test]
     fn what_is_allowed_is_open_and_no_more_of_it() {
         let egress = egress(&["10.0.0.0/8", "127.0.0.1", "fd00::/8", "169.254.0.0/16"]);
-        for open in ["10.255.0.1", "127.0.0.1", "::ffff:127.0.0.1", "fd12::1", "169.254.1.1", "64:ff9b::a00:1"] {
+        for open in
+            ["10.255.0.1", "127.0.0.1", "::ffff:127.0.0.1", "fd12::1", "169.254.1.1", "64:ff9b::a00:1"]
+        {
             assert_eq!(check(&egress, open), Ok(()), "{open}");
         }
         for closed in ["127.0.0.2", "::1", "192.168.1.1", "fc00::1", "169.254.169.254", "fd00:ec2::254"] {

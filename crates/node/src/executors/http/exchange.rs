@@ -114,7 +114,13 @@ impl Hop {
         Ok(request)
     }
 
-    async fn make(self, http: &Http, reach: &Reach, may_go_on: bool, log: &mut LogWriter) -> Result<Step, String> {
+    async fn make(
+        self,
+        http: &Http,
+        reach: &Reach,
+        may_go_on: bool,
+        log: &mut LogWriter,
+    ) -> Result<Step, String> {
         let request = self.request()?;
         let wire = connect(&self.url, http, &reach.egress, &reach.tls).await?;
         let broke = |e: hyper::Error| format!("{}: no whole answer: {}", shown(&self.url), told(&e));
@@ -131,7 +137,10 @@ impl Hop {
             let status = answer.status();
             let said = format!("HTTP {}", status.as_u16());
             let good = http.success.contains(status.as_u16());
-            if !good && is_redirect(status) && let Some(next) = self.named(&answer)? {
+            if !good
+                && is_redirect(status)
+                && let Some(next) = self.named(&answer)?
+            {
                 if may_go_on {
                     return self.onwards(status, next).map(|hop| Step::Onwards(Box::new(hop)));
                 }

@@ -53,7 +53,9 @@ fn of_host() -> Result<Arc<ClientConfig>, String> {
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
-        return Err("this host has no certificates to trust: install its ca-certificates, or say http.ca".into());
+        return Err(
+            "this host has no certificates to trust: install its ca-certificates, or say http.ca".into()
+        );
     }
     trusting(roots)
 }
