@@ -148,18 +148,21 @@ where
     (new != old).then(|| encode(&new))
 }
 
-/// The runs that are claimed and not ended, each with who has it, in words. Of what cannot be read nobody knows, so it counts.
+/// The runs that are claimed and not ended, each with who has it, in words; those between two attempts go on wherever they are
+/// carried. Of what cannot be read nobody knows, so it counts.
 #[must_use]
 pub fn open_runs(entries: &Entries) -> Vec<String> {
     let mut open = Vec::new();
     for (key, value) in entries {
         let mut add = |job: &JobName, what: &str, by: &Member| open.push(format!("{job}{what} on {by}"));
         let read = match parse(key) {
-            Some(Parsed::Lane(job)) => {
-                decode::<Lane>(value).map(|lane| lane.open.iter().for_each(|open| add(&job, "", &open.by)))
-            }
+            Some(Parsed::Lane(job)) => decode::<Lane>(value).map(|lane| {
+                let open = lane.open.iter().filter(|open| open.wait.is_none());
+                open.for_each(|open| add(&job, "", &open.by));
+            }),
             Some(Parsed::ShardLane(job, by)) => decode::<ShardLane>(value).map(|lane| {
-                lane.open.iter().for_each(|open| add(&job, &format!(" shards {}", open.shards), &by));
+                let open = lane.open.iter().filter(|open| open.wait.is_none());
+                open.for_each(|open| add(&job, &format!(" shards {}", open.shards), &by));
             }),
             Some(Parsed::Plan(job)) => decode::<Plan>(value).map(|plan| {
                 plan.runs.iter().filter(|run| run.is_accepted()).for_each(|run| add(&job, "", &run.by));

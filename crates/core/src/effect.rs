@@ -8,7 +8,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::input::{Answer, AskId, Offer};
-use crate::job::{Setting, Work};
+use crate::job::{Backoff, Setting, Work};
 use crate::keys::Key;
 use crate::record::Shut;
 use crate::registry::{LeaseId, Txn};
@@ -45,6 +45,8 @@ pub struct Run {
     pub setting: Box<Setting>,
     /// How long it may take.
     pub timeout: Option<Millis>,
+    /// Whether and when another attempt follows one that failed.
+    pub retry: Option<Box<Backoff>>,
     /// Checked last, in the child before exec: from this moment on it must not start (law 2).
     pub not_after: Mono,
 }

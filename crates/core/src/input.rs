@@ -121,8 +121,8 @@ pub enum RunEvent {
 pub enum Ended {
     /// As it should.
     Succeeded,
-    /// With an error of its own.
-    Failed,
+    /// With an error of its own; a command with this exit code, unless a signal ended it or it could not be started.
+    Failed(Option<u8>),
     /// From outside.
     Stopped(Reason),
 }

@@ -4,6 +4,7 @@ mod calendars;
 pub mod http;
 mod limits;
 mod program;
+mod retry;
 mod written;
 
 use alloc::boxed::Box;
@@ -25,6 +26,7 @@ use crate::words::{CalendarName, JobName};
 pub use http::Http;
 pub use limits::{Ceilings, Limits};
 pub use program::{Program, SHELL, Setting};
+pub use retry::{Backoff, Retry};
 
 /// The most shards a job may have.
 pub const SHARDS_MAX: u32 = 100_000;
@@ -142,6 +144,9 @@ pub struct Job {
     /// How long one attempt may take, in seconds; for ever when absent, or [`http::HTTP_TIMEOUT`] for a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
+    /// Whether a run that failed is attempted again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
     /// How late a fire may still start, in seconds; `max(60, lease + 5)` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<u64>,
@@ -308,6 +313,7 @@ impl Job {
             function: String::new(),
             http: None,
             timeout: None,
+            retry: None,
             grace: None,
             catch_up: CatchUp::default(),
             catch_up_age: String::new(),
@@ -389,7 +395,7 @@ impl Job {
         if self.timeout == Some(0) {
             return fail("timeout is 0 seconds: leave it out for none".to_string());
         }
-        if let Err(text) = self.validate_program() {
+        if let Err(text) = self.validate_program().and_then(|()| self.validate_retry()) {
             return fail(text);
         }
         match serde_json::to_vec(self) {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::calendar::Calendar;
 use crate::effect::{Event, Ticket};
 use crate::input::{Answer, Applied, AskId, Ended, NodeSwitch, Setting};
-use crate::job::Job;
+use crate::job::{Backoff, Job};
 use crate::lease::Lease;
 use crate::registry::{LeaseId, Revision, Txn};
 use crate::settings::Settings;
@@ -79,6 +79,8 @@ pub struct Given {
     pub stopping: bool,
     /// Whether it is one of a sharded job's: those take their slots only when they start.
     pub sharded: bool,
+    /// Whether and when another attempt follows it, as declared when it was given.
+    pub retry: Option<Box<Backoff>>,
 }
 
 impl Given {
@@ -438,6 +440,7 @@ mod tests {
             attempt: 1,
             ended: None,
             stopping: false,
+            retry: None,
             sharded,
         };
         (0..3).for_each(|shard| local.give(job, given(shard, true)));

@@ -8,6 +8,7 @@ use crate::input::{Answer, Input, Refusal};
 use crate::lease::Trusted;
 use crate::local::Local;
 use crate::registry::LeaseId;
+use crate::rules::dispatch::Batch;
 use crate::rules::{self, firing};
 use crate::scene::{Decide, Decision, Decisions, Rule, Scene};
 pub use crate::settings::{Quota, Settings, Spread};
@@ -101,6 +102,7 @@ impl Node {
             && let Some(member) = self.member()
         {
             self.revisit_waits(now, lease);
+            self.revisit_unplaced(now, lease, &member);
             let focus = self.take_focus(now);
             let out = self.decide(now, lease, &member, focus.into_iter());
             self.emit(now, out, effects, &mut wake);
@@ -124,7 +126,8 @@ impl Node {
             return Vec::new();
         }
         let put_off = |id: &JobId| {
-            self.local.uncertain.contains(id) || self.local.waiting.iter().any(|(_, waits)| waits == id)
+            let waiting = &self.local.waiting;
+            self.local.uncertain.contains(id) || waiting.iter().any(|(_, waits)| waits == id)
         };
         let out = self.decide(now, lease, &member, self.view.ids().filter(|id| !put_off(id)));
         out.list.into_iter().filter(|decision| self.would_act(decision)).collect()
@@ -137,8 +140,7 @@ impl Node {
         member: &Member,
         focus: impl Iterator<Item = JobId>,
     ) -> Decisions {
-        let born = self.view.member(member).map(|m| m.born);
-        let scene = Scene { now, lease, member, born, view: &self.view, local: &self.local };
+        let scene = self.scene(now, lease, member);
         let focus: Vec<JobId> = focus.collect();
         let mut out = Decisions::default();
         for rule in self.rules.0 {
@@ -148,6 +150,19 @@ impl Node {
             }
         }
         out
+    }
+
+    fn scene<'a>(&'a self, now: Now, lease: Trusted, member: &'a Member) -> Scene<'a> {
+        let born = self.view.member(member).map(|m| m.born);
+        Scene { now, lease, member, born, view: &self.view, local: &self.local }
+    }
+
+    /// What could be given to nobody is planned once there is somebody.
+    fn revisit_unplaced(&mut self, now: Now, lease: Trusted, member: &Member) {
+        let waits = !self.local.peers.unplaced.is_empty();
+        if waits && Batch::new(&self.scene(now, lease, member)).has_anybody() {
+            self.local.agenda.append(&mut self.local.peers.unplaced);
+        }
     }
 
     /// Waits that were made under other clocks or another trust are not worth keeping.

@@ -13,7 +13,7 @@ use crate::effect::Verdict;
 use crate::job::Spec;
 use crate::registry::Value;
 use crate::shards::ShardSet;
-use crate::time::Wall;
+use crate::time::{Millis, Wall};
 use crate::words::{Fire, Member, NodeName, RequestId};
 
 mod calendar;
@@ -130,6 +130,30 @@ pub struct Open {
     pub seq: u64,
     /// The watermark before the claim, for withdrawing it.
     pub back: Wall,
+    /// The attempt before failed, and this one is not claimed yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
+}
+
+/// How far a clock may be set back before a wait counts as over.
+const SET_BACK: Millis = Millis::secs(60);
+
+/// What lies between an attempt that failed and the next one. Nothing of the run goes on in it, so whoever takes the entry over
+/// is in no doubt; the next attempt takes another commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Wait {
+    /// The moment from which on the run may be attempted again.
+    pub until: Wall,
+    /// How long that was when it began.
+    pub length: Millis,
+}
+
+impl Wait {
+    /// The moment to wait for; `None` when it is over. So it is where the clock was set back far.
+    #[must_use]
+    pub fn left(self, now: Wall) -> Option<Wall> {
+        (now < self.until && self.until - now <= self.length + SET_BACK).then_some(self.until)
+    }
 }
 
 /// Requests to run a job now, under `keys::asked`.

@@ -63,6 +63,8 @@ pub enum Decision {
     Reread(JobId, Wall),
     /// Look at this job when trust or the clocks have moved.
     JobUncertain(JobId),
+    /// Plan this job when there is somebody whom runs can be given to.
+    JobUnplaced(JobId),
     /// Look at this job when a slot is free; it is due then.
     JobWaits(JobId, Wall),
     /// Step again no later than this.

@@ -9,6 +9,7 @@ use crate::job::Delivery;
 use crate::keys;
 use crate::record::{Lane, Open, Place, encode};
 use crate::registry::{Guard, Txn, Write};
+use crate::rules::firing::given_up;
 use crate::scene::Scene;
 use crate::shards::ShardSet;
 use crate::view::{JobView, Known};
@@ -36,8 +37,14 @@ pub(crate) fn settle(scene: &Scene<'_>, job: &JobView<'_>, lane: &Lane, why: &st
     let mut lane = lane.clone();
     lane.seq += 1;
     let Some(open) = lane.open.take() else { return lane };
+    if open.wait.is_some() {
+        // Nothing went on, so nothing is in doubt.
+        lane.open = Some(Box::new(Open { by: scene.member.clone(), ..*open }));
+        return lane;
+    }
     let spec = job.spec();
-    let repeats = spec.is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
+    let repeats = spec.as_ref().is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
+    let retries = spec.is_some_and(|s| s.job.retry.is_some());
     let then =
         if repeats { "another attempt follows" } else { "it is not repeated: delivery is at_most_once" };
     lane.verdicts.push(Verdict {
@@ -50,6 +57,11 @@ pub(crate) fn settle(scene: &Scene<'_>, job: &JobView<'_>, lane: &Lane, why: &st
         from: open.due,
         shards: ShardSet::empty(),
     });
+    if !repeats && retries {
+        // It may have failed, and its history may say that it is attempted again.
+        let (run, node) = (run_id(job, &open), open.by.node.as_str());
+        lane.verdicts.push(given_up(run, open.attempt + 1, open.due, node, "the attempt before is lost"));
+    }
     if repeats {
         lane.open = Some(Box::new(Open {
             from: scene.now.wall.max(open.due),

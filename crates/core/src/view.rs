@@ -276,10 +276,11 @@ impl View {
         self.open + self.accepted_count()
     }
 
-    /// Whether any lane known here has a fire opened by this member.
+    /// Whether any lane known here has a fire opened by this member, but for those that wait for their next attempt.
     #[must_use]
     pub fn opened_by(&self, member: &Member) -> bool {
-        let opens = |lane: &Lane| lane.open.as_ref().is_some_and(|open| open.by == *member);
+        let opens =
+            |lane: &Lane| lane.open.as_ref().is_some_and(|open| open.wait.is_none() && open.by == *member);
         self.held.values().filter_map(Held::record).any(opens)
             || self.shards_opened_by(member)
             || self.accepted_count() > 0

@@ -52,7 +52,7 @@ impl Finish {
         Self {
             run: run.id.clone(),
             attempt: run.attempt,
-            ended: Ended::Failed,
+            ended: Ended::Failed(None),
             reason,
             code: None,
             output: 0,

@@ -23,6 +23,7 @@ mod peers;
 mod picks;
 mod places;
 mod plans;
+mod retries;
 mod runs;
 mod shares;
 mod tickets;

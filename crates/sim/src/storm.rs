@@ -343,8 +343,12 @@ impl<'a> Storm<'a> {
     fn declaration(&mut self, name: &JobName) -> Job {
         if self.work.chance(500) {
             let mut job = job(name, self.ttl, &mut self.work);
-            if let Some(old) = self.jobs.get(name).filter(|_| !job.schedule.is_empty()) {
-                (job.except, job.only) = (old.except.clone(), old.only.clone());
+            if let Some(old) = self.jobs.get(name) {
+                if !job.schedule.is_empty() {
+                    (job.except, job.only) = (old.except.clone(), old.only.clone());
+                }
+                // What a failure means never changes in a job's life either.
+                job.retry.clone_from(&old.retry);
             }
             self.jobs.insert(name.clone(), job);
         }

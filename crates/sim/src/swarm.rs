@@ -85,6 +85,7 @@ pub struct Swarm {
 
 mod calendars;
 mod peers;
+mod retries;
 
 pub(crate) use calendars::calendar;
 pub(crate) use peers::BEAT_MAX;
@@ -136,6 +137,7 @@ impl Swarm {
         };
         swarm.add_peers(seed, ttl);
         swarm.add_calendars(seed);
+        swarm.add_retries(seed);
         swarm
     }
 

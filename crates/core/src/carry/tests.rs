@@ -41,6 +41,7 @@ fn books() -> Entries {
         attempt: 1,
         seq: 3,
         back: Wall(6),
+        wait: None,
     };
     let open_shards = OpenShards {
         fire: Fire::Due(Wall(7)),
@@ -51,6 +52,7 @@ fn books() -> Entries {
         total: 4,
         back: Wall(6),
         shards: ShardSet::range(0, 2),
+        wait: None,
     };
     let lane = Lane { watermark: Wall(7), seq: 3, open: Some(open.into()), verdicts: Vec::new() };
     let shard_lane = ShardLane {
@@ -67,6 +69,7 @@ fn books() -> Entries {
         attempt: 1,
         seq: 2,
         from,
+        wait: None,
     };
     let plan = Plan {
         seq: 4,

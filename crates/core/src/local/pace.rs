@@ -28,7 +28,8 @@ impl Default for Pace {
 
 impl Pace {
     /// The acts that a fire's start waits for.
-    pub const ACTS: [&str; 5] = ["claim fire", "claim shards", "accept", "confirm", "confirm shards"];
+    pub const ACTS: [&str; 6] =
+        ["claim fire", "claim shards", "accept", "confirm", "confirm shards", "try again"];
 
     /// Whether an act is one of them.
     #[must_use]

@@ -24,6 +24,8 @@ pub struct Peers {
     pub offered: BTreeSet<JobId>,
     /// Jobs whose plans have to be read again, and from when on: a run of somebody else's held one up.
     pub reread: BTreeMap<JobId, Wall>,
+    /// Jobs that have runs to be planned, while there is nobody to give them to.
+    pub unplaced: BTreeSet<JobId>,
     /// Where the runs go that are being planned, so that they count before the view shows them.
     pub placing: Placing,
     /// Whether the registry answered when it was last asked; `None` before the first answer.
@@ -196,6 +198,7 @@ impl Peers {
         self.offers.clear();
         self.offered.clear();
         self.reread.clear();
+        self.unplaced.clear();
         self.placing = Placing::default();
         self.reign = None;
     }

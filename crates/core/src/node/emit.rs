@@ -107,6 +107,7 @@ impl Node {
             | Decision::JobAt(..)
             | Decision::JobAfter(..)
             | Decision::JobUncertain(_)
+            | Decision::JobUnplaced(_)
             | Decision::JobWaits(..)
             | Decision::Reread(..)
             | Decision::Wake(..) => {}
@@ -143,6 +144,7 @@ impl Node {
             | Decision::JobAt(..)
             | Decision::JobAfter(..)
             | Decision::JobUncertain(_)
+            | Decision::JobUnplaced(_)
             | Decision::JobWaits(..)
             | Decision::Reread(..)
             | Decision::Wake(..) => false,
@@ -160,6 +162,9 @@ impl Node {
             }
             Decision::JobUncertain(id) => {
                 self.local.uncertain.insert(id);
+            }
+            Decision::JobUnplaced(id) => {
+                self.local.peers.unplaced.insert(id);
             }
             Decision::JobWaits(id, due) => {
                 self.local.waiting.insert((due, id));
@@ -217,8 +222,8 @@ impl Node {
         if job.terms().is_some_and(|(_, shards)| !shards.monitor) {
             self.local.agenda.insert(id);
         }
-        let (attempt, ended) = (run.attempt, None);
-        self.local.give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded });
+        let (attempt, ended, retry) = (run.attempt, None, run.retry.clone());
+        self.local.give(id, Given { run: run.id.clone(), attempt, ended, stopping: false, sharded, retry });
         effects.push(Effect::Start(run));
     }
 

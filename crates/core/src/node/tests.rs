@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::*;
-use crate::effect::{Run, Ticket};
+use crate::effect::{Run, Ticket, Verdict};
 use crate::input::{Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, Refusal, RunEvent};
 use crate::job::{Job, Work};
 use crate::registry::{Batch, Class, Granted, Revision, Txn};
@@ -17,6 +17,7 @@ mod calendars;
 mod carried;
 mod dispatched;
 mod late;
+mod retries;
 mod sharded;
 
 struct Actor {
@@ -38,6 +39,10 @@ struct World {
     /// How long runs take.
     takes: i64,
     ends: Vec<(i64, NodeName, Run)>,
+    /// How many attempts of each run fail, with exit code 1.
+    fails: u32,
+    /// What history was told.
+    recorded: Vec<Verdict>,
     /// By how much every node's time of day is ahead of the registry's.
     skew: i64,
     /// When lanes and other entries were read.
@@ -167,7 +172,10 @@ impl World {
                 self.ends.push((self.now + self.takes, name.clone(), run));
                 return None;
             }
-            Effect::Record(verdict) => Input::Recorded { run: verdict.run, attempt: verdict.attempt },
+            Effect::Record(verdict) => {
+                self.recorded.push(verdict.clone());
+                Input::Recorded { run: verdict.run, attempt: verdict.attempt }
+            }
             Effect::Announce(event) => {
                 self.events.push(event.to_string());
                 return None;
@@ -229,7 +237,8 @@ impl World {
             self.ends = rest;
             let over: Vec<(i64, NodeName, Run)> = over;
             for (_, name, run) in over {
-                let event = RunEvent::Ended(Ended::Succeeded);
+                let ended = if run.attempt > self.fails { Ended::Succeeded } else { Ended::Failed(Some(1)) };
+                let event = RunEvent::Ended(ended);
                 self.give(&name, Input::Run { id: run.id, attempt: run.attempt, event });
             }
             self.now += 1;

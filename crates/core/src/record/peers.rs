@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
+use super::Wait;
 use crate::effect::Verdict;
 use crate::load::{Sample, Score};
 use crate::time::{Millis, Wall};
@@ -83,6 +84,9 @@ pub struct Planned {
     /// Once its node has accepted it: it starts in `[from, from + 1 s]`, later only after another commit (law 2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Wall>,
+    /// The attempt before failed, and this one is not accepted yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -6,6 +6,7 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
+use super::Wait;
 use crate::effect::Verdict;
 use crate::shards::ShardSet;
 use crate::share::{Order, Strategy};
@@ -150,6 +151,9 @@ pub struct OpenShards {
     pub total: u32,
     /// Those that have not ended.
     pub shards: ShardSet,
+    /// The attempt before failed, and this one is not claimed yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
 }
 
 /// What an operator has switched for one job on one node, under `keys::switches`. Each switch has its own way back.
@@ -245,7 +249,7 @@ impl ShardLane {
 
     /// Adds an open fire; to one that differs from it in its shards only, and then starts as late as this one.
     pub fn add_open(&mut self, new: OpenShards) {
-        let kind = |o: &OpenShards| (o.fire.clone(), o.attempt, o.back, o.total);
+        let kind = |o: &OpenShards| (o.fire.clone(), o.attempt, o.back, o.total, o.wait);
         let same = |o: &&mut OpenShards| kind(o) == kind(&new);
         match self.open.iter_mut().find(same) {
             Some(open) => *open = OpenShards { shards: open.shards.or(&new.shards), ..new },

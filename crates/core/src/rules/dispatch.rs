@@ -16,6 +16,7 @@ use crate::keys;
 use crate::local::{OfferState, Sent, Subject};
 use crate::record::{AskedRecord, Plan, Planned, encode};
 use crate::registry::{Guard, Txn, Write};
+use crate::rules::firing;
 use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
 use crate::standing::{self, Right};
@@ -92,14 +93,14 @@ struct Desk<'a> {
 impl<'a> Desk<'a> {
     fn look(&mut self, out: &mut Decisions) {
         self.record(out);
-        self.settle();
+        self.settle(out);
         match self.state.terms.as_deref().filter(|terms| terms.enabled) {
             Some(terms) => {
                 // Once the beat is long over, what is due since belongs to the next one, also what is too old by then.
                 let in_time = !terms.paused && self.scene.now.wall <= self.right.horizon;
                 let plans = in_time && self.follow(terms, out);
                 self.place_again();
-                self.plan_asked();
+                self.plan_asked(out);
                 if plans {
                     self.plan_due(terms, out);
                 }
@@ -140,21 +141,28 @@ impl<'a> Desk<'a> {
     }
 
     /// What a node that is gone had accepted is in doubt: nobody repeats it, or another attempt follows.
-    fn settle(&mut self) {
+    fn settle(&mut self, out: &mut Decisions) {
         let dead = |run: &Planned| run.is_accepted() && self.scene.view.member(&run.by).is_none();
         if !self.draft.runs.iter().any(dead) {
             return;
         }
         let repeats = self.job.spec().is_some_and(|spec| spec.job.delivery == Delivery::AtLeastOnce);
+        let retries = self.job.spec().is_some_and(|spec| spec.job.retry.is_some());
         for run in core::mem::take(&mut self.draft.runs) {
             let chosen = if dead(&run) && repeats { self.batch.choose(self.scene, &[]) } else { None };
             if !dead(&run) || (repeats && chosen.is_none()) {
                 // With nobody to repeat it, it waits for somebody.
+                if dead(&run) {
+                    out.add(Decision::JobUnplaced(self.job.id));
+                }
                 self.draft.runs.push(run);
                 continue;
             }
             self.guards.push(Guard::Absent(keys::node(&run.by)));
             self.draft.verdicts.push(lost_verdict(self.run_id(&run.fire), &run, repeats));
+            if !repeats && retries {
+                self.give_up(&run, run.attempt + 1, "the attempt before is lost");
+            }
             if let Some((by, free)) = chosen {
                 self.draft.runs.push(Planned {
                     by,
@@ -238,13 +246,16 @@ impl<'a> Desk<'a> {
     }
 
     /// The requests by hand that have no run yet go to the idlest node (S0-54).
-    fn plan_asked(&mut self) {
+    fn plan_asked(&mut self, out: &mut Decisions) {
         let Some(mut record) = self.job.asked().and_then(|known| known.value.clone()) else { return };
         for request in record.requests.iter_mut().filter(|request| !request.taken) {
             if self.draft.runs.len() >= RUNS_MAX {
                 break;
             }
-            let Some((member, free)) = self.batch.idlest() else { break };
+            let Some((member, free)) = self.batch.idlest() else {
+                out.add(Decision::JobUnplaced(self.job.id));
+                break;
+            };
             request.taken = true;
             self.draft.runs.push(Planned {
                 fire: Fire::Asked(request.id.clone()),
@@ -254,6 +265,7 @@ impl<'a> Desk<'a> {
                 attempt: 1,
                 seq: 0,
                 from: None,
+                wait: None,
             });
         }
         if self.job.asked().and_then(|known| known.value.as_ref()) != Some(&record) {
@@ -292,13 +304,23 @@ impl<'a> Desk<'a> {
             let fire = Fire::Due(due);
             if !self.draft.runs.iter().any(|run| run.fire == fire) {
                 let Some((by, free)) = self.whose(&fire) else {
+                    out.add(Decision::JobUnplaced(self.job.id));
                     // One that is kept though it is old gives way to the next one that becomes so.
                     let first = schedule.next((now - grace - Millis(1)).max(floor));
                     return out
                         .list
                         .extend(first.map(|due| Decision::JobAt(self.job.id, due + grace + Millis(1))));
                 };
-                self.draft.runs.push(Planned { fire, due, by, free, attempt: 1, seq: 0, from: None });
+                self.draft.runs.push(Planned {
+                    fire,
+                    due,
+                    by,
+                    free,
+                    attempt: 1,
+                    seq: 0,
+                    from: None,
+                    wait: None,
+                });
             }
             self.draft.watermark = due;
             self.act("plan");
@@ -329,12 +351,22 @@ impl<'a> Desk<'a> {
 
     /// A job that is disabled or gone has no runs but those that go on.
     fn withdraw(&mut self) {
-        let before = self.draft.runs.len();
-        self.draft.runs.retain(Planned::is_accepted);
-        if self.draft.runs.len() < before {
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            core::mem::take(&mut self.draft.runs).into_iter().partition(Planned::is_accepted);
+        self.draft.runs = kept;
+        for run in gone.iter().filter(|run| run.wait.is_some()) {
+            self.give_up(run, run.attempt, "its job was disabled or deleted");
+        }
+        if !gone.is_empty() {
             self.draft.watermark = self.draft.watermark.min(self.draft.reached);
             self.act("withdraw");
         }
+    }
+
+    /// History was told that another attempt waits, or may have been, and there will be none.
+    fn give_up(&mut self, run: &Planned, attempt: u32, why: &str) {
+        let node = self.scene.member.node.as_str();
+        self.draft.verdicts.push(firing::given_up(self.run_id(&run.fire), attempt, run.due, node, why));
     }
 
     /// A deleted job whose plan is empty says so in its place: then the name may be placed in another way.

@@ -69,7 +69,13 @@ pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
     }
     let lane_key = keys::lane(job.name());
     let mut writes = Vec::new();
-    if known.value.as_ref().is_some_and(|lane| lane.open.is_some()) {
+    let open = known.value.as_ref().and_then(|lane| lane.open.as_deref());
+    if open.is_some_and(|open| open.wait.is_some()) && scene.local.given_of(job.id).next().is_none() {
+        // Whoever claims the place goes on waiting; a job that nobody is to hold gives the attempt up first.
+        if !job.is_enabled() {
+            return None;
+        }
+    } else if open.is_some() {
         let back = withdrawn(scene, job)?;
         writes.push(Write::Put { key: lane_key.clone(), value: encode(&back), owner: None });
     } else if scene.local.given_of(job.id).next().is_some() {

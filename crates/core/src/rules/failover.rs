@@ -55,13 +55,14 @@ impl Legacy<'_> {
         let table = self.table;
         let steward = table.is_steward();
         let repeats = table.terms.is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
-        let take = match repeats {
-            true => self.part(out),
-            false if steward => self.lane.unfinished(),
-            false => ShardSet::empty(),
-        };
+        // Between two attempts nothing went on, so whatever the delivery nothing is in doubt.
+        let (goes_on, doubtful): (Vec<_>, Vec<_>) =
+            self.lane.open.iter().partition(|open| repeats || open.wait.is_some());
+        let [goes_on, doubtful] = [goes_on, doubtful].map(|open| shards_of(&open));
+        let take = self.part(&goes_on, out);
+        let lost = if steward { doubtful } else { ShardSet::empty() };
         let tells = steward && !self.lane.verdicts.is_empty();
-        if take.is_empty() && !tells {
+        if take.is_empty() && lost.is_empty() && !tells {
             return false;
         }
         let Some(mut own) = table.lane(table.scene.member) else { return false };
@@ -71,33 +72,30 @@ impl Legacy<'_> {
         if steward {
             own.verdicts.append(&mut left.verdicts);
         }
-        for open in self.lane.open.iter().filter(|open| open.shards.meets(&take)) {
-            self.inherit(&mut own, open, open.shards.and(&take), repeats);
+        for open in &self.lane.open {
+            self.take_over(&mut own, open, open.shards.and(&take), repeats);
+            self.lose(&mut own, open, open.shards.and(&lost), repeats);
         }
-        if repeats {
-            for group in &self.lane.groups {
-                own.set_watermark(&group.shards.and(&take), group.watermark);
-            }
-            left.remove(&take);
-            out.claimed += take.len();
-        } else {
-            left.close(&take);
+        for group in &self.lane.groups {
+            own.set_watermark(&group.shards.and(&take), group.watermark);
         }
-        self.commit(&own, &left, if repeats { "fail over" } else { "settle" }, out);
+        left.remove(&take);
+        left.close(&lost);
+        out.claimed += take.len();
+        self.commit(&own, &left, if take.is_empty() { "settle" } else { "fail over" }, out);
         true
     }
 
     /// As many unfinished shards as this node has slots for, but no more than its part; the leader takes what nobody had a
     /// slot for in all the time that a cut waits.
-    fn part(&self, out: &mut Decisions) -> ShardSet {
+    fn part(&self, unfinished: &ShardSet, out: &mut Decisions) -> ShardSet {
         let (table, scene) = (self.table, self.table.scene);
-        let unfinished = self.lane.unfinished();
         let available = table.job.available();
         if unfinished.is_empty() || !available.contains(&scene.member) || !table.may_take_part() {
             return ShardSet::empty();
         }
         if sharding::is_overdue(table) {
-            return unfinished;
+            return unfinished.clone();
         }
         let free = firing::free_slots(scene.view, scene.local).saturating_sub(out.claimed);
         if free == 0 {
@@ -105,7 +103,7 @@ impl Legacy<'_> {
             out.add(Decision::JobWaits(table.job.id, due));
         }
         let most =
-            if self.is_left_over(out) { free } else { free.min(self.fair(&unfinished, available.len())) };
+            if self.is_left_over(out) { free } else { free.min(self.fair(unfinished, available.len())) };
         unfinished.lowest(most)
     }
 
@@ -130,14 +128,33 @@ impl Legacy<'_> {
         now.mono >= ripe
     }
 
-    fn inherit(&self, own: &mut ShardLane, open: &OpenShards, shards: ShardSet, repeats: bool) {
+    /// A run that waits for its next attempt goes on waiting; of one that was going on another attempt follows.
+    fn take_over(&self, own: &mut ShardLane, open: &OpenShards, shards: ShardSet, repeats: bool) {
+        if shards.is_empty() {
+            return;
+        }
+        if open.wait.is_some() {
+            return own.add_open(OpenShards { shards, ..open.clone() });
+        }
+        self.lose(own, open, shards.clone(), repeats);
+        let from = self.table.scene.now.wall.max(open.due);
+        let (attempt, seq) = (open.attempt + 1, own.seq);
+        own.add_open(OpenShards { from, attempt, seq, shards, ..open.clone() });
+        own.began = Some(from);
+    }
+
+    /// What was going on is in doubt, and history hears of it.
+    fn lose(&self, own: &mut ShardLane, open: &OpenShards, shards: ShardSet, repeats: bool) {
         let Some(first) = shards.first() else { return };
-        let now = self.table.scene.now.wall;
-        own.verdicts.push(lost(self.table, self.member, open, &shards, first, repeats));
-        if repeats {
-            let (from, attempt, seq) = (now.max(open.due), open.attempt + 1, own.seq);
-            own.add_open(OpenShards { from, attempt, seq, shards, ..open.clone() });
-            own.began = Some(from);
+        let table = self.table;
+        let told = lost(table, self.member, open, &shards, first, repeats);
+        let (run, node) = (told.run.clone(), told.node.clone());
+        own.verdicts.push(told);
+        if !repeats && table.job.spec().is_some_and(|spec| spec.job.retry.is_some()) {
+            // It may have failed, and its history may say that it is attempted again.
+            let why = "the attempt before is lost";
+            let told = firing::given_up(run, open.attempt + 1, open.due, &node, why);
+            own.verdicts.push(Verdict { shards, ..told });
         }
     }
 
@@ -154,6 +171,10 @@ impl Legacy<'_> {
         }
         out.commit(table.subject(), why, table.txn(guards, writes));
     }
+}
+
+fn shards_of(open: &[&OpenShards]) -> ShardSet {
+    open.iter().fold(ShardSet::empty(), |all, open| all.or(&open.shards))
 }
 
 fn lost(

@@ -24,9 +24,11 @@ use crate::view::{Held, JobId, JobView, Known, Terms, View};
 use crate::words::{Fire, RunId, Shard, Token};
 
 mod planned;
+mod retry;
 mod shards;
 
 pub use planned::is_open as is_open_planned;
+pub(crate) use retry::given_up;
 pub use shards::{closed as closed_shards, gathers};
 
 /// How long after its moment a claimed fire may start without another commit.
@@ -102,7 +104,8 @@ fn keeps_pace(local: &Local, out: &Decisions) -> bool {
 /// but shards that have to be confirmed first would lose theirs to others each time, so one is kept for them.
 #[must_use]
 pub fn free_slots(view: &View, local: &Local) -> usize {
-    let claims = local.under_way("claim fire") + local.under_way("accept") + local.under_way(CONFIRM_SHARDS);
+    let claims = ["claim fire", "try again", "accept", CONFIRM_SHARDS];
+    let claims: usize = claims.iter().map(|act| local.under_way(act)).sum();
     let taken = view.open_count() + claims + local.shards_running;
     (local.settings.slots as usize).saturating_sub(taken)
 }
@@ -127,6 +130,7 @@ fn run_of(
         sent: String::new(),
         work: declared.work(),
         setting: declared.setting().into(),
+        retry: declared.backoff().map(Box::new),
         timeout: declared.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
         not_after,
     }
@@ -196,7 +200,10 @@ impl Desk<'_> {
             return;
         }
         let Some((_, given)) = self.scene.local.given_of(self.job.id).next() else {
-            return self.start(open, out);
+            return match open.wait {
+                Some(wait) => self.await_retry(open, wait, out),
+                None => self.start(open, out),
+            };
         };
         let ours = given.run.fire == open.fire && given.attempt == open.attempt;
         match given.ended.map(|(ended, _)| ended) {
@@ -205,7 +212,10 @@ impl Desk<'_> {
                     takeover::settle(self.scene, &self.job, &self.lane(), "ended when trust ran out");
                 self.commit("settle", &settled, out);
             }
-            Some(_) if ours => self.finish(out),
+            Some(_) if ours => match retry::wait_after(given) {
+                Some(length) => self.retry(open, length, out),
+                None => self.finish(out),
+            },
             Some(_) | None => {}
         }
     }
@@ -225,9 +235,8 @@ impl Desk<'_> {
         if now.wall < open.from && !misdated {
             return out.add(Decision::JobAt(self.job.id, open.from));
         }
-        if !self.scene.clock_agrees() {
-            out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_difference)));
-            return out.add(Decision::JobUncertain(self.job.id));
+        if !self.clock_agrees(out) {
+            return;
         }
         let latest = open.from + START_WINDOW;
         if now.wall > latest || misdated {
@@ -325,9 +334,7 @@ impl Desk<'_> {
             out.list.extend(at.map(|at| Decision::JobAt(self.job.id, at)));
             return false;
         }
-        if !self.scene.clock_agrees() {
-            out.add(Decision::Announce(Event::ClockDiffers(settings.max_difference)));
-            out.add(Decision::JobUncertain(self.job.id));
+        if !self.clock_agrees(out) {
             return false;
         }
         if let Some((from, last)) = next.skipped {
@@ -366,6 +373,7 @@ impl Desk<'_> {
             attempt: 1,
             seq,
             back: lane.watermark,
+            wait: None,
         };
         Lane { watermark, seq, open: Some(Box::new(open)), verdicts: lane.verdicts.clone() }
     }
@@ -375,6 +383,16 @@ impl Desk<'_> {
         let reason = dispatch::too_old(from, last, policy.grace);
         let (state, node) = (VerdictState::Skipped, self.scene.member.node.to_string());
         Verdict { run, attempt: 0, due: last, state, reason, node, from, shards: ShardSet::empty() }
+    }
+
+    /// Whether the clocks agree; if not, the job is called when they do.
+    fn clock_agrees(&self, out: &mut Decisions) -> bool {
+        let agrees = self.scene.clock_agrees();
+        if !agrees {
+            out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_difference)));
+            out.add(Decision::JobUncertain(self.job.id));
+        }
+        agrees
     }
 
     /// Whether one more run fits; if not, the job is called when one ends.

@@ -118,8 +118,8 @@ impl View {
 
     pub(super) fn set_lane(&mut self, id: JobId, lane: Known<Lane>) {
         let open = lane.value.as_ref().and_then(|l| l.open.as_ref());
-        // A lane read for a takeover that somebody else won takes no slot of ours.
-        let opens = open.is_some_and(|open| Some(&open.by) == self.life.as_ref());
+        // A lane read for a takeover that somebody else won takes no slot of ours, nor does a run between two attempts.
+        let opens = open.is_some_and(|open| open.wait.is_none() && Some(&open.by) == self.life.as_ref());
         let held = self.held.entry(id).or_default();
         let opened = core::mem::replace(&mut held.opens, opens);
         held.lane = Some(lane);

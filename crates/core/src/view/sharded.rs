@@ -81,7 +81,8 @@ impl View {
 
     /// Whether a member runs, or has claimed, any shard that this view knows of.
     pub(super) fn shards_opened_by(&self, member: &Member) -> bool {
-        let opens = |known: &KnownLane| known.lane.value.as_ref().is_some_and(|lane| !lane.open.is_empty());
+        let claimed = |lane: &ShardLane| lane.open.iter().any(|open| open.wait.is_none());
+        let opens = |known: &KnownLane| known.lane.value.as_ref().is_some_and(claimed);
         self.lanes.iter().any(|((_, holder), known)| holder == member && opens(known))
     }
 

@@ -93,7 +93,7 @@ fn closed(record: RunRecord, finish: Finish) -> RunRecord {
     RunRecord {
         state: match finish.ended {
             Ended::Succeeded => State::Succeeded,
-            Ended::Failed => State::Failed,
+            Ended::Failed(_) => State::Failed,
             Ended::Stopped(Reason::Killed) => State::Killed,
             Ended::Stopped(Reason::TimedOut) => State::TimedOut,
             Ended::Stopped(Reason::Fenced) => State::Fenced,

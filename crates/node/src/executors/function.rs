@@ -232,7 +232,7 @@ async fn supervise(
             // It was asked to stop and did, however it says so.
             (Some(reason), failure) => (Ended::Stopped(*reason), failure.unwrap_or_default()),
             (None, None) => (Ended::Succeeded, String::new()),
-            (None, Some(why)) => (Ended::Failed, why),
+            (None, Some(why)) => (Ended::Failed(None), why),
         },
         reason = context.stopped() => reason,
         () = elapsed(timeout) => Reason::TimedOut,

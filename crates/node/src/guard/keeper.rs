@@ -202,7 +202,7 @@ impl Keeper {
                 let ended = match (end.stopped, end.code) {
                     (Some(reason), _) => Ended::Stopped(reason),
                     (None, Some(0)) => Ended::Succeeded,
-                    (None, _) => Ended::Failed,
+                    (None, code) => Ended::Failed(code.and_then(|code| u8::try_from(code).ok())),
                 };
                 self.tell(News::Ended(Finish {
                     run: id.run,

@@ -176,6 +176,7 @@ fn open(due: i64, back: Wall, its: &str) -> OpenShards {
         seq: 1,
         total: 4,
         shards: shards(its),
+        wait: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::input::Ended;
-use evenkeel_core::job::{Delivery, Placement, Spec};
+use evenkeel_core::job::{Delivery, Placement, Retry, Spec};
 use evenkeel_core::record::{Lane, Place, Plan};
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
@@ -29,6 +29,8 @@ pub(crate) struct JobBook {
     pub delivery: Delivery,
     /// Whether nobody monitors its runs, also of a job that was deleted; the workload never changes that either.
     pub unmonitored: bool,
+    /// Whether its runs are attempted again, also of a job that was deleted; nor does the workload change that.
+    pub retry: Option<Retry>,
     pub place: Place,
     pub lane: Option<Lane>,
     /// Of a dispatched job, its plan.
@@ -66,6 +68,14 @@ pub(crate) struct AttemptBook {
     pub by: Member,
     pub started: Option<i64>,
     pub ended: Option<Ended>,
+    /// When it ended.
+    pub over: Option<i64>,
+}
+
+impl AttemptBook {
+    pub(crate) fn of(by: &Member) -> Self {
+        Self { by: by.clone(), started: None, ended: None, over: None }
+    }
 }
 
 /// How a fire came to its end.

@@ -135,7 +135,8 @@ impl Rest<'_> {
         let now = Wall(START.0 + at);
         let longest = self.longest();
         if let Some(open) = open {
-            let old = open.from + Millis(longest + CLOSING) < now;
+            let old =
+                open.from + Millis(longest + CLOSING) < now && (open.wait.is_none() || self.swarm.roomy);
             findings.test(at, Invariant::I53, !old, || format!("{name} is open since long: {open:?}"));
         }
         for verdict in verdicts.iter().filter(|v| v.state == evenkeel_core::effect::VerdictState::Lost) {
@@ -147,6 +148,7 @@ impl Rest<'_> {
             return;
         }
         let light = self.swarm.roomy
+            && book.retry.is_none()
             && schedule.next(now).is_some_and(|next| {
                 let period = schedule.next(next).map_or(i64::MAX, |after| (after - next).0);
                 Self::takes(book) * 5 / 4 + 200 < period / 2
@@ -154,7 +156,7 @@ impl Rest<'_> {
         // Without slots for everything, jobs wait for each other.
         let queue = if self.swarm.roomy { 1 } else { i64::try_from(self.swarm.jobs.len()).unwrap_or(1) };
         let busy = book.grace(self.ttl).0 + 2 * queue * (longest + CLOSING);
-        let slack = book.spread() + if light { PROMPT } else { busy };
+        let slack = book.spread() + book.waiting() + if light { PROMPT } else { busy };
         let floor = spec.since.max(Wall(START.0 + book.changed));
         if let Some(due) = schedule.latest(floor, now - Millis(slack)) {
             findings.test(at, Invariant::I16, *watermark >= due, || {

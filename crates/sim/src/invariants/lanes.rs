@@ -3,11 +3,12 @@
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::Delivery;
-use evenkeel_core::record::{Lane, Open, Place};
+use evenkeel_core::record::{Lane, Open, Place, Wait};
 use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, JobName, RunId, Shard};
 
 use super::book::{AttemptBook, Closed};
+use super::retries::Trial;
 use super::runs::UNNOTICED;
 use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch};
 use crate::world::clock::START;
@@ -78,7 +79,8 @@ impl Turn<'_> {
         }
         let (Some(spec), Some(schedule)) = (&book.spec, &book.schedule) else { return };
         let grace = book.grace(self.ttl);
-        let skips: Vec<&Verdict> = self.new_verdicts(VerdictState::Skipped).collect();
+        let skips: Vec<&Verdict> =
+            self.new_verdicts(VerdictState::Skipped).filter(|v| v.attempt == 0).collect();
         let opened = self.after.open.as_ref().map(|open| &open.fire);
         let mut fire = from.max(spec.since);
         while let Some(due) = schedule.next(fire).filter(|due| *due <= to) {
@@ -128,7 +130,17 @@ impl Turn<'_> {
                 self.closed(old, book, findings, lives);
                 self.claimed(new, book, findings);
             }
-            (Some(old), Some(new)) if old.attempt == new.attempt => self.confirmed(old, new, book, findings),
+            (Some(old), Some(new)) if old.attempt == new.attempt => match (old.wait, new.wait) {
+                (None, None) => self.confirmed(old, new, book, findings),
+                (Some(wait), None) => self.tried(new, wait, book, findings),
+                (_, Some(_)) => self.waits_on(old, new, findings),
+            },
+            (Some(old), Some(new)) if new.wait.is_some() => {
+                let run = self.run(&old.fire);
+                let next = new.attempt == old.attempt + 1 && new.by == old.by;
+                let by_its_node = next && Some(&old.by) == self.act.member;
+                self.trial(&run, old, book).waits(by_its_node, findings);
+            }
             (Some(old), Some(new)) => self.attempted_again(old, new, book, findings, lives),
         }
     }
@@ -153,8 +165,31 @@ impl Turn<'_> {
         let again = fire.claimed || fire.closed.is_some();
         findings.test(at, Invariant::I14, !again, || format!("{run} was claimed twice"));
         fire.claimed = true;
-        let attempt = AttemptBook { by: open.by.clone(), started: None, ended: None };
-        fire.attempts.insert(1, attempt);
+        fire.attempts.insert(1, AttemptBook::of(&open.by));
+    }
+
+    fn trial<'a>(&self, run: &'a RunId, open: &Open, book: &'a JobBook) -> Trial<'a> {
+        let (at, attempt, fire) = (self.act.at, open.attempt, book.fires.get(&open.fire));
+        Trial { at, run, attempt, fire, retry: book.retry.as_ref() }
+    }
+
+    /// An attempt that was waited for is claimed.
+    fn tried(&self, new: &Open, wait: Wait, book: &mut JobBook, findings: &mut Findings) {
+        let run = self.run(&new.fire);
+        let mine = Some(&new.by) == self.act.member && new.seq == self.after.seq;
+        findings.test(self.act.at, Invariant::I2, mine, || format!("{run} was opened as {new:?}"));
+        self.trial(&run, new, book).begins(wait, findings);
+        let attempts = &mut book.fires.entry(new.fire.clone()).or_default().attempts;
+        attempts.insert(new.attempt, AttemptBook::of(&new.by));
+    }
+
+    /// A run that waits for its next attempt goes on waiting, with whoever holds the job now.
+    fn waits_on(&self, old: &Open, new: &Open, findings: &mut Findings) {
+        let same = old.wait == new.wait && old.due == new.due;
+        let mine = new.by == old.by || Some(&new.by) == self.act.member;
+        findings.test(self.act.at, Invariant::I22, same && mine, || {
+            format!("{} was {old:?} and is {new:?}", self.run(&new.fire))
+        });
     }
 
     fn confirmed(&self, old: &Open, new: &Open, book: &mut JobBook, findings: &mut Findings) {
@@ -184,8 +219,8 @@ impl Turn<'_> {
         findings
             .test(at, Invariant::I19, repeats, || format!("{run} is at_most_once and is attempted again"));
         self.lost(old, book, findings, lives);
-        let attempt = AttemptBook { by: new.by.clone(), started: None, ended: None };
-        book.fires.entry(new.fire.clone()).or_default().attempts.insert(new.attempt, attempt);
+        let attempts = &mut book.fires.entry(new.fire.clone()).or_default().attempts;
+        attempts.insert(new.attempt, AttemptBook::of(&new.by));
     }
 
     /// An attempt is lost only when its node is, or when trust ran out under it; and it is said so.
@@ -219,6 +254,14 @@ impl Turn<'_> {
     ) {
         let at = self.act.at;
         let run = self.run(&old.fire);
+        let told = || self.new_verdicts(VerdictState::Skipped).filter(|v| v.run == run);
+        if old.wait.is_some() {
+            self.trial(&run, old, book).dropped(told(), findings);
+            if let Some(fire) = book.fires.get_mut(&old.fire) {
+                fire.closed = Some(Closed::Finished);
+            }
+            return;
+        }
         let (started, ended) = book
             .attempt(&old.fire, old.attempt)
             .map_or((false, false), |a| (a.started.is_some(), a.ended.is_some()));
@@ -230,6 +273,7 @@ impl Turn<'_> {
         } else if started {
             findings.test(at, Invariant::I22, ended, || format!("{run} was closed while it still runs"));
             findings.test(at, Invariant::I14, !withdrawn, || format!("{run} was taken back after its start"));
+            self.trial(&run, old, book).ends(told(), findings);
             Closed::Finished
         } else if withdrawn {
             if let Some(fire) = book.fires.get_mut(&old.fire) {

@@ -95,6 +95,7 @@ impl Watch {
                 book.since = spec.since;
                 (book.delivery, book.placement) = (spec.job.delivery, spec.job.placement);
                 book.unmonitored = !spec.job.monitor;
+                book.retry.clone_from(&spec.job.retry);
                 book.spec = Some(*spec);
                 book.deleted = None;
                 book.put_under(&self.calendars);

@@ -9,6 +9,7 @@ use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, JobName, Member, RunId, Shard};
 
 use super::book::{AttemptBook, Closed};
+use super::retries::Trial;
 use super::runs::UNNOTICED;
 use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch};
 use crate::world::clock::START;
@@ -115,7 +116,8 @@ impl Turn<'_> {
             return;
         }
         let grace = book.grace(self.ttl);
-        let skips: Vec<&Verdict> = self.new_verdicts(VerdictState::Skipped).collect();
+        let skips: Vec<&Verdict> =
+            self.new_verdicts(VerdictState::Skipped).filter(|v| v.attempt == 0).collect();
         let mut fire = self.floor(book);
         while let Some(due) = schedule.next(fire).filter(|due| *due <= to) {
             fire = due;
@@ -161,6 +163,12 @@ impl Turn<'_> {
             });
             match self.old(&run.fire) {
                 None => self.planned(run, book, findings),
+                Some(old) if old.attempt != run.attempt && run.wait.is_some() => {
+                    let id = self.run(&run.fire);
+                    let next = run.attempt == old.attempt + 1 && !run.is_accepted() && old.is_accepted();
+                    let by_its_node = next && Some(&old.by) == self.act.member;
+                    self.trial(&id, old, book).waits(by_its_node, findings);
+                }
                 Some(old) if old.attempt != run.attempt => self.again(old, run, book, findings, &lives),
                 Some(old) => match (old.is_accepted(), run.is_accepted()) {
                     (false, false) => self.moved(old, run, findings),
@@ -207,7 +215,8 @@ impl Turn<'_> {
                 format!("{} planned {} again and does not plan", self.act.node, id())
             });
         }
-        findings.test(at, Invariant::I22, old.due == run.due, || format!("{} is due at another time", id()));
+        let same = old.due == run.due && old.wait == run.wait;
+        findings.test(at, Invariant::I22, same, || format!("{} is due at another time", id()));
     }
 
     /// A run was accepted by the node that it was planned for, while no other run of the job goes on.
@@ -230,15 +239,22 @@ impl Turn<'_> {
                 format!("{id} was accepted, and may be planned again")
             });
         }
+        if let Some(wait) = old.wait {
+            self.trial(&id, run, book).begins(wait, findings);
+        }
         let fire = book.fires.entry(run.fire.clone()).or_default();
         let first = (fire.claimed == (run.attempt > 1)) && fire.closed.is_none();
         findings.test(at, Invariant::I14, first, || format!("{id} was accepted twice"));
         fire.claimed = true;
-        let attempt = AttemptBook { by: run.by.clone(), started: None, ended: None };
-        let before = fire.attempts.insert(run.attempt, attempt);
+        let before = fire.attempts.insert(run.attempt, AttemptBook::of(&run.by));
         findings.test(at, Invariant::I20, before.is_none(), || {
             format!("attempt {} of {id} was accepted twice", run.attempt)
         });
+    }
+
+    fn trial<'a>(&self, id: &'a RunId, run: &Planned, book: &'a JobBook) -> Trial<'a> {
+        let (at, attempt, fire) = (self.act.at, run.attempt, book.fires.get(&run.fire));
+        Trial { at, run: id, attempt, fire, retry: book.retry.as_ref() }
     }
 
     fn confirmed(&self, old: &Planned, run: &Planned, book: &mut JobBook, findings: &mut Findings) {
@@ -324,6 +340,8 @@ impl Turn<'_> {
             findings.test(at, Invariant::I2, Some(&old.by) == self.act.member, || {
                 format!("{:?} closed {run} that {} accepted", self.act.member, old.by)
             });
+            let told = self.new_verdicts(VerdictState::Skipped).filter(|v| v.run == run);
+            self.trial(&run, old, book).ends(told, findings);
             if dropped { Closed::Dropped } else { Closed::Finished }
         };
         if let Some(fire) = book.fires.get_mut(&old.fire) {
@@ -336,6 +354,14 @@ impl Turn<'_> {
         let at = self.act.at;
         let id = self.run(&run.fire);
         let by_schedule = matches!(run.fire, Fire::Due(_));
+        if run.wait.is_some() {
+            let told = self.new_verdicts(VerdictState::Skipped).filter(|v| v.run == id);
+            self.trial(&id, run, book).dropped(told, findings);
+            if let Some(fire) = book.fires.get_mut(&run.fire) {
+                fire.closed = Some(Closed::Finished);
+            }
+            return;
+        }
         let covers = |v: &Verdict| v.run == id || (by_schedule && v.from <= run.due && run.due <= v.due);
         let skipped = self.new_verdicts(VerdictState::Skipped).any(covers);
         if skipped {

@@ -69,13 +69,13 @@ impl Watch {
     fn note_start(&mut self, at: i64, run: &Run) {
         let Self { findings, jobs, .. } = self;
         let Some(book) = jobs.get_mut(&run.id.job) else { return };
-        let delivery = book.delivery;
+        let (delivery, retry) = (book.delivery, book.retry.clone());
         let Some(fire) = book.fires.get_mut(&run.id.fire) else { return };
         let Some(attempt) = fire.attempts.get_mut(&run.attempt) else { return };
         let again = attempt.started.replace(at);
         let id = || format!("{} attempt {}", run.id, run.attempt);
         findings.test(at, Invariant::I14, again.is_none(), || format!("{} started twice", id()));
-        let starts = fire.attempts.values().filter(|a| a.started.is_some()).count();
+        let starts = fire.doubtful_starts(retry.as_ref());
         let once = delivery == Delivery::AtLeastOnce || starts == 1;
         findings.test(at, Invariant::I19, once, || format!("{} started again, but is at_most_once", id()));
         if matches!(run.id.fire, Fire::Asked(_)) && delivery == Delivery::AtMostOnce {
@@ -83,16 +83,16 @@ impl Watch {
         }
     }
 
-    pub(crate) fn ended(&mut self, _at: i64, name: &NodeName, run: &RunId, attempt: u32, ended: Ended) {
+    pub(crate) fn ended(&mut self, at: i64, name: &NodeName, run: &RunId, attempt: u32, ended: Ended) {
         let Some(book) = self.jobs.get_mut(&run.job) else { return };
         if book.is_sharded() {
-            return book.shares.ended(name, run, attempt, ended);
+            return book.shares.ended(at, name, run, attempt, ended);
         }
         if book.running.as_ref().is_some_and(|(f, a, n)| *f == run.fire && *a == attempt && n == name) {
             book.running = None;
         }
         if let Some(attempt) = book.attempt(&run.fire, attempt) {
-            attempt.ended = Some(ended);
+            (attempt.ended, attempt.over) = (Some(ended), Some(at));
         }
     }
 

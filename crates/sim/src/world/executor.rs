@@ -66,7 +66,7 @@ impl World {
         let takes = nominal + self.hosts.between(0, nominal / 4);
         match run.timeout {
             Some(limit) if takes > limit.0 => (limit.0, Ended::Stopped(Reason::TimedOut)),
-            _ if self.hosts.chance(100) => (takes, Ended::Failed),
+            _ if self.hosts.chance(100) => (takes, Ended::Failed(Some(1))),
             _ => (takes, Ended::Succeeded),
         }
     }

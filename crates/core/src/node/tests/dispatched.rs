@@ -120,6 +120,25 @@ fn what_is_made_up_goes_from_node_to_node_at_the_pace_of_the_registry() {
     assert!(spread.iter().all(|n| *n >= 6), "{spread:?}");
 }
 
+/// proves: S0-38, S0-39
+#[test]
+fn what_could_be_given_to_nobody_is_planned_as_soon_as_somebody_comes() {
+    let mut world = World::settled(&["a"]);
+    world.apply("a", dispatched("i", "@every 30s"));
+    world.run(61_500 - world.now);
+    // It has the beat that began, and is alone and drained when there is something new to plan.
+    assert_eq!(world.ask("a", Command::Drain("a".parse().unwrap())), Answer::Done);
+    world.apply("a", dispatched("j", "@every 2s"));
+    world.ask("a", Command::Apply([dispatched("k", "")].into()));
+    world.ask("a", Command::RunNow("k".parse().unwrap(), "r1".parse().unwrap()));
+    world.run(70_000 - world.now);
+    assert_eq!((world.dues("j").len(), world.dues("k").len()), (0, 0));
+    world.add(settings("b"));
+    world.run(80_500 - world.now);
+    assert_eq!(world.dues("j")[world.dues("j").len() - 4..], [74_000, 76_000, 78_000, 80_000]);
+    assert_eq!(world.dues("k").len(), 1);
+}
+
 /// proves: S0-38, I16
 #[test]
 fn a_plan_that_is_full_follows_an_edit_and_goes_on() {

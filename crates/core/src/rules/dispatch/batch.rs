@@ -24,7 +24,7 @@ pub struct Batch {
 
 impl Batch {
     /// The snapshot that a batch begins with (S0-39).
-    pub(super) fn new(scene: &Scene<'_>) -> Self {
+    pub(crate) fn new(scene: &Scene<'_>) -> Self {
         let members: Vec<Member> = standing::candidates(scene).into_iter().cloned().collect();
         let scores: Vec<Score> = members.iter().map(|member| score(scene, member)).collect();
         let free = |member| free_slots(scene, member) - scene.local.peers.placing.on(member);
@@ -34,6 +34,11 @@ impl Batch {
         let open = members.iter().map(|member| is_reachable(scene, member, beat)).collect();
         let full = firing::free_slots(scene.view, scene.local) == 0;
         Self { members, full, scores, free, open }
+    }
+
+    /// Whether runs can be given to anybody.
+    pub(crate) fn has_anybody(&self) -> bool {
+        self.open.contains(&true)
     }
 
     /// Whether runs may go to this member at all.

@@ -9,6 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::retry::{given_up, wait_after, wait_of};
 use super::{START_WINDOW, free_slots, is_misdated, keeps_pace, moment, run_of};
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
@@ -136,14 +137,26 @@ impl<'a> Desk<'a> {
         let Some(at) = self.draft.runs.iter().position(ours) else { return };
         let run = self.draft.runs.remove(at);
         self.draft.freed = Some(self.scene.now.wall);
+        let spec = self.job.spec();
         if ended == Ended::Stopped(Reason::Fenced) {
-            let spec = self.job.spec();
             let repeats = spec.is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
             self.draft.verdicts.push(lost_verdict(self.id(&run), &run, repeats));
             if repeats {
                 self.draft.runs.insert(at, Planned { attempt: run.attempt + 1, seq: 0, from: None, ..run });
             }
             return self.act("settle");
+        }
+        if let Some(length) = wait_after(given) {
+            let next = Planned { attempt: run.attempt + 1, seq: 0, from: None, ..run };
+            match spec.map(|spec| spec.job.enabled) {
+                Some(true) => {
+                    let wait = Some(wait_of(self.scene, length));
+                    self.draft.runs.insert(at, Planned { wait, ..next });
+                    return self.act("wait");
+                }
+                Some(false) => self.give_up(&next, "its job was disabled"),
+                None => self.give_up(&next, "its job was deleted"),
+            }
         }
         let next = self.draft.runs.iter().filter(|run| !run.is_accepted()).min_by_key(|run| self.moment(run));
         let now = self.scene.now.wall;
@@ -164,12 +177,14 @@ impl<'a> Desk<'a> {
             None => true,
             Some(terms) => agrees && run.attempt == 1 && run.due <= now && is_stale(terms, run, now),
         };
-        let before = self.draft.runs.len();
-        self.draft.runs = core::mem::take(&mut self.draft.runs)
+        let (gone, kept): (Vec<_>, Vec<_>) = core::mem::take(&mut self.draft.runs)
             .into_iter()
-            .filter(|run| run.by != me || given(run) || !stale(run))
-            .collect();
-        if self.draft.runs.len() < before {
+            .partition(|run| run.by == me && !given(run) && stale(run));
+        self.draft.runs = kept;
+        for run in gone {
+            if run.wait.is_some() {
+                self.give_up(&run, "its job was deleted");
+            }
             self.act("withdraw");
         }
         let Some(terms) = terms.filter(|_| agrees) else { return };
@@ -227,6 +242,12 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// History was told that another attempt waits, and there will be none.
+    fn give_up(&mut self, run: &Planned, why: &str) {
+        let node = self.scene.member.node.as_str();
+        self.draft.verdicts.push(given_up(self.id(run), run.attempt, run.due, node, why));
+    }
+
     /// Accepts the run that is due next, or asks to be called when that may be done.
     fn accept(&mut self, out: &mut Decisions) {
         let scene = self.scene;
@@ -243,6 +264,16 @@ impl<'a> Desk<'a> {
             return;
         }
         let now = scene.now.wall;
+        // A run goes on until its last attempt; until then no other one of the job begins.
+        let waits = self.draft.runs.iter().find_map(|run| Some((run.fire.clone(), run.wait?)));
+        if let Some((fire, wait)) = waits {
+            if let Some(until) = wait.left(now) {
+                return out.add(Decision::JobAt(self.job.id, until));
+            }
+            if fire != run.fire {
+                return out.add(self.look_again(now + LOOK_AGAIN));
+            }
+        }
         let from = self.turn(&run);
         if now < from - scene.local.settings.lead {
             return out.add(Decision::JobAt(self.job.id, from - scene.local.settings.lead));
@@ -280,7 +311,7 @@ impl<'a> Desk<'a> {
         out.claimed += 1;
         let seq = self.draft.seq + 1;
         if let Some(mine) = self.draft.runs.iter_mut().find(|r| r.fire == run.fire) {
-            *mine = Planned { seq, from: Some(from.max(now)), ..run.clone() };
+            *mine = Planned { seq, from: Some(from.max(now)), wait: None, ..run.clone() };
         }
         if let Fire::Due(due) = run.fire {
             self.draft.reached = self.draft.reached.max(due);
@@ -296,6 +327,9 @@ impl<'a> Desk<'a> {
     /// When it may start: at its moment, or in the job's turn when it is made up.
     fn turn(&self, run: &Planned) -> Wall {
         let (now, ttl) = (self.scene.now.wall, self.scene.local.settings.ttl);
+        if run.wait.is_some() {
+            return now;
+        }
         let first = run.attempt == 1 && matches!(run.fire, Fire::Due(_));
         let terms = self.terms.filter(|_| first && self.scene.clock_agrees());
         let turn =

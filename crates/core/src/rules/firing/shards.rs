@@ -24,6 +24,7 @@ use crate::time::{Millis, Wall};
 use crate::view::{JobView, ShardTerms, Terms};
 use crate::words::{Fire, Member, NodeName, RunId, Shard};
 
+mod retry;
 mod start;
 
 /// How long ends of runs are gathered into one commit while others of the job go on.
@@ -142,6 +143,7 @@ impl<'a> Desk<'a> {
             [lost, over].map(|runs| runs.into_iter().map(|(shard, _)| shard).collect::<ShardSet>());
         self.lose(&lost);
         self.draft.close(&over);
+        self.retry(&over);
         self.draft.ended = Some(scene.now.wall);
         self.settle_missed(&over.or(&lost));
         self.act("finish");
@@ -152,12 +154,15 @@ impl<'a> Desk<'a> {
         let repeats = self.terms().is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
         let then =
             if repeats { "another attempt follows" } else { "it is not repeated: delivery is at_most_once" };
-        for open in self.lane.open.iter().filter(|open| open.shards.meets(lost)) {
+        for open in self.lane.open.clone().iter().filter(|open| open.shards.meets(lost)) {
             let shards = open.shards.and(lost);
             let reason = format!("ended when trust ran out; {then}");
             let told = (&open.fire, open.due, open.due);
             self.draft.verdicts.extend(self.verdict(told, &shards, open.attempt, VerdictState::Lost, reason));
             self.draft.close(&shards);
+            if !repeats && self.retries() {
+                self.give_up(open, &shards, open.attempt + 1, "the attempt before is lost");
+            }
             if repeats {
                 let (from, seq) = (self.scene().now.wall, self.draft.seq);
                 self.draft.add_open(OpenShards {
@@ -224,6 +229,14 @@ impl<'a> Desk<'a> {
             self.scene().local.given_of(self.table.job.id).map(|(shard, _)| shard).collect();
         for open in self.draft.open.clone() {
             let idle = open.shards.minus(&given);
+            if open.wait.is_some()
+                && let Some(why) = self.goes_on_no_more()
+            {
+                self.give_up(&open, &open.shards, open.attempt, why);
+                self.draft.close(&open.shards);
+                self.act("give up");
+                continue;
+            }
             let off = self.terms().map_or(ShardSet::empty(), |(_, shards)| shards.off.and(&idle));
             let first = open.attempt == 1 && matches!(open.fire, Fire::Due(_));
             if self.terms().is_none() {
@@ -396,7 +409,7 @@ impl<'a> Desk<'a> {
         }
         let (from, seq) = (from.max(self.scene().now.wall), self.draft.seq);
         let total = self.table.sharding.cut.total;
-        self.draft.add_open(OpenShards { fire, due, from, back, attempt: 1, seq, total, shards });
+        self.draft.add_open(OpenShards { fire, due, from, back, attempt: 1, seq, total, shards, wait: None });
         self.draft.began = Some(from);
     }
 

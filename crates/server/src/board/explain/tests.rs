@@ -101,8 +101,16 @@ fn an_open_fire_is_under_way_or_ahead_or_orphaned() {
     let mut known = held();
     let open = |from| {
         let (by, due) = ("a@1".parse().expect("a member"), Wall(T));
-        let open =
-            Open { fire: Fire::Due(due), due, from: Wall(from), by, attempt: 2, seq: 3, back: Wall(0) };
+        let open = Open {
+            fire: Fire::Due(due),
+            due,
+            from: Wall(from),
+            by,
+            attempt: 2,
+            seq: 3,
+            back: Wall(0),
+            wait: None,
+        };
         Lane { open: Some(Box::new(open)), ..lane(T) }
     };
     let run = "run j:1795259680000:0";
@@ -134,6 +142,7 @@ fn a_dispatched_job_says_who_planned_it_and_why_there() {
         attempt: 1,
         seq: 0,
         from: None,
+        wait: None,
     };
     let planner = Some(evenkeel_core::record::Planner { member: holder, number: beat });
     let mut plan = Plan {

@@ -25,7 +25,16 @@ fn job(name: &str, holder: Option<&str>) -> JobSeen {
 
 fn open(by: &str, from: i64) -> Option<Open> {
     let (by, due) = (member(by), Wall(T));
-    Some(Open { fire: Fire::Due(due), due, from: Wall(from), by, attempt: 1, seq: 7, back: Wall(T - 10_000) })
+    Some(Open {
+        fire: Fire::Due(due),
+        due,
+        from: Wall(from),
+        by,
+        attempt: 1,
+        seq: 7,
+        back: Wall(T - 10_000),
+        wait: None,
+    })
 }
 
 /// Three nodes, of which one is wanted drained; another drained one is away.
@@ -110,6 +119,7 @@ fn beating() -> Whole {
         attempt: 1,
         seq: 5,
         from: from.map(Wall),
+        wait: None,
     };
     let mut asked = planned(T - 1_000, "b@2", None);
     asked.fire = Fire::Asked("by-hand".parse().unwrap());

@@ -103,7 +103,7 @@ impl ShareBook {
     }
 
     /// A run physically ended.
-    pub(crate) fn ended(&mut self, name: &NodeName, run: &RunId, attempt: u32, ended: Ended) {
+    pub(crate) fn ended(&mut self, at: i64, name: &NodeName, run: &RunId, attempt: u32, ended: Ended) {
         let here = |(fire, a, n): &(Fire, u32, NodeName)| *fire == run.fire && *a == attempt && n == name;
         if self.running.get(&run.shard).is_some_and(here) {
             self.running.remove(&run.shard);
@@ -113,7 +113,7 @@ impl ShareBook {
             .get_mut(&(run.fire.clone(), run.shard))
             .and_then(|fire| fire.attempts.get_mut(&attempt))
         {
-            attempt.ended = Some(ended);
+            (attempt.ended, attempt.over) = (Some(ended), Some(at));
         }
     }
 }

@@ -1,13 +1,14 @@
 //! What an accepted transaction did to one shard: its watermark, and the run that was open and the one that is.
 
-use evenkeel_core::effect::VerdictState;
+use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::{CatchUp, Delivery};
-use evenkeel_core::record::OpenShards;
+use evenkeel_core::record::{OpenShards, Wait};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{Fire, Member, Shard};
+use evenkeel_core::words::{Fire, Member, RunId, Shard};
 
 use super::super::book::{AttemptBook, Closed};
+use super::super::retries::Trial;
 use super::super::runs::UNNOTICED;
 use super::super::{Findings, Invariant, JobBook};
 use super::Turn;
@@ -36,8 +37,18 @@ impl Turn<'_> {
         match (old, fate) {
             (Some(old), Some(Fate::Kept)) => {
                 if let Some(new) = new {
-                    self.kept(shard, old, new, findings);
+                    match (old.1.wait, new.1.wait) {
+                        (None, None) => self.kept(shard, old, new, findings),
+                        (Some(wait), None) => self.tried(shard, new, wait, book, findings),
+                        (_, Some(_)) => self.waits_on(shard, old, new, findings),
+                    }
                 }
+            }
+            (Some((by, old)), Some(Fate::Again)) if new.is_some_and(|(_, new)| new.wait.is_some()) => {
+                let run = self.run(&old.fire, shard);
+                let next = new.is_some_and(|(to, new)| to == by && new.attempt == old.attempt + 1);
+                let by_its_node = next && Some(by) == self.act.member;
+                self.trial(&run, old, book).waits(by_its_node, findings);
             }
             (Some(old), Some(Fate::Again)) => {
                 if let Some(new) = new {
@@ -76,7 +87,8 @@ impl Turn<'_> {
         let backwards = self.after.watermark(shard) < self.before.watermark(shard);
         match () {
             () if self.is_said_lost(shard, old) => Fate::Lost,
-            () if started || (unmonitored && !backwards) => Fate::Finished,
+            // What waited for its next attempt had begun.
+            () if old.wait.is_some() || started || (unmonitored && !backwards) => Fate::Finished,
             () => Fate::Withdrawn,
         }
     }
@@ -105,7 +117,8 @@ impl Turn<'_> {
             fire = due;
             let claimed = opened == Some(&Fire::Due(due));
             let mut skips = self.new_verdicts(VerdictState::Skipped);
-            let skipped = skips.any(|v| v.from <= due && due <= v.due && v.shards.contains(shard));
+            let covers = |v: &Verdict| v.attempt == 0 && v.from <= due && due <= v.due;
+            let skipped = skips.any(|v| covers(v) && v.shards.contains(shard));
             findings.test(at, Invariant::I16, claimed || skipped, || {
                 format!("the fire of {job} due at {due} was passed over for shard {shard} by {why}")
             });
@@ -162,7 +175,7 @@ impl Turn<'_> {
         let once = if matches!(open.fire, Fire::Due(_)) { Invariant::I14 } else { Invariant::I24 };
         findings.test(at, once, !again, || format!("{run} was claimed twice"));
         fire.claimed = true;
-        fire.attempts.insert(1, AttemptBook { by: by.clone(), started: None, ended: None });
+        fire.attempts.insert(1, AttemptBook::of(by));
         book.shares.totals.insert((open.fire.clone(), shard), total);
     }
 
@@ -201,6 +214,43 @@ impl Turn<'_> {
         });
     }
 
+    fn trial<'a>(&self, run: &'a RunId, open: &OpenShards, book: &'a JobBook) -> Trial<'a> {
+        let fire = book.shares.fires.get(&(open.fire.clone(), run.shard));
+        Trial { at: self.at(), run, attempt: open.attempt, fire, retry: book.retry.as_ref() }
+    }
+
+    /// An attempt that was waited for is claimed.
+    fn tried(
+        &self,
+        shard: Shard,
+        (by, open): &(Member, OpenShards),
+        wait: Wait,
+        book: &mut JobBook,
+        findings: &mut Findings,
+    ) {
+        let run = self.run(&open.fire, shard);
+        let lane = book.shares.lanes.get(by).map_or(0, |lane| lane.seq);
+        let mine = Some(by) == self.act.member && open.seq == lane;
+        findings.test(self.at(), Invariant::I2, mine, || format!("{run} was opened as {open:?}"));
+        self.trial(&run, open, book).begins(wait, findings);
+        book.shares.fire(&open.fire, shard).attempts.insert(open.attempt, AttemptBook::of(by));
+    }
+
+    /// A shard that waits for its next attempt goes on waiting, with whoever took it over from the dead.
+    fn waits_on(
+        &self,
+        shard: Shard,
+        (by, old): &(Member, OpenShards),
+        (to, new): &(Member, OpenShards),
+        findings: &mut Findings,
+    ) {
+        let moved = Some(to) == self.act.member && !(self.lives)(by);
+        let same = old.wait == new.wait && old.due == new.due && (by == to || moved);
+        findings.test(self.at(), Invariant::I28, same, || {
+            format!("{} was {old:?} at {by} and is {new:?} at {to}", self.run(&old.fire, shard))
+        });
+    }
+
     fn again(
         &self,
         shard: Shard,
@@ -225,8 +275,7 @@ impl Turn<'_> {
             let first = book.shares.rescued.insert((shard, by.clone()));
             findings.test(at, Invariant::I21, first, || format!("{run} was taken over from {by} twice"));
         }
-        let attempt = AttemptBook { by: to.clone(), started: None, ended: None };
-        book.shares.fire(&new.fire, shard).attempts.insert(new.attempt, attempt);
+        book.shares.fire(&new.fire, shard).attempts.insert(new.attempt, AttemptBook::of(to));
     }
 
     /// An attempt is lost only when its node is, or when trust ran out under it.
@@ -259,6 +308,13 @@ impl Turn<'_> {
     ) {
         let (at, run, why) = (self.at(), self.run(&old.fire, shard), self.act.why);
         let monitored = book.spec.as_ref().is_none_or(|spec| spec.job.monitor);
+        let of_it = |v: &&Verdict| v.run.fire == old.fire && v.shards.contains(shard);
+        let told = || self.new_verdicts(VerdictState::Skipped).filter(of_it);
+        if old.wait.is_some() {
+            self.trial(&run, old, book).dropped(told(), findings);
+            book.shares.fire(&old.fire, shard).closed = Some(Closed::Finished);
+            return;
+        }
         let closed = match fate {
             Fate::Lost => {
                 self.lost(shard, (by, old), book, findings);
@@ -268,6 +324,7 @@ impl Turn<'_> {
                 let attempt = book.shares.fire(&old.fire, shard).attempts.get(&old.attempt);
                 let ended = attempt.is_some_and(|attempt| attempt.ended.is_some()) || !monitored;
                 findings.test(at, Invariant::I22, ended, || format!("{run} was closed while it still runs"));
+                self.trial(&run, old, book).ends(told(), findings);
                 let closed = book.shares.lanes.get(by).and_then(|lane| lane.ended);
                 self.note_missed(shard, old, closed, book);
                 Closed::Finished
@@ -309,7 +366,7 @@ impl Turn<'_> {
     pub(super) fn refusals(&self, book: &mut JobBook, findings: &mut Findings) {
         // What nobody monitors may run in more than one place, and only its node knows.
         let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor);
-        for verdict in self.new_verdicts(VerdictState::Skipped) {
+        for verdict in self.new_verdicts(VerdictState::Skipped).filter(|v| v.attempt == 0) {
             let Fire::Asked(id) = &verdict.run.fire else { continue };
             for shard in verdict.shards.iter() {
                 let running =

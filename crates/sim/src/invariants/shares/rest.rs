@@ -84,8 +84,8 @@ impl Scene<'_> {
         let (at, name) = (self.rest.at, self.name);
         let spec = self.book.spec.as_ref();
         let repeats = spec.is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
-        let capacity =
-            !repeats || (!self.available.is_empty() && (self.rest.swarm.roomy || !self.is_static()));
+        let capacity = (!repeats && self.book.retry.is_none())
+            || (!self.available.is_empty() && (self.rest.swarm.roomy || !self.is_static()));
         let longest = Millis(self.rest.longest() + CLOSING);
         for (member, lane) in &self.book.shares.lanes {
             let lives = self.rest.members.contains(member);
@@ -160,6 +160,7 @@ impl Scene<'_> {
         let swarm = self.rest.swarm;
         let recut = spec.job.recut_wait as i64 * 1000;
         let light = swarm.roomy
+            && self.book.retry.is_none()
             && schedule.next(self.now).is_some_and(|next| {
                 let period = schedule.next(next).map_or(i64::MAX, |after| (after - next).0);
                 Rest::takes(self.book) * 5 / 4 + 200 < period / 2
@@ -168,7 +169,7 @@ impl Scene<'_> {
             i64::try_from(swarm.jobs.iter().map(|job| job.shards as usize).sum::<usize>()).unwrap_or(1);
         let queue = if swarm.roomy { 1 } else { runs };
         let busy = self.book.grace(self.rest.ttl).0 + 2 * queue * (self.rest.longest() + CLOSING) + recut;
-        let slack = self.book.spread() + if light { PROMPT } else { busy };
+        let slack = self.book.spread() + self.book.waiting() + if light { PROMPT } else { busy };
         let floor = spec.since.max(Wall(START.0 + self.book.changed));
         let Some(due) = schedule.latest(floor, self.now - Millis(slack)) else { return };
         for (shard, (holder, watermark)) in &self.book.shares.standing.held {

@@ -66,13 +66,13 @@ impl JobBook {
     }
 
     fn note_shard_start(&mut self, at: i64, run: &Run, findings: &mut Findings) {
-        let delivery = self.delivery;
+        let (delivery, retry) = (self.delivery, self.retry.clone());
         let fire = self.shares.fire(&run.id.fire, run.id.shard);
         let Some(attempt) = fire.attempts.get_mut(&run.attempt) else { return };
         let again = attempt.started.replace(at);
         let id = || format!("{} attempt {}", run.id, run.attempt);
         findings.test(at, Invariant::I14, again.is_none(), || format!("{} started twice", id()));
-        let starts = fire.attempts.values().filter(|a| a.started.is_some()).count();
+        let starts = fire.doubtful_starts(retry.as_ref());
         let once = delivery == Delivery::AtLeastOnce || starts == 1;
         findings.test(at, Invariant::I19, once, || format!("{} started again, but is at_most_once", id()));
         if matches!(run.id.fire, Fire::Asked(_)) && delivery == Delivery::AtMostOnce {

@@ -1,5 +1,6 @@
 //! Starting shards: of what is open, as much as there are slots for, within a second of its moment.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -36,9 +37,13 @@ impl Desk<'_> {
             if idle.is_empty() {
                 continue;
             }
+            if open.wait.is_some() && (scene.local.leaving || scene.local.unable.is_some()) {
+                continue;
+            }
             let due = moment(&open.fire, open.due, scene.now.wall);
-            let misdated = is_misdated(open.from, due, scene.now.wall);
-            if scene.now.wall < open.from && !misdated {
+            let again = open.wait.is_some_and(|wait| wait.left(scene.now.wall).is_none());
+            let renewed = again || open.wait.is_none() && is_misdated(open.from, due, scene.now.wall);
+            if scene.now.wall < open.from && !renewed {
                 out.add(Decision::JobAt(id, open.from));
                 continue;
             }
@@ -49,7 +54,7 @@ impl Desk<'_> {
             if free < idle.len() {
                 out.add(Decision::JobWaits(id, open.due));
             }
-            if free > 0 && (misdated || scene.now.wall > open.from + START_WINDOW) {
+            if free > 0 && (renewed || scene.now.wall > open.from + START_WINDOW) {
                 late.push(open.clone());
                 continue;
             }
@@ -68,18 +73,19 @@ impl Desk<'_> {
         }
     }
 
-    /// A claim that is too old to start from is made anew (law 2).
+    /// A claim that is too old to start from is made anew (law 2), and a run that waited for its next attempt is claimed for it.
     fn confirm(&mut self, late: &[OpenShards], out: &mut Decisions) {
         if !keeps_pace(self.scene().local, out) {
             let again = self.scene().now.mono + PACE_AGAIN;
             return out.add(Decision::JobAfter(self.table.job.id, again));
         }
-        let now = self.scene().now.wall;
-        self.draft
-            .open
-            .iter_mut()
-            .filter(|open| late.contains(open))
-            .for_each(|open| open.from = now.max(moment(&open.fire, open.due, now)));
+        let (now, seq) = (self.scene().now.wall, self.draft.seq);
+        self.draft.open.iter_mut().filter(|open| late.contains(open)).for_each(|open| {
+            open.from = now.max(moment(&open.fire, open.due, now));
+            if open.wait.take().is_some() {
+                (open.from, open.seq) = (now, seq);
+            }
+        });
         // The slot that there is stays theirs until they are confirmed, and they are first in line for it then.
         out.claimed += 1;
         out.list.extend(late.first().map(|open| Decision::JobWaits(self.table.job.id, open.due)));
@@ -101,6 +107,7 @@ impl Desk<'_> {
             token: Token::new(scene.local.settings.generation, open.seq),
             work: job.work(),
             setting: job.setting().into(),
+            retry: job.backoff().map(Box::new),
             timeout: job.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
             not_after: scene.lease.until().min(now.mono + (latest - now.wall)),
         }

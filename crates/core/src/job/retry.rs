@@ -1,0 +1,197 @@
+//! Retries: whether a run that failed is attempted again, and how long that waits.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use super::Job;
+use crate::effect::Reason;
+use crate::input::Ended;
+use crate::schedule;
+use crate::time::Millis;
+use crate::words::{RunId, Shard};
+
+/// The most attempts that may follow the first one.
+const TIMES_MAX: u32 = 100;
+/// How long the second attempt waits where the job does not say.
+const WAIT: Millis = Millis::secs(10);
+/// The longest wait where the job does not say, unless the first one is longer.
+const UP_TO: Millis = Millis::secs(600);
+/// The shortest wait: what fails at once must not keep a node busy with failing.
+const WAIT_MIN: Millis = Millis::secs(1);
+/// The longest one.
+const WAIT_MAX: Millis = Millis::secs(24 * 3600);
+
+/// Retries as declared.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// How many attempts may follow the first one.
+    pub times: u32,
+    /// How long the second attempt waits, such as `10s`, which is the default; each later one twice as long as the one before.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub wait: String,
+    /// The longest wait, such as `5m`; `10m` when empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub up_to: String,
+    /// The exit codes after which a command is attempted again; after any failure when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub codes: Vec<u8>,
+}
+
+/// The same as numbers: what a run goes by from its start on, whatever becomes of its job's declaration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Backoff {
+    times: u32,
+    first: Millis,
+    most: Millis,
+    codes: Vec<u8>,
+}
+
+impl Retry {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Something in it makes no sense; the text says what is allowed.
+    pub fn read(&self) -> Result<Backoff, String> {
+        if self.times == 0 || self.times > TIMES_MAX {
+            return Err(format!("retry.times is {}, allowed are 1 to {TIMES_MAX}", self.times));
+        }
+        let first = span("retry.wait", &self.wait)?.unwrap_or(WAIT);
+        let most = span("retry.up_to", &self.up_to)?;
+        if let Some(most) = most.filter(|most| *most < first) {
+            return Err(format!("retry.up_to is {most}, which is less than the first wait of {first}"));
+        }
+        if self.codes.contains(&0) {
+            return Err("retry.codes has 0, with which commands succeed: leave it out".to_string());
+        }
+        let most = most.unwrap_or(UP_TO.max(first));
+        Ok(Backoff { times: self.times, first, most, codes: self.codes.clone() })
+    }
+}
+
+impl Job {
+    /// How its runs are attempted again; `None` when they are not.
+    #[must_use]
+    pub fn backoff(&self) -> Option<Backoff> {
+        self.retry.as_ref()?.read().ok()
+    }
+
+    pub(super) fn validate_retry(&self) -> Result<(), String> {
+        let Some(retry) = &self.retry else { return Ok(()) };
+        retry.read()?;
+        if !self.monitor {
+            return Err("retry takes monitor = true: nobody hears how a run ends that nobody monitors".into());
+        }
+        if !retry.codes.is_empty() && !self.function.is_empty() {
+            return Err("retry.codes are exit codes of a command: leave them out for a function".into());
+        }
+        Ok(())
+    }
+}
+
+impl Backoff {
+    /// How long the attempt that follows this one waits; `None` when none follows. What somebody killed is not attempted
+    /// again, and what ended because trust ran out goes by the job's delivery instead.
+    ///
+    /// A wait is shorter by up to half of it, by what the run's name and attempt decide: so jobs that fail together do not
+    /// come back together, and every node computes the same.
+    #[must_use]
+    pub fn after(&self, run: &RunId, attempt: u32, ended: Ended) -> Option<Millis> {
+        let failed = match ended {
+            Ended::Failed(code) => self.codes.is_empty() || code.is_some_and(|c| self.codes.contains(&c)),
+            Ended::Stopped(Reason::TimedOut) => self.codes.is_empty(),
+            Ended::Succeeded | Ended::Stopped(Reason::Killed | Reason::Fenced) => false,
+        };
+        if !failed || attempt > self.times {
+            return None;
+        }
+        let full = (1..attempt).fold(self.first, |wait, _| Millis(wait.0 * 2).min(self.most));
+        // Shards that fail together come back together: they wait in one entry.
+        let whole = RunId { shard: Shard(0), ..run.clone() };
+        let seed = schedule::seed(&format!("{whole} {attempt}"));
+        let less = seed % (full.0.unsigned_abs() / 2 + 1);
+        Some(full - Millis(less.cast_signed()))
+    }
+}
+
+fn span(word: &str, text: &str) -> Result<Option<Millis>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let span = schedule::span(word, text).map_err(|e| e.to_string())?;
+    match (WAIT_MIN..=WAIT_MAX).contains(&span) {
+        true => Ok(Some(span)),
+        false => Err(format!("{word} is {span}, allowed are {WAIT_MIN} to {WAIT_MAX}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Wall;
+    use crate::words::{Fire, Shard};
+    use alloc::vec;
+
+    fn retry(times: u32, wait: &str, up_to: &str, codes: &[u8]) -> Result<Backoff, String> {
+        Retry { times, wait: wait.into(), up_to: up_to.into(), codes: codes.into() }.read()
+    }
+
+    fn run(job: &str) -> RunId {
+        RunId { job: job.parse().unwrap(), fire: Fire::Due(Wall(1_000)), shard: Shard(0) }
+    }
+
+    #[test]
+    fn waits_double_up_to_the_longest_and_are_shortened_by_half_at_most() {
+        let backoff = retry(6, "10s", "1m", &[]).unwrap();
+        let waits = |job: &str| -> Vec<Option<Millis>> {
+            (1..=7).map(|attempt| backoff.after(&run(job), attempt, Ended::Failed(Some(1)))).collect()
+        };
+        let full = [10, 20, 40, 60, 60, 60].map(Millis::secs);
+        for (wait, full) in waits("j").iter().zip(full) {
+            let wait = wait.unwrap();
+            assert!(wait <= full && wait.0 * 2 >= full.0, "{wait} of {full}");
+        }
+        assert_eq!(waits("j")[6], None, "six may follow the first");
+        assert_ne!(waits("j"), waits("k"), "jobs that fail together come back apart");
+    }
+
+    #[test]
+    fn what_is_attempted_again() {
+        let any = retry(1, "", "", &[]).unwrap();
+        let some = retry(1, "", "", &[75, 111]).unwrap();
+        let again = |backoff: &Backoff, ended| backoff.after(&run("j"), 1, ended).is_some();
+        for (ended, by_any, by_some) in [
+            (Ended::Succeeded, false, false),
+            (Ended::Failed(None), true, false),
+            (Ended::Failed(Some(1)), true, false),
+            (Ended::Failed(Some(75)), true, true),
+            (Ended::Stopped(Reason::TimedOut), true, false),
+            (Ended::Stopped(Reason::Killed), false, false),
+            (Ended::Stopped(Reason::Fenced), false, false),
+        ] {
+            assert_eq!((again(&any, ended), again(&some, ended)), (by_any, by_some), "{ended:?}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_is_allowed() {
+        for (wrong, word) in [
+            (retry(0, "", "", &[]), "retry.times is 0, allowed are 1 to 100"),
+            (retry(101, "", "", &[]), "retry.times"),
+            (retry(1, "1ms", "", &[]), "retry.wait"),
+            (retry(1, "2d", "", &[]), "retry.wait"),
+            (retry(1, "soon", "", &[]), "retry.wait"),
+            (retry(1, "30s", "20s", &[]), "retry.up_to"),
+            (retry(1, "", "5s", &[]), "retry.up_to"),
+            (retry(1, "", "", &[0]), "retry.codes"),
+        ] {
+            let text = wrong.unwrap_err();
+            assert!(text.contains(word), "{text}");
+        }
+        // A longer first wait than the longest by default is one nevertheless.
+        let backoff = retry(2, "1h", "", &vec![]).unwrap();
+        assert!(backoff.after(&run("j"), 2, Ended::Failed(None)).unwrap() >= Millis::secs(1_800));
+    }
+}

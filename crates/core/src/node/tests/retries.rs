@@ -1,0 +1,224 @@
+//! Runs that fail and are attempted again, in each placement.
+
+use super::*;
+use crate::effect::VerdictState;
+use crate::job::{Delivery, Placement, Retry};
+use crate::settings::Settings;
+
+const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Sharded, Placement::Dispatched];
+
+/// A job that is due each 60 s and whose runs are attempted again after at most 8 s.
+fn retried(name: &str, placement: Placement, times: u32) -> Job {
+    let retry = Retry { times, wait: "8s".into(), up_to: "8s".into(), codes: [].into() };
+    Job { placement, retry: Some(retry), ..job(name, "@every 60s") }
+}
+
+impl World {
+    /// Who started which attempt of a job, and when it may be done.
+    fn attempts(&self, job: &str) -> Vec<(String, u32)> {
+        let of_job = self.starts.iter().filter(|(_, run)| run.id.job.as_str() == job);
+        of_job.map(|(node, run)| (node.clone(), run.attempt)).collect()
+    }
+
+    fn numbers(&self, job: &str) -> Vec<u32> {
+        self.attempts(job).into_iter().map(|(_, attempt)| attempt).collect()
+    }
+
+    /// Two nodes, and a job whose first attempt has just failed; who had it.
+    fn waiting(placement: Placement, change: impl Fn(&mut Job)) -> (Self, String) {
+        let mut world = World::with(&["a", "b"]);
+        world.run(1_500);
+        let mut job = retried("j", placement, 3);
+        change(&mut job);
+        world.fails = 1;
+        world.ask("a", Command::Apply([job].into()));
+        world.run(61_000 - world.now);
+        assert_eq!(world.numbers("j"), [1], "{placement:?}");
+        let (node, _) = world.attempts("j").remove(0);
+        (world, node)
+    }
+
+    fn other(node: &str) -> &'static str {
+        if node == "a" { "b" } else { "a" }
+    }
+
+    fn die(&mut self, node: &str) {
+        let node: NodeName = node.parse().unwrap();
+        self.actors.remove(&node);
+        self.ends.retain(|(_, on, _)| *on != node);
+    }
+
+    fn verdicts(&self, state: VerdictState) -> Vec<u32> {
+        self.recorded.iter().filter(|v| v.state == state).map(|v| v.attempt).collect()
+    }
+}
+
+#[test]
+fn a_run_that_fails_is_attempted_again_after_its_wait_and_no_oftener_than_declared() {
+    for placement in PLACEMENTS {
+        for (times, fails, attempts) in [(3, 2, 3), (1, 9, 2)] {
+            let mut world = World::with(&["a", "b"]);
+            world.run(1_500);
+            world.fails = fails;
+            world.ask("a", Command::Apply([retried("j", placement, times)].into()));
+            let mut began = Vec::new();
+            while world.now < 110_000 {
+                world.run(99);
+                if world.numbers("j").len() > began.len() {
+                    began.push(world.now);
+                }
+            }
+            let numbers: Vec<u32> = (1..=attempts).collect();
+            assert_eq!(world.numbers("j"), numbers, "{placement:?}");
+            let waits: Vec<i64> = began.windows(2).map(|w| w[1] - w[0]).collect();
+            assert!(waits.iter().all(|wait| (3_900..=9_200).contains(wait)), "{placement:?}: {waits:?}");
+            assert!(world.starts.windows(2).all(|w| w[0].1.token < w[1].1.token), "{placement:?}");
+            assert!(world.starts.iter().all(|(_, run)| run.due == Wall(60_000)));
+            assert!(world.recorded.is_empty(), "{:?}", world.recorded);
+            // The next fire is the next run, and its attempts count from one.
+            world.run(130_000 - world.now);
+            assert_eq!(
+                world.dues("j").iter().filter(|due| **due == 120_000).count(),
+                2.min(times as usize + 1),
+                "{placement:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_next_fire_waits_until_the_run_before_has_had_its_last_attempt() {
+    for placement in PLACEMENTS {
+        let mut world = World::with(&["a", "b"]);
+        world.run(1_500);
+        world.fails = 2;
+        let job = Job { schedule: "@every 5s".into(), ..retried("j", placement, 5) };
+        world.ask("a", Command::Apply([job].into()));
+        world.run(60_000);
+        let mut left = world.starts.iter().map(|(_, run)| (run.due, run.attempt)).peekable();
+        while let Some((due, attempt)) = left.next() {
+            assert_eq!(attempt, 1, "{placement:?}");
+            for attempt in [2, 3] {
+                if left.peek().is_some() {
+                    assert_eq!(left.next(), Some((due, attempt)), "{placement:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_takes_over_from_a_dead_node_goes_on_waiting_and_nothing_is_in_doubt() {
+    for placement in PLACEMENTS {
+        let (mut world, node) = World::waiting(placement, |_| ());
+        world.die(&node);
+        world.run(20_000);
+        let expected = [(node.clone(), 1), (World::other(&node).to_string(), 2)];
+        assert_eq!(world.attempts("j"), expected, "{placement:?}");
+        assert!(world.recorded.is_empty(), "{placement:?}: {:?}", world.recorded);
+    }
+}
+
+#[test]
+fn a_node_that_drains_or_leaves_hands_what_waits_to_another_one() {
+    for placement in [Placement::Claimed, Placement::Dispatched] {
+        let (mut world, node) = World::waiting(placement, |_| ());
+        assert_eq!(world.ask(&node, Command::Drain(node.parse().unwrap())), Answer::Done);
+        world.run(20_000);
+        assert_eq!(world.attempts("j").last(), Some(&(World::other(&node).to_string(), 2)), "{placement:?}");
+        assert!(world.recorded.is_empty());
+    }
+    for placement in PLACEMENTS {
+        let (mut world, node) = World::waiting(placement, |_| ());
+        world.answers.clear();
+        world.give(&node.parse().unwrap(), Input::Asked(AskId(9), Command::Leave));
+        world.run(2_500);
+        assert_eq!(world.answers, [Answer::Done], "{placement:?}: it waits for nothing");
+        world.run(20_000);
+        assert_eq!(world.attempts("j").last(), Some(&(World::other(&node).to_string(), 2)), "{placement:?}");
+        assert!(world.recorded.is_empty(), "{placement:?}");
+    }
+}
+
+#[test]
+fn what_waits_is_given_up_aloud_when_its_job_is_disabled_or_deleted() {
+    for placement in PLACEMENTS {
+        for command in [Command::Disable("j".parse().unwrap()), Command::Delete("j".parse().unwrap())] {
+            let (mut world, _) = World::waiting(placement, |_| ());
+            assert_eq!(world.ask("a", command.clone()), Answer::Done);
+            world.run(20_000);
+            assert_eq!(world.numbers("j"), [1], "{placement:?} {command:?}");
+            assert_eq!(world.verdicts(VerdictState::Skipped), [2], "{placement:?} {command:?}");
+            assert_eq!(world.held("a") + world.held("b"), 0);
+        }
+    }
+}
+
+#[test]
+fn a_pause_and_a_new_schedule_leave_a_run_its_attempts() {
+    for placement in PLACEMENTS {
+        let (mut world, _) = World::waiting(placement, |_| ());
+        world.ask("a", Command::Pause("j".parse().unwrap()));
+        let edited = Job { schedule: "@every 7m".into(), ..retried("j", placement, 3) };
+        world.ask("a", Command::Apply([edited].into()));
+        world.run(20_000);
+        assert_eq!(world.numbers("j"), [1, 2], "{placement:?}");
+        assert!(world.recorded.is_empty(), "{placement:?}: {:?}", world.recorded);
+    }
+}
+
+#[test]
+fn what_waits_takes_no_slot() {
+    for placement in PLACEMENTS {
+        let mut world = World::default();
+        world.add(Settings { slots: 1, ..settings("a") });
+        world.run(1_500);
+        world.fails = 1;
+        let other = Job { retry: None, schedule: "@every 1s".into(), ..retried("k", placement, 1) };
+        world.ask("a", Command::Apply([retried("j", placement, 1), other].into()));
+        world.run(75_000);
+        assert_eq!(world.numbers("j"), [1, 2], "{placement:?}");
+        let between = world.dues("k").iter().filter(|due| (61_000..=63_000).contains(*due)).count();
+        assert_eq!(between, 3, "{placement:?}");
+    }
+}
+
+#[test]
+fn a_lost_attempt_that_nobody_repeats_ends_its_run() {
+    for placement in PLACEMENTS {
+        let mut world = World::with(&["a", "b"]);
+        world.run(1_500);
+        world.takes = 5_000;
+        world.ask("a", Command::Apply([retried("j", placement, 3)].into()));
+        world.run(61_000 - world.now);
+        let node = world.attempts("j")[0].0.clone();
+        world.die(&node);
+        world.run(20_000);
+        assert_eq!(world.numbers("j"), [1], "{placement:?}");
+        assert_eq!(
+            (world.verdicts(VerdictState::Lost), world.verdicts(VerdictState::Skipped)),
+            ([1].into(), [2].into())
+        );
+    }
+    for placement in PLACEMENTS {
+        let (mut world, _) = World::waiting(placement, |job| job.delivery = Delivery::AtLeastOnce);
+        world.run(20_000);
+        assert_eq!(world.numbers("j"), [1, 2], "{placement:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_holds_no_attempt_up_for_long() {
+    for placement in PLACEMENTS {
+        let mut world = World::default();
+        world.add(Settings { max_difference: Millis(i64::MAX), ..settings("a") });
+        world.run(1_500);
+        world.fails = 1;
+        world.ask("a", Command::Apply([retried("j", placement, 3)].into()));
+        world.run(61_000 - world.now);
+        world.skew = -3_600_000;
+        world.give(&"a".parse().unwrap(), Input::Tick);
+        world.run(20_000);
+        assert_eq!(world.numbers("j"), [1, 2], "{placement:?}");
+    }
+}

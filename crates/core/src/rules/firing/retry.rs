@@ -1,0 +1,105 @@
+//! Retries of a claimed job: between two attempts its run stays open, and waits without a slot.
+//!
+//! What waits is nobody's doubt: whoever takes the place over goes on waiting, whatever the job's delivery says. The next
+//! attempt is claimed like a fire, in a commit of its own, when its moment has come.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+
+use super::Desk;
+use crate::effect::{Verdict, VerdictState};
+use crate::local::Given;
+use crate::record::{Open, Wait};
+use crate::scene::{Decision, Decisions, Scene};
+use crate::shards::ShardSet;
+use crate::takeover;
+use crate::time::{Millis, Wall};
+use crate::words::RunId;
+
+/// How long the next attempt of a run that has ended waits; `None` when none follows.
+pub(super) fn wait_after(given: &Given) -> Option<Millis> {
+    let (ended, _) = given.ended?;
+    given.retry.as_ref()?.after(&given.run, given.attempt, ended)
+}
+
+/// A wait of this length that begins now. By a clock that is off nobody knows when it would end, so it goes by the registry's.
+pub(super) fn wait_of(scene: &Scene<'_>, length: Millis) -> Wait {
+    let other = scene.local.lease.registry_time(scene.now).filter(|_| !scene.clock_agrees());
+    Wait { until: other.unwrap_or(scene.now.wall) + length, length }
+}
+
+/// History was told that another attempt waits, and there will be none.
+pub(crate) fn given_up(run: RunId, attempt: u32, due: Wall, node: &str, why: &str) -> Verdict {
+    let (reason, shards) = (format!("not attempted again: {why}"), ShardSet::empty());
+    Verdict {
+        run,
+        attempt,
+        due,
+        state: VerdictState::Skipped,
+        reason,
+        node: String::from(node),
+        from: due,
+        shards,
+    }
+}
+
+impl Desk<'_> {
+    /// What has failed and is to be attempted again stays open, without a slot.
+    pub(super) fn retry(&self, open: &Open, length: Millis, out: &mut Decisions) {
+        let mut lane = self.lane();
+        lane.seq += 1;
+        if let Some(why) = self.goes_on_no_more() {
+            lane.open = None;
+            lane.verdicts.push(self.given_up(open, open.attempt + 1, why));
+            return self.commit("finish", &lane, out);
+        }
+        let wait = wait_of(self.scene, length);
+        let attempt = open.attempt + 1;
+        lane.open = Some(Box::new(Open { attempt, from: wait.until, wait: Some(wait), ..open.clone() }));
+        self.commit("wait", &lane, out);
+    }
+
+    /// Waits for the moment of the next attempt, and claims it.
+    pub(super) fn await_retry(&self, open: &Open, wait: Wait, out: &mut Decisions) {
+        let (scene, now) = (self.scene, self.scene.now);
+        if let Some(why) = self.goes_on_no_more() {
+            let mut lane = self.lane();
+            lane.seq += 1;
+            lane.open = None;
+            lane.verdicts.push(self.given_up(open, open.attempt, why));
+            return self.commit("give up", &lane, out);
+        }
+        if let Some(until) = wait.left(now.wall) {
+            return out.add(Decision::JobAt(self.job.id, until));
+        }
+        if scene.gives_up() || scene.local.unable.is_some() {
+            return;
+        }
+        if !self.clock_agrees(out) {
+            return;
+        }
+        if !self.has_slot(open.due, out) {
+            return;
+        }
+        let mut lane = self.lane();
+        lane.seq += 1;
+        lane.open = Some(Box::new(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() }));
+        self.commit("try again", &lane, out);
+        out.claimed += 1;
+    }
+
+    /// Why no attempt follows, whatever was told before.
+    fn goes_on_no_more(&self) -> Option<&'static str> {
+        match self.job.spec() {
+            None => Some("its job was deleted"),
+            Some(spec) if !spec.job.enabled => Some("its job was disabled"),
+            Some(_) => None,
+        }
+    }
+
+    fn given_up(&self, open: &Open, attempt: u32, why: &str) -> Verdict {
+        let run = takeover::run_id(&self.job, open);
+        given_up(run, attempt, open.due, self.scene.member.node.as_str(), why)
+    }
+}

@@ -1,0 +1,70 @@
+//! Retries of shards: those that failed together wait together, without slots, in their node's lane.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::Desk;
+use crate::effect::VerdictState;
+use crate::local::Given;
+use crate::record::{OpenShards, Wait};
+use crate::rules::firing::retry::{wait_after, wait_of};
+use crate::shards::ShardSet;
+use crate::time::{Millis, Wall};
+use crate::words::Shard;
+
+/// Into how many moments the ends of one wait are gathered: a lane with very many shards that fail one after the other stays
+/// small.
+const MOMENTS: i64 = 16;
+/// No two of those moments are nearer than this.
+const GRAIN: Millis = Millis::secs(1);
+
+impl Desk<'_> {
+    /// Of the runs that have ended, those that are to be attempted again go on waiting.
+    pub(super) fn retry(&mut self, over: &ShardSet) {
+        let scene = self.scene();
+        let runs = scene.local.given_of(self.table.job.id).filter(|(shard, _)| over.contains(*shard));
+        let again: Vec<(Shard, &Given, Millis)> =
+            runs.filter_map(|(shard, given)| Some((shard, given, wait_after(given)?))).collect();
+        for (shard, given, length) in again {
+            let Some(open) = self.lane.open_of(shard).filter(|open| open.attempt == given.attempt).cloned()
+            else {
+                continue;
+            };
+            let (shards, attempt) = (ShardSet::one(shard), open.attempt + 1);
+            if let Some(why) = self.goes_on_no_more() {
+                self.give_up(&open, &shards, attempt, why);
+                continue;
+            }
+            let wait = wait_of(scene, length);
+            let wait = Wait { until: coarse(wait.until, length), length };
+            self.draft.add_open(OpenShards { attempt, from: wait.until, wait: Some(wait), shards, ..open });
+        }
+    }
+
+    /// Whether its runs are attempted again where they fail.
+    pub(super) fn retries(&self) -> bool {
+        self.table.job.spec().is_some_and(|spec| spec.job.retry.is_some())
+    }
+
+    /// Why no attempt follows, whatever was told before.
+    pub(super) fn goes_on_no_more(&self) -> Option<&'static str> {
+        match self.terms() {
+            None => Some("its job was deleted"),
+            Some((terms, _)) if !terms.enabled => Some("its job was disabled"),
+            Some(_) => None,
+        }
+    }
+
+    /// History was told that another attempt waits, and there will be none.
+    pub(super) fn give_up(&mut self, open: &OpenShards, shards: &ShardSet, attempt: u32, why: &str) {
+        let reason = format!("not attempted again: {why}");
+        let told = (&open.fire, open.due, open.due);
+        self.draft.verdicts.extend(self.verdict(told, shards, attempt, VerdictState::Skipped, reason));
+    }
+}
+
+/// The next moment at which waits of this length end.
+fn coarse(until: Wall, length: Millis) -> Wall {
+    let grain = (length.0 / MOMENTS).max(GRAIN.0);
+    Wall(until.0.div_euclid(grain) * grain + grain)
+}

@@ -1,0 +1,87 @@
+//! Attempts that follow a failure: whether one may, when it may start, and that nobody is left waiting for one.
+
+use evenkeel_core::effect::{Reason, Verdict, VerdictState};
+use evenkeel_core::input::Ended;
+use evenkeel_core::job::Retry;
+use evenkeel_core::record::Wait;
+use evenkeel_core::words::RunId;
+
+use super::book::FireBook;
+use super::runs::UNNOTICED;
+use super::{Findings, Invariant, JobBook};
+
+/// The shortest that the waits of these worlds become by chance, in milliseconds.
+const SHORTEST: i64 = 4_000;
+
+/// An attempt that failed, or the one that waits to follow it, in one accepted write.
+pub(super) struct Trial<'a> {
+    pub(super) at: i64,
+    pub(super) run: &'a RunId,
+    pub(super) attempt: u32,
+    pub(super) fire: Option<&'a FireBook>,
+    /// What the job says of such attempts.
+    pub(super) retry: Option<&'a Retry>,
+}
+
+impl JobBook {
+    /// How long a run may wait between its attempts, all waits together, beside the time they take.
+    pub(crate) fn waiting(&self) -> i64 {
+        let times = self.retry.as_ref().map_or(0, |retry| i64::from(retry.times));
+        times * (2 * SHORTEST + 2_000)
+    }
+}
+
+impl FireBook {
+    /// Whether an attempt ended in a way that another one may follow.
+    pub(crate) fn failed(&self, attempt: u32, retry: Option<&Retry>) -> bool {
+        let ended = self.attempts.get(&attempt).and_then(|attempt| attempt.ended);
+        retry.is_some_and(|retry| match ended {
+            Some(Ended::Failed(_)) => attempt <= retry.times,
+            Some(Ended::Stopped(Reason::TimedOut)) => attempt <= retry.times && retry.codes.is_empty(),
+            _ => false,
+        })
+    }
+
+    /// How many attempts started that followed no failure: with each of them the run was in doubt once more.
+    pub(crate) fn doubtful_starts(&self, retry: Option<&Retry>) -> usize {
+        let started = self.attempts.iter().filter(|(_, attempt)| attempt.started.is_some());
+        started.filter(|(number, _)| !self.failed(**number - 1, retry)).count()
+    }
+}
+
+impl Trial<'_> {
+    /// After it the run waits for another attempt.
+    pub(super) fn waits(&self, by_its_node: bool, findings: &mut Findings) {
+        let failed = self.fire.is_some_and(|fire| fire.failed(self.attempt, self.retry));
+        findings.test(self.at, Invariant::I20, failed && by_its_node, || {
+            format!("{} waits for an attempt after number {}: {:?}", self.run, self.attempt, self.fire)
+        });
+    }
+
+    /// It waited, and is claimed: not before its wait is over.
+    pub(super) fn begins(&self, wait: Wait, findings: &mut Findings) {
+        let before = self.fire.and_then(|fire| fire.attempts.get(&(self.attempt - 1)));
+        let over = before.and_then(|attempt| attempt.over);
+        let early = over.is_none_or(|over| self.at < over + SHORTEST - 2 * UNNOTICED);
+        findings.test(self.at, Invariant::I17, !early, || {
+            format!("attempt {} of {} began early: it waited {wait:?} from {over:?}", self.attempt, self.run)
+        });
+    }
+
+    /// It failed and is closed, and no attempt follows: then there was none left, or history hears why.
+    pub(super) fn ends<'a>(&self, mut told: impl Iterator<Item = &'a Verdict>, findings: &mut Findings) {
+        let given_up = |v: &Verdict| v.state == VerdictState::Skipped && v.attempt == self.attempt + 1;
+        let failed = self.fire.is_some_and(|fire| fire.failed(self.attempt, self.retry));
+        findings.test(self.at, Invariant::I16, !failed || told.any(given_up), || {
+            format!("attempt {} of {} failed, and no other one follows it", self.attempt, self.run)
+        });
+    }
+
+    /// It waited and will not be made: history hears why.
+    pub(super) fn dropped<'a>(&self, mut told: impl Iterator<Item = &'a Verdict>, findings: &mut Findings) {
+        let given_up = |v: &Verdict| v.state == VerdictState::Skipped && v.attempt == self.attempt;
+        findings.test(self.at, Invariant::I16, told.any(given_up), || {
+            format!("attempt {} of {} was waited for and dropped without a word", self.attempt, self.run)
+        });
+    }
+}
