@@ -167,7 +167,7 @@ impl Task {
             () = untrusted(&trusted_until) => (Ended::Stopped(Reason::Fenced), DROPPED.to_owned()),
             end = exchange::make(&call, &reach, &mut log) => match end {
                 Ok(status) => (Ended::Succeeded, status),
-                Err(why) => (Ended::Failed, why),
+                Err(why) => (Ended::Failed(None), why),
             },
             () = tokio::time::sleep(duration(limit)) => {
                 let said = format!("no whole answer within {limit}: {DROPPED}");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 
+use evenkeel::core::job::Retry;
 use evenkeel::core::job::http::Codes;
 use evenkeel::{Answer, Command, Http, State};
 
@@ -72,6 +73,23 @@ async fn the_status_decides_and_stands_in_the_history() {
     ok.success = Codes::new(vec![(201, 201)]);
     let ok = run(&node, job("ok", ok)).await;
     assert_eq!((ok.state, ok.reason.as_str()), (State::Failed, "HTTP 200"));
+}
+
+/// proves: I14
+#[tokio::test]
+async fn a_second_attempt_has_the_same_key_and_a_higher_fence() {
+    let mut server = Server::start().await;
+    let (node, _data) = node(LOOPBACK).await;
+    let mut busy = job("busy", Http::new(&server.url("/busy")));
+    busy.retry = Some(Retry { times: 1, wait: "1s".into(), up_to: String::new(), codes: Vec::new() });
+    let run = ask_to_run(&node, busy).await.to_string();
+    let (first, second) = (server.asked().await, server.asked().await);
+    for (seen, attempt) in [(&first, "1"), (&second, "2")] {
+        assert_eq!(seen.header("evenkeel-attempt"), Some(attempt));
+        assert_eq!(seen.header("idempotency-key"), Some(run.as_str()));
+    }
+    let fence = |seen: &super::server::Seen| seen.header("evenkeel-fence").unwrap().parse::<u64>().unwrap();
+    assert!(fence(&first) < fence(&second), "{first:?}, {second:?}");
 }
 
 #[tokio::test]

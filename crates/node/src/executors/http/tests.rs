@@ -23,6 +23,7 @@ fn run(address: SocketAddr, not_after: Mono) -> (Run, Box<Http>) {
         work: evenkeel_core::job::Work::Http(http.clone()),
         setting: Box::new(Setting::default()),
         timeout: None,
+        retry: None,
         not_after,
     };
     (run, http)
