@@ -8,5 +8,5 @@ mod report;
 pub(crate) use command::CommandRuns;
 pub(crate) use function::FunctionRuns;
 pub use function::{FunctionOutput, Functions, RunContext};
+pub(crate) use http::HttpRuns;
 pub use http::Network;
-pub(crate) use http::{Egress, HttpRuns};

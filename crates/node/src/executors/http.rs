@@ -28,12 +28,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::report::Report;
 use crate::clock;
+use crate::config::Config;
 use crate::executor::{Finish, News, Trust};
 use crate::logs::{LogWriter, Logs};
 use connect::Reach;
+use egress::Egress;
 use exchange::Call;
 
-pub(crate) use egress::Egress;
 pub use egress::Network;
 
 /// How many names are asked for at once: the resolver of the system waits in a thread for each.
@@ -75,15 +76,17 @@ impl Worker {
 }
 
 impl HttpRuns {
-    pub(crate) fn new(
-        egress: Egress,
-        node: NodeName,
-        logs: Logs,
-        keep: u64,
-        news: mpsc::UnboundedSender<News>,
-    ) -> Self {
-        let (under_way, trusted_until) = (BTreeMap::new(), Arc::new(AtomicI64::new(i64::MIN)));
-        Self { node, logs, keep, news, reach: Reach::new(egress), under_way, trusted_until, worker: None }
+    pub(crate) fn new(config: &Config, logs: Logs, news: mpsc::UnboundedSender<News>) -> Self {
+        Self {
+            node: config.name.clone(),
+            logs,
+            keep: config.keep.output,
+            news,
+            reach: Reach::new(Egress::new(config.http_allow.clone())),
+            under_way: BTreeMap::new(),
+            trusted_until: Arc::new(AtomicI64::new(i64::MIN)),
+            worker: None,
+        }
     }
 
     /// From now on requests may be under way until the new deadline.

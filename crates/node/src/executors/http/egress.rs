@@ -134,11 +134,11 @@ const NAT64: Network = Network::v6([0x64, 0xff9b, 0, 0], 96);
 
 /// Where requests of one node may go.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Egress(Vec<Network>);
+pub(super) struct Egress(Vec<Network>);
 
 impl Egress {
     /// To public addresses and these.
-    pub(crate) fn new(allowed: Vec<Network>) -> Self {
+    pub(super) fn new(allowed: Vec<Network>) -> Self {
         Self(allowed)
     }
 

@@ -31,8 +31,9 @@ fn run(address: SocketAddr, not_after: Mono) -> (Run, Box<Http>) {
 
 fn runs(folder: &std::path::Path) -> (HttpRuns, mpsc::UnboundedReceiver<News>) {
     let (tell, news) = mpsc::unbounded_channel();
-    let egress = Egress::new(vec!["127.0.0.1".parse().unwrap()]);
-    (HttpRuns::new(egress, "a".parse().unwrap(), Logs::new(folder.into()), 100, tell), news)
+    let mut config = Config::new("a".parse().unwrap(), "memory:", folder);
+    config.http_allow = vec!["127.0.0.1".parse().unwrap()];
+    (HttpRuns::new(&config, Logs::new(folder.into()), tell), news)
 }
 
 fn trust(until: Mono) -> Trust {
