@@ -11,7 +11,6 @@ use super::{Server, ask_to_run, job, log, node, run, within};
 
 const LOOPBACK: &[&str] = &["127.0.0.1"];
 
-/// proves: I14
 #[tokio::test]
 async fn a_good_answer_is_a_run_that_succeeded_and_the_server_knows_whose_request_it_was() {
     let mut server = Server::start().await;
@@ -75,7 +74,7 @@ async fn the_status_decides_and_stands_in_the_history() {
     assert_eq!((ok.state, ok.reason.as_str()), (State::Failed, "HTTP 200"));
 }
 
-/// proves: I14
+/// proves: I20
 #[tokio::test]
 async fn a_second_attempt_has_the_same_key_and_a_higher_fence() {
     let mut server = Server::start().await;
@@ -92,6 +91,7 @@ async fn a_second_attempt_has_the_same_key_and_a_higher_fence() {
     assert!(fence(&first) < fence(&second), "{first:?}, {second:?}");
 }
 
+/// proves: I47
 #[tokio::test]
 async fn an_answer_is_kept_up_to_the_nodes_bound() {
     let server = Server::start().await;
@@ -121,7 +121,6 @@ async fn what_keeps_an_answer_from_coming_is_told() {
     }
 }
 
-/// proves: I24
 #[tokio::test]
 async fn a_request_that_is_stopped_is_dropped_at_once() {
     let mut server = Server::start().await;
@@ -142,7 +141,6 @@ async fn a_request_that_is_stopped_is_dropped_at_once() {
     assert!(killed.reason.contains("the server may go on"), "{}", killed.reason);
 }
 
-/// proves: I2
 #[tokio::test]
 async fn a_node_that_stops_drops_its_requests() {
     let mut server = Server::start().await;
@@ -153,6 +151,7 @@ async fn a_node_that_stops_drops_its_requests() {
     server.hung_up().await;
 }
 
+/// proves: I47
 #[tokio::test]
 async fn many_requests_wait_together() {
     let mut server = Server::start().await;

@@ -1,6 +1,5 @@
 //! Jobs that are requests, from their file to `run logs`.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;

@@ -76,7 +76,6 @@ fn a_request_that_is_too_late_is_not_made() {
     assert!(listener.accept().is_err(), "nobody connected");
 }
 
-/// proves: I2
 #[test]
 fn a_request_is_dropped_at_the_deadline_though_nobody_says_so() {
     let folder = tempfile::tempdir().unwrap();
@@ -94,7 +93,6 @@ fn a_request_is_dropped_at_the_deadline_though_nobody_says_so() {
     assert!(finish.reason.contains("the server may go on"), "{}", finish.reason);
 }
 
-/// proves: I2
 #[test]
 fn the_driver_drops_what_is_under_way_once_the_deadline_has_passed() {
     let folder = tempfile::tempdir().unwrap();
