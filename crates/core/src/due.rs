@@ -65,7 +65,8 @@ pub fn next(schedule: &Schedule, floor: Wall, now: Wall, policy: &Policy) -> Nex
     };
     let skipped = schedule.latest(floor, due - Millis(1)).map(|before| (first, before));
     let displaced = schedule.next(last).map(|next| next + policy.grace + Millis(1));
-    let until = [displaced, policy.ends(due)].into_iter().flatten().min();
+    let until = [displaced, policy.ends(due), policy.turn_changes(schedule, due, now)];
+    let until = until.into_iter().flatten().min();
     Next { due: Some(due), from: Some(policy.turn(schedule, due, now)), until, skipped }
 }
 
@@ -84,6 +85,14 @@ impl Policy {
     #[must_use]
     pub fn ends(&self, due: Wall) -> Option<Wall> {
         self.age.map(|age| due + age.max(self.grace) + Millis(1))
+    }
+
+    /// When a fire that is made up may get another turn, though nothing ran: the next one that comes due may lie nearer to the
+    /// one after it. `None` when it has no turn.
+    #[must_use]
+    pub fn turn_changes(&self, schedule: &Schedule, due: Wall, now: Wall) -> Option<Wall> {
+        self.spread.filter(|_| due < now - self.grace)?;
+        schedule.next(now)
     }
 
     /// When a fire that is due may start as of `now`: at its moment, or in its job's turn when it is made up.
@@ -195,6 +204,21 @@ mod tests {
             turns.insert(turn);
         }
         assert_eq!(turns.len(), 600);
+    }
+
+    /// proves: I16, I23
+    #[test]
+    fn a_turn_stands_until_a_fire_that_leaves_less_room_for_it() {
+        // Three seconds before the next, and then long nothing.
+        let schedule = Schedule::parse("0,3 30 * * * *", "").unwrap();
+        let spread = Some(Turns { span: Millis::secs(1200), seed: 299_000 });
+        let policy = Policy { grace: Millis::secs(60), catch_up: CatchUp::Latest, age: None, spread };
+        let (due, now) = (at(3600 + 1803), at(7200 + 1799));
+        let found = next(&schedule, at(0), now, &policy);
+        assert_eq!((found.due, found.until), (Some(due), Some(at(7200 + 1800))));
+        assert!(found.from > found.until, "{found:?}");
+        let then = next(&schedule, at(0), at(7200 + 1800), &policy);
+        assert_eq!((then.due, then.from), (Some(due), Some(at(7200 + 1800))));
     }
 
     /// proves: I16, I23

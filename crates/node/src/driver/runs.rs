@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::effect::{Reason, Run};
 use evenkeel_core::input::{Ended, RunEvent};
+use evenkeel_core::job::Backoff;
+use evenkeel_core::time::Millis;
 use evenkeel_core::words::{NodeName, RunId};
 
 use crate::clock;
@@ -13,8 +15,14 @@ use crate::history::{Entry, History, RunRecord, State};
 /// Runs given to an executor.
 pub(super) struct Runs {
     node: NodeName,
-    under_way: BTreeMap<(RunId, u32), RunRecord>,
-    starting: Vec<RunRecord>,
+    under_way: BTreeMap<(RunId, u32), UnderWay>,
+    starting: Vec<UnderWay>,
+}
+
+/// A run, and whether another attempt follows it where it fails.
+struct UnderWay {
+    record: RunRecord,
+    retry: Option<Box<Backoff>>,
 }
 
 impl Runs {
@@ -51,14 +59,14 @@ impl Runs {
             from: run.due,
             output: 0,
         };
-        self.starting.push(record);
+        self.starting.push(UnderWay { record, retry: run.retry.clone() });
     }
 
     /// History hears of what was started.
     pub(super) fn started(&mut self, history: &History) {
-        for record in self.starting.drain(..) {
-            history.put(Entry::Attempt(Box::new(record.clone())));
-            self.under_way.insert((record.run.clone(), record.attempt), record);
+        for run in self.starting.drain(..) {
+            history.put(Entry::Attempt(Box::new(run.record.clone())));
+            self.under_way.insert((run.record.run.clone(), run.record.attempt), run);
         }
     }
 
@@ -79,13 +87,30 @@ impl Runs {
             News::Ended(finish) => {
                 executor.forget(&finish.run);
                 let (run, attempt, ended) = (finish.run.clone(), finish.attempt, finish.ended);
-                if let Some(record) = self.under_way.remove(&(run.clone(), attempt)) {
+                if let Some(UnderWay { record, retry }) = self.under_way.remove(&(run.clone(), attempt)) {
+                    // With the end, so that nobody sees a run at its end that goes on.
+                    let wait = retry.and_then(|retry| retry.after(&run, attempt, ended));
+                    let next = wait.map(|wait| waiting(&record, wait));
                     history.put(Entry::Attempt(Box::new(closed(record, finish))));
+                    next.into_iter().for_each(|next| history.put(Entry::Attempt(Box::new(next))));
                 }
                 Some((run, attempt, RunEvent::Ended(ended)))
             }
             News::Able(_) => None,
         }
+    }
+}
+
+/// The attempt that follows one that failed, until it starts.
+fn waiting(record: &RunRecord, wait: Millis) -> RunRecord {
+    RunRecord {
+        attempt: record.attempt + 1,
+        state: State::Waiting,
+        reason: format!("attempt {} failed, and this one follows in about {wait}", record.attempt),
+        sent: String::new(),
+        token: None,
+        started: None,
+        ..record.clone()
     }
 }
 

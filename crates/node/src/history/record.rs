@@ -4,7 +4,7 @@ use evenkeel_core::time::Wall;
 use evenkeel_core::words::{JobName, RunId, Shard, Token};
 use serde::{Deserialize, Serialize};
 
-/// Where an attempt stands. Every state but the first is an end, and an end is never overwritten (`I22`).
+/// Where an attempt stands. Every state but `Running` and `Waiting` is an end, and an end is never overwritten (`I22`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -24,11 +24,13 @@ pub enum State {
     Lost,
     /// It did not run and will not.
     Skipped,
+    /// The attempt before it failed, and it waits for its moment.
+    Waiting,
 }
 
 impl State {
     /// Every state, in the order of their numbers in the file.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Running,
         Self::Succeeded,
         Self::Failed,
@@ -37,6 +39,7 @@ impl State {
         Self::Fenced,
         Self::Lost,
         Self::Skipped,
+        Self::Waiting,
     ];
 
     /// As programs and people write it.
@@ -51,6 +54,7 @@ impl State {
             Self::Fenced => "fenced",
             Self::Lost => "lost",
             Self::Skipped => "skipped",
+            Self::Waiting => "waiting",
         }
     }
 
@@ -63,7 +67,7 @@ impl State {
     /// Whether nothing will change any more.
     #[must_use]
     pub fn is_end(self) -> bool {
-        self != Self::Running
+        !matches!(self, Self::Running | Self::Waiting)
     }
 }
 

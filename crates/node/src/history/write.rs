@@ -14,7 +14,7 @@ use super::record::{LoadPoint, RunRecord, State};
 pub(crate) enum Entry {
     /// An attempt as it stands now.
     Attempt(Box<RunRecord>),
-    /// It was given to an executor and did not start: there is nothing to tell of it.
+    /// It was given to an executor and did not start.
     NotStarted { run: RunId, attempt: u32 },
     /// A verdict that must be acknowledged.
     Verdict(Box<Verdict>),
@@ -65,8 +65,12 @@ pub(super) fn write(
                 *jobs.entry(record.job.clone()).or_default() += 1;
             }
             Entry::NotStarted { run, attempt } => {
-                all.prepare_cached("DELETE FROM attempt WHERE run = ?1 AND attempt = ?2 AND state = 0")?
-                    .execute(params![run.to_string(), attempt])?;
+                // Of a run that was attempted before something is to come; of another one there is nothing to tell.
+                let statement = match attempt {
+                    0 | 1 => "DELETE FROM attempt WHERE run = ?1 AND attempt = ?2 AND state = 0",
+                    _ => "UPDATE attempt SET state = 8 WHERE run = ?1 AND attempt = ?2 AND state = 0",
+                };
+                all.prepare_cached(statement)?.execute(params![run.to_string(), attempt])?;
             }
             Entry::Verdict(verdict) => {
                 for shard in shards_of(verdict) {
@@ -137,7 +141,7 @@ ON CONFLICT (run, attempt) DO UPDATE SET
     node = CASE excluded.state WHEN 0 THEN excluded.node ELSE node END,
     sent = CASE excluded.sent WHEN '' THEN sent ELSE excluded.sent END,
     token = coalesce(excluded.token, token), started = coalesce(excluded.started, started), ended = excluded.ended
-WHERE attempt.state = 0";
+WHERE attempt.state IN (0, 8)";
 
 /// An end that stands is left alone; what comes after it is kept aside (`I22`).
 fn put(db: &Transaction<'_>, record: &RunRecord, now: Wall) -> rusqlite::Result<()> {
@@ -172,7 +176,7 @@ fn put(db: &Transaction<'_>, record: &RunRecord, now: Wall) -> rusqlite::Result<
         // Whoever had the earlier attempt will not tell any more, or will be late.
         db.prepare_cached(
             "UPDATE attempt SET state = ?3, reason = 'taken over by a later attempt', ended = ?4
-             WHERE run = ?1 AND attempt < ?2 AND state = 0",
+             WHERE run = ?1 AND attempt < ?2 AND state IN (0, 8)",
         )?
         .execute(params![run, record.attempt, number(State::Lost), now.0])?;
     }

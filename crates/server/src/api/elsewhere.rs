@@ -8,7 +8,7 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord};
+use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord, State};
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::{NodeName, RunId};
 use serde::Serialize;
@@ -73,11 +73,16 @@ impl Kept for RunRecord {
         self.started.or(self.ended).unwrap_or(self.due)
     }
 
-    /// An end before none, and the end that came first.
+    /// An end before none, and the end that came first; what goes on before what waits.
     fn outranks(&self, known: &Self) -> bool {
-        match (self.state.is_end(), known.state.is_end()) {
-            (true, true) => self.ended < known.ended,
-            (ends, _) => ends,
+        let rank = |record: &Self| match record.state {
+            State::Waiting => 0,
+            State::Running => 1,
+            _ => 2,
+        };
+        match (rank(self), rank(known)) {
+            (2, 2) => self.ended < known.ended,
+            (mine, other) => mine > other,
         }
     }
 }
@@ -286,7 +291,6 @@ pub(super) fn read(text: &str) -> Result<Cursor, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel::State;
 
     use super::*;
 

@@ -64,7 +64,7 @@ pub(crate) struct List {
     /// Only of this job
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Only in this state: running, succeeded, failed, killed, timed_out, fenced, lost, skipped
+    /// Only in this state: running, succeeded, failed, killed, timed_out, fenced, lost, skipped, waiting
     #[arg(long)]
     state: Option<String>,
     /// How many at most

@@ -18,6 +18,7 @@ mod notify;
 mod peers;
 mod plan;
 mod process;
+mod retries;
 mod security;
 mod service;
 mod shards;

@@ -276,7 +276,11 @@ impl<'a> Desk<'a> {
         }
         let from = self.turn(&run);
         if now < from - scene.local.settings.lead {
-            return out.add(Decision::JobAt(self.job.id, from - scene.local.settings.lead));
+            let policy = self.terms.map(|terms| terms.late.policy(scene.local.settings.ttl));
+            let schedule = self.terms.and_then(|terms| terms.schedule.as_ref());
+            let other = policy.zip(schedule).and_then(|(p, schedule)| p.turn_changes(schedule, run.due, now));
+            let at = from - scene.local.settings.lead;
+            return out.add(Decision::JobAt(self.job.id, other.map_or(at, |other| other.min(at))));
         }
         let soon = if now < self.moment(&run) { LOOK_AHEAD } else { LOOK_AGAIN };
         if self.draft.runs.iter().any(Planned::is_accepted) {

@@ -46,6 +46,13 @@ fn now(known: &Known, lane: Option<&Lane>) -> (&'static str, String) {
     if let Some(open) = lane.and_then(|lane| lane.open.as_ref()) {
         let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) };
         let (by, attempt) = (&open.by, open.attempt);
+        if let Some(wait) = open.wait {
+            let until = moment(wait.until);
+            return (
+                "firing",
+                format!("run {run} failed, and its attempt {attempt} follows from {until} on"),
+            );
+        }
         return match open.from <= known.now {
             _ if !known.lives(by) => ("claims", taken_over(by)),
             true => ("firing", format!("run {run} is under way on {}, attempt {attempt}", by.node)),

@@ -93,6 +93,7 @@ pub(super) fn why_there(known: &Known, run: &Planned) -> String {
     let state = match run.from {
         Some(from) if from <= known.now => "under way",
         Some(_) => "accepted",
+        None if run.wait.is_some() => "failed, waits for its next attempt",
         None => "planned",
     };
     format!("{id} is {state}: {had}{}", score.unwrap_or_default())

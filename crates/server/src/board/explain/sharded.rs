@@ -75,7 +75,11 @@ fn cut(sharding: &Sharding, told: &mut Explained) {
 fn does(known: &Known, lane: Option<&ShardLane>) -> String {
     let Some(lane) = lane.filter(|lane| !lane.open.is_empty()) else { return String::new() };
     let open = lane.open.iter().map(|open| {
-        let verb = if open.from <= known.now { "runs" } else { "will run" };
+        let verb = match open.wait {
+            Some(_) => "will try again",
+            None if open.from <= known.now => "runs",
+            None => "will run",
+        };
         format!("{verb} {} of the fire of {}", open.shards, moment(open.due))
     });
     format!(": {}", open.collect::<Vec<_>>().join(", "))

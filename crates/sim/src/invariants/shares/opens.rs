@@ -353,8 +353,13 @@ impl Turn<'_> {
     fn note_missed(&self, shard: Shard, old: &OpenShards, closed: Option<Wall>, book: &mut JobBook) {
         book.shares.missed.remove(&shard);
         let (Some(closed), Some(spec), Some(schedule)) = (closed, &book.spec, &book.schedule) else { return };
-        // Who wrote it may have been ahead of time.
-        let closed = closed.min(Wall(START.0 + self.at()));
+        // Who wrote it may have been ahead of time, and it may have been written long after.
+        let over = book
+            .shares
+            .fires
+            .get(&(old.fire.clone(), shard))
+            .and_then(|fire| fire.attempts.get(&old.attempt)?.over);
+        let closed = closed.min(Wall(START.0 + over.unwrap_or(self.at())));
         let Some(watermark) = self.before.watermark(shard) else { return };
         let late = schedule.next(watermark.max(spec.since)).is_some_and(|due| due <= old.from);
         if !late && book.fires_by_schedule() {

@@ -1,0 +1,110 @@
+//! Commands that fail and are attempted again, on real nodes.
+
+use serde_json::Value;
+
+use crate::process::{Node, text, until};
+
+/// A job that runs only by hand, with these lines of its own.
+fn apply(node: &Node, name: &str, lines: &str) {
+    let job = format!("[[job]]\nname = \"{name}\"\nshell = true\n{lines}\n");
+    let applied = node.fed(&["job", "apply", "-f", "-"], &job);
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+}
+
+/// Runs it once; which run that is.
+fn start(node: &Node, name: &str) -> String {
+    until("it is accepted", || {
+        let started = node.cli(&["job", "run", name, "-o", "json"]);
+        let answer: Value = serde_json::from_slice(&started.stdout).ok()?;
+        answer["run"].as_str().map(str::to_owned)
+    })
+}
+
+/// The attempts of a run: number, state and exit code.
+fn attempts(node: &Node, run: &str) -> Vec<(u64, String, Option<i64>)> {
+    let shown = node.json(&["run", "show", run]);
+    let list = |name: &str| shown[name].as_array().expect("a list").clone();
+    let attempts = list("attempts").into_iter().zip(list("details")).map(|(attempt, detail)| {
+        let state = attempt["state"].as_str().expect("a state").to_owned();
+        (attempt["attempt"].as_u64().expect("a number"), state, detail["code"].as_i64())
+    });
+    attempts.collect()
+}
+
+/// Waits until the second attempt of a run waits for its moment.
+fn wait_for_wait(node: &Node, run: &str) {
+    until("it waits for its second attempt", || {
+        let waiting = node.json(&["run", "list", "--state", "waiting"]);
+        waiting.as_array()?.iter().any(|row| row["run"] == run && row["attempt"] == 2).then_some(())
+    });
+}
+
+#[test]
+fn a_command_that_fails_twice_succeeds_in_its_third_attempt_and_is_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    node.json(&["cluster", "settings", "--beat", "1"]);
+    for placement in ["claimed", "sharded", "dispatched"] {
+        let job = format!(
+            "placement = \"{placement}\"\ncommand = \"echo $EVENKEEL_ATTEMPT; test $EVENKEEL_ATTEMPT -ge 3 || exit 7\"\n\
+             retry = {{ times = 5, wait = \"2s\", up_to = \"2s\" }}"
+        );
+        apply(&node, placement, &job);
+        let run = start(&node, placement);
+        wait_for_wait(&node, &run);
+        let told = node.json(&["explain", "run", &run]);
+        assert_eq!(told["facts"]["state"], "waiting", "{told}");
+        assert_eq!(node.cli(&["run", "wait", &run]).status.code(), Some(0), "{placement}");
+        let failed = |number| (number, "failed".to_owned(), Some(7));
+        let expected = [failed(1), failed(2), (3, "succeeded".to_owned(), Some(0))];
+        assert_eq!(attempts(&node, &run), expected, "{placement}");
+        assert_eq!(node.ok(&["run", "logs", &run]).trim(), "3");
+    }
+}
+
+#[test]
+fn only_the_codes_that_are_named_are_attempted_again_and_no_oftener_than_declared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let retry = "retry = { times = 1, wait = \"1s\", codes = [75] }";
+    apply(&node, "for-good", &format!("{retry}\ncommand = \"exit 3\""));
+    apply(&node, "for-now", &format!("{retry}\ncommand = \"exit 75\""));
+    for (job, code, times) in [("for-good", 3, 1), ("for-now", 75, 2)] {
+        let run = start(&node, job);
+        assert_eq!(node.cli(&["run", "wait", &run]).status.code(), Some(1), "{job}");
+        let expected: Vec<_> = (1..=times).map(|n| (n, "failed".to_owned(), Some(code))).collect();
+        assert_eq!(attempts(&node, &run), expected);
+    }
+}
+
+#[test]
+fn a_node_that_is_killed_between_two_attempts_leaves_no_doubt() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let job = "command = \"test $EVENKEEL_ATTEMPT -ge 2\"\nretry = { times = 1, wait = \"6s\" }";
+    apply(&node, "patient", job);
+    let run = start(&node, "patient");
+    wait_for_wait(&node, &run);
+    node.signal("KILL");
+    node.end();
+    let node = Node::serve(folder.path(), "b", &[]);
+    assert_eq!(node.cli(&["run", "wait", &run]).status.code(), Some(0));
+    let expected = [(1, "failed".to_owned(), Some(1)), (2, "succeeded".to_owned(), Some(0))];
+    assert_eq!(attempts(&node, &run), expected);
+}
+
+#[test]
+fn what_waits_is_skipped_aloud_when_its_job_is_disabled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    apply(&node, "hopeless", "command = \"exit 1\"\nretry = { times = 9, wait = \"1h\", up_to = \"1h\" }");
+    let run = start(&node, "hopeless");
+    wait_for_wait(&node, &run);
+    let told = node.json(&["explain", "job", "hopeless"]);
+    assert!(told.to_string().contains("failed, and its attempt 2 follows from"), "{told}");
+    node.ok(&["job", "disable", "hopeless"]);
+    node.cli(&["run", "wait", &run]);
+    assert_eq!(attempts(&node, &run)[1].1, "skipped");
+    let shown = node.ok(&["run", "show", &run]);
+    assert!(shown.contains("not attempted again: its job was disabled"), "{shown}");
+}
