@@ -1,11 +1,13 @@
 //! What an operator declares of a job, and what of it makes sense.
 
 mod calendars;
+pub mod http;
 mod limits;
 mod program;
 mod retry;
 mod written;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -21,6 +23,7 @@ use crate::share::{Order, Strategy};
 use crate::time::{Millis, Wall};
 use crate::words::{CalendarName, JobName};
 
+pub use http::Http;
 pub use limits::{Ceilings, Limits};
 pub use program::{Program, SHELL, Setting};
 pub use retry::{Backoff, Retry};
@@ -107,8 +110,8 @@ pub struct Job {
     /// What the registry's claims must be worth: the job is refused where they are worth less. Whatever there is when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<Class>,
-    /// The program to run and its arguments, or a text for the shell where `shell` is set. Exactly one of `command` and
-    /// `function` is given.
+    /// The program to run and its arguments, or a text for the shell where `shell` is set. Exactly one of `command`,
+    /// `function` and `http` is given.
     #[serde(default, skip_serializing_if = "Program::is_none")]
     pub command: Program,
     /// `command` is one text, which `/bin/sh` reads.
@@ -135,7 +138,10 @@ pub struct Job {
     /// The function to call that the embedding program registered under this name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub function: String,
-    /// How long one attempt may take, in seconds; for ever when absent.
+    /// The request to make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<Box<Http>>,
+    /// How long one attempt may take, in seconds; for ever when absent, or [`http::HTTP_TIMEOUT`] for a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
     /// Whether a run that failed is attempted again.
@@ -205,6 +211,8 @@ pub enum Work {
     Command(Vec<String>),
     /// Calls a function that the embedding program registered under this name.
     Function(String),
+    /// Makes a request.
+    Http(Box<Http>),
 }
 
 /// What the operator has switched, apart from what he declared.
@@ -303,6 +311,7 @@ impl Job {
             user: String::new(),
             limits: Limits::default(),
             function: String::new(),
+            http: None,
             timeout: None,
             retry: None,
             grace: None,
@@ -315,6 +324,7 @@ impl Job {
         match work {
             Work::Command(argv) => job.command = Program::Argv(argv),
             Work::Function(function) => job.function = function,
+            Work::Http(http) => job.http = Some(http),
         }
         job
     }
@@ -322,9 +332,10 @@ impl Job {
     /// What a run of it does.
     #[must_use]
     pub fn work(&self) -> Work {
-        match self.function.as_str() {
-            "" => Work::Command(self.command.argv()),
-            name => Work::Function(name.to_string()),
+        match (&self.http, self.function.as_str()) {
+            (Some(http), _) => Work::Http(http.clone()),
+            (None, "") => Work::Command(self.command.argv()),
+            (None, name) => Work::Function(name.to_string()),
         }
     }
 

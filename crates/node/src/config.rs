@@ -7,7 +7,7 @@ use std::time::Duration;
 use evenkeel_core::node::{Quota, Spread};
 use evenkeel_core::words::NodeName;
 
-use crate::executors::Functions;
+use crate::executors::{Functions, Network};
 use crate::notify::Notifier;
 use crate::peers::{Nobody, Peers};
 
@@ -42,6 +42,9 @@ pub struct Config {
     pub notify: Vec<Notifier>,
     /// The functions that jobs may call by name.
     pub functions: Functions,
+    /// Which networks requests may go to that are not public: loopback, private and link-local ones are refused otherwise,
+    /// and a cloud's metadata service unless its very address is named.
+    pub http_allow: Vec<Network>,
     /// The program that is started as the guard; `None` for the current one, which must call
     /// [`run_if_asked`](crate::guard::run_if_asked) first in `main`.
     pub executable: Option<PathBuf>,
@@ -97,6 +100,7 @@ impl Config {
             home: std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default(),
             notify: Vec::new(),
             functions: Functions::default(),
+            http_allow: Vec::new(),
             executable: None,
             keep: Keep::default(),
             peers: Arc::new(Nobody),

@@ -7,7 +7,7 @@ use evenkeel_core::time::{Mono, Wall};
 use evenkeel_core::words::RunId;
 
 use crate::clock;
-use crate::executors::{CommandRuns, FunctionRuns};
+use crate::executors::{CommandRuns, FunctionRuns, HttpRuns};
 
 /// Until when runs may act, and by when they must be dead (law 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +62,11 @@ impl Finish {
     }
 }
 
-/// Both kinds of executor.
+/// Every kind of executor.
 pub(crate) struct Executor {
     pub(crate) functions: FunctionRuns,
     pub(crate) commands: CommandRuns,
+    pub(crate) http: HttpRuns,
 }
 
 impl Executor {
@@ -73,6 +74,7 @@ impl Executor {
         match run.work.clone() {
             Work::Function(name) => self.functions.start(run, &name),
             Work::Command(argv) => self.commands.start(run, argv),
+            Work::Http(http) => self.http.start(run, http),
         }
     }
 
@@ -80,21 +82,25 @@ impl Executor {
     pub(crate) fn stop(&mut self, run: &RunId, reason: Reason) {
         self.functions.stop(run, reason);
         self.commands.stop(run, reason);
+        self.http.stop(run, reason);
     }
 
     /// Moves the trust deadline.
     pub(crate) fn trust(&mut self, trust: Trust) {
         self.functions.trust(trust);
         self.commands.trust(trust);
+        self.http.trust(trust);
     }
 
-    /// Asks functions to stop when the deadline has passed. Commands are the guard's.
+    /// Asks functions to stop when the deadline has passed, and drops requests. Commands are the guard's.
     pub(crate) fn fence(&mut self, now: Mono) {
         self.functions.fence(now);
+        self.http.fence(now);
     }
 
     /// Drops what is remembered of a run that has ended.
     pub(crate) fn forget(&mut self, run: &RunId) {
         self.functions.forget(run);
+        self.http.forget(run);
     }
 }

@@ -2,7 +2,11 @@
 
 mod command;
 mod function;
+mod http;
+mod report;
 
 pub(crate) use command::CommandRuns;
 pub(crate) use function::FunctionRuns;
 pub use function::{FunctionOutput, Functions, RunContext};
+pub(crate) use http::HttpRuns;
+pub use http::Network;

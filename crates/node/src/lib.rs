@@ -21,7 +21,7 @@
 //! - [`open`] and [`Handle`]: a living node. [`Config`] is how it is to live.
 //! - `driver`: hands inputs to [`core::node::Node`] and carries out its effects; decides nothing.
 //! - `executor`, `executors`: what a run can be. [`guard`]: the process that ends runs whatever becomes of the node.
-//! - `history`: what became of every attempt. `logs`: what commands wrote.
+//! - `history`: what became of every attempt. `logs`: what commands wrote, and servers answered.
 //! - `notify`: whom to tell what happens to the node.
 //! - [`doctor`]: whether a registry is fit. [`carry`]: its books as a file, or in another registry.
 //! - [`clock`]: the one file that reads time.
@@ -49,8 +49,8 @@ pub use evenkeel_core as core;
 pub use config::{Config, Keep};
 pub use error::OpenError;
 pub use evenkeel_core::input::{Answer, Command};
-pub use evenkeel_core::job::{Job, Program, Work};
-pub use executors::{FunctionOutput, Functions, RunContext};
+pub use evenkeel_core::job::{Http, Job, Program, Work};
+pub use executors::{FunctionOutput, Functions, Network, RunContext};
 pub use handle::{ApplyError, Beat, Handle, LanesError, Left};
 pub use history::{EventFilter, EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord, State};
 pub use lock::LockGuard;

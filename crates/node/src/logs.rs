@@ -1,5 +1,7 @@
 //! The output of runs: one file an attempt, read by offset, kept for a while.
 
+mod writer;
+
 use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,6 +13,8 @@ use evenkeel_core::words::{Fire, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Keep;
+
+pub(crate) use writer::LogWriter;
 
 /// The folder of all output.
 #[derive(Clone, Debug)]

@@ -65,6 +65,10 @@ pub(crate) struct Written {
     /// Where history is kept: sqlite:PATH; beside the registry's file, or in the data folder, when absent
     #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY")]
     pub(crate) history: Option<String>,
+    /// Networks that http jobs may reach although they are not public, such as 10.0.0.0/8; several with commas, or the flag again
+    #[arg(long, value_name = "CIDR", env = "EVENKEEL_HTTP_ALLOW", value_delimiter = ',')]
+    #[serde(default)]
+    pub(crate) http_allow: Vec<String>,
     /// Whom to tell of which events; only in the file.
     #[arg(skip)]
     #[serde(default)]
@@ -117,6 +121,7 @@ impl Written {
             alarm: self.alarm.or(below.alarm),
             slots: self.slots.or(below.slots),
             history: self.history.or(below.history),
+            http_allow: if self.http_allow.is_empty() { below.http_allow } else { self.http_allow },
             notify: if self.notify.is_empty() { below.notify } else { self.notify },
         }
     }
@@ -145,6 +150,9 @@ impl Written {
         node.slots = at_least_one("--slots", self.slots, node.slots)?;
         node.history = self.history;
         node.notify = self.notify.into_iter().map(WrittenNotifier::meant).collect::<Result<_, _>>()?;
+        let networks = self.http_allow.iter().map(|text| text.trim().parse());
+        node.http_allow =
+            networks.collect::<Result<_, _>>().map_err(|e| Failure::usage(format!("--http-allow: {e}")))?;
         node.home = home();
         let listen =
             SocketAddr::new(self.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()), self.port.unwrap_or(PORT));
@@ -246,10 +254,15 @@ mod tests {
 
     #[test]
     fn flags_win_over_the_file() {
-        let file = Written { port: Some(1), alarm: Some(7), ..least() };
+        let networks = |text: &str| vec![text.to_owned()];
+        let file = Written { port: Some(1), alarm: Some(7), http_allow: networks("10.0.0.0/8"), ..least() };
         let flags = Written { port: Some(2), ..Written::default() };
-        let meant = flags.over(file).meant().expect("it makes sense");
+        let meant = flags.clone().over(file.clone()).meant().expect("it makes sense");
         assert_eq!((meant.listen.port(), meant.node.alarm), (2, 7));
+        assert_eq!(meant.node.http_allow[0].to_string(), "10.0.0.0/8");
+        let meant = Written { http_allow: networks("::1"), ..flags }.over(file).meant();
+        let allowed = meant.expect("it makes sense").node.http_allow;
+        assert_eq!(allowed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["::1/128"]);
     }
 
     #[test]
@@ -271,6 +284,11 @@ mod tests {
             (Written { listen: ip("10.0.0.7"), ..least() }, "a key is needed"),
             (Written { listen: ip("::"), ..least() }, "a key is needed"),
             (Written { advertise: text("10.0.0.7"), ..least() }, "write IP:PORT"),
+            (
+                Written { http_allow: vec!["lan".to_owned()], ..least() },
+                "--http-allow: \"lan\" is no network",
+            ),
+            (Written { http_allow: vec!["10.1.0.0/8".to_owned()], ..least() }, "write 10.0.0.0/8"),
             (Written { advertise: text("a b:1"), ..least() }, "write IP:PORT"),
         ] {
             let failure = written.clone().meant().expect_err("it is nonsense");

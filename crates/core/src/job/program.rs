@@ -117,13 +117,17 @@ impl Job {
     }
 
     pub(super) fn validate_program(&self) -> Result<(), String> {
-        match (self.command.is_none(), self.function.is_empty()) {
-            (true, true) => {
-                return Err("it does nothing: give command = [program, arguments…] or function".into());
+        match (self.command.is_none(), self.function.is_empty(), self.http.is_none()) {
+            (true, true, true) => {
+                return Err("it does nothing: give command = [program, arguments…], function or http".into());
             }
-            (false, false) => return Err("give either command or function, not both".into()),
-            (true, false) => self.validate_no_program()?,
-            (false, true) => self.validate_command()?,
+            (false, true, true) => self.validate_command()?,
+            (true, false, true) => self.validate_no_program("calls a function")?,
+            (true, true, false) => {
+                self.validate_no_program("makes a request")?;
+                self.validate_http()?;
+            }
+            _ => return Err("give one of command, function and http, not more".into()),
         }
         let texts = self.command.texts().chain(&self.parameters).chain([&self.parameter]);
         if texts.into_iter().any(|text| text.contains('\0')) {
@@ -132,8 +136,8 @@ impl Job {
         Ok(())
     }
 
-    /// A function has none of what only a process has.
-    fn validate_no_program(&self) -> Result<(), String> {
+    /// What is no program has none of what only a process has.
+    fn validate_no_program(&self, does: &str) -> Result<(), String> {
         let fields = [
             ("shell", !self.shell),
             ("directory", self.directory.is_empty()),
@@ -144,9 +148,7 @@ impl Job {
             ("limits", self.limits == Limits::default()),
         ];
         match fields.into_iter().find(|(_, absent)| !absent) {
-            Some((field, _)) => {
-                Err(format!("{field} is for commands: leave it out of a job that calls a function"))
-            }
+            Some((field, _)) => Err(format!("{field} is for commands: leave it out of a job that {does}")),
             None => Ok(()),
         }
     }

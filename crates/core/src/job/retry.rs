@@ -84,8 +84,10 @@ impl Job {
         if !self.monitor {
             return Err("retry takes monitor = true: nobody hears how a run ends that nobody monitors".into());
         }
-        if !retry.codes.is_empty() && !self.function.is_empty() {
-            return Err("retry.codes are exit codes of a command: leave them out for a function".into());
+        if !retry.codes.is_empty() && self.command.is_none() {
+            return Err(
+                "retry.codes are exit codes of a command: leave them out for a function or a request".into(),
+            );
         }
         Ok(())
     }

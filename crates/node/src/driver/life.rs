@@ -31,7 +31,7 @@ use crate::clock;
 use crate::config::{Config, Keep};
 use crate::error::OpenError;
 use crate::executor::{Executor, News};
-use crate::executors::{CommandRuns, FunctionRuns};
+use crate::executors::{CommandRuns, FunctionRuns, HttpRuns};
 use crate::guard::{self, Guard, Keeper};
 use crate::handle::{Handle, Shared};
 use crate::history::{self, History, HistoryReader, Told};
@@ -146,10 +146,10 @@ impl Life {
         let sampled_by = sender.registry.clone();
         let (joined_by, joined) = watch::channel(None);
         let name = config.name.clone();
-        let keep = config.keep.output;
         let executor = Executor {
+            http: HttpRuns::new(&config, logs.clone(), news_from.clone()),
             functions: FunctionRuns::new(config.functions, name.clone(), functions_run_on, news_from.clone()),
-            commands: CommandRuns::new(orders, name.clone(), logs.clone(), keep, news_from),
+            commands: CommandRuns::new(orders, name.clone(), logs.clone(), config.keep.output, news_from),
         };
         let notifiers = Notifiers::start(config.notify, name.as_str(), &history.weak())
             .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))?;

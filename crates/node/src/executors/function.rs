@@ -13,6 +13,7 @@ use evenkeel_core::time::{Millis, Mono};
 use evenkeel_core::words::{NodeName, RunId};
 use tokio::sync::{Notify, mpsc};
 
+use super::report::Report;
 use crate::clock;
 use crate::executor::{Finish, News, Trust};
 
@@ -210,9 +211,9 @@ impl FunctionRuns {
                 let _ = news.send(News::NotStarted { run: run.id.clone(), attempt: run.attempt });
                 return;
             }
-            let mut report = Report::new(news, run);
+            let mut report = Report::new(news, run, "the function panicked");
             let end = supervise(&*function, RunContext(under_way.clone()), grace).await;
-            report.end(end);
+            report.end(end.0, end.1);
         });
     }
 }
@@ -252,32 +253,4 @@ async fn elapsed(timeout: Option<Millis>) {
 
 fn duration(span: Millis) -> Duration {
     Duration::from_millis(u64::try_from(span.0).unwrap_or(0))
-}
-
-/// Reports the end of a run when it is dropped, so that a function which panics is reported as well.
-struct Report {
-    news: mpsc::UnboundedSender<News>,
-    finish: Option<Finish>,
-}
-
-impl Report {
-    fn new(news: mpsc::UnboundedSender<News>, run: &Run) -> Self {
-        Self { news, finish: Some(Finish::failed(run, "the function panicked".into())) }
-    }
-
-    fn end(&mut self, (ended, reason): (Ended, String)) {
-        if let Some(finish) = &mut self.finish {
-            finish.ended = ended;
-            finish.reason = reason;
-        }
-    }
-}
-
-impl Drop for Report {
-    fn drop(&mut self) {
-        if let Some(mut finish) = self.finish.take() {
-            finish.at = clock::now().wall;
-            let _ = self.news.send(News::Ended(finish));
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! A run's output: read without end so that the run never waits, kept up to a bound.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, PipeReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{ErrorKind, PipeReader, Read};
 use std::path::Path;
+
+use crate::logs::LogWriter;
 
 /// How much is read at once; also how much memory the output of all runs takes together.
 const PIECE: usize = 64 * 1024;
@@ -14,19 +14,16 @@ const PIECES: usize = 16;
 pub(super) struct Output {
     /// `None` when every writer is gone.
     pipe: Option<PipeReader>,
-    /// `None` when the file cannot be written, or nothing more is to be kept.
-    file: Option<File>,
-    kept: u64,
-    keep: u64,
+    log: LogWriter,
 }
 
 impl Output {
     /// `pipe` must not block. A file that cannot be opened costs the output and not the run.
     pub(super) fn new(pipe: PipeReader, path: &Path, keep: u64) -> Self {
-        let file = create(path)
-            .inspect_err(|e| eprintln!("evenkeel guard: no output is kept in {}: {e}", path.display()))
-            .ok();
-        Self { pipe: Some(pipe), file, kept: 0, keep }
+        let log = LogWriter::new(path, keep, |e| {
+            eprintln!("evenkeel guard: no output is kept in {}: {e}", path.display());
+        });
+        Self { pipe: Some(pipe), log }
     }
 
     /// The end to wait on.
@@ -36,7 +33,7 @@ impl Output {
 
     /// Bytes kept so far.
     pub(super) fn kept(&self) -> u64 {
-        self.kept
+        self.log.kept()
     }
 
     /// Reads what is there, up to a fair share.
@@ -46,7 +43,7 @@ impl Output {
             let Some(pipe) = &mut self.pipe else { return };
             match pipe.read(piece) {
                 Ok(0) => self.pipe = None,
-                Ok(n) => self.keep(&piece[..n]),
+                Ok(n) => self.log.write(&piece[..n]),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(_) => self.pipe = None,
@@ -59,25 +56,4 @@ impl Output {
         self.read(piece);
         self.pipe = None;
     }
-
-    fn keep(&mut self, piece: &[u8]) {
-        let Some(file) = &mut self.file else { return };
-        let room = usize::try_from(self.keep - self.kept).unwrap_or(usize::MAX);
-        let (fits, beyond) = piece.split_at(piece.len().min(room));
-        let mut written = file.write_all(fits);
-        self.kept += fits.len() as u64;
-        if written.is_ok() && !beyond.is_empty() {
-            written = write!(file, "\n[output beyond {} bytes is not kept]\n", self.keep);
-        }
-        if written.is_err() || !beyond.is_empty() {
-            self.file = None;
-        }
-    }
-}
-
-fn create(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }

@@ -43,11 +43,12 @@ fn config(seen: &Seen, tree: &mut Tree) {
     tree.persistent("config/shardingTotalCount", job.shards.to_string());
 }
 
-/// What executes a run: the function's name, or the source's word for any program.
+/// What executes a run: the function's name, or the source's word for any program and any request.
 pub(super) fn class(work: &Work) -> String {
     match work {
         Work::Command(_) => "SCRIPT".to_owned(),
         Work::Function(name) => name.clone(),
+        Work::Http(_) => "HTTP".to_owned(),
     }
 }
 

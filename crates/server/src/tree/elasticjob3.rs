@@ -52,7 +52,7 @@ fn config(seen: &Seen) -> String {
             let props = [(Value::from("script.command.line"), Value::from(command_line(&argv)))];
             Some(Value::Mapping(props.into_iter().collect()))
         }
-        Work::Function(_) => None,
+        Work::Function(_) | Work::Http(_) => None,
     };
     let present = [
         ("cron", some(&job.schedule)),

@@ -59,6 +59,24 @@ const JOBS: &[(&str, &str)] = &[
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nmonitor = false\ndelivery = \"at_least_once\"\n",
         "which takes monitor = true",
     ),
+    ("[[job]]\nname = \"a\"\nhttp = { method = \"GET\" }\n", "missing field `url`"),
+    (
+        "[[job]]\nname = \"a\"\n[job.http]\nurl = \"http://h/\"\nbody = \"\"\"\nrun\n {{tokn}}\"\"\"\n",
+        ":2: job a: http.body, line 2, column 2: there is no {{tokn}}: use one of job, run",
+    ),
+    (
+        "[[job]]\nname = \"a\"\nhttp = { url = \"http://h/\" }\ncommand = [\"x\"]\n",
+        "give one of command, function",
+    ),
+    ("[[job]]\nname = \"a\"\nhttp = { url = \"file:///etc/passwd\" }\n", "write http://HOST/PATH"),
+    (
+        "[[job]]\nname = \"a\"\nhttp = { url = \"http://h/\", headers = { Evenkeel-Fence = \"9\" } }\n",
+        "it is set for every run and never the job's own",
+    ),
+    (
+        "[[job]]\nname = \"a\"\nhttp = { url = \"http://h/\", success = [\"2xx\"] }\n",
+        "write 404 or \"200-299\"",
+    ),
     ("[[job]\n", ":1:"),
     ("", "holds no job"),
 ];

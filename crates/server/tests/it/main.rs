@@ -13,6 +13,7 @@ mod doctor;
 mod events;
 mod explain;
 mod histories;
+mod http;
 mod notify;
 mod peers;
 mod plan;

@@ -61,7 +61,7 @@ impl World {
                 let own = run.parameter.parse().ok();
                 own.or_else(|| argv.get(1)?.parse().ok()).unwrap_or(2_i64)
             }
-            Work::Function(_) => 2,
+            Work::Function(_) | Work::Http(_) => 2,
         };
         let takes = nominal + self.hosts.between(0, nominal / 4);
         match run.timeout {

@@ -1,0 +1,121 @@
+//! Which answers are good: a list of codes and of spans of codes.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The codes that end an exchange.
+const FINAL: core::ops::RangeInclusive<u16> = 200..=599;
+/// The longest list.
+const SPANS_MAX: usize = 64;
+
+/// Codes of answers, as `[200, "300-399"]`: each span with both its ends.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Codes(Vec<(u16, u16)>);
+
+impl Default for Codes {
+    fn default() -> Self {
+        Self(vec![(200, 299)])
+    }
+}
+
+impl Codes {
+    /// Those of these spans, each with both its ends.
+    #[must_use]
+    pub fn new(spans: Vec<(u16, u16)>) -> Self {
+        Self(spans)
+    }
+
+    /// Whether this one is among them.
+    #[must_use]
+    pub fn contains(&self, code: u16) -> bool {
+        self.0.iter().any(|(first, last)| (*first..=*last).contains(&code))
+    }
+
+    pub(super) fn validate(&self) -> Result<(), String> {
+        if self.0.is_empty() || self.0.len() > SPANS_MAX {
+            return Err(format!(
+                "http.success has {} codes: write 1 to {SPANS_MAX}, as [\"200-299\", 404]",
+                self.0.len()
+            ));
+        }
+        let wrong =
+            |(first, last): &&(u16, u16)| first > last || !FINAL.contains(first) || !FINAL.contains(last);
+        match self.0.iter().find(wrong) {
+            Some((first, last)) => Err(format!(
+                "http.success has {first}-{last}: codes are {} to {}, the smaller one first",
+                FINAL.start(),
+                FINAL.end()
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One entry of the list.
+struct Span(u16, u16);
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct Written;
+        impl Visitor<'_> for Written {
+            type Value = Span;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a code as 404, or a span of codes as \"200-299\"")
+            }
+            fn visit_u64<E: de::Error>(self, code: u64) -> Result<Span, E> {
+                let code = u16::try_from(code);
+                code.map(|code| Span(code, code)).map_err(|_| E::custom("http.success has no such code"))
+            }
+            fn visit_i64<E: de::Error>(self, code: i64) -> Result<Span, E> {
+                let code = u16::try_from(code);
+                code.map(|code| Span(code, code)).map_err(|_| E::custom("http.success has no such code"))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+                let (first, last) = text.split_once('-').unwrap_or((text, text));
+                let span = first.trim().parse().ok().zip(last.trim().parse().ok());
+                span.map(|(first, last)| Span(first, last))
+                    .ok_or_else(|| E::custom(format!("http.success has {text:?}: write 404 or \"200-299\"")))
+            }
+        }
+        input.deserialize_any(Written)
+    }
+}
+
+impl<'de> Deserialize<'de> for Codes {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct Written;
+        impl<'de> Visitor<'de> for Written {
+            type Value = Codes;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of codes, as [\"200-299\", 404]")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Codes, A::Error> {
+                let spans = core::iter::from_fn(|| list.next_element::<Span>().transpose());
+                // One more than is allowed, so that it is the check that says how many are.
+                let spans = spans.take(SPANS_MAX + 1).map(|span| span.map(|Span(first, last)| (first, last)));
+                spans.collect::<Result<_, _>>().map(Codes)
+            }
+        }
+        input.deserialize_any(Written)
+    }
+}
+
+impl Serialize for Codes {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        struct Text(u16, u16);
+        impl Serialize for Text {
+            fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+                match self.0 == self.1 {
+                    true => output.serialize_u16(self.0),
+                    false => output.collect_str(&format_args!("{}-{}", self.0, self.1)),
+                }
+            }
+        }
+        output.collect_seq(self.0.iter().map(|(first, last)| Text(*first, *last)))
+    }
+}

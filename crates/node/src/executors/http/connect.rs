@@ -1,0 +1,125 @@
+//! From an address as written to a connection: resolved once, checked, and connected to what was checked.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::job::Http;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use url::{Host, Url};
+
+use super::egress::Egress;
+use super::tls::Tls;
+
+/// How long one address may take to answer at all, and how long it may take to agree on TLS.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// A connection of either kind.
+pub(super) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+/// Where an address leads, without what may be secret in it.
+pub(super) fn shown(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    format!("{host}:{}", url.port_or_known_default().unwrap_or_default())
+}
+
+/// Connects to the server of this address, if the node may reach every address that its name stands for.
+pub(super) async fn connect(
+    url: &Url,
+    http: &Http,
+    egress: &Egress,
+    tls: &Tls,
+) -> Result<Box<dyn Wire>, String> {
+    let host = url.host().ok_or("the address names no host")?.to_owned();
+    let port = url.port_or_known_default().ok_or("the address has no port")?;
+    let addresses = resolve(&host, port).await?;
+    for address in &addresses {
+        allowed(url, &host, address.ip(), egress)?;
+    }
+    let tcp = first_that_answers(url, &addresses).await?;
+    if url.scheme() != "https" {
+        return Ok(Box::new(tcp));
+    }
+    let name = server_name(&host)?;
+    let connector = TlsConnector::from(tls.of(http).await?);
+    let fail = |why: &dyn std::fmt::Display| format!("{}: no TLS: {why}", shown(url));
+    match timeout(CONNECT, connector.connect(name, tcp)).await {
+        Ok(Ok(stream)) => Ok(Box::new(stream)),
+        Ok(Err(e)) => Err(fail(&e)),
+        Err(_) => Err(fail(&format!("nothing was agreed on within {CONNECT:?}"))),
+    }
+}
+
+/// Every address that the host stands for, asked once: who answers otherwise the next time is not asked.
+async fn resolve(host: &Host, port: u16) -> Result<Vec<SocketAddr>, String> {
+    let name = match host {
+        Host::Ipv4(ip) => return Ok(vec![(*ip, port).into()]),
+        Host::Ipv6(ip) => return Ok(vec![(*ip, port).into()]),
+        Host::Domain(name) => name,
+    };
+    let found = lookup_host((name.as_str(), port)).await;
+    let found: Vec<SocketAddr> = found.map_err(|e| format!("no address of {name}: {e}"))?.collect();
+    if found.is_empty() { Err(format!("no address of {name}")) } else { Ok(found) }
+}
+
+fn allowed(url: &Url, host: &Host, address: IpAddr, egress: &Egress) -> Result<(), String> {
+    let Err(kind) = egress.check(address) else { return Ok(()) };
+    let address = address.to_canonical();
+    let kind = match kind {
+        "this host" => "an address of this host itself".to_owned(),
+        kind => format!("a {kind} address"),
+    };
+    let what = match host {
+        Host::Domain(name) => format!("{name} is {address}, {kind}"),
+        Host::Ipv4(_) | Host::Ipv6(_) => format!("it is {kind}"),
+    };
+    Err(format!(
+        "{} may not be reached from this node: {what}; its operator can allow it with --http-allow {address}",
+        shown(url)
+    ))
+}
+
+async fn first_that_answers(url: &Url, addresses: &[SocketAddr]) -> Result<TcpStream, String> {
+    let mut last = String::new();
+    for address in addresses {
+        let why: io::Error = match timeout(CONNECT, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                // Small requests must not wait for more to say; one that waits is no error.
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Ok(Err(e)) => e,
+            Err(_) => io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {CONNECT:?}")),
+        };
+        last = format!("{}: no connection to {}: {why}", shown(url), address.ip());
+    }
+    Err(last)
+}
+
+fn server_name(host: &Host) -> Result<ServerName<'static>, String> {
+    match host {
+        Host::Domain(name) => {
+            ServerName::try_from(name.clone()).map_err(|_| format!("{name} is no name for TLS"))
+        }
+        Host::Ipv4(ip) => Ok(ServerName::IpAddress(IpAddr::V4(*ip).into())),
+        Host::Ipv6(ip) => Ok(ServerName::IpAddress(IpAddr::V6(*ip).into())),
+    }
+}
+
+/// What all requests of a node share.
+pub(super) struct Reach {
+    pub(super) egress: Egress,
+    pub(super) tls: Tls,
+}
+
+impl Reach {
+    pub(super) fn new(egress: Egress) -> Arc<Self> {
+        Arc::new(Self { egress, tls: Tls::default() })
+    }
+}

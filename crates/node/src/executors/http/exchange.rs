@@ -1,0 +1,229 @@
+//! One request and its answer, over as many hops as the job allows.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::pending;
+
+use evenkeel_core::job::{Http, http};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use url::Url;
+
+use super::connect::{Reach, connect, shown};
+use crate::logs::LogWriter;
+
+/// The longest head of an answer, in bytes.
+const HEAD_MAX: usize = 64 * 1024;
+
+/// What every request says of its run.
+const FACTS: [(HeaderName, &str); 8] = [
+    (HeaderName::from_static("idempotency-key"), "EVENKEEL_IDEMPOTENCY_KEY"),
+    (HeaderName::from_static("evenkeel-fence"), "EVENKEEL_FENCE"),
+    (HeaderName::from_static("evenkeel-job"), "EVENKEEL_JOB"),
+    (HeaderName::from_static("evenkeel-run"), "EVENKEEL_RUN"),
+    (HeaderName::from_static("evenkeel-due"), "EVENKEEL_DUE"),
+    (HeaderName::from_static("evenkeel-shard"), "EVENKEEL_SHARD"),
+    (HeaderName::from_static("evenkeel-shards"), "EVENKEEL_SHARDS"),
+    (HeaderName::from_static("evenkeel-attempt"), "EVENKEEL_ATTEMPT"),
+];
+/// What a job says of every server that it may be sent on to. The rest is meant for the one that it names.
+const FOR_ANYBODY: [HeaderName; 4] =
+    [header::ACCEPT, header::ACCEPT_LANGUAGE, header::CONTENT_TYPE, header::USER_AGENT];
+
+/// What is to be asked, and on whose behalf.
+pub(super) struct Call {
+    pub(super) http: Box<Http>,
+    /// The run's facts under the names of its environment.
+    pub(super) facts: BTreeMap<&'static str, String>,
+}
+
+/// Asks, and keeps what is answered. Says the status of a good answer, or what went wrong.
+pub(super) async fn make(call: &Call, reach: &Reach, log: &mut LogWriter) -> Result<String, String> {
+    let mut hop = Hop::first(call)?;
+    let mut left = call.http.redirects;
+    loop {
+        match hop.make(&call.http, reach, left > 0, log).await? {
+            Step::Done(status) => return Ok(status),
+            Step::Onwards(next) => hop = *next,
+        }
+        left = left.saturating_sub(1);
+    }
+}
+
+/// What follows an answer.
+enum Step {
+    Done(String),
+    Onwards(Box<Hop>),
+}
+
+/// One of the requests that are made.
+struct Hop {
+    url: Url,
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Hop {
+    fn first(call: &Call) -> Result<Self, String> {
+        let http = &call.http;
+        let url = Url::parse(&http.url).map_err(|e| format!("http.url cannot be read: {e}"))?;
+        let method = Method::from_bytes(http.method().as_bytes()).map_err(|e| format!("http.method: {e}"))?;
+        let body = http::fill(&http.body, &call.facts).map_err(|e| format!("http.body, {e}"))?;
+        let mut headers = HeaderMap::new();
+        let agent = concat!("evenkeel/", env!("CARGO_PKG_VERSION"));
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
+        headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+        if !body.is_empty() {
+            let text = HeaderValue::from_static("text/plain; charset=utf-8");
+            headers.insert(header::CONTENT_TYPE, text);
+        }
+        for (name, value) in &http.headers {
+            let wrong = |e: &dyn Error| format!("http.headers, {name}: {e}");
+            let header = HeaderName::from_bytes(name.as_bytes()).map_err(|e| wrong(&e))?;
+            headers.insert(header, HeaderValue::from_str(value).map_err(|e| wrong(&e))?);
+        }
+        // Last, so that nothing which a job says stands in their place.
+        for (name, variable) in FACTS {
+            let value = call.facts.get(variable).map(String::as_str).unwrap_or_default();
+            headers.insert(name, HeaderValue::from_str(value).map_err(|e| format!("{variable}: {e}"))?);
+        }
+        Ok(Self { url, method, headers, body: body.into() })
+    }
+
+    fn request(&self) -> Result<Request<Full<Bytes>>, String> {
+        let host = self.url.host_str().unwrap_or_default();
+        let host = self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let target = &self.url[url::Position::BeforePath..url::Position::AfterQuery];
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = target.parse().map_err(|e| format!("http.url cannot be asked for: {e}"))?;
+        *request.headers_mut() = self.headers.clone();
+        let headers = request.headers_mut();
+        headers.insert(header::HOST, HeaderValue::from_str(&host).map_err(|e| format!("http.url: {e}"))?);
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        let carries = [Method::POST, Method::PUT, Method::PATCH].contains(&self.method);
+        if carries || !self.body.is_empty() {
+            headers.insert(header::CONTENT_LENGTH, self.body.len().into());
+        }
+        Ok(request)
+    }
+
+    async fn make(
+        self,
+        http: &Http,
+        reach: &Reach,
+        may_go_on: bool,
+        log: &mut LogWriter,
+    ) -> Result<Step, String> {
+        let request = self.request()?;
+        let wire = connect(&self.url, http, &reach.egress, &reach.tls).await?;
+        let broke = |e: hyper::Error| format!("{}: no whole answer: {}", shown(&self.url), told(&e));
+        let handshake = http1::Builder::new().max_buf_size(HEAD_MAX).handshake(TokioIo::new(wire));
+        let (mut sender, connection) = handshake.await.map_err(broke)?;
+        // What goes wrong with the connection is told by whoever waits for its answer.
+        let driven = async {
+            let _ = connection.await;
+            pending::<Infallible>().await
+        };
+        let exchange = async {
+            // Sent once: a request that may have arrived is never repeated here.
+            let answer = sender.send_request(request).await.map_err(broke)?;
+            let status = answer.status();
+            let said = format!("HTTP {}", status.as_u16());
+            let good = http.success.contains(status.as_u16());
+            if !good
+                && is_redirect(status)
+                && let Some(next) = self.named(&answer)?
+            {
+                if may_go_on {
+                    return self.onwards(status, next).map(|hop| Step::Onwards(Box::new(hop)));
+                }
+                keep(answer, log).await.map_err(broke)?;
+                return Err(format!("{said}: sent on to {}, {}", shown(&next), how_far(http)));
+            }
+            let kept = keep(answer, log).await;
+            kept.map_err(|e| format!("{said}, but its body broke off: {}", told(&e)))?;
+            if good { Ok(Step::Done(said)) } else { Err(said) }
+        };
+        tokio::select! {
+            biased;
+            step = exchange => step,
+            never = driven => match never {},
+        }
+    }
+
+    /// Where an answer sends it on to.
+    fn named(&self, answer: &Response<Incoming>) -> Result<Option<Url>, String> {
+        let Some(location) = answer.headers().get(header::LOCATION) else { return Ok(None) };
+        let status = answer.status().as_u16();
+        let url = location.to_str().ok().and_then(|location| self.url.join(location).ok());
+        url.map(Some).ok_or_else(|| format!("HTTP {status}: sent on to what is no address"))
+    }
+
+    /// The request that follows a redirect (RFC 9110, 15.4).
+    fn onwards(&self, status: StatusCode, url: Url) -> Result<Self, String> {
+        let refused = |why: &str| Err(format!("HTTP {}: sent on to {}, {why}", status.as_u16(), shown(&url)));
+        match (self.url.scheme(), url.scheme()) {
+            (_, "https") | ("http", "http") => {}
+            ("https", "http") => return refused("which leaves https for http"),
+            _ => return Err(format!("HTTP {}: sent on to another protocol than HTTP", status.as_u16())),
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return refused("with a user or a password in the address");
+        }
+        let mut headers = self.headers.clone();
+        if url.origin() != self.url.origin() {
+            let own = |name: &HeaderName| FACTS.iter().any(|(fact, _)| fact == name);
+            let secret: Vec<HeaderName> =
+                headers.keys().filter(|name| !own(name) && !FOR_ANYBODY.contains(name)).cloned().collect();
+            secret.iter().for_each(|name| drop(headers.remove(name)));
+        }
+        let same = status == StatusCode::TEMPORARY_REDIRECT
+            || status == StatusCode::PERMANENT_REDIRECT
+            || self.method == Method::HEAD
+            || (status != StatusCode::SEE_OTHER && self.method != Method::POST);
+        if same {
+            return Ok(Self { url, method: self.method.clone(), headers, body: self.body.clone() });
+        }
+        headers.remove(header::CONTENT_TYPE);
+        Ok(Self { url, method: Method::GET, headers, body: Bytes::new() })
+    }
+}
+
+fn is_redirect(status: StatusCode) -> bool {
+    [301, 302, 303, 307, 308].contains(&status.as_u16())
+}
+
+fn how_far(http: &Http) -> String {
+    match http.redirects {
+        0 => "and redirects are followed where http.redirects says how many".to_owned(),
+        n => format!("which is one more than the {n} of http.redirects"),
+    }
+}
+
+/// Reads the answer's body to its end, piece by piece.
+async fn keep(mut answer: Response<Incoming>, log: &mut LogWriter) -> Result<(), hyper::Error> {
+    while let Some(frame) = answer.body_mut().frame().await {
+        if let Some(piece) = frame?.data_ref() {
+            log.write(piece);
+        }
+    }
+    Ok(())
+}
+
+/// An error with what caused it.
+fn told(error: &hyper::Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        said = format!("{said}: {error}");
+        cause = error.source();
+    }
+    said
+}

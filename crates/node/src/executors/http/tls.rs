@@ -1,0 +1,118 @@
+//! Whom a request trusts to be the server it asks.
+
+use std::sync::{Arc, OnceLock};
+
+use evenkeel_core::job::Http;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+/// The largest file of certificates that is read.
+const FILE_MAX: u64 = 4 << 20;
+
+/// What is needed to speak TLS, read when the first request needs it.
+#[derive(Default)]
+pub(super) struct Tls {
+    host: OnceLock<Result<Arc<ClientConfig>, String>>,
+}
+
+impl Tls {
+    /// How this request speaks TLS.
+    pub(super) async fn of(&self, http: &Http) -> Result<Arc<ClientConfig>, String> {
+        if !http.verify {
+            return config(Arc::new(Anybody(Arc::new(ring::default_provider()))));
+        }
+        if http.ca.is_empty() {
+            return self.host.get_or_init(of_host).clone();
+        }
+        let path = &http.ca;
+        let fail = |why: &dyn std::fmt::Display| format!("http.ca {path}: {why}");
+        let about = tokio::fs::metadata(path).await.map_err(|e| fail(&e))?;
+        if !about.is_file() || about.len() > FILE_MAX {
+            return Err(fail(&"it is no file of certificates"));
+        }
+        let text = tokio::fs::read(path).await.map_err(|e| fail(&e))?;
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&text) {
+            let certificate = certificate.map_err(|e| fail(&e))?;
+            roots.add(certificate).map_err(|e| fail(&e))?;
+        }
+        if roots.is_empty() {
+            return Err(fail(&"it holds no certificate: it must be PEM"));
+        }
+        trusting(roots)
+    }
+}
+
+/// Trusts whom the host trusts.
+fn of_host() -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        return Err(
+            "this host has no certificates to trust: install its ca-certificates, or say http.ca".into()
+        );
+    }
+    trusting(roots)
+}
+
+fn trusting(roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {
+    let provider = Arc::new(ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    config(verifier.map_err(|e| format!("TLS cannot be spoken: {e}"))?)
+}
+
+fn config(verifier: Arc<dyn ServerCertVerifier>) -> Result<Arc<ClientConfig>, String> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder =
+        builder.with_safe_default_protocol_versions().map_err(|e| format!("TLS cannot be spoken: {e}"))?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Believes whoever answers, for jobs that say `verify = false`. What is said stays secret from those who only listen.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, signed, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, signed, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,44 @@
+//! The one word that follows each start within this process, come what may.
+
+use evenkeel_core::effect::Run;
+use evenkeel_core::input::Ended;
+use tokio::sync::mpsc;
+
+use crate::clock;
+use crate::executor::{Finish, News};
+
+/// Reports the end of a run when it is dropped, so that one that panics is reported as well.
+pub(super) struct Report {
+    news: mpsc::UnboundedSender<News>,
+    finish: Option<Finish>,
+}
+
+impl Report {
+    /// What is told if nothing else is.
+    pub(super) fn new(news: mpsc::UnboundedSender<News>, run: &Run, panicked: &str) -> Self {
+        Self { news, finish: Some(Finish::failed(run, panicked.to_owned())) }
+    }
+
+    pub(super) fn end(&mut self, ended: Ended, reason: String) {
+        if let Some(finish) = &mut self.finish {
+            finish.ended = ended;
+            finish.reason = reason;
+        }
+    }
+
+    /// How many bytes of output were kept.
+    pub(super) fn kept(&mut self, output: u64) {
+        if let Some(finish) = &mut self.finish {
+            finish.output = output;
+        }
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        if let Some(mut finish) = self.finish.take() {
+            finish.at = clock::now().wall;
+            let _ = self.news.send(News::Ended(finish));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What is sent, and how each end is told.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+
+use evenkeel::core::job::Retry;
+use evenkeel::core::job::http::Codes;
+use evenkeel::{Answer, Command, Http, State};
+
+use super::{Server, ask_to_run, job, log, node, run, within};
+
+const LOOPBACK: &[&str] = &["127.0.0.1"];
+
+#[tokio::test]
+async fn a_good_answer_is_a_run_that_succeeded_and_the_server_knows_whose_request_it_was() {
+    let mut server = Server::start().await;
+    let (node, _data) = node(LOOPBACK).await;
+    let mut http = Http::new(&server.url("/ok?x=1"));
+    http.headers = BTreeMap::from([
+        ("X-Own".to_owned(), "mine".to_owned()),
+        ("content-type".to_owned(), "application/json".to_owned()),
+    ]);
+    http.body = r#"{"run":{{run|json}},"due":"{{due}}","shard":{{shard}},"of":{{shards}},"all":{{job_parameter|json}},"job":"{{job}}","try":{{attempt}},"fence":{{fence}},"key":"{{idempotency_key}}","node":"{{node}}"}"#.into();
+    let mut declared = job("j", http);
+    declared.parameter = "say \"hi\"".into();
+    let record = run(&node, declared).await;
+    assert_eq!((record.state, record.reason.as_str(), record.code), (State::Succeeded, "HTTP 200", None));
+    assert_eq!((log(&node, &record).await.as_str(), record.output), ("fine\n", 5));
+    let seen = server.asked().await;
+    assert_eq!(seen.line, "POST /ok?x=1 HTTP/1.1");
+    let (id, due, token) =
+        (record.run.to_string(), record.due.to_string(), record.token.unwrap().to_string());
+    for (name, value) in [
+        ("host", server.address.to_string().as_str()),
+        ("idempotency-key", &id),
+        ("evenkeel-fence", &token),
+        ("evenkeel-job", "j"),
+        ("evenkeel-run", &id),
+        ("evenkeel-due", &due),
+        ("evenkeel-shard", "0"),
+        ("evenkeel-shards", "1"),
+        ("evenkeel-attempt", "1"),
+        ("x-own", "mine"),
+        ("content-type", "application/json"),
+        ("connection", "close"),
+        ("content-length", &seen.body.len().to_string()),
+    ] {
+        assert_eq!(seen.header(name), Some(value), "{name}: {seen:?}");
+    }
+    assert_eq!(
+        seen.body,
+        format!(
+            r#"{{"run":"{id}","due":"{due}","shard":0,"of":1,"all":"say \"hi\"","job":"j","try":1,"fence":{token},"key":"{id}","node":"a"}}"#
+        )
+    );
+    assert!(server.is_quiet(), "it was asked once");
+}
+
+#[tokio::test]
+async fn the_status_decides_and_stands_in_the_history() {
+    let server = Server::start().await;
+    let (node, _data) = node(LOOPBACK).await;
+    let busy = run(&node, job("busy", Http::new(&server.url("/busy")))).await;
+    assert_eq!((busy.state, busy.reason.as_str()), (State::Failed, "HTTP 503"));
+    assert_eq!(log(&node, &busy).await, "later\n", "what it said is kept all the same");
+    let mut gone = Http::new(&server.url("/gone"));
+    gone.success = Codes::new(vec![(200, 204), (404, 404)]);
+    gone.method = "DELETE".into();
+    let gone = run(&node, job("gone", gone)).await;
+    assert_eq!((gone.state, gone.reason.as_str()), (State::Succeeded, "HTTP 404"));
+    let mut ok = Http::new(&server.url("/ok"));
+    ok.success = Codes::new(vec![(201, 201)]);
+    let ok = run(&node, job("ok", ok)).await;
+    assert_eq!((ok.state, ok.reason.as_str()), (State::Failed, "HTTP 200"));
+}
+
+/// proves: I20
+#[tokio::test]
+async fn a_second_attempt_has_the_same_key_and_a_higher_fence() {
+    let mut server = Server::start().await;
+    let (node, _data) = node(LOOPBACK).await;
+    let mut busy = job("busy", Http::new(&server.url("/busy")));
+    busy.retry = Some(Retry { times: 1, wait: "1s".into(), up_to: String::new(), codes: Vec::new() });
+    let run = ask_to_run(&node, busy).await.to_string();
+    let (first, second) = (server.asked().await, server.asked().await);
+    for (seen, attempt) in [(&first, "1"), (&second, "2")] {
+        assert_eq!(seen.header("evenkeel-attempt"), Some(attempt));
+        assert_eq!(seen.header("idempotency-key"), Some(run.as_str()));
+    }
+    let fence = |seen: &super::server::Seen| seen.header("evenkeel-fence").unwrap().parse::<u64>().unwrap();
+    assert!(fence(&first) < fence(&second), "{first:?}, {second:?}");
+}
+
+/// proves: I47
+#[tokio::test]
+async fn an_answer_is_kept_up_to_the_nodes_bound() {
+    let server = Server::start().await;
+    let (node, _data) = node(LOOPBACK).await;
+    let long = run(&node, job("long", Http::new(&server.url("/long")))).await;
+    assert_eq!((long.state, long.output), (State::Succeeded, 1000));
+    let kept = log(&node, &long).await;
+    assert_eq!(kept, format!("{}\n[output beyond 1000 bytes is not kept]\n", "x".repeat(1000)));
+}
+
+#[tokio::test]
+async fn what_keeps_an_answer_from_coming_is_told() {
+    let server = Server::start().await;
+    let (node, _data) = node(LOOPBACK).await;
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (name, url, says) in [
+        ("closed", format!("http://{closed}/"), "no connection to 127.0.0.1: Connection refused"),
+        ("silent", server.url("/silent"), "no whole answer: connection closed"),
+        ("nonsense", server.url("/nonsense"), "no whole answer: invalid HTTP"),
+        ("broken", server.url("/broken"), "HTTP 200, but its body broke off"),
+        ("nowhere", "http://nowhere.invalid/".to_owned(), "no address of nowhere.invalid"),
+        ("plain", format!("https://{}/", server.address), "no TLS: "),
+    ] {
+        let record = run(&node, job(name, Http::new(&url))).await;
+        assert_eq!(record.state, State::Failed, "{name}");
+        assert!(record.reason.contains(says), "{name}: {}", record.reason);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_stopped_is_dropped_at_once() {
+    let mut server = Server::start().await;
+    let (node, _data) = node(LOOPBACK).await;
+    let mut slow = job("slow", Http::new(&server.url("/wait")));
+    slow.timeout = Some(1);
+    let slow = run(&node, slow).await;
+    assert_eq!(slow.state, State::TimedOut);
+    assert!(slow.reason.starts_with("no whole answer within 1"), "{}", slow.reason);
+    server.asked().await;
+    server.hung_up().await;
+    let killed = ask_to_run(&node, job("killed", Http::new(&server.url("/wait")))).await;
+    server.asked().await;
+    assert_eq!(node.ask(Command::Kill(killed.clone())).await, Answer::Done);
+    server.hung_up().await;
+    let killed = within(node.wait(&killed)).await.unwrap();
+    assert_eq!(killed.state, State::Killed);
+    assert!(killed.reason.contains("the server may go on"), "{}", killed.reason);
+}
+
+#[tokio::test]
+async fn a_node_that_stops_drops_its_requests() {
+    let mut server = Server::start().await;
+    let (node, _data) = node(LOOPBACK).await;
+    ask_to_run(&node, job("j", Http::new(&server.url("/wait")))).await;
+    server.asked().await;
+    within(node.stop_now()).await;
+    server.hung_up().await;
+}
+
+/// proves: I47
+#[tokio::test]
+async fn many_requests_wait_together() {
+    let mut server = Server::start().await;
+    let (node, _data) = node(LOOPBACK).await;
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    ask_to_run(&node, job("first", Http::new(&server.url("/wait")))).await;
+    server.asked().await;
+    let before = threads();
+    for n in 0..40 {
+        ask_to_run(&node, job(&format!("j{n}"), Http::new(&server.url("/wait")))).await;
+        server.asked().await;
+    }
+    assert_eq!(server.connections(), 41);
+    assert!(threads() < before + 40, "a request has no thread of its own: {before}, {}", threads());
+}

@@ -1,0 +1,169 @@
+//! A real server on loopback that answers as its paths say, and remembers what it was asked.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+
+/// A request as it came over the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) line: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Seen {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut found = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let first = found.next().map(|(_, value)| value.as_str());
+        assert!(found.next().is_none(), "{name} came twice: {self:?}");
+        first
+    }
+}
+
+/// What happens to a server, as it happens.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// It was asked for something.
+    Asked(Seen),
+    /// Whoever was kept waiting has hung up.
+    HungUp,
+}
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    connections: Arc<Mutex<u32>>,
+    events: mpsc::UnboundedReceiver<Event>,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        Self::of(None).await
+    }
+
+    /// One whose certificate is signed by `ca.pem`, for localhost and 127.0.0.1.
+    pub(crate) async fn secure() -> Self {
+        let certificate = CertificateDer::from_pem_slice(include_bytes!("server.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(include_bytes!("server.key")).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.unwrap().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+        Self::of(Some(TlsAcceptor::from(Arc::new(config)))).await
+    }
+
+    async fn of(tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (tell, events) = mpsc::unbounded_channel();
+        let connections = Arc::new(Mutex::new(0));
+        let counted = connections.clone();
+        tokio::spawn(async move {
+            loop {
+                let (tcp, _) = listener.accept().await.unwrap();
+                *counted.lock().unwrap() += 1;
+                let (tell, tls) = (tell.clone(), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => serve(tcp, tell).await,
+                        Some(tls) => match tls.accept(tcp).await {
+                            Ok(stream) => serve(stream, tell).await,
+                            Err(_) => None,
+                        },
+                    }
+                });
+            }
+        });
+        Self { address, connections, events }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// How many have connected so far.
+    pub(crate) fn connections(&self) -> u32 {
+        *self.connections.lock().unwrap()
+    }
+
+    pub(crate) async fn asked(&mut self) -> Seen {
+        match super::within(self.events.recv()).await.unwrap() {
+            Event::Asked(seen) => seen,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn hung_up(&mut self) {
+        match super::within(self.events.recv()).await.unwrap() {
+            Event::HungUp => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Nothing more was asked of it.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        self.events.try_recv().is_err()
+    }
+}
+
+async fn serve(
+    mut wire: impl AsyncRead + AsyncWrite + Unpin,
+    tell: mpsc::UnboundedSender<Event>,
+) -> Option<()> {
+    let seen = read(&mut wire).await?;
+    let path = seen.line.split(' ').nth(1)?.to_owned();
+    let _ = tell.send(Event::Asked(seen));
+    let (path, rest) = path.split_once('?').unwrap_or((&path, ""));
+    let whole = |status: &str, more: &str, body: &str| {
+        format!("HTTP/1.1 {status}\r\n{more}Content-Length: {}\r\n\r\n{body}", body.len())
+    };
+    let answer = match path {
+        "/ok" => whole("200 OK", "", "fine\n"),
+        "/busy" => whole("503 Service Unavailable", "", "later\n"),
+        "/gone" => whole("404 Not Found", "", ""),
+        "/moved" => whole("302 Found", &format!("Location: {rest}\r\n"), "elsewhere\n"),
+        "/kept" => whole("307 Temporary Redirect", &format!("Location: {rest}\r\n"), ""),
+        "/broken" => "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nonly".to_owned(),
+        "/long" => whole("200 OK", "", &"x".repeat(5000)),
+        "/nonsense" => "what?\r\n\r\n".to_owned(),
+        "/silent" => return Some(()),
+        // Keeps whoever asks waiting, and looks whether he still waits.
+        _ => {
+            let mut byte = [0];
+            let gone = matches!(wire.read(&mut byte).await, Ok(0) | Err(_));
+            assert!(gone, "nothing more is sent");
+            return tell.send(Event::HungUp).ok();
+        }
+    };
+    wire.write_all(answer.as_bytes()).await.ok()?;
+    wire.shutdown().await.ok()
+}
+
+async fn read(wire: &mut (impl AsyncRead + Unpin)) -> Option<Seen> {
+    let mut got = Vec::new();
+    let head = loop {
+        if let Some(at) = got.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at;
+        }
+        if wire.read_buf(&mut got).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let text = String::from_utf8(got[..head].to_vec()).unwrap();
+    let mut lines = text.split("\r\n").map(str::to_owned);
+    let line = lines.next()?;
+    let headers = lines.map(|line| line.split_once(": ").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap());
+    let mut seen = Seen { line, headers: headers.collect(), body: String::new() };
+    let length: usize = seen.header("content-length").map_or(0, |length| length.parse().unwrap());
+    while got.len() < head + 4 + length {
+        wire.read_buf(&mut got).await.ok()?;
+    }
+    seen.body = String::from_utf8(got[head + 4..].to_vec()).unwrap();
+    Some(seen)
+}

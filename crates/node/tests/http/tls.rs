@@ -1,0 +1,57 @@
+//! Whom a request believes to be the server.
+
+use evenkeel::{Http, State};
+
+use super::{Server, job, log, node, run};
+
+fn ca() -> String {
+    format!("{}/tests/http/ca.pem", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[tokio::test]
+async fn a_server_is_believed_by_its_certificate_unless_the_job_says_otherwise() {
+    let mut server = Server::secure().await;
+    let (node, _data) = node(&["127.0.0.0/8", "::1"]).await;
+    let port = server.address.port();
+    let ask = |host: &str| Http::new(&format!("https://{host}:{port}/ok"));
+
+    let stranger = run(&node, job("stranger", ask("localhost"))).await;
+    assert_eq!(stranger.state, State::Failed);
+    assert!(
+        stranger.reason.contains("no TLS") && stranger.reason.contains("UnknownIssuer"),
+        "{}",
+        stranger.reason
+    );
+    assert!(server.is_quiet(), "nothing was said to a stranger");
+
+    for host in ["localhost", "127.0.0.1"] {
+        let known = run(&node, job(host, Http { ca: ca(), ..ask(host) })).await;
+        assert_eq!((known.state, known.reason.as_str()), (State::Succeeded, "HTTP 200"), "{host}");
+        assert_eq!(log(&node, &known).await, "fine\n");
+        assert_eq!(server.asked().await.header("host"), Some(format!("{host}:{port}").as_str()));
+    }
+    let other = run(&node, job("other", Http { ca: ca(), ..ask("127.0.0.2") })).await;
+    assert!(other.reason.contains("no connection") || other.reason.contains("no TLS"), "{}", other.reason);
+
+    let anybody = run(&node, job("anybody", Http { verify: false, ..ask("localhost") })).await;
+    assert_eq!((anybody.state, anybody.reason.as_str()), (State::Succeeded, "HTTP 200"));
+
+    for (name, file, says) in [("missing", "/nowhere/ca.pem", "No such file"), ("empty", "/etc/hosts", "PEM")]
+    {
+        let record = run(&node, job(name, Http { ca: file.into(), ..ask("localhost") })).await;
+        assert_eq!(record.state, State::Failed, "{name}");
+        assert!(record.reason.contains(file) && record.reason.contains(says), "{name}: {}", record.reason);
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_sent_on_from_https_to_http() {
+    let (secure, plain) = (Server::secure().await, Server::start().await);
+    let (node, _data) = node(&["127.0.0.0/8", "::1"]).await;
+    let mut http = Http::new(&format!("https://{}/moved?{}", secure.address, plain.url("/ok")));
+    (http.ca, http.redirects) = (ca(), 1);
+    let record = run(&node, job("j", http)).await;
+    assert_eq!(record.state, State::Failed);
+    assert!(record.reason.contains("leaves https for http"), "{}", record.reason);
+    assert_eq!(plain.connections(), 0);
+}
