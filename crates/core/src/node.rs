@@ -326,6 +326,8 @@ impl Node {
             self.local.joined = Some(member.clone());
             self.local.predecessor = None;
             self.local.announced.clear();
+            // What plans say of an earlier life is this one's to tell.
+            self.local.agenda.extend(self.view.dispatched());
             effects.push(Effect::Announce(Event::Joined));
         }
     }

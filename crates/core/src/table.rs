@@ -78,7 +78,11 @@ impl<'a> Table<'a> {
         let (terms, _) = self.terms?;
         let schedule = terms.schedule.as_ref().filter(|_| !terms.paused)?;
         let (now, policy) = (self.scene.now.wall, terms.late.policy(self.scene.local.settings.ttl));
-        let next = |group: &Group| due::next(schedule, group.watermark.max(terms.since), now, &policy).due;
+        let next = |group: &Group| {
+            let next = due::next(schedule, group.watermark.max(terms.since), now, &policy);
+            // The last fires there are may be too old by now: then somebody has to say so.
+            next.due.or(next.skipped.map(|_| now))
+        };
         groups.filter_map(next).min()
     }
 

@@ -461,3 +461,24 @@ fn a_leader_repairs_shares_that_somebody_damaged() {
         assert_eq!(ran, [0, 1, 2, 3], "each shard fires once at {due}");
     }
 }
+
+/// proves: I16
+#[test]
+fn the_last_fire_of_a_schedule_is_told_even_if_nobody_who_has_the_shard_is_left() {
+    let mut world = World::with(&["a", "b"]);
+    world.run(1_500);
+    let mut declared = sharded("j", "@every 20s", 2);
+    (declared.until, declared.grace) = ("1970-01-01T00:00:25Z".to_string(), Some(1));
+    declared.catch_up = crate::job::CatchUp::Skip;
+    world.ask("a", Command::Apply([declared].into()));
+    // The shares are cut for a request; the only fire is the last one.
+    world.run(17_500 - world.now);
+    world.ask("a", Command::RunNow(name("j"), "r1".parse().unwrap()));
+    world.run(1_000);
+    assert_eq!(world.starts.len(), 2, "each has one of the shards");
+    world.crash("b");
+    world.run(40_000 - world.now);
+    let told: Vec<i64> = world.recorded.iter().map(|verdict| verdict.due.0).collect();
+    assert_eq!(told, [20_000]);
+    assert_eq!(world.dues("j").iter().filter(|due| **due == 20_000).count(), 1);
+}

@@ -303,7 +303,9 @@ impl<'a> Desk<'a> {
         let moment = self.moment(&run);
         let turn = self.draft.freed.map_or(moment, |freed| moment.max(freed)) + PATIENCE;
         if earlier && now < turn {
-            return out.add(self.look_again((now + LOOK_AHEAD).min(turn)));
+            // Once it is due, one that was asked for by a clock ahead of ours is no earlier any more.
+            let own = if now < moment { moment } else { turn };
+            return out.add(self.look_again((now + LOOK_AHEAD).min(own)));
         }
         if !scene.clock_agrees() {
             out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_difference)));
