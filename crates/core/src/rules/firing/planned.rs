@@ -266,16 +266,8 @@ impl<'a> Desk<'a> {
             return;
         }
         let now = scene.now.wall;
-        // A run goes on until its last attempt; until then no other one of the job begins.
-        let waits = |other: &&Planned| other.fire == run.fire || run.attempt == 1;
-        let wait = self.draft.runs.iter().filter(waits).find_map(|other| other.wait);
-        if let Some(wait) = wait {
-            if let Some(until) = wait.left(now) {
-                return out.add(Decision::JobAt(self.job.id, until));
-            }
-            if run.attempt == 1 {
-                return out.add(self.look_again(now + LOOK_AGAIN));
-            }
+        if let Some(again) = self.attempt_before(&run) {
+            return out.add(again);
         }
         let from = self.turn(&run);
         if now < from - scene.local.settings.lead {
@@ -327,6 +319,18 @@ impl<'a> Desk<'a> {
         }
         // It outweighs the rest: what waits for slots counts it.
         self.why = Some("accept");
+    }
+
+    /// When to look again at a run that another attempt goes before: a run goes on until its last one, and until then no other
+    /// one of the job begins.
+    fn attempt_before(&self, run: &Planned) -> Option<Decision> {
+        let now = self.scene.now.wall;
+        let waits = |other: &&Planned| other.fire == run.fire || run.attempt == 1;
+        let wait = self.draft.runs.iter().filter(waits).find_map(|other| other.wait)?;
+        match wait.left(now) {
+            Some(until) => Some(Decision::JobAt(self.job.id, until)),
+            None => (run.attempt == 1).then(|| self.look_again(now + LOOK_AGAIN)),
+        }
     }
 
     fn moment(&self, run: &Planned) -> Wall {
