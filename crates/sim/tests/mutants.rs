@@ -5,7 +5,7 @@ use evenkeel_sim::mutants::{self, Hunt};
 use evenkeel_sim::seed::{Manner, judge, play};
 
 /// Enough for each; `sim --mutants` has more patience.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 250;
 
 #[test]
 fn every_planted_fault_is_found_by_its_name() {
