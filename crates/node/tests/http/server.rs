@@ -1,11 +1,14 @@
 //! A real server on loopback that answers as its paths say, and remembers what it was asked.
 
+use std::io::Write;
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -37,6 +40,34 @@ pub(crate) enum Event {
     HungUp,
 }
 
+/// Who vouches for a server, made anew for each test.
+pub(crate) struct Authority(TempDir);
+
+impl Authority {
+    /// `None`, said aloud, without `openssl`.
+    pub(crate) fn new() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "
+            openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem &&
+            openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.csr &&
+            printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' > names &&
+            openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names \
+                -out server.pem";
+        let made = Command::new("sh").args(["-ec", script]).current_dir(folder.path()).output();
+        if made.as_ref().is_ok_and(|made| made.status.success()) {
+            return Some(Self(folder));
+        }
+        let mut terminal = std::io::stderr();
+        let _ = writeln!(terminal, "SKIPPED: openssl makes no certificates: {made:?}");
+        None
+    }
+
+    /// The file of its own certificate.
+    pub(crate) fn file(&self) -> String {
+        self.0.path().join("ca.pem").display().to_string()
+    }
+}
+
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     connections: Arc<Mutex<u32>>,
@@ -48,10 +79,10 @@ impl Server {
         Self::of(None).await
     }
 
-    /// One whose certificate is signed by `ca.pem`, for localhost and 127.0.0.1.
-    pub(crate) async fn secure() -> Self {
-        let certificate = CertificateDer::from_pem_slice(include_bytes!("server.pem")).unwrap();
-        let key = PrivateKeyDer::from_pem_slice(include_bytes!("server.key")).unwrap();
+    /// One that this authority vouches for, as localhost and 127.0.0.1.
+    pub(crate) async fn secure(by: &Authority) -> Self {
+        let certificate = CertificateDer::from_pem_file(by.0.path().join("server.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_file(by.0.path().join("server.key")).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.unwrap().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();

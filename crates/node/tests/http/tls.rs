@@ -2,15 +2,13 @@
 
 use evenkeel::{Http, State};
 
+use super::server::Authority;
 use super::{Server, job, log, node, run};
-
-fn ca() -> String {
-    format!("{}/tests/http/ca.pem", env!("CARGO_MANIFEST_DIR"))
-}
 
 #[tokio::test]
 async fn a_server_is_believed_by_its_certificate_unless_the_job_says_otherwise() {
-    let mut server = Server::secure().await;
+    let Some(authority) = Authority::new() else { return };
+    let mut server = Server::secure(&authority).await;
     let (node, _data) = node(&["127.0.0.0/8", "::1"]).await;
     let port = server.address.port();
     let ask = |host: &str| Http::new(&format!("https://{host}:{port}/ok"));
@@ -25,12 +23,12 @@ async fn a_server_is_believed_by_its_certificate_unless_the_job_says_otherwise()
     assert!(server.is_quiet(), "nothing was said to a stranger");
 
     for host in ["localhost", "127.0.0.1"] {
-        let known = run(&node, job(host, Http { ca: ca(), ..ask(host) })).await;
+        let known = run(&node, job(host, Http { ca: authority.file(), ..ask(host) })).await;
         assert_eq!((known.state, known.reason.as_str()), (State::Succeeded, "HTTP 200"), "{host}");
         assert_eq!(log(&node, &known).await, "fine\n");
         assert_eq!(server.asked().await.header("host"), Some(format!("{host}:{port}").as_str()));
     }
-    let other = run(&node, job("other", Http { ca: ca(), ..ask("127.0.0.2") })).await;
+    let other = run(&node, job("other", Http { ca: authority.file(), ..ask("127.0.0.2") })).await;
     assert!(other.reason.contains("no connection") || other.reason.contains("no TLS"), "{}", other.reason);
 
     let anybody = run(&node, job("anybody", Http { verify: false, ..ask("localhost") })).await;
@@ -46,10 +44,11 @@ async fn a_server_is_believed_by_its_certificate_unless_the_job_says_otherwise()
 
 #[tokio::test]
 async fn nobody_is_sent_on_from_https_to_http() {
-    let (secure, plain) = (Server::secure().await, Server::start().await);
+    let Some(authority) = Authority::new() else { return };
+    let (secure, plain) = (Server::secure(&authority).await, Server::start().await);
     let (node, _data) = node(&["127.0.0.0/8", "::1"]).await;
     let mut http = Http::new(&format!("https://{}/moved?{}", secure.address, plain.url("/ok")));
-    (http.ca, http.redirects) = (ca(), 1);
+    (http.ca, http.redirects) = (authority.file(), 1);
     let record = run(&node, job("j", http)).await;
     assert_eq!(record.state, State::Failed);
     assert!(record.reason.contains("leaves https for http"), "{}", record.reason);

@@ -143,6 +143,11 @@ pub(super) async fn kill(
                 let state = ended.state.as_str();
                 return Err((Refusal::Conflict, format!("run {run} has ended already: it is {state}")).into());
             }
+            if last.as_ref().is_some_and(|last| last.state == RunState::Waiting) {
+                let fix = format!("disable its job to end it: `evenkeel job disable {}`", run.job);
+                let text = format!("run {run} is not running: it waits for its next attempt; {fix}");
+                return Err((Refusal::Conflict, text).into());
+            }
             let other = last.map(|last| relay::other(&app, &last.node)).transpose()?.flatten();
             let Some(other) = other else { return Err(ApiError::not_found(message)) };
             other.kill(&run).await

@@ -102,6 +102,8 @@ fn what_waits_is_skipped_aloud_when_its_job_is_disabled() {
     wait_for_wait(&node, &run);
     let told = node.json(&["explain", "job", "hopeless"]);
     assert!(told.to_string().contains("failed, and its attempt 2 follows from"), "{told}");
+    let kill = node.cli(&["run", "kill", &run]);
+    assert!(!kill.status.success() && text(&kill.stderr).contains("`evenkeel job disable hopeless`"));
     node.ok(&["job", "disable", "hopeless"]);
     node.cli(&["run", "wait", &run]);
     assert_eq!(attempts(&node, &run)[1].1, "skipped");
