@@ -106,7 +106,11 @@ fn waiting(record: &RunRecord, wait: Millis) -> RunRecord {
     RunRecord {
         attempt: record.attempt + 1,
         state: State::Waiting,
-        reason: format!("attempt {} failed, and this one follows in about {wait}", record.attempt),
+        reason: format!(
+            "attempt {} failed, and this one follows in about {} s",
+            record.attempt,
+            (wait.0 + 500) / 1000
+        ),
         sent: String::new(),
         token: None,
         started: None,
