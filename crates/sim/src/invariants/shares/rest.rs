@@ -117,7 +117,9 @@ impl Scene<'_> {
             let schedule = self.book.schedule.as_ref();
             // Whoever marked it may have been wrong about the time.
             let since = self.book.shares.marked.map_or(mark.since, |at| Wall(START.0 + at));
-            let floor = since.max(spec.since);
+            // What was claimed ahead before is not kept back.
+            let claimed = self.book.shares.standing.held.values().map(|(_, watermark)| *watermark).min();
+            let floor = since.max(spec.since).max(claimed.unwrap_or(since));
             schedule.is_some_and(|schedule| schedule.latest(floor, self.now - bound).is_some())
         });
         findings.test(self.rest.at, Invariant::I13, !waits, || {
