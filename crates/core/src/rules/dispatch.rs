@@ -354,7 +354,7 @@ impl<'a> Desk<'a> {
         let (kept, gone): (Vec<_>, Vec<_>) =
             core::mem::take(&mut self.draft.runs).into_iter().partition(Planned::is_accepted);
         self.draft.runs = kept;
-        for run in gone.iter().filter(|run| run.wait.is_some()) {
+        for run in gone.iter().filter(|run| run.attempt > 1) {
             self.give_up(run, run.attempt, "its job was disabled or deleted");
         }
         if !gone.is_empty() {

@@ -251,7 +251,11 @@ impl Desk<'_> {
         }
         let Some(spec) = self.job.spec() else {
             // The declaration went between claim and start; nothing is left to run.
-            return self.finish(out);
+            return if open.attempt > 1 {
+                self.call_off(open, "its job was deleted", out)
+            } else {
+                self.finish(out)
+            };
         };
         let not_after = self.scene.lease.until().min(now.mono + (latest - now.wall));
         let id = takeover::run_id(&self.job, open);

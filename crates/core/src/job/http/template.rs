@@ -104,7 +104,7 @@ pub fn fill(template: &str, facts: &BTreeMap<&'static str, String>) -> Result<St
         match piece {
             Piece::Text(text) => filled.push_str(text),
             Piece::Fact { variable, json } => {
-                let value = facts.get(variable).map(String::as_str).unwrap_or_default();
+                let value = facts.get(variable).ok_or_else(|| format!("no run has {variable}"))?;
                 match json {
                     true => filled.push_str(&serde_json::to_string(value).map_err(|e| e.to_string())?),
                     false => filled.push_str(value),

@@ -182,7 +182,7 @@ impl<'a> Desk<'a> {
             .partition(|run| run.by == me && !given(run) && stale(run));
         self.draft.runs = kept;
         for run in gone {
-            if run.wait.is_some() {
+            if run.attempt > 1 {
                 self.give_up(&run, "its job was deleted");
             }
             self.act("withdraw");

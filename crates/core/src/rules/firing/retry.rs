@@ -64,11 +64,7 @@ impl Desk<'_> {
     pub(super) fn await_retry(&self, open: &Open, wait: Wait, out: &mut Decisions) {
         let (scene, now) = (self.scene, self.scene.now);
         if let Some(why) = self.goes_on_no_more() {
-            let mut lane = self.lane();
-            lane.seq += 1;
-            lane.open = None;
-            lane.verdicts.push(self.given_up(open, open.attempt, why));
-            return self.commit("give up", &lane, out);
+            return self.call_off(open, why, out);
         }
         if let Some(until) = wait.left(now.wall) {
             return out.add(Decision::JobAt(self.job.id, until));
@@ -87,6 +83,15 @@ impl Desk<'_> {
         lane.open = Some(Box::new(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() }));
         self.commit("try again", &lane, out);
         out.claimed += 1;
+    }
+
+    /// History was told of this attempt, and it will not be made.
+    pub(super) fn call_off(&self, open: &Open, why: &str, out: &mut Decisions) {
+        let mut lane = self.lane();
+        lane.seq += 1;
+        lane.open = None;
+        lane.verdicts.push(self.given_up(open, open.attempt, why));
+        self.commit("give up", &lane, out);
     }
 
     /// Why no attempt follows, whatever was told before.

@@ -239,6 +239,9 @@ impl<'a> Desk<'a> {
             }
             let off = self.terms().map_or(ShardSet::empty(), |(_, shards)| shards.off.and(&idle));
             let first = open.attempt == 1 && matches!(open.fire, Fire::Due(_));
+            if self.terms().is_none() && open.attempt > 1 && !idle.is_empty() {
+                self.give_up(&open, &idle, open.attempt, "its job was deleted");
+            }
             if self.terms().is_none() {
                 // The declaration went between claim and start; nothing is left to run.
                 self.take_back(&idle, None);

@@ -90,7 +90,7 @@ impl Hop {
         }
         // Last, so that nothing which a job says stands in their place.
         for (name, variable) in FACTS {
-            let value = call.facts.get(variable).map(String::as_str).unwrap_or_default();
+            let value = call.facts.get(variable).ok_or_else(|| format!("no run has {variable}"))?;
             headers.insert(name, HeaderValue::from_str(value).map_err(|e| format!("{variable}: {e}"))?);
         }
         Ok(Self { url, method, headers, body: body.into() })
