@@ -7,6 +7,25 @@ use crate::time::{Millis, Wall};
 /// A shorter span than this spreads nothing: a fire is claimed up to a second ahead.
 const SPREAD_MIN: Millis = Millis::secs(2);
 
+/// What fires there are.
+pub trait Fires {
+    /// The first one strictly after `after`.
+    fn next(&self, after: Wall) -> Option<Wall>;
+
+    /// The last one in `(after, until]`.
+    fn latest(&self, after: Wall, until: Wall) -> Option<Wall>;
+}
+
+impl Fires for Schedule {
+    fn next(&self, after: Wall) -> Option<Wall> {
+        self.next(after)
+    }
+
+    fn latest(&self, after: Wall, until: Wall) -> Option<Wall> {
+        self.latest(after, until)
+    }
+}
+
 /// What becomes of fires that are late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -18,6 +37,8 @@ pub struct Policy {
     pub age: Option<Millis>,
     /// Over which span those that are made up are spread.
     pub spread: Option<Turns>,
+    /// Whether of those that are due only the latest is to start, however short they are late.
+    pub newest: bool,
 }
 
 /// A span in which each job has its turn.
@@ -45,9 +66,15 @@ pub struct Next {
 
 /// The next fire after `floor` as of `now`: every fire within the grace, in order; of older ones what the policy says.
 #[must_use]
-pub fn next(schedule: &Schedule, floor: Wall, now: Wall, policy: &Policy) -> Next {
+pub fn next(schedule: &impl Fires, floor: Wall, now: Wall, policy: &Policy) -> Next {
     let Some(first) = schedule.next(floor) else { return Next::default() };
     let edge = now - policy.grace - Millis(1);
+    let newest = if policy.newest { schedule.latest(floor, now) } else { None };
+    if let Some(newest) = newest.filter(|newest| *newest > first.max(edge)) {
+        let before = schedule.latest(floor, newest - Millis(1)).unwrap_or(first);
+        let (due, skipped) = (Some(newest), Some((first, before)));
+        return Next { due, from: due, skipped, until: None };
+    }
     if first > edge {
         return Next { due: Some(first), from: Some(first), ..Next::default() };
     }
@@ -90,7 +117,7 @@ impl Policy {
     /// When a fire that is made up may get another turn, though nothing ran: the next one that comes due may lie nearer to the
     /// one after it. `None` when it has no turn.
     #[must_use]
-    pub fn turn_changes(&self, schedule: &Schedule, due: Wall, now: Wall) -> Option<Wall> {
+    pub fn turn_changes(&self, schedule: &impl Fires, due: Wall, now: Wall) -> Option<Wall> {
         self.spread.filter(|_| due < now - self.grace)?;
         schedule.next(now)
     }
@@ -100,7 +127,7 @@ impl Policy {
     /// Turns are moments of the clock, one in each span, so nothing has to be remembered between them. The span is shortened
     /// until making up all of them takes less than lies between two fires: the next ones would wait for ever otherwise.
     #[must_use]
-    pub fn turn(&self, schedule: &Schedule, due: Wall, now: Wall) -> Wall {
+    pub fn turn(&self, schedule: &impl Fires, due: Wall, now: Wall) -> Wall {
         let Some(spread) = self.spread.filter(|_| due < now - self.grace) else { return due };
         let before = schedule.latest(due - Millis(1), now).unwrap_or(due);
         let room =
@@ -115,7 +142,7 @@ impl Policy {
 }
 
 /// The first of the last `n` fires in `(floor, last]`.
-fn oldest_kept(schedule: &Schedule, floor: Wall, last: Wall, n: u32) -> Wall {
+fn oldest_kept(schedule: &impl Fires, floor: Wall, last: Wall, n: u32) -> Wall {
     let mut fires =
         core::iter::successors(schedule.next(floor), |t| schedule.next(*t)).take_while(|t| *t <= last);
     let first = fires.next().unwrap_or(last);
@@ -138,7 +165,7 @@ mod tests {
     }
 
     fn policy(catch_up: CatchUp) -> Policy {
-        Policy { grace: Millis::secs(60), catch_up, age: None, spread: None }
+        Policy { grace: Millis::secs(60), catch_up, age: None, spread: None, newest: false }
     }
 
     /// What is due, and what is skipped before.
@@ -212,7 +239,7 @@ mod tests {
         // Three seconds before the next, and then long nothing.
         let schedule = Schedule::parse("0,3 30 * * * *", "").unwrap();
         let spread = Some(Turns { span: Millis::secs(1200), seed: 299_000 });
-        let policy = Policy { grace: Millis::secs(60), catch_up: CatchUp::Latest, age: None, spread };
+        let policy = Policy { spread, ..policy(CatchUp::Latest) };
         let (due, now) = (at(3600 + 1803), at(7200 + 1799));
         let found = next(&schedule, at(0), now, &policy);
         assert_eq!((found.due, found.until), (Some(due), Some(at(7200 + 1800))));

@@ -81,6 +81,8 @@ pub enum Reason {
     TimedOut,
     /// The node's trust in its lease ran out, so a successor may start.
     Fenced,
+    /// A later fire of its job took its place.
+    Replaced,
 }
 
 /// What the world may want to hear of.

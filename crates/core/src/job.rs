@@ -3,6 +3,7 @@
 mod calendars;
 pub mod http;
 mod limits;
+mod overlap;
 mod program;
 mod retry;
 mod written;
@@ -25,6 +26,7 @@ use crate::words::{CalendarName, JobName};
 
 pub use http::Http;
 pub use limits::{Ceilings, Limits};
+pub use overlap::Overlap;
 pub use program::{Program, SHELL, Setting};
 pub use retry::{Backoff, Retry};
 
@@ -159,6 +161,9 @@ pub struct Job {
     /// Over which span fires that are made up are spread, such as `10m`: each job has its turn once in it. At once when empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub catch_up_spread: String,
+    /// What becomes of fires that come due while a run goes on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub overlap: Overlap,
     /// A disabled job is held by nobody and never fires.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub enabled: bool,
@@ -318,6 +323,7 @@ impl Job {
             catch_up: CatchUp::default(),
             catch_up_age: String::new(),
             catch_up_spread: String::new(),
+            overlap: Overlap::default(),
             enabled: true,
             description: String::new(),
         };
@@ -395,7 +401,11 @@ impl Job {
         if self.timeout == Some(0) {
             return fail("timeout is 0 seconds: leave it out for none".to_string());
         }
-        if let Err(text) = self.validate_program().and_then(|()| self.validate_retry()) {
+        if let Err(text) = self
+            .validate_program()
+            .and_then(|()| self.validate_retry())
+            .and_then(|()| self.validate_overlap())
+        {
             return fail(text);
         }
         match serde_json::to_vec(self) {
@@ -459,6 +469,7 @@ impl Job {
         Ok(Late {
             grace: self.grace,
             catch_up: self.catch_up,
+            overlap: self.overlap,
             age: span("catch_up_age", &self.catch_up_age)?,
             spread: spread.map(|span| Turns { span, seed: crate::schedule::seed(self.name.as_str()) }),
         })
@@ -486,6 +497,8 @@ pub struct Late {
     pub grace: Option<u64>,
     /// Which of the older ones are made up.
     pub catch_up: CatchUp,
+    /// What becomes of those that came due while a run went on.
+    pub overlap: Overlap,
     /// How old one may be that is made up.
     pub age: Option<Millis>,
     /// Over which span those that are made up are spread.
@@ -498,7 +511,13 @@ impl Late {
     pub fn policy(&self, ttl: Millis) -> Policy {
         let own = self.grace.map(|secs| Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000)));
         let grace = own.unwrap_or_else(|| default_grace(ttl));
-        Policy { grace, catch_up: self.catch_up, age: self.age, spread: self.spread }
+        // What may wait for a run may also wait for somebody to run it.
+        let catch_up = match self.overlap {
+            Overlap::Queue(n) => CatchUp::All(n),
+            _ => self.catch_up,
+        };
+        let newest = self.overlap == Overlap::Replace;
+        Policy { grace, catch_up, age: self.age, spread: self.spread, newest }
     }
 }
 

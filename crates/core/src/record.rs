@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::effect::Verdict;
 use crate::job::Spec;
+use crate::overlap::Passed;
 use crate::registry::Value;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
@@ -111,6 +112,15 @@ pub struct Lane {
     /// Verdicts that history has not acknowledged yet (law 9).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,
+    /// Fires behind the watermark that came due while runs went on, and that nobody will run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<Passed>,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self { watermark: Wall::MIN, seq: 0, open: None, verdicts: Vec::new(), passed: Vec::new() }
+    }
 }
 
 /// A claimed fire.

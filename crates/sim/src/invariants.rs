@@ -19,6 +19,7 @@ mod dispatched;
 pub(crate) mod healed;
 mod lanes;
 mod minds;
+mod overlap;
 mod peers;
 mod picks;
 mod places;

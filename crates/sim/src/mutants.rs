@@ -9,6 +9,7 @@ use crate::tamper::{Honest, Tamper};
 
 mod commits;
 mod deaf;
+mod overlap;
 mod peers;
 mod retries;
 mod rules;
@@ -111,6 +112,9 @@ pub static ALL: &[Mutant] = {
         mutant("attempted again after a success", &retries::TakesAllForFailed, &[I20]),
         mutant("attempt given up without a word", &retries::GivesUpQuietly, &[I16]),
         mutant("next attempt under the token of the one that failed", &retries::KeepsToken, &[I2]),
+        mutant("fire given up without a word for a run", &overlap::SkipsQuietly, &[I16]),
+        mutant("run ended for no later fire", &overlap::GivesWayToNothing, &[I18]),
+        mutant("more waits for a run than may", &overlap::LetsAllWait, &[I23]),
         mutant("beat of another number, be it smaller", &peers::TakesOtherBeats, &[I11, I23, I17, I16]),
         mutant("token of a beat not raised", &peers::KeepsBeatToken, &[I1]),
         mutant("lead without the wait", &peers::WaitsForNobody, &[I5]),

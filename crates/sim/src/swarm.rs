@@ -84,6 +84,7 @@ pub struct Swarm {
 }
 
 mod calendars;
+mod overlap;
 mod peers;
 mod retries;
 
@@ -138,6 +139,7 @@ impl Swarm {
         swarm.add_peers(seed, ttl);
         swarm.add_calendars(seed);
         swarm.add_retries(seed);
+        swarm.add_overlap(seed, ttl);
         swarm
     }
 

@@ -54,7 +54,7 @@ fn books() -> Entries {
         shards: ShardSet::range(0, 2),
         wait: None,
     };
-    let lane = Lane { watermark: Wall(7), seq: 3, open: Some(open.into()), verdicts: Vec::new() };
+    let lane = Lane { watermark: Wall(7), seq: 3, open: Some(open.into()), ..Lane::default() };
     let shard_lane = ShardLane {
         seq: 8,
         groups: Vec::from([group]),

@@ -104,7 +104,7 @@ impl Backoff {
         let failed = match ended {
             Ended::Failed(code) => self.codes.is_empty() || code.is_some_and(|c| self.codes.contains(&c)),
             Ended::Stopped(Reason::TimedOut) => self.codes.is_empty(),
-            Ended::Succeeded | Ended::Stopped(Reason::Killed | Reason::Fenced) => false,
+            Ended::Succeeded | Ended::Stopped(Reason::Killed | Reason::Fenced | Reason::Replaced) => false,
         };
         if !failed || attempt > self.times {
             return None;

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::*;
-use crate::effect::{Run, Ticket, Verdict};
+use crate::effect::{Reason, Run, Ticket, Verdict};
 use crate::input::{Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, Refusal, RunEvent};
 use crate::job::{Job, Work};
 use crate::registry::{Batch, Class, Granted, Revision, Txn};
@@ -17,6 +17,7 @@ mod calendars;
 mod carried;
 mod dispatched;
 mod late;
+mod overlap;
 mod retries;
 mod sharded;
 
@@ -39,6 +40,8 @@ struct World {
     /// How long runs take.
     takes: i64,
     ends: Vec<(i64, NodeName, Run)>,
+    /// What was told to end, and will have in a moment.
+    stops: Vec<(i64, NodeName, Run, Reason)>,
     /// How many attempts of each run fail, with exit code 1.
     fails: u32,
     /// What history was told.
@@ -57,6 +60,9 @@ struct World {
     delay: i64,
     commits: Vec<(i64, NodeName, Ticket, Txn)>,
 }
+
+/// How long a run takes to end that was told to.
+const STOPPING: i64 = 200;
 
 fn settings(name: &str) -> Settings {
     Settings {
@@ -184,7 +190,13 @@ impl World {
                 self.answers.push(answer);
                 return None;
             }
-            Effect::Stop(..) => return None,
+            Effect::Stop(run, reason) => {
+                let told = |(_, on, going): &mut (i64, NodeName, Run)| on == name && going.id == run;
+                let ends: Vec<_> = self.ends.extract_if(.., told).collect();
+                let at = self.now + STOPPING;
+                self.stops.extend(ends.into_iter().map(|(_, name, run)| (at, name, run, reason)));
+                return None;
+            }
             Effect::Probe { to, .. } => {
                 let answer = self.reached(name, &to).map(|actor| actor.node.role(mono));
                 self.probes.push((name.to_string(), to.node.to_string()));
@@ -236,6 +248,11 @@ impl World {
                 core::mem::take(&mut self.ends).into_iter().partition(|(at, ..)| *at <= self.now);
             self.ends = rest;
             let over: Vec<(i64, NodeName, Run)> = over;
+            for (_, name, run, reason) in self.stops.extract_if(.., |(at, ..)| *at <= now).collect::<Vec<_>>()
+            {
+                let event = RunEvent::Ended(Ended::Stopped(reason));
+                self.give(&name, Input::Run { id: run.id, attempt: run.attempt, event });
+            }
             for (_, name, run) in over {
                 let ended = if run.attempt > self.fails { Ended::Succeeded } else { Ended::Failed(Some(1)) };
                 let event = RunEvent::Ended(ended);

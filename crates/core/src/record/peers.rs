@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Wait;
 use crate::effect::Verdict;
 use crate::load::{Sample, Score};
+use crate::overlap::Passed;
 use crate::time::{Millis, Wall};
 use crate::words::{Fire, Member};
 
@@ -37,6 +38,9 @@ pub struct Plan {
     /// Verdicts that history has not acknowledged yet (law 9).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,
+    /// Fires that came due while runs went on, and that nobody will run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<Passed>,
 }
 
 impl Default for Plan {
@@ -51,6 +55,7 @@ impl Default for Plan {
             freed: None,
             runs: Vec::new(),
             verdicts: Vec::new(),
+            passed: Vec::new(),
         }
     }
 }

@@ -9,11 +9,12 @@
 
 use alloc::vec::Vec;
 
-use crate::due;
+use crate::due::{self, Policy};
 use crate::effect::{Event, Verdict, VerdictState};
 use crate::job::Delivery;
 use crate::keys;
 use crate::local::{OfferState, Sent, Subject};
+use crate::overlap::Timetable;
 use crate::record::{AskedRecord, Plan, Planned, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::rules::firing;
@@ -28,7 +29,7 @@ mod batch;
 mod verdicts;
 
 pub use batch::Batch;
-pub(super) use verdicts::{lost_verdict, too_old};
+pub(super) use verdicts::{lost_verdict, missed, too_old};
 
 /// The most runs that a plan holds; what is due later is planned when some are gone.
 const RUNS_MAX: usize = 128;
@@ -281,7 +282,8 @@ impl<'a> Desk<'a> {
         let grace = policy.grace;
         loop {
             let floor = self.draft.watermark.max(terms.since);
-            let next = due::next(schedule, floor, now, &policy);
+            let timetable = Timetable { schedule, passed: &self.draft.passed };
+            let next = due::next(&timetable, floor, now, &policy);
             let near = next.due.filter(|due| *due <= self.right.horizon);
             if near.is_none() && next.skipped.is_none() {
                 // A beat's horizon stands still, and the next beat looks at every job again.
@@ -298,7 +300,7 @@ impl<'a> Desk<'a> {
                 return out.add(Decision::JobAt(self.job.id, (last - AHEAD).max(now + Millis::secs(1))));
             }
             if let Some((from, last)) = next.skipped {
-                self.skip(from, last, grace);
+                self.skip(from, last, &policy);
             }
             let Some(due) = near else { continue };
             let fire = Fire::Due(due);
@@ -336,9 +338,9 @@ impl<'a> Desk<'a> {
         }
     }
 
-    fn skip(&mut self, from: Wall, last: Wall, grace: Millis) {
+    fn skip(&mut self, from: Wall, last: Wall, policy: &Policy) {
         let node = self.scene.member.node.as_str().into();
-        let (run, reason) = (self.run_id(&Fire::Due(last)), too_old(from, last, grace));
+        let (run, reason) = (self.run_id(&Fire::Due(last)), too_old(from, last, policy, self.scene.now.wall));
         let (state, shards) = (VerdictState::Skipped, ShardSet::empty());
         // Those that were planned once and wait still are among them.
         let given_up = |run: &Planned| matches!(run.fire, Fire::Due(due) if from <= due && due <= last);

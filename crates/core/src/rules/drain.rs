@@ -52,7 +52,7 @@ fn withdrawn(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Lane> {
     if started || open.by != *scene.member || open.attempt > 1 || !matches!(open.fire, Fire::Due(_)) {
         return None;
     }
-    Some(Lane { watermark: open.back, seq: lane.seq + 1, open: None, verdicts: lane.verdicts.clone() })
+    Some(Lane { watermark: open.back, seq: lane.seq + 1, open: None, ..lane.clone() })
 }
 
 /// The transaction that gives a job back, unstarted fire and all; `None` while a run goes on.

@@ -7,15 +7,17 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 
-use crate::due::{self, Policy};
+use crate::due;
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::Job;
 use crate::keys;
 use crate::local::{Given, Local, Subject};
+use crate::overlap::{SUPERSEDED, Timetable};
 use crate::record::{AskedRecord, Lane, Open, encode};
 use crate::registry::{Txn, Write};
-use crate::rules::{dispatch, drain};
+use crate::rules::dispatch::too_old;
+use crate::rules::drain;
 use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
 use crate::takeover;
@@ -23,6 +25,7 @@ use crate::time::{Millis, Mono, Wall};
 use crate::view::{Held, JobId, JobView, Known, Terms, View};
 use crate::words::{Fire, RunId, Shard, Token};
 
+mod overlap;
 mod planned;
 mod retry;
 mod shards;
@@ -147,8 +150,7 @@ struct Desk<'a> {
 impl Desk<'_> {
     /// The lane as it would be written next: without the verdicts that history has.
     fn lane(&self) -> Lane {
-        let empty = || Lane { watermark: Wall::MIN, seq: 0, open: None, verdicts: [].into() };
-        let mut lane = self.known.value.clone().unwrap_or_else(empty);
+        let mut lane = self.known.value.clone().unwrap_or_default();
         let recorded =
             |v: &Verdict| self.scene.local.recording.get(&(v.run.clone(), v.attempt)) == Some(&true);
         lane.verdicts.retain(|v| !recorded(v));
@@ -206,16 +208,17 @@ impl Desk<'_> {
             };
         };
         let ours = given.run.fire == open.fire && given.attempt == open.attempt;
-        match given.ended.map(|(ended, _)| ended) {
-            Some(Ended::Stopped(Reason::Fenced)) if ours => {
+        match given.ended {
+            Some((Ended::Stopped(Reason::Fenced), _)) if ours => {
                 let settled =
                     takeover::settle(self.scene, &self.job, &self.lane(), "ended when trust ran out");
                 self.commit("settle", &settled, out);
             }
-            Some(_) if ours => match retry::wait_after(given) {
-                Some(length) => self.retry(open, length, out),
-                None => self.finish(out),
+            Some((_, over)) if ours => match retry::wait_after(given) {
+                Some(length) => self.retry(open, (length, over), out),
+                None => self.finish(Some((open.from, over)), out),
             },
+            None if ours && !given.stopping => self.give_way(open, given, out),
             Some(_) | None => {}
         }
     }
@@ -229,6 +232,9 @@ impl Desk<'_> {
         }
         if self.scene.local.put_off.contains_key(&self.job.id) {
             return;
+        }
+        if self.is_superseded(open, out) {
+            return self.call_off(open, SUPERSEDED, out);
         }
         let moment = moment(&open.fire, open.due, now.wall);
         let misdated = is_misdated(open.from, moment, now.wall);
@@ -254,7 +260,7 @@ impl Desk<'_> {
             return if open.attempt > 1 {
                 self.call_off(open, "its job was deleted", out)
             } else {
-                self.finish(out)
+                self.finish(None, out)
             };
         };
         let not_after = self.scene.lease.until().min(now.mono + (latest - now.wall));
@@ -272,11 +278,14 @@ impl Desk<'_> {
         terms.paused || !terms.enabled || due <= terms.since || scheduled() != Some(due)
     }
 
-    /// Closes the open fire; the next claim rides along when it is near.
-    fn finish(&self, out: &mut Decisions) {
+    /// Closes the open fire, which ran in this `span` if it did; the next claim rides along when it is near.
+    fn finish(&self, span: Option<(Wall, Mono)>, out: &mut Decisions) {
         let mut lane = self.lane();
         lane.seq += 1;
         lane.open = None;
+        if let Some(span) = span {
+            self.make_way(&mut lane, span);
+        }
         if !self.claim(lane.clone(), out) {
             self.commit("finish", &lane, out);
         }
@@ -331,7 +340,7 @@ impl Desk<'_> {
         let (now, settings) = (self.scene.now, &self.scene.local.settings);
         let policy = terms.late.policy(settings.ttl);
         let floor = lane.watermark.max(terms.since);
-        let next = due::next(schedule, floor, now.wall, &policy);
+        let next = due::next(&Timetable { schedule, passed: &lane.passed }, floor, now.wall, &policy);
         let near = next.from.is_some_and(|from| from <= now.wall + settings.lead);
         if next.skipped.is_none() && !near {
             let at = next.from.map(|from| (from - settings.lead).min(next.until.unwrap_or(from)));
@@ -344,7 +353,7 @@ impl Desk<'_> {
         if let Some((from, last)) = next.skipped {
             lane.watermark = last;
             lane.seq += 1;
-            lane.verdicts.push(self.skipped(from, last, &policy));
+            lane.verdicts.push(self.skipped((from, last), too_old(from, last, &policy, now.wall)));
         }
         match next.due.zip(next.from).filter(|_| near) {
             Some((due, from)) => {
@@ -379,12 +388,11 @@ impl Desk<'_> {
             back: lane.watermark,
             wait: None,
         };
-        Lane { watermark, seq, open: Some(Box::new(open)), verdicts: lane.verdicts.clone() }
+        Lane { watermark, seq, open: Some(Box::new(open)), ..lane.clone() }
     }
 
-    fn skipped(&self, from: Wall, last: Wall, policy: &Policy) -> Verdict {
+    fn skipped(&self, (from, last): (Wall, Wall), reason: String) -> Verdict {
         let run = RunId { job: self.job.name().clone(), fire: Fire::Due(last), shard: Shard(0) };
-        let reason = dispatch::too_old(from, last, policy.grace);
         let (state, node) = (VerdictState::Skipped, self.scene.member.node.to_string());
         Verdict { run, attempt: 0, due: last, state, reason, node, from, shards: ShardSet::empty() }
     }

@@ -216,7 +216,7 @@ fn an_unreadable_entry_is_named_and_left_alone() {
 fn a_batch_of_hot_keys_is_heard_whatever_was_listed() {
     let mut view = View::new("n0".parse().unwrap());
     view.list(Mono(0), &Batch { changes: vec![], revision: Revision(100) });
-    let lane = Lane { watermark: Wall(5), seq: 1, open: None, verdicts: vec![] };
+    let lane = Lane { watermark: Wall(5), seq: 1, ..Lane::default() };
     let entry = crate::registry::Entry {
         value: encode(&lane),
         revision: Revision(7),

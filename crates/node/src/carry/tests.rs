@@ -129,7 +129,7 @@ async fn stopped() -> Arc<dyn Registry> {
     for n in 0..5 {
         let job = job(&format!("j{n}"));
         let place = Place { owner: Some(member("a@1")), epoch: 3, ..Place::default() };
-        let lane = Lane { watermark: Wall(n), seq: 7, open: None, verdicts: Vec::new() };
+        let lane = Lane { watermark: Wall(n), seq: 7, open: None, ..Lane::default() };
         all.push(put(keys::place(&job), encode(&place), None));
         all.push(put(keys::lane(&job), encode(&lane), None));
     }
@@ -175,7 +175,7 @@ fn going_on() -> Lane {
     let (due, by) = (Wall(7), member("a@1"));
     let open =
         Open { fire: Fire::Due(due), due, from: due, by, attempt: 1, seq: 8, back: Wall(0), wait: None };
-    Lane { watermark: due, seq: 8, open: Some(open.into()), verdicts: Vec::new() }
+    Lane { watermark: due, seq: 8, open: Some(open.into()), ..Lane::default() }
 }
 
 /// proves: I1

@@ -123,11 +123,14 @@ fn closed(record: RunRecord, finish: Finish) -> RunRecord {
         state: match finish.ended {
             Ended::Succeeded => State::Succeeded,
             Ended::Failed(_) => State::Failed,
-            Ended::Stopped(Reason::Killed) => State::Killed,
+            Ended::Stopped(Reason::Killed | Reason::Replaced) => State::Killed,
             Ended::Stopped(Reason::TimedOut) => State::TimedOut,
             Ended::Stopped(Reason::Fenced) => State::Fenced,
         },
-        reason: finish.reason,
+        reason: match finish.ended {
+            Ended::Stopped(Reason::Replaced) => format!("a later fire took its place: {}", finish.reason),
+            _ => finish.reason,
+        },
         code: finish.code,
         started: Some(finish.started),
         ended: Some(finish.at),

@@ -15,6 +15,7 @@ mod explain;
 mod histories;
 mod http;
 mod notify;
+mod overlap;
 mod peers;
 mod plan;
 mod process;

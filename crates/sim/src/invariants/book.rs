@@ -40,6 +40,8 @@ pub(crate) struct JobBook {
     /// Since when the job stands as it stands: created, switched or given another declaration.
     pub changed: i64,
     pub fires: BTreeMap<Fire, FireBook>,
+    /// First and last of the fires that history was told will not run; not of a sharded job.
+    pub given_up: Vec<(Wall, Wall)>,
     /// The run that physically goes on.
     pub running: Option<(Fire, u32, NodeName)>,
     /// The highest token that physically started.

@@ -2,12 +2,13 @@
 
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::input::Ended;
-use evenkeel_core::job::Delivery;
+use evenkeel_core::job::{Delivery, Overlap};
 use evenkeel_core::record::{Lane, Open, Place, Wait};
 use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, JobName, RunId, Shard};
 
 use super::book::{AttemptBook, Closed};
+use super::overlap::is_by_overlap;
 use super::retries::Trial;
 use super::runs::UNNOTICED;
 use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch};
@@ -39,12 +40,12 @@ impl Watch {
         let ttl = self.minds.get(act.node).map_or(Millis(0), |mind| mind.ttl);
         let Self { findings, jobs, gone, .. } = self;
         let book = jobs.entry(job.clone()).or_default();
-        let empty = || Lane { watermark: Wall::MIN, seq: 0, open: None, verdicts: Vec::new() };
-        let before = book.lane.clone().unwrap_or_else(empty);
+        let before = book.lane.clone().unwrap_or_default();
         let turn = Turn { act, job, before, after, place, holder_lives, ttl };
         turn.by_the_holder(book, findings);
         turn.watermark(book, findings);
         turn.verdicts(history, findings);
+        book.note_given_up(act.at, turn.new_verdicts(VerdictState::Skipped), findings);
         turn.open(book, findings, |member| !gone.contains(member));
         book.lane = Some(turn.after);
     }
@@ -85,12 +86,12 @@ impl Turn<'_> {
         let mut fire = from.max(spec.since);
         while let Some(due) = schedule.next(fire).filter(|due| *due <= to) {
             fire = due;
-            let skipped = skips.iter().any(|v| v.from <= due && due <= v.due);
-            let claimed = opened == Some(&Fire::Due(due));
-            findings.test(at, Invariant::I16, skipped || claimed, || {
+            let skipped = skips.iter().find(|v| v.from <= due && due <= v.due);
+            let known = skipped.is_some() || opened == Some(&Fire::Due(due)) || book.is_given_up(due);
+            findings.test(at, Invariant::I16, known, || {
                 format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.why)
             });
-            if skipped {
+            if skipped.is_some_and(|verdict| !is_by_overlap(verdict)) {
                 let old = due + grace < Wall(START.0 + at + UNNOTICED);
                 findings.test(at, Invariant::I23, old, || {
                     format!("the fire of {} due at {due} was skipped within its grace of {grace}", self.job)
@@ -274,6 +275,7 @@ impl Turn<'_> {
             findings.test(at, Invariant::I22, ended, || format!("{run} was closed while it still runs"));
             findings.test(at, Invariant::I14, !withdrawn, || format!("{run} was taken back after its start"));
             self.trial(&run, old, book).ends(told(), findings);
+            book.made_way(at, &run, old.attempt, findings);
             Closed::Finished
         } else if withdrawn {
             if let Some(fire) = book.fires.get_mut(&old.fire) {
@@ -282,10 +284,14 @@ impl Turn<'_> {
             }
             return;
         } else {
-            // Only with its job may a fire go without a word.
-            findings.test(at, Invariant::I16, book.spec.is_none(), || {
+            // Only with its job may a fire go without a word, and for a later fire with one.
+            let may = book.spec.is_none() || book.overlap() == Overlap::Replace;
+            findings.test(at, Invariant::I16, may, || {
                 format!("{run} was closed by {} without a start and without a word", self.act.why)
             });
+            if old.attempt > 1 || book.spec.is_some() {
+                self.trial(&run, old, book).dropped(told(), findings);
+            }
             Closed::Dropped
         };
         if let Some(fire) = book.fires.get_mut(&old.fire) {

@@ -2,13 +2,14 @@
 
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::input::Ended;
-use evenkeel_core::job::Delivery;
+use evenkeel_core::job::{Delivery, Overlap};
 use evenkeel_core::record::{Plan, Planned};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, JobName, Member, RunId, Shard};
 
 use super::book::{AttemptBook, Closed};
+use super::overlap::is_by_overlap;
 use super::retries::Trial;
 use super::runs::UNNOTICED;
 use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch};
@@ -51,6 +52,7 @@ impl Watch {
         });
         turn.watermark(book, findings);
         turn.verdicts(history, findings);
+        book.note_given_up(act.at, turn.new_verdicts(VerdictState::Skipped), findings);
         turn.runs(book, findings, lives);
         book.plan = Some(turn.after);
     }
@@ -115,24 +117,27 @@ impl Turn<'_> {
         if !spec.job.enabled || to <= from && !self.follows() {
             return;
         }
-        let grace = book.grace(self.ttl);
         let skips: Vec<&Verdict> =
             self.new_verdicts(VerdictState::Skipped).filter(|v| v.attempt == 0).collect();
         let mut fire = self.floor(book);
         while let Some(due) = schedule.next(fire).filter(|due| *due <= to) {
             fire = due;
-            let skipped = skips.iter().any(|v| v.from <= due && due <= v.due);
-            let planned = self.left(&Fire::Due(due)).is_some();
-            findings.test(at, Invariant::I16, skipped || planned, || {
+            let skipped = skips.iter().find(|v| v.from <= due && due <= v.due);
+            let known = skipped.is_some() || self.left(&Fire::Due(due)).is_some() || book.is_given_up(due);
+            findings.test(at, Invariant::I16, known, || {
                 format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.why)
             });
-            if skipped {
-                self.skipped(due, grace, findings);
+            if let Some(verdict) = skipped {
+                self.skipped(due, verdict, book, findings);
             }
         }
     }
 
-    fn skipped(&self, due: Wall, grace: Millis, findings: &mut Findings) {
+    fn skipped(&self, due: Wall, verdict: &Verdict, book: &JobBook, findings: &mut Findings) {
+        if is_by_overlap(verdict) {
+            return;
+        }
+        let grace = book.grace(self.ttl);
         let old = due + grace < self.now + Millis(UNNOTICED);
         findings.test(self.act.at, Invariant::I23, old, || {
             format!("the fire of {} due at {due} was skipped within its grace of {grace}", self.job)
@@ -340,8 +345,12 @@ impl Turn<'_> {
             findings.test(at, Invariant::I2, Some(&old.by) == self.act.member, || {
                 format!("{:?} closed {run} that {} accepted", self.act.member, old.by)
             });
-            let told = self.new_verdicts(VerdictState::Skipped).filter(|v| v.run == run);
-            self.trial(&run, old, book).ends(told, findings);
+            let told = || self.new_verdicts(VerdictState::Skipped).filter(|v| v.run == run);
+            self.trial(&run, old, book).ends(told(), findings);
+            if dropped && book.overlap() == Overlap::Replace {
+                self.trial(&run, old, book).dropped(told(), findings);
+            }
+            book.made_way(at, &run, old.attempt, findings);
             if dropped { Closed::Dropped } else { Closed::Finished }
         };
         if let Some(fire) = book.fires.get_mut(&old.fire) {
@@ -363,9 +372,8 @@ impl Turn<'_> {
             return;
         }
         let covers = |v: &Verdict| v.run == id || (by_schedule && v.from <= run.due && run.due <= v.due);
-        let skipped = self.new_verdicts(VerdictState::Skipped).any(covers);
-        if skipped {
-            return self.skipped(run.due, book.grace(self.ttl), findings);
+        if let Some(verdict) = self.new_verdicts(VerdictState::Skipped).find(|v| covers(v)) {
+            return self.skipped(run.due, verdict, book, findings);
         }
         let off = book.spec.as_ref().is_none_or(|spec| !spec.job.enabled);
         // What the watermark does not cover any more is planned again.

@@ -76,7 +76,7 @@ impl Shares {
     /// One shard's state, as if it were a claimed job's; without a watermark while nobody answers for it.
     fn shard(&self, shard: Shard) -> (Option<Wall>, Lane) {
         let verdicts = self.verdicts(shard).cloned().collect();
-        let mut found = Lane { watermark: Wall::MIN, seq: 0, open: None, verdicts };
+        let mut found = Lane { verdicts, ..Lane::default() };
         let mut watermark = None;
         for (member, lane) in self.answering() {
             let group = lane.groups.iter().find(|group| group.shards.contains(shard));

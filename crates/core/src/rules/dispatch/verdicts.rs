@@ -3,19 +3,27 @@
 use alloc::format;
 use alloc::string::String;
 
+use crate::due::Policy;
 use crate::effect::{Verdict, VerdictState};
+use crate::overlap::SUPERSEDED;
 use crate::record::Planned;
 use crate::shards::ShardSet;
-use crate::time::{Millis, Wall};
+use crate::time::Wall;
 use crate::words::RunId;
 
 /// Why fires are given up.
-pub(in crate::rules) fn too_old(from: Wall, last: Wall, grace: Millis) -> String {
-    if from == last {
-        format!("older than the grace of {grace}")
-    } else {
-        format!("all fires from {from} on are older than the grace of {grace}")
+pub(in crate::rules) fn too_old(from: Wall, last: Wall, policy: &Policy, now: Wall) -> String {
+    let grace = policy.grace;
+    match (policy.newest && last >= now - grace, from == last) {
+        (true, _) => missed(from, last, SUPERSEDED),
+        (false, true) => format!("older than the grace of {grace}"),
+        (false, false) => format!("all fires from {from} on are older than the grace of {grace}"),
     }
+}
+
+/// The same of fires that are given up for another reason.
+pub(in crate::rules) fn missed(from: Wall, last: Wall, why: &str) -> String {
+    if from == last { String::from(why) } else { format!("all fires from {from} on: {why}") }
 }
 
 /// What history is told of a run that nobody can say the end of.

@@ -16,6 +16,7 @@ use crate::input::Ended;
 use crate::job::Delivery;
 use crate::keys;
 use crate::local::{Given, Subject};
+use crate::overlap::SUPERSEDED;
 use crate::record::{Plan, Planned, PlannerKind, encode};
 use crate::registry::{Txn, Write};
 use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
@@ -62,7 +63,10 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
     desk.accept(out);
     match desk.why {
         Some(why) => desk.commit(why, out),
-        None => desk.start(out),
+        None => {
+            desk.give_way(out);
+            desk.start(out);
+        }
     }
 }
 
@@ -86,19 +90,19 @@ pub fn is_open(job: &JobView<'_>, given: &Given, me: &Member) -> bool {
 }
 
 /// The runs of one job that are this node's.
-struct Desk<'a> {
-    scene: &'a Scene<'a>,
-    job: JobView<'a>,
-    terms: Option<&'a Terms>,
+pub(super) struct Desk<'a> {
+    pub(super) scene: &'a Scene<'a>,
+    pub(super) job: JobView<'a>,
+    pub(super) terms: Option<&'a Terms>,
     plan: &'a KnownPlan,
-    draft: Plan,
+    pub(super) draft: Plan,
     why: Option<&'static str>,
     /// Whose run is next, now that one is closed.
     next: Option<(RunId, Member)>,
 }
 
 impl<'a> Desk<'a> {
-    fn act(&mut self, why: &'static str) {
+    pub(super) fn act(&mut self, why: &'static str) {
         self.why.get_or_insert(why);
     }
 
@@ -127,7 +131,7 @@ impl<'a> Desk<'a> {
     /// What has ended leaves the plan; what was ended because trust ran out is in doubt.
     fn close(&mut self) {
         let Some((_, given)) = self.scene.local.given_of(self.job.id).next() else { return };
-        let Some((ended, _)) = given.ended else { return };
+        let Some((ended, over)) = given.ended else { return };
         let ours = |run: &Planned| {
             run.is_accepted()
                 && run.by == *self.scene.member
@@ -146,11 +150,13 @@ impl<'a> Desk<'a> {
             }
             return self.act("settle");
         }
+        self.make_way((run.from.unwrap_or(run.due), over));
         if let Some(length) = wait_after(given) {
             let next = Planned { attempt: run.attempt + 1, seq: 0, from: None, ..run };
             match spec.map(|spec| spec.job.enabled) {
                 Some(true) => {
                     let wait = Some(wait_of(self.scene, length));
+                    let at = at.min(self.draft.runs.len());
                     self.draft.runs.insert(at, Planned { wait, ..next });
                     return self.act("wait");
                 }
@@ -188,6 +194,7 @@ impl<'a> Desk<'a> {
             self.act("withdraw");
         }
         let Some(terms) = terms.filter(|_| agrees) else { return };
+        self.drop_superseded(out);
         let goes = |run: &&Planned| run.by == me && run.due > now && self.goes_when_due(terms, run);
         let first = self.draft.runs.iter().filter(goes).map(|run| run.due).min();
         out.list.extend(first.map(|due| Decision::JobAt(self.job.id, due)));
@@ -205,6 +212,11 @@ impl<'a> Desk<'a> {
         let (aged, young): (Vec<_>, Vec<_>) =
             dues.iter().copied().partition(|due| policy.ends(*due).is_some_and(|end| end <= now));
         let last = last.max(aged.first().copied());
+        // … and where only the latest is to start, none before it.
+        let newer = dues.iter().filter(|due| **due <= now && policy.newest).nth(1).copied();
+        let last = last.max(newer);
+        let later = dues.iter().rev().find(|due| **due > now && policy.newest);
+        out.list.extend(later.map(|due| Decision::JobAt(self.job.id, *due)));
         let ends = young.last().and_then(|due| policy.ends(*due));
         out.list.extend(ends.map(|end| Decision::JobAt(self.job.id, end)));
         let mine = |run: &Planned| run.by == me && waits(run);
@@ -216,7 +228,7 @@ impl<'a> Desk<'a> {
         let (gone, kept): (Vec<_>, Vec<_>) = core::mem::take(&mut self.draft.runs).into_iter().partition(old);
         self.draft.runs = kept;
         for run in gone {
-            let verdict = self.skipped(&run, grace);
+            let verdict = self.skipped((run.due, run.due), too_old(run.due, run.due, &policy, now));
             self.draft.reached = self.draft.reached.max(run.due);
             self.draft.verdicts.push(verdict);
             self.act("skip");
@@ -229,21 +241,21 @@ impl<'a> Desk<'a> {
         run.attempt == 1 && matches!(run.fire, Fire::Due(_)) && is_stale(terms, run, run.due)
     }
 
-    fn skipped(&self, run: &Planned, grace: Millis) -> Verdict {
+    pub(super) fn skipped(&self, (from, last): (Wall, Wall), reason: String) -> Verdict {
         Verdict {
-            run: self.id(run),
+            run: RunId { job: self.job.name().clone(), fire: Fire::Due(last), shard: Shard(0) },
             attempt: 0,
-            due: run.due,
+            due: last,
             state: VerdictState::Skipped,
-            reason: too_old(run.due, run.due, grace),
+            reason,
             node: self.scene.member.node.as_str().into(),
-            from: run.due,
+            from,
             shards: ShardSet::empty(),
         }
     }
 
     /// History was told that another attempt waits, and there will be none.
-    fn give_up(&mut self, run: &Planned, why: &str) {
+    pub(super) fn give_up(&mut self, run: &Planned, why: &str) {
         let node = self.scene.member.node.as_str();
         self.draft.verdicts.push(given_up(self.id(run), run.attempt, run.due, node, why));
     }
@@ -310,6 +322,9 @@ impl<'a> Desk<'a> {
             return out.add(Decision::JobWaits(self.job.id, run.due));
         }
         out.claimed += 1;
+        if let Some(wait) = run.wait {
+            self.make_way((wait.until - wait.length, scene.now.mono));
+        }
         let seq = self.draft.seq + 1;
         if let Some(mine) = self.draft.runs.iter_mut().find(|r| r.fire == run.fire) {
             *mine = Planned { seq, from: Some(from.max(now)), wait: None, ..run.clone() };
@@ -380,6 +395,9 @@ impl<'a> Desk<'a> {
         {
             return;
         }
+        if self.is_superseded(run, out) {
+            return self.call_off(run, out);
+        }
         let now = scene.now;
         let misdated = is_misdated(from, self.moment(run), now.wall);
         if now.wall < from && !misdated {
@@ -412,6 +430,15 @@ impl<'a> Desk<'a> {
             "planned by {} {right} {}: {} had most slots free, {}",
             planner.member, planner.number, run.by.node, run.free
         )
+    }
+
+    /// A run that was accepted and has not started leaves the plan for a later fire.
+    fn call_off(&self, run: &Planned, out: &mut Decisions) {
+        let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
+        let mut desk = Desk { scene, job, terms, plan, draft: self.draft.clone(), why: None, next: None };
+        desk.draft.runs.retain(|other| other.fire != run.fire);
+        desk.give_up(run, SUPERSEDED);
+        desk.commit("give up", out);
     }
 
     fn confirm(&self, run: &Planned, now: Wall, out: &mut Decisions) {

@@ -10,11 +10,12 @@ use alloc::string::String;
 use super::Desk;
 use crate::effect::{Verdict, VerdictState};
 use crate::local::Given;
+use crate::overlap::SUPERSEDED;
 use crate::record::{Open, Wait};
 use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
 use crate::takeover;
-use crate::time::{Millis, Wall};
+use crate::time::{Millis, Mono, Wall};
 use crate::words::RunId;
 
 /// How long the next attempt of a run that has ended waits; `None` when none follows.
@@ -31,7 +32,8 @@ pub(super) fn wait_of(scene: &Scene<'_>, length: Millis) -> Wait {
 
 /// History was told that another attempt waits, and there will be none.
 pub(crate) fn given_up(run: RunId, attempt: u32, due: Wall, node: &str, why: &str) -> Verdict {
-    let (reason, shards) = (format!("not attempted again: {why}"), ShardSet::empty());
+    let reason = if attempt > 1 { format!("not attempted again: {why}") } else { String::from(why) };
+    let shards = ShardSet::empty();
     Verdict {
         run,
         attempt,
@@ -46,7 +48,7 @@ pub(crate) fn given_up(run: RunId, attempt: u32, due: Wall, node: &str, why: &st
 
 impl Desk<'_> {
     /// What has failed and is to be attempted again stays open, without a slot.
-    pub(super) fn retry(&self, open: &Open, length: Millis, out: &mut Decisions) {
+    pub(super) fn retry(&self, open: &Open, (length, over): (Millis, Mono), out: &mut Decisions) {
         let mut lane = self.lane();
         lane.seq += 1;
         if let Some(why) = self.goes_on_no_more() {
@@ -54,6 +56,7 @@ impl Desk<'_> {
             lane.verdicts.push(self.given_up(open, open.attempt + 1, why));
             return self.commit("finish", &lane, out);
         }
+        self.make_way(&mut lane, (open.from, over));
         let wait = wait_of(self.scene, length);
         let attempt = open.attempt + 1;
         lane.open = Some(Box::new(Open { attempt, from: wait.until, wait: Some(wait), ..open.clone() }));
@@ -65,6 +68,9 @@ impl Desk<'_> {
         let (scene, now) = (self.scene, self.scene.now);
         if let Some(why) = self.goes_on_no_more() {
             return self.call_off(open, why, out);
+        }
+        if self.is_superseded(open, out) {
+            return self.call_off(open, SUPERSEDED, out);
         }
         if let Some(until) = wait.left(now.wall) {
             return out.add(Decision::JobAt(self.job.id, until));
@@ -80,6 +86,7 @@ impl Desk<'_> {
         }
         let mut lane = self.lane();
         lane.seq += 1;
+        self.make_way(&mut lane, (wait.until - wait.length, now.mono));
         lane.open = Some(Box::new(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() }));
         self.commit("try again", &lane, out);
         out.claimed += 1;

@@ -15,8 +15,10 @@ use crate::input::Ended;
 use crate::job::Delivery;
 use crate::keys;
 use crate::local::{Given, Local};
+use crate::overlap::STILL_RUNNING;
 use crate::record::{AskedRecord, OpenShards, Request, ShardLane, encode};
 use crate::registry::Write;
+use crate::rules::dispatch::missed;
 use crate::scene::{Decision, Decisions, News, Scene};
 use crate::shards::ShardSet;
 use crate::table::Table;
@@ -196,7 +198,7 @@ impl<'a> Desk<'a> {
                 continue;
             }
             if let Some((from, last)) = due::next(schedule, floor, now, &policy).skipped {
-                self.skip(&free, (from, last), "came due while the run before was going on", shards);
+                self.skip(&free, (from, last), STILL_RUNNING, shards);
             }
         }
     }
@@ -204,7 +206,7 @@ impl<'a> Desk<'a> {
     fn skip(&mut self, free: &ShardSet, (from, last): (Wall, Wall), why: &str, shards: &ShardTerms) {
         self.draft.set_watermark(free, last);
         let told = free.minus(&shards.off);
-        let reason = if from == last { why.to_string() } else { format!("all fires from {from} on: {why}") };
+        let reason = missed(from, last, why);
         let verdict = self.verdict((&Fire::Due(last), last, from), &told, 0, VerdictState::Skipped, reason);
         self.draft.verdicts.extend(verdict);
     }

@@ -41,7 +41,7 @@ fn held() -> Known {
 }
 
 fn lane(watermark: i64) -> Lane {
-    Lane { watermark: Wall(watermark), seq: 3, open: None, verdicts: Vec::new() }
+    Lane { watermark: Wall(watermark), seq: 3, open: None, ..Lane::default() }
 }
 
 fn claimed(known: &Known, lane: &Lane) -> String {

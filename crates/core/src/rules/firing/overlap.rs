@@ -1,0 +1,173 @@
+//! Overlap: a run that goes on, and the fires that come due meanwhile.
+//!
+//! One run of a job goes on at a time. Where nothing or not everything is to wait for it, the commit that closes it gives up
+//! what came due meanwhile; where it is to give way itself, it is ended as soon as the next fire is due.
+
+use core::iter::successors;
+
+use super::planned;
+use super::{Desk, START_WINDOW};
+use crate::due::Fires;
+use crate::effect::Reason;
+use crate::job::Overlap;
+use crate::local::Given;
+use crate::overlap::{Passed, STILL_RUNNING, SUPERSEDED, Timetable, surplus};
+use crate::record::{Lane, Open, Planned};
+use crate::rules::dispatch::missed;
+use crate::scene::{Decision, Decisions, Scene};
+use crate::time::{Mono, Wall};
+use crate::view::{JobId, Terms};
+use crate::words::Fire;
+
+/// What the time was, for what came due until then; `None` when nobody can say.
+fn time_of(scene: &Scene<'_>, moment: Mono) -> Option<Wall> {
+    let agrees = scene.clock_agrees().then_some(scene.now.wall);
+    let now = agrees.or_else(|| scene.local.lease.registry_time(scene.now))?;
+    Some(now - (scene.now.mono - moment))
+}
+
+/// A run that is to give way is ended once the next fire is due.
+fn end_for_next(
+    scene: &Scene<'_>,
+    id: JobId,
+    terms: Option<&Terms>,
+    (given, last): (&Given, Wall),
+    out: &mut Decisions,
+) {
+    match next_one(scene, terms, last) {
+        Some(due) if due <= scene.now.wall => {
+            out.add(Decision::Stop(id, given.run.clone(), Reason::Replaced));
+        }
+        Some(due) => out.add(Decision::JobAt(id, due)),
+        None => {}
+    }
+}
+
+/// The fire after `last` in favour of which a run is to end; `None` where runs are let go on.
+fn next_one(scene: &Scene<'_>, terms: Option<&Terms>, last: Wall) -> Option<Wall> {
+    let terms =
+        terms.filter(|terms| terms.late.overlap == Overlap::Replace && terms.enabled && !terms.paused)?;
+    scene.clock_agrees().then(|| terms.schedule.as_ref()?.next(last.max(terms.since)))?
+}
+
+/// The moment after which the next fire takes a run's place. One that was asked for is let go on when it could not start at once.
+fn last_before(fire: &Fire, due: Wall, from: Option<Wall>) -> Wall {
+    match fire {
+        Fire::Due(due) => *due,
+        Fire::Asked(_) => from.unwrap_or(due) + START_WINDOW,
+    }
+}
+
+impl Desk<'_> {
+    fn last(&self, open: &Open) -> Wall {
+        last_before(&open.fire, open.due, Some(open.from)).max(self.lane().watermark)
+    }
+
+    /// What came due while a run went on, from a moment that was `began` to one that was `over`, and is not to wait is nobody's
+    /// from now on.
+    pub(super) fn make_way(&self, lane: &mut Lane, (began, over): (Wall, Mono)) {
+        let Some(terms) = self.held.terms.as_deref().filter(|terms| !terms.paused) else { return };
+        let Some((schedule, keep)) = terms.schedule.as_ref().zip(terms.late.overlap.keeps()) else { return };
+        let Some(over) = time_of(self.scene, over) else { return };
+        let timetable = Timetable { schedule, passed: &lane.passed };
+        let floor = lane.watermark.max(terms.since);
+        let began = began.max(floor);
+        // No run was in the way of what was due before this one began; but it waits as well.
+        let next = |due: &Wall| timetable.next(*due).filter(|due| *due <= began);
+        let waiting = successors(next(&floor), next).take(keep.max(1)).count();
+        let skipped = surplus(&timetable, (began, over), keep.saturating_sub(waiting));
+        if let Some((from, last)) = skipped {
+            lane.verdicts.push(self.skipped((from, last), missed(from, last, STILL_RUNNING)));
+            match waiting {
+                0 => lane.watermark = last,
+                _ => lane.passed.push(Passed { after: began, until: last }),
+            }
+        }
+        let watermark = lane.watermark;
+        lane.passed.retain(|passed| passed.until > watermark);
+    }
+
+    /// A run that goes on ends for a later fire, where the job says so.
+    pub(super) fn give_way(&self, open: &Open, given: &Given, out: &mut Decisions) {
+        let last = self.last(open);
+        end_for_next(self.scene, self.job.id, self.held.terms.as_deref(), (given, last), out);
+    }
+
+    /// Whether an attempt that is not made yet gives way; if it may later, the job is looked at then.
+    pub(super) fn is_superseded(&self, open: &Open, out: &mut Decisions) -> bool {
+        let next = next_one(self.scene, self.held.terms.as_deref(), self.last(open));
+        let at = next.filter(|due| *due > self.scene.now.wall);
+        out.list.extend(at.map(|at| Decision::JobAt(self.job.id, at)));
+        next.is_some() && at.is_none()
+    }
+}
+
+impl planned::Desk<'_> {
+    /// Whether an attempt that is not made yet gives way; if it may later, the job is looked at then.
+    pub(super) fn is_superseded(&self, run: &Planned, out: &mut Decisions) -> bool {
+        let next = next_one(self.scene, self.terms, last_before(&run.fire, run.due, run.from));
+        let at = next.filter(|due| *due > self.scene.now.wall);
+        out.list.extend(at.map(|at| Decision::JobAt(self.job.id, at)));
+        next.is_some() && at.is_none()
+    }
+
+    /// What came due while a run went on, from a moment that was `began` to one that was `over`, and is not to wait is nobody's
+    /// from now on.
+    pub(super) fn make_way(&mut self, (began, over): (Wall, Mono)) {
+        let Some(terms) = self.terms.filter(|terms| !terms.paused) else { return };
+        let Some((schedule, keep)) = terms.schedule.as_ref().zip(terms.late.overlap.keeps()) else { return };
+        let Some(over) = time_of(self.scene, over) else { return };
+        let waits =
+            |run: &Planned| matches!(run.fire, Fire::Due(_)) && !run.is_accepted() && run.attempt == 1;
+        let timetable = Timetable { schedule, passed: &self.draft.passed };
+        let began = began.max(self.draft.reached).max(terms.since);
+        let waiting = self.draft.runs.iter().filter(|run| waits(run) && run.due <= began).count();
+        let watermark = self.draft.watermark;
+        let skipped = surplus(&timetable, (began, over), keep.saturating_sub(waiting));
+        self.draft.passed.retain(|passed| passed.until > watermark);
+        let Some((from, last)) = skipped else { return };
+        self.draft.runs.retain(|run| !(waits(run) && from <= run.due && run.due <= last));
+        self.draft.reached = self.draft.reached.max(last.min(watermark));
+        if last > watermark {
+            // The planner passes over what it has not planned yet.
+            self.draft.passed.push(Passed { after: began, until: last });
+        }
+        let verdict = self.skipped((from, last), missed(from, last, STILL_RUNNING));
+        self.draft.verdicts.push(verdict);
+    }
+
+    /// Another attempt that waits gives way to a later fire, where the job says so.
+    pub(super) fn drop_superseded(&mut self, out: &mut Decisions) {
+        let (scene, terms, id) = (self.scene, self.terms, self.job.id);
+        let waits = |run: &Planned| run.wait.is_some() && run.by == *scene.member;
+        let Some(at) = self.draft.runs.iter().position(waits) else { return };
+        let run = &self.draft.runs[at];
+        match next_one(scene, terms, last_before(&run.fire, run.due, run.from)) {
+            Some(due) if due <= scene.now.wall => {
+                let run = self.draft.runs.remove(at);
+                self.give_up(&run, SUPERSEDED);
+                self.act("give up");
+            }
+            Some(due) => out.add(Decision::JobAt(id, due)),
+            None => {}
+        }
+    }
+
+    /// A run that goes on ends for a later fire, where the job says so.
+    pub(super) fn give_way(&self, out: &mut Decisions) {
+        let scene = self.scene;
+        for (_, given) in scene.local.given_of(self.job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping)
+        {
+            let open = self.draft.runs.iter().find(|run| run.is_accepted() && run.fire == given.run.fire);
+            if let Some(open) = open.filter(|run| run.by == *scene.member && run.attempt == given.attempt) {
+                end_for_next(
+                    scene,
+                    self.job.id,
+                    self.terms,
+                    (given, last_before(&open.fire, open.due, open.from)),
+                    out,
+                );
+            }
+        }
+    }
+}

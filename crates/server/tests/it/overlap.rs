@@ -1,0 +1,87 @@
+//! Jobs whose next fire comes due while a run goes on, on a real node.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::process::{Node, text, until};
+
+/// What history has of a job.
+fn rows(node: &Node, job: &str) -> Vec<Value> {
+    node.json(&["run", "list", "--job", job]).as_array().cloned().unwrap_or_default()
+}
+
+/// The reasons of rows in this state.
+fn reasons(node: &Node, job: &str, state: &str) -> Vec<String> {
+    let of_state = rows(node, job).into_iter().filter(|row| row["state"] == state);
+    of_state.filter_map(|row| row["reason"].as_str().map(str::to_owned)).collect()
+}
+
+/// A node with a job that is due each second and takes long.
+fn busy(folder: &std::path::Path, placement: &str, lines: &str) -> Node {
+    let node = Node::serve(folder, "a", &[]);
+    node.json(&["cluster", "settings", "--beat", "1"]);
+    let job =
+        format!("[[job]]\nname = \"busy\"\nschedule = \"@every 1s\"\nplacement = \"{placement}\"\n{lines}\n");
+    let applied = node.fed(&["job", "apply", "-f", "-"], &job);
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    node
+}
+
+#[test]
+fn what_comes_due_while_a_run_goes_on_is_skipped_aloud() {
+    for placement in ["claimed", "dispatched"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let node = busy(folder.path(), placement, "overlap = \"skip\"\ncommand = [\"sleep\", \"2.5\"]");
+        until("three runs have ended", || {
+            let ended = rows(&node, "busy").into_iter().filter(|row| row["state"] == "succeeded");
+            (ended.count() >= 3).then_some(())
+        });
+        let skipped = reasons(&node, "busy", "skipped");
+        assert!(!skipped.is_empty(), "{placement}");
+        for reason in skipped {
+            assert!(reason.contains("came due while the run before was going on"), "{placement}: {reason}");
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_replaced_is_ended_with_all_it_started_and_says_why() {
+    for placement in ["claimed", "dispatched"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pids = folder.path().join("pids");
+        let command = format!("echo $$ >> {}; sleep 3600 & wait", pids.display());
+        let lines = format!("overlap = \"replace\"\nshell = true\ncommand = \"{command}\"");
+        let node = busy(folder.path(), placement, &lines);
+        until("three runs were replaced", || (reasons(&node, "busy", "killed").len() >= 3).then_some(()));
+        for reason in reasons(&node, "busy", "killed") {
+            assert!(reason.contains("a later fire took its place"), "{placement}: {reason}");
+        }
+        let running = rows(&node, "busy").into_iter().filter(|row| row["state"] == "running").count();
+        assert!(running <= 1, "{placement}");
+        let listed = std::fs::read_to_string(&pids).expect("the runs wrote their numbers");
+        let groups: BTreeSet<&str> = listed.lines().collect();
+        let alive = |pid: &&&str| std::path::Path::new(&format!("/proc/{pid}")).exists();
+        assert!(groups.len() >= 3 && groups.iter().filter(alive).count() <= 1, "{placement}: {listed}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_together_is_refused_with_what_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    for (lines, says) in [
+        (
+            "placement = \"sharded\"\noverlap = \"skip\"",
+            "what a shard misses while it runs is settled as catch_up says",
+        ),
+        ("overlap = { queue = 0 }", "\"skip\" lets nothing wait"),
+        ("overlap = { queue = 2 }\ncatch_up = \"skip\"", "leave catch_up out"),
+        ("overlap = \"sometimes\"", "`forbid`, `skip`, `queue`, `replace`"),
+    ] {
+        let job = format!("[[job]]\nname = \"j\"\nschedule = \"@hourly\"\ncommand = [\"true\"]\n{lines}\n");
+        let refused = node.fed(&["job", "apply", "-f", "-"], &job);
+        let said = text(&refused.stderr);
+        assert!(!refused.status.success() && said.contains(says), "{lines}: {said}");
+    }
+}

@@ -1,0 +1,132 @@
+//! What comes due while a run goes on: whether a run was in its way, whether no more waits than may, and whether what gave way
+//! gave way to something.
+
+use evenkeel_core::effect::{Reason, Verdict};
+use evenkeel_core::input::Ended;
+use evenkeel_core::job::Overlap;
+use evenkeel_core::schedule::Schedule;
+use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::words::{Fire, RunId};
+
+use super::book::FireBook;
+use super::runs::UNNOTICED;
+use super::{Findings, Invariant, JobBook};
+use crate::world::clock::START;
+
+/// What nodes tell of fires that were not to wait.
+const STILL_RUNNING: &str = "came due while the run before was going on";
+/// … and of those that gave way to a later one.
+const SUPERSEDED: &str = "a later fire took its place";
+
+/// Whether a verdict gives fires up because of their job's other fires, and not for their age.
+pub(super) fn is_by_overlap(verdict: &Verdict) -> bool {
+    [STILL_RUNNING, SUPERSEDED].iter().any(|reason| verdict.reason.contains(reason))
+}
+
+impl FireBook {
+    /// Whether a run of it went on, or waited for its next attempt, at this moment of the world; to how many milliseconds. One that
+    /// is not closed may have ended while its node was paused and did not hear of it.
+    fn went_on(&self, at: i64, within: i64) -> bool {
+        let began = self.attempts.values().find_map(|attempt| attempt.started);
+        let last = self.attempts.values().next_back();
+        let over = last.and_then(|attempt| attempt.over).filter(|_| self.closed.is_some());
+        began.is_some_and(|began| began <= at + within) && over.is_none_or(|over| at - within <= over)
+    }
+}
+
+impl JobBook {
+    /// What the job says of fires that come due while a run goes on.
+    pub(super) fn overlap(&self) -> Overlap {
+        self.spec.as_ref().map_or(Overlap::Forbid, |spec| spec.job.overlap)
+    }
+
+    /// How long what waits for runs may keep the next fire waiting, if each of them takes so long.
+    pub(crate) fn queue(&self, longest: i64) -> i64 {
+        i64::try_from(self.overlap().keeps().unwrap_or(0)).unwrap_or(i64::MAX) * longest
+    }
+
+    /// Whether history was told that a fire will not run.
+    pub(super) fn is_given_up(&self, due: Wall) -> bool {
+        self.given_up.iter().any(|(from, last)| *from <= due && due <= *last)
+    }
+
+    /// A verdict that gives the fire of this moment up because of its job's other fires may do so.
+    fn overlaps(&self, at: i64, due: Wall, verdict: &Verdict, findings: &mut Findings) {
+        let now = Wall(START.0 + at + UNNOTICED);
+        if verdict.reason.contains(STILL_RUNNING) {
+            let moment = due.0 - START.0;
+            let in_its_way = self.overlap().keeps().is_some()
+                && self.fires.values().any(|fire| fire.went_on(moment, UNNOTICED));
+            findings.test(at, Invariant::I23, in_its_way && due <= now, || {
+                format!(
+                    "the fire of {} due at {due} was given up, and no run was in its way",
+                    verdict.run.job
+                )
+            });
+        }
+        if verdict.reason.contains(SUPERSEDED) {
+            let newer = self.schedule.as_ref().and_then(|schedule| schedule.next(due));
+            let gives_way = self.overlap() == Overlap::Replace && newer.is_some_and(|newer| newer <= now);
+            findings.test(at, Invariant::I23, gives_way, || {
+                format!("the fire of {} due at {due} gave way to nothing", verdict.run.job)
+            });
+        }
+    }
+
+    /// A run was closed: no more fires wait than may, of those that came due while its last attempt went on.
+    pub(super) fn made_way(&self, at: i64, run: &RunId, attempt: u32, findings: &mut Findings) {
+        let Some(last) = self.fires.get(&run.fire).and_then(|fire| fire.attempts.get(&attempt)) else {
+            return;
+        };
+        let (Some(began), Some(over)) = (last.started, last.over) else { return };
+        if last.ended == Some(Ended::Stopped(Reason::Replaced)) {
+            let due = if let Fire::Due(due) = run.fire { due } else { Wall(START.0 + began - UNNOTICED) };
+            let newer = self.schedule.as_ref().and_then(|schedule| schedule.next(due));
+            let newer = newer.filter(|_| self.overlap() == Overlap::Replace);
+            let gives_way = newer.is_some_and(|newer| newer <= Wall(START.0 + over + UNNOTICED));
+            // It was ended by what was declared then.
+            let stands = self.fires_by_schedule() && self.changed < began;
+            findings.test(at, Invariant::I18, gives_way || !stands, || {
+                format!("{run} was ended for a later fire, and there is none")
+            });
+        }
+        let (Some(keep), Some(spec), Some(schedule)) = (self.overlap().keeps(), &self.spec, &self.schedule)
+        else {
+            return;
+        };
+        if !self.fires_by_schedule() || self.changed > began {
+            return;
+        }
+        let mut waiting = 0;
+        let mut fire = Wall(START.0 + began + UNNOTICED).max(spec.since);
+        while let Some(due) =
+            schedule.next(fire).filter(|due| *due <= Wall(START.0 + over) - Millis(UNNOTICED))
+        {
+            fire = due;
+            let claimed = self.fires.get(&Fire::Due(due)).is_some_and(|fire| fire.claimed);
+            waiting += usize::from(!claimed && !self.is_given_up(due));
+        }
+        findings.test(at, Invariant::I23, waiting <= keep, || {
+            format!("{waiting} fires wait for the end of {run}, allowed are {keep}")
+        });
+    }
+
+    /// Notes what history is told now, also of fires behind the watermark.
+    pub(super) fn note_given_up<'a>(
+        &mut self,
+        at: i64,
+        told: impl Iterator<Item = &'a Verdict>,
+        findings: &mut Findings,
+    ) {
+        for verdict in told.filter(|v| v.attempt == 0) {
+            let fires = |schedule: &Schedule| {
+                let after = |due: &Wall| schedule.next(*due).filter(|due| *due <= verdict.due);
+                std::iter::successors(after(&(verdict.from - Millis(1))), after).collect::<Vec<_>>()
+            };
+            for due in self.schedule.as_ref().map(fires).unwrap_or_default() {
+                self.overlaps(at, due, verdict, findings);
+            }
+            self.given_up.push((verdict.from, verdict.due));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Faults in what becomes of fires that come due while a run goes on.
+
+use evenkeel_core::effect::{Effect, Reason, Verdict};
+use evenkeel_core::input::Input;
+use evenkeel_core::job::Overlap;
+use evenkeel_core::node::Node;
+use evenkeel_core::record::{SpecRecord, decode, encode};
+use evenkeel_core::registry::Outcome;
+use evenkeel_core::time::Now;
+
+use super::commits::lanes;
+use crate::tamper::Tamper;
+
+/// Gives fires up that were not to wait, and says so to nobody.
+pub(super) struct SkipsQuietly;
+
+impl Tamper for SkipsQuietly {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        lanes(node, effects, &["finish", "claim fire", "wait", "try again"], |lane, _| {
+            lane.verdicts.retain(|v: &Verdict| !v.reason.contains("while the run before"));
+        });
+    }
+}
+
+/// Ends runs for a later fire where there is none.
+pub(super) struct GivesWayToNothing;
+
+impl Tamper for GivesWayToNothing {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        if effects.iter().any(|effect| matches!(effect, Effect::Renew(_))) {
+            let going = node.local().given.values().filter(|given| given.ended.is_none());
+            effects.extend(going.map(|given| Effect::Stop(given.run.clone(), Reason::Replaced)));
+        }
+    }
+}
+
+/// Takes every job for one that lets what comes due wait as long as it is not too late.
+pub(super) struct LetsAllWait;
+
+impl Tamper for LetsAllWait {
+    fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
+        let changes = match input {
+            Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
+            Input::Committed { outcome: Outcome::Refused(found), .. } => found,
+            _ => return,
+        };
+        for entry in changes.iter_mut().filter_map(|change| change.entry.as_mut()) {
+            if let Some(SpecRecord::Live(mut spec)) = decode(&entry.value) {
+                spec.job.overlap = Overlap::Forbid;
+                entry.value = encode(&SpecRecord::Live(spec));
+            }
+        }
+    }
+}
