@@ -1,6 +1,7 @@
 //! What an operator declares of a job, and what of it makes sense.
 
 mod calendars;
+mod dataflow;
 pub mod http;
 mod limits;
 mod program;
@@ -23,6 +24,7 @@ use crate::share::{Order, Strategy};
 use crate::time::{Millis, Wall};
 use crate::words::{CalendarName, JobName};
 
+pub use dataflow::Dataflow;
 pub use http::Http;
 pub use limits::{Ceilings, Limits};
 pub use program::{Program, SHELL, Setting};
@@ -138,6 +140,9 @@ pub struct Job {
     /// The function to call that the embedding program registered under this name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub function: String,
+    /// How the function fetches, processes and counts data, where it is one that does (S2-21 … S2-24).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataflow: Option<Dataflow>,
     /// The request to make.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<Box<Http>>,
@@ -311,6 +316,7 @@ impl Job {
             user: String::new(),
             limits: Limits::default(),
             function: String::new(),
+            dataflow: None,
             http: None,
             timeout: None,
             retry: None,
@@ -395,7 +401,7 @@ impl Job {
         if self.timeout == Some(0) {
             return fail("timeout is 0 seconds: leave it out for none".to_string());
         }
-        if let Err(text) = self.validate_program().and_then(|()| self.validate_retry()) {
+        if let Err(text) = self.validate_program().and_then(|()| self.validate_dataflow()).and_then(|()| self.validate_retry()) {
             return fail(text);
         }
         match serde_json::to_vec(self) {

@@ -24,7 +24,7 @@ mod sharded;
 pub use calendar::{CalendarRecord, CalendarSpec};
 pub use cluster::{ClusterRecord, LAYOUT, Shut};
 pub use peers::{
-    BeatRecord, ClusterSettings, Handover, LoadRecord, OfflineRecord, Plan, Planned, Planner, PlannerKind,
+    BeatRecord, ClusterSettings, Count, CountRecord, Handover, LoadRecord, OfflineRecord, Plan, Planned, Planner, PlannerKind,
     ServingRecord, StrikeRecord,
 };
 pub(crate) use sharded::regroup;
