@@ -401,7 +401,11 @@ impl Job {
         if self.timeout == Some(0) {
             return fail("timeout is 0 seconds: leave it out for none".to_string());
         }
-        if let Err(text) = self.validate_program().and_then(|()| self.validate_dataflow()).and_then(|()| self.validate_retry()) {
+        if let Err(text) = self
+            .validate_program()
+            .and_then(|()| self.validate_dataflow())
+            .and_then(|()| self.validate_retry())
+        {
             return fail(text);
         }
         match serde_json::to_vec(self) {

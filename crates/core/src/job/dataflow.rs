@@ -18,7 +18,11 @@ const FETCH_MAX: u32 = 1_000_000;
 #[serde(deny_unknown_fields)]
 pub struct Dataflow {
     /// Over how many seconds successes and failures are counted (S2-21).
-    #[serde(default = "interval", alias = "processCountIntervalSeconds", skip_serializing_if = "is_interval")]
+    #[serde(
+        default = "interval",
+        alias = "processCountIntervalSeconds",
+        skip_serializing_if = "is_interval"
+    )]
     pub interval: u64,
     /// How many items are processed at once; twice the host's processors by default (S2-22).
     #[serde(default, alias = "concurrentDataProcessThreadCount", skip_serializing_if = "Option::is_none")]
@@ -55,7 +59,9 @@ impl Job {
     pub(super) fn validate_dataflow(&self) -> Result<(), String> {
         let Some(Dataflow { interval, threads, fetch, .. }) = self.dataflow else { return Ok(()) };
         if self.function.is_empty() {
-            return Err("dataflow is for functions that fetch and process: leave it out, or give function".into());
+            return Err(
+                "dataflow is for functions that fetch and process: leave it out, or give function".into()
+            );
         }
         let allowed = |field: &str, value: u64, max: u64| match value {
             0 => Err(format!("dataflow.{field} is 0, allowed are 1 to {max}")),
@@ -84,7 +90,10 @@ mod tests {
     #[test]
     fn settings_have_bounds_and_defaults_that_are_not_written() {
         let plain = read(r#""function":"f","dataflow":{}"#).unwrap();
-        assert_eq!(plain.dataflow, Some(Dataflow { interval: 300, threads: None, fetch: 1, streaming: false }));
+        assert_eq!(
+            plain.dataflow,
+            Some(Dataflow { interval: 300, threads: None, fetch: 1, streaming: false })
+        );
         assert_eq!(serde_json::to_string(&plain).unwrap(), r#"{"name":"j","function":"f","dataflow":{}}"#);
         assert_eq!(read(r#""function":"f""#).unwrap().dataflow, None);
         for (field, why) in [

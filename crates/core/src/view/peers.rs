@@ -10,8 +10,8 @@ use super::{Absorbed, Known, View};
 use crate::keys::{self, Key, Parsed};
 use crate::load::Score;
 use crate::record::{
-    BeatRecord, ClusterRecord, ClusterSettings, Count, CountRecord, LoadRecord, OfflineRecord, PlannerKind, ServingRecord,
-    StrikeRecord, decode,
+    BeatRecord, ClusterRecord, ClusterSettings, Count, CountRecord, LoadRecord, OfflineRecord, PlannerKind,
+    ServingRecord, StrikeRecord, decode,
 };
 use crate::registry::Change;
 use crate::standing::DISPATCH;

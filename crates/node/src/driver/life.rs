@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -31,12 +31,12 @@ use crate::clock;
 use crate::config::{Config, Keep};
 use crate::error::OpenError;
 use crate::executor::{Executor, News};
-use crate::executors::{CommandRuns, FunctionRuns, HttpRuns};
+use crate::executors::{CommandRuns, Counts, Ends, FunctionRuns, HttpRuns};
 use crate::guard::{self, Guard, Keeper};
 use crate::handle::{Handle, Shared};
 use crate::history::{self, History, HistoryReader, Told};
 use crate::host::Host;
-use crate::logs::Logs;
+use crate::logs::{Bounds, Logs};
 use crate::notify::Notifiers;
 
 /// The shortest term of a lease.
@@ -146,10 +146,18 @@ impl Life {
         let sampled_by = sender.registry.clone();
         let (joined_by, joined) = watch::channel(None);
         let name = config.name.clone();
+        let counts = Arc::new(Counts::default());
+        let bounds = Bounds { keep: config.keep.output, rate: config.keep.output_rate };
         let executor = Executor {
             http: HttpRuns::new(&config, logs.clone(), news_from.clone()),
-            functions: FunctionRuns::new(config.functions, name.clone(), functions_run_on, news_from.clone()),
-            commands: CommandRuns::new(orders, name.clone(), logs.clone(), config.keep.output, news_from),
+            functions: FunctionRuns::new(
+                config.functions,
+                name.clone(),
+                functions_run_on,
+                (counts.clone(), ends_stream(&node)),
+                news_from.clone(),
+            ),
+            commands: CommandRuns::new(orders, name.clone(), logs.clone(), bounds, news_from),
         };
         let notifiers = Notifiers::start(config.notify, name.as_str(), &history.weak())
             .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))?;
@@ -183,6 +191,7 @@ impl Life {
         let changes = tell_of_changes(changed);
         tokio::spawn(tidy(logs.clone(), config.keep));
         tokio::spawn(measure(sampled_by));
+        tokio::spawn(counts.tell(to_node.downgrade()));
         let facts = registry.facts();
         let shared = Shared {
             name,
@@ -220,6 +229,16 @@ impl Life {
         };
         self.stopped.send_replace(Some(why));
     }
+}
+
+/// What tells a run of streaming data to end. A node that is gone has ended it already.
+fn ends_stream(node: &Arc<RwLock<Node>>) -> Ends {
+    let node = Arc::downgrade(node);
+    Arc::new(move |run| {
+        let node = node.upgrade()?;
+        let node = node.read().unwrap_or_else(PoisonError::into_inner);
+        node.ends_stream(&run.id.job, run.id.shard)
+    })
 }
 
 /// Measures the host as long as there is a node.

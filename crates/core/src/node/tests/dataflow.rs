@@ -63,7 +63,8 @@ fn a_stream_ends_for_whoever_waits_for_its_end() {
         // The first cut is made for the first run.
         world.ask("a", Command::RunNow(name("j"), "r".parse().unwrap()));
         world.run(1_000);
-        let node = |world: &World| world.actors.values().next().unwrap().node.ends_stream(&name("j"), Shard(1));
+        let node =
+            |world: &World| world.actors.values().next().unwrap().node.ends_stream(&name("j"), Shard(1));
         assert_eq!(node(&world), None);
         commands.into_iter().for_each(|command| {
             world.ask("a", command);
