@@ -147,18 +147,14 @@ impl Life {
         let (joined_by, joined) = watch::channel(None);
         let name = config.name.clone();
         let counts = Arc::new(Counts::default());
-        let bounds = Bounds { keep: config.keep.output, rate: config.keep.output_rate };
-        let executor = Executor {
-            http: HttpRuns::new(&config, logs.clone(), news_from.clone()),
-            functions: FunctionRuns::new(
-                config.functions,
-                name.clone(),
-                functions_run_on,
-                (counts.clone(), ends_stream(&node)),
-                news_from.clone(),
-            ),
-            commands: CommandRuns::new(orders, name.clone(), logs.clone(), bounds, news_from),
-        };
+        let functions = FunctionRuns::new(
+            config.functions.clone(),
+            name.clone(),
+            functions_run_on,
+            (counts.clone(), ends_stream(&node)),
+            news_from.clone(),
+        );
+        let executor = executor(&config, functions, orders, &logs, &news_from);
         let notifiers = Notifiers::start(config.notify, name.as_str(), &history.weak())
             .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))?;
         let driver = Driver {
@@ -228,6 +224,22 @@ impl Life {
             End::Fatal(why) => why,
         };
         self.stopped.send_replace(Some(why));
+    }
+}
+
+/// Whatever can execute a run.
+fn executor(
+    config: &Config,
+    functions: FunctionRuns,
+    orders: Option<Orders>,
+    logs: &Logs,
+    news: &mpsc::UnboundedSender<News>,
+) -> Executor {
+    let bounds = Bounds { keep: config.keep.output, rate: config.keep.output_rate };
+    Executor {
+        http: HttpRuns::new(config, logs.clone(), news.clone()),
+        functions,
+        commands: CommandRuns::new(orders, config.name.clone(), logs.clone(), bounds, news.clone()),
     }
 }
 

@@ -161,7 +161,7 @@ mod tests {
         let counts = Counts::default();
         let (j, k) = ("j".parse().unwrap(), "k".parse().unwrap());
         let (one, other) = (counts.of(&j, 300, at(0)), counts.of(&k, 60, at(0)));
-        [true, true, false].map(|succeeded| one.add(succeeded));
+        [true, true, false].into_iter().for_each(|succeeded| one.add(succeeded));
         other.add(true);
         assert_eq!(told(&counts, 59), []);
         assert_eq!(told(&counts, 60), [("k".into(), 0, 1, 0)]);

@@ -136,7 +136,7 @@ mod tests {
     fn a_stray_is_of_the_run_it_names_or_of_the_only_one_that_can_be_meant() {
         let ids = [attempt("j:1:0", 1), attempt("j:1:0", 11), attempt("k:2:0", 1)];
         let family = |(index, id)| Family { id, first: Pid::INIT, started: Mono(1_000 * index) };
-        let families: Vec<Family<'_>> = (0..).zip(&ids).map(family).collect();
+        let families: Vec<Family<'_>> = (0_i64..).zip(&ids).map(family).collect();
         let named = |text: &str| owner(&families, text.as_bytes(), || Some(Mono(5_000)));
         assert_eq!(named("A=1\0EVENKEEL_RUN=j:1:0\0EVENKEEL_ATTEMPT=1\0"), Some(0));
         assert_eq!(named("EVENKEEL_ATTEMPT=11\0EVENKEEL_RUN=j:1:0\0"), Some(1));

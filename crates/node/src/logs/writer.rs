@@ -113,6 +113,6 @@ mod tests {
         log.write(b"0123456789abc");
         drop(log);
         let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text, "0123456789\n[3 bytes\n[output beyond 20 bytes is not kept]\n");
+        assert_eq!(text, "0123456789\n[3 bytes \n[output beyond 20 bytes is not kept]\n");
     }
 }

@@ -88,10 +88,16 @@ fn output_is_saved_whole_or_not_at_all() {
 #[test]
 fn a_node_keeps_output_no_faster_and_no_more_of_it_than_it_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &["--output-rate", "100", "--output-max", "1020"]);
-    assert!(node.fed(&["job", "apply", "-f", "-"], TALK).status.success());
-    let said = node.ok(&["run", "logs", &run(&node, "talk")]);
-    let begins = format!("one\na needle\n{}\n[", "x".repeat(1000 - 13));
-    assert!(said.starts_with(&begins), "{said}");
-    assert!(said.ends_with("[output beyond 1020 bytes is not kept]\n"), "{said}");
+    let said = |name: &str, more: &[&str]| {
+        let node = Node::serve(folder.path(), name, more);
+        assert!(node.fed(&["job", "apply", "-f", "-"], TALK).status.success());
+        node.ok(&["run", "logs", &run(&node, "talk")])
+    };
+    let most = said("a", &["--output-rate", "100", "--output-max", "600"]);
+    let kept = format!("one\na needle\n{}", "x".repeat(600 - 13));
+    assert_eq!(most, kept + "\n[output beyond 600 bytes is not kept]\n");
+    let slow = said("b", &["--output-rate", "100"]);
+    let kept = slow.matches('x').count();
+    assert!((1000 - 13..5_000).contains(&kept), "ten seconds' worth, and what came meanwhile: {kept}");
+    assert!(slow.contains(" bytes came faster than 100 a second and are not kept]\n"), "{slow}");
 }
