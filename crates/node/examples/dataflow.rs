@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     };
     let process = |_: RunContext, order: u32| async move {
-        if order % 100 == 0 { Err(format!("order {order} has no address")) } else { Ok(()) }
+        if order.is_multiple_of(100) { Err(format!("order {order} has no address")) } else { Ok(()) }
     };
     let functions = Functions::new().add_dataflow("send-orders", fetch, process);
     let node = evenkeel::open(Config::new("a".parse()?, "sqlite:books", "data").with(functions)).await?;

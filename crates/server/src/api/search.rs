@@ -29,6 +29,8 @@ const RUNS_MAX: u32 = 500;
 const RUNS: u32 = 20;
 /// The most lines of one answer.
 const LINES_MAX: usize = 10_000;
+/// The most output that is looked through for one answer, in MiB.
+const MIB_MAX: usize = 256;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -133,7 +135,7 @@ pub(super) async fn job(
     }
     let (send, receive) = mpsc::channel(4);
     tokio::spawn(async move {
-        let mut search = Search { app, text, send, left: LINES_MAX };
+        let mut search = Search { app, text, send, lines: LINES_MAX, bytes: MIB_MAX << 20 };
         // Whoever asked has gone away, or has enough.
         let _ = search.through(&rows, &missing).await;
     });
@@ -146,7 +148,9 @@ struct Search {
     app: App,
     text: Text,
     send: mpsc::Sender<Result<Bytes, std::io::Error>>,
-    left: usize,
+    /// How many more lines may be shown, and how many bytes looked through.
+    lines: usize,
+    bytes: usize,
 }
 
 impl Search {
@@ -178,16 +182,24 @@ impl Search {
         let (mut pieces, mut sieve) = (body.into_data_stream(), Sieve::of(self.text.clone()));
         loop {
             let (found, over) = match pieces.next().await {
-                Some(Ok(piece)) => (sieve.take(&piece), false),
+                Some(Ok(piece)) if piece.len() > self.bytes => {
+                    self.say(format!("[no more than {MIB_MAX} MiB are looked through]\n").into_bytes())
+                        .await?;
+                    return None;
+                }
+                Some(Ok(piece)) => {
+                    self.bytes -= piece.len();
+                    (sieve.take(&piece), false)
+                }
                 Some(Err(e)) => return Some(Err(e.to_string())),
                 None => (sieve.end().into_iter().collect(), true),
             };
             for line in found {
-                if self.left == 0 {
+                if self.lines == 0 {
                     self.say(format!("[no more than {LINES_MAX} lines are shown]\n").into_bytes()).await?;
                     return None;
                 }
-                self.left -= 1;
+                self.lines -= 1;
                 self.say([name.as_bytes(), &line].concat()).await?;
             }
             if over {
@@ -237,7 +249,7 @@ mod tests {
             found += sieve.take(&[b'x'; 50_000]).len();
             assert!(sieve.line.len() < LINE_MAX && sieve.line.capacity() <= 4 * LINE_MAX);
         }
-        assert!(found >= 5_000_000 / (2 * LINE_MAX) && found <= 5_000_000 / LINE_MAX, "{found}");
+        assert!((5_000_000 / (2 * LINE_MAX)..=5_000_000 / LINE_MAX).contains(&found), "{found}");
     }
 
     #[test]
