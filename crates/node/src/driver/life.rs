@@ -33,7 +33,7 @@ use crate::error::OpenError;
 use crate::executor::{Executor, News};
 use crate::executors::{CommandRuns, Counts, Ends, FunctionRuns, HttpRuns};
 use crate::guard::{self, Guard, Keeper};
-use crate::handle::{Handle, Shared};
+use crate::handle::{Handle, Order, Shared};
 use crate::history::{self, History, HistoryReader, Told};
 use crate::host::Host;
 use crate::logs::{Bounds, Logs};
@@ -146,14 +146,7 @@ impl Life {
         let sampled_by = sender.registry.clone();
         let (joined_by, joined) = watch::channel(None);
         let name = config.name.clone();
-        let counts = Arc::new(Counts::default());
-        let functions = FunctionRuns::new(
-            config.functions.clone(),
-            name.clone(),
-            functions_run_on,
-            (counts.clone(), ends_stream(&node)),
-            news_from.clone(),
-        );
+        let functions = functions(&config, functions_run_on, &node, &news_from, &to_node);
         let executor = executor(&config, functions, orders, &logs, &news_from);
         let notifiers = Notifiers::start(config.notify, name.as_str(), &history.weak())
             .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))?;
@@ -187,7 +180,6 @@ impl Life {
         let changes = tell_of_changes(changed);
         tokio::spawn(tidy(logs.clone(), config.keep));
         tokio::spawn(measure(sampled_by));
-        tokio::spawn(counts.tell(to_node.downgrade()));
         let facts = registry.facts();
         let shared = Shared {
             name,
@@ -225,6 +217,20 @@ impl Life {
         };
         self.stopped.send_replace(Some(why));
     }
+}
+
+/// What executes functions, and tells the node what they counted.
+fn functions(
+    config: &Config,
+    run_on: Runtime,
+    node: &Arc<RwLock<Node>>,
+    news: &mpsc::UnboundedSender<News>,
+    to_node: &mpsc::Sender<Order>,
+) -> FunctionRuns {
+    let counts = Arc::new(Counts::default());
+    tokio::spawn(counts.clone().tell(to_node.downgrade()));
+    let (functions, name) = (config.functions.clone(), config.name.clone());
+    FunctionRuns::new(functions, name, run_on, (counts, ends_stream(node)), news.clone())
 }
 
 /// Whatever can execute a run.
