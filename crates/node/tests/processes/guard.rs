@@ -148,8 +148,11 @@ pub(crate) fn folder() -> TempDir {
 fn a_program_runs_and_its_end_is_told() {
     let data = folder();
     let mut guard = Guard::start(&data);
-    let run = guard.sh("echo to stdout; echo to stderr >&2; echo ${EVENKEEL_ROLE-none}; cat; exit 3");
+    let run = guard.sh("echo to stdout; echo to stderr >&2; echo ${EVENKEEL_ROLE-none}; cat; \
+                        while ! test -e $DATA/go; do sleep 0.01; done; exit 3");
+    // One that is over at once may be told by its end alone.
     assert!(guard.started() > 0);
+    std::fs::write(data.path().join("go"), "").unwrap();
     let end = guard.ended();
     assert_eq!(
         (&end["code"], &end["reason"], &end["stopped"]),
