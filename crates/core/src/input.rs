@@ -9,7 +9,7 @@ use crate::calendar::Calendar;
 use crate::effect::{Reason, Ticket};
 use crate::job::Job;
 use crate::load::Sample;
-use crate::record::{Handover, PlannerKind};
+use crate::record::{Count, Handover, PlannerKind};
 use crate::registry::{AskedAt, Batch, Change, Granted, LeaseId, Outcome};
 use crate::shards::ShardSet;
 use crate::time::Wall;
@@ -176,6 +176,8 @@ pub enum Command {
     Configure(Setting),
     /// Take a node for online again, whatever strikes it has (S0-52).
     Activate(NodeName),
+    /// Write down what this node processed of a job's data in the interval that is over, for embedders (S2-21).
+    Count(JobName, Count),
     /// Hand everything over, so that the process may end: finish what runs, claim nothing, then close the lease.
     Leave,
 }

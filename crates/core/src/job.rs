@@ -1,6 +1,7 @@
 //! What an operator declares of a job, and what of it makes sense.
 
 mod calendars;
+mod dataflow;
 pub mod http;
 mod limits;
 mod overlap;
@@ -24,6 +25,7 @@ use crate::share::{Order, Strategy};
 use crate::time::{Millis, Wall};
 use crate::words::{CalendarName, JobName};
 
+pub use dataflow::Dataflow;
 pub use http::Http;
 pub use limits::{Ceilings, Limits};
 pub use overlap::Overlap;
@@ -140,6 +142,9 @@ pub struct Job {
     /// The function to call that the embedding program registered under this name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub function: String,
+    /// How the function fetches, processes and counts data, where it is one that does (S2-21 … S2-24).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataflow: Option<Dataflow>,
     /// The request to make.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<Box<Http>>,
@@ -316,6 +321,7 @@ impl Job {
             user: String::new(),
             limits: Limits::default(),
             function: String::new(),
+            dataflow: None,
             http: None,
             timeout: None,
             retry: None,
@@ -405,6 +411,7 @@ impl Job {
             .validate_program()
             .and_then(|()| self.validate_retry())
             .and_then(|()| self.validate_overlap())
+            .and_then(|()| self.validate_dataflow())
         {
             return fail(text);
         }

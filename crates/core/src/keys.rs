@@ -95,6 +95,12 @@ pub fn load(node: &NodeName) -> Key {
     Key(format!("load/{node}"))
 }
 
+/// How much data of a job a node processed in its latest interval of counting.
+#[must_use]
+pub fn count(node: &NodeName, job: &JobName) -> Key {
+    Key(format!("count/{node}/{job}"))
+}
+
 /// How often one node could not be reached by another.
 #[must_use]
 pub fn strike(node: &NodeName, observer: &NodeName) -> Key {
@@ -176,6 +182,8 @@ pub enum Parsed {
     Beat(Operation),
     /// See [`load`].
     Load(NodeName),
+    /// See [`count`].
+    Count(NodeName, JobName),
     /// See [`strike`]: the node, and who could not reach it.
     Strike(NodeName, NodeName),
     /// See [`offline`].
@@ -207,6 +215,7 @@ pub fn parse(key: &Key) -> Option<Parsed> {
         ("lock", Some(name), None) => Parsed::Lock(name.parse().ok()?),
         ("beat", Some(operation), None) => Parsed::Beat(operation.parse().ok()?),
         ("load", Some(node), None) => Parsed::Load(node.parse().ok()?),
+        ("count", Some(node), Some(job)) => Parsed::Count(node.parse().ok()?, job.parse().ok()?),
         ("strike", Some(node), Some(observer)) => Parsed::Strike(node.parse().ok()?, observer.parse().ok()?),
         ("offline", Some(node), None) => Parsed::Offline(node.parse().ok()?),
         ("serving", None, None) => Parsed::Serving,
@@ -239,6 +248,7 @@ mod tests {
             (plan(&job), Parsed::Plan(job.clone())),
             (beat(&"dispatch".parse().unwrap()), Parsed::Beat("dispatch".parse().unwrap())),
             (load(&member.node), Parsed::Load(member.node.clone())),
+            (count(&member.node, &job), Parsed::Count(member.node.clone(), job.clone())),
             (
                 strike(&member.node, &"b".parse().unwrap()),
                 Parsed::Strike(member.node.clone(), "b".parse().unwrap()),

@@ -9,6 +9,7 @@ use crate::effect::{Event, Ticket};
 use crate::input::{Answer, Applied, AskId, Ended, NodeSwitch, Setting};
 use crate::job::{Backoff, Job};
 use crate::lease::Lease;
+use crate::record::Count;
 use crate::registry::{LeaseId, Revision, Txn};
 use crate::settings::Settings;
 use crate::shards::ShardSet;
@@ -126,6 +127,8 @@ pub enum Wish {
     Configure(Setting),
     /// A node taken for online again.
     Activate(NodeName),
+    /// What this node processed of a job's data.
+    Count(JobName, Count),
 }
 
 impl Wish {

@@ -20,6 +20,7 @@ mod absorb;
 mod ask;
 mod emit;
 mod peers;
+mod streams;
 
 /// How many jobs one step decides about; the rest is decided in the next, which is asked for at once (law 10).
 const FOCUS_MAX: usize = 1_000;

@@ -25,8 +25,8 @@ mod sharded;
 pub use calendar::{CalendarRecord, CalendarSpec};
 pub use cluster::{ClusterRecord, LAYOUT, Shut};
 pub use peers::{
-    BeatRecord, ClusterSettings, Handover, LoadRecord, OfflineRecord, Plan, Planned, Planner, PlannerKind,
-    ServingRecord, StrikeRecord,
+    BeatRecord, ClusterSettings, Count, CountRecord, Handover, LoadRecord, OfflineRecord, Plan, Planned,
+    Planner, PlannerKind, ServingRecord, StrikeRecord,
 };
 pub(crate) use sharded::regroup;
 pub use sharded::{Cause, Cut, Group, Mark, OpenShards, Portion, ShardLane, Sharding, Switches};

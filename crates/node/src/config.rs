@@ -59,6 +59,9 @@ pub struct Config {
 pub struct Keep {
     /// The most bytes of output kept of one attempt; what comes after is read and dropped.
     pub output: u64,
+    /// The most bytes a second of a command's output, ten seconds' worth at once; what comes faster is counted and dropped. `None`
+    /// for no bound.
+    pub output_rate: Option<u64>,
     /// The most bytes of all output together.
     pub outputs: u64,
     /// How long records and output are kept.
@@ -73,6 +76,7 @@ impl Default for Keep {
     fn default() -> Self {
         Self {
             output: 10 << 20,
+            output_rate: Some(1 << 20),
             outputs: 1 << 30,
             age: Duration::from_hours(30 * 24),
             runs_of_job: 1000,

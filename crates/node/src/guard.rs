@@ -13,6 +13,7 @@ mod output;
 mod process;
 mod shim;
 mod signals;
+mod strays;
 mod user;
 mod wire;
 

@@ -1,5 +1,6 @@
 //! The output of runs: one file an attempt, read by offset, kept for a while.
 
+mod pace;
 mod writer;
 
 use std::cmp::Reverse;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Keep;
 
-pub(crate) use writer::LogWriter;
+pub(crate) use writer::{Bounds, LogWriter};
 
 /// The folder of all output.
 #[derive(Clone, Debug)]

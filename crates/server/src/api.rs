@@ -13,6 +13,7 @@ mod nodes;
 pub(crate) mod output;
 mod relay;
 mod runs;
+mod search;
 mod settings;
 mod shards;
 
@@ -65,6 +66,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/jobs/{name}", get(jobs::show).delete(jobs::delete))
         .route("/jobs/{name}/next", get(jobs::next))
         .route("/jobs/{name}/explain", get(explain::job))
+        .route("/jobs/{name}/logs", get(search::job))
         .route("/jobs/{name}/shards", get(shards::list))
         .route("/jobs/{name}/shards/{set}/{verb}", post(shards::switch))
         .route("/jobs/{name}/{verb}", post(jobs::switch))

@@ -65,6 +65,12 @@ pub(crate) struct Written {
     /// Where history is kept: sqlite:PATH; beside the registry's file, or in the data folder, when absent
     #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY")]
     pub(crate) history: Option<String>,
+    /// The most bytes of output kept of one attempt; 10485760 when absent
+    #[arg(long, value_name = "BYTES", env = "EVENKEEL_OUTPUT_MAX")]
+    pub(crate) output_max: Option<u64>,
+    /// The most bytes of output kept of a command in a second, ten seconds' worth at once; 1048576 when absent, 0 for no bound
+    #[arg(long, value_name = "BYTES", env = "EVENKEEL_OUTPUT_RATE")]
+    pub(crate) output_rate: Option<u64>,
     /// Networks that http jobs may reach although they are not public, such as 10.0.0.0/8; several with commas, or the flag again
     #[arg(long, value_name = "CIDR", env = "EVENKEEL_HTTP_ALLOW", value_delimiter = ',')]
     #[serde(default)]
@@ -121,6 +127,8 @@ impl Written {
             alarm: self.alarm.or(below.alarm),
             slots: self.slots.or(below.slots),
             history: self.history.or(below.history),
+            output_max: self.output_max.or(below.output_max),
+            output_rate: self.output_rate.or(below.output_rate),
             http_allow: if self.http_allow.is_empty() { below.http_allow } else { self.http_allow },
             notify: if self.notify.is_empty() { below.notify } else { self.notify },
         }
@@ -149,6 +157,9 @@ impl Written {
         node.alarm = at_least_one("--alarm", self.alarm, node.alarm)?;
         node.slots = at_least_one("--slots", self.slots, node.slots)?;
         node.history = self.history;
+        node.keep.output = self.output_max.unwrap_or(node.keep.output);
+        node.keep.output_rate =
+            self.output_rate.map_or(node.keep.output_rate, |rate| Some(rate).filter(|rate| *rate > 0));
         node.notify = self.notify.into_iter().map(WrittenNotifier::meant).collect::<Result<_, _>>()?;
         let networks = self.http_allow.iter().map(|text| text.trim().parse());
         node.http_allow =

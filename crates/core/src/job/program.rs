@@ -9,7 +9,7 @@ use core::fmt;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Job, Limits};
+use super::{Dataflow, Job, Limits};
 
 /// Who reads the `command` of a job with `shell = true`.
 pub const SHELL: &str = "/bin/sh";
@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for Program {
     }
 }
 
-/// How a command is started, whatever the command is.
+/// How a command or a function is started, whatever it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Setting {
@@ -100,6 +100,9 @@ pub struct Setting {
     pub user: String,
     /// How much of its host it may use.
     pub limits: Limits,
+    /// How a function fetches and processes data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dataflow: Option<Dataflow>,
 }
 
 impl Job {
@@ -113,6 +116,7 @@ impl Job {
             stdin: self.stdin.clone(),
             user: self.user.clone(),
             limits: self.limits.clone(),
+            dataflow: self.dataflow,
         }
     }
 
@@ -252,7 +256,8 @@ mod tests {
         let fields = r#""command":["a"],"directory":"/tmp","environment":{"A":"1"},"inherit":["B"],"stdin":"x","user":"u","limits":{"files":9}"#;
         let job = read(fields).unwrap();
         assert_eq!(serde_json::to_string(&job).unwrap(), format!(r#"{{"name":"j",{fields}}}"#));
-        let Setting { directory, environment, inherit, stdin, user, limits } = job.setting();
+        let Setting { directory, environment, inherit, stdin, user, limits, dataflow } = job.setting();
+        assert_eq!(dataflow, None);
         assert_eq!((user.as_str(), limits.files), ("u", Some(9)));
         assert_eq!((directory.as_str(), stdin.as_str()), ("/tmp", "x"));
         assert_eq!(

@@ -52,6 +52,7 @@ impl Node {
             Command::Unlock(name) => [Wish::Unlock(name)].into(),
             Command::Beat(operation) => [Wish::Beat(operation)].into(),
             Command::Configure(setting) => [Wish::Configure(setting)].into(),
+            Command::Count(job, count) => [Wish::Count(job, count)].into(),
             Command::Activate(node) => [Wish::Activate(node)].into(),
             Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
             Command::Kill(run) => return self.kill(ask, &run, effects),

@@ -15,6 +15,7 @@ use crate::words::{NodeName, RunId};
 
 mod calendars;
 mod carried;
+mod dataflow;
 mod dispatched;
 mod late;
 mod overlap;

@@ -139,6 +139,29 @@ pub struct LoadRecord {
     pub seq: u64,
 }
 
+/// How many items of a job were processed between two moments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Count {
+    /// From this moment on.
+    pub from: Wall,
+    /// Up to this one.
+    pub until: Wall,
+    /// How many as they should be (S2-36).
+    pub succeeded: u64,
+    /// How many were not (S2-37).
+    pub failed: u64,
+}
+
+/// What a node counted of a job in its latest interval, under `keys::count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CountRecord {
+    /// What it counted.
+    #[serde(flatten)]
+    pub count: Count,
+    /// Rises with every write.
+    pub seq: u64,
+}
+
 /// How often one node could not reach another, under `keys::strike` (S0-47).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StrikeRecord {

@@ -56,6 +56,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
             Wish::Drain(node, wanted) => drain(scene, node, *wanted),
             Wish::Configure(setting) => cluster::configure(scene, *setting),
             Wish::Activate(node) => cluster::activate(scene, node, Subject::Wish(*ask, *n), out),
+            Wish::Count(name, count) => nodes::count(scene, name, *count),
             Wish::Lock(_) | Wish::Unlock(_) | Wish::Beat(_) => continue,
         };
         // Whoever orders as the leader is refused once another one leads (I6).

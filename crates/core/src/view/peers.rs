@@ -10,17 +10,18 @@ use super::{Absorbed, Known, View};
 use crate::keys::{self, Key, Parsed};
 use crate::load::Score;
 use crate::record::{
-    BeatRecord, ClusterRecord, ClusterSettings, LoadRecord, OfflineRecord, PlannerKind, ServingRecord,
-    StrikeRecord, decode,
+    BeatRecord, ClusterRecord, ClusterSettings, Count, CountRecord, LoadRecord, OfflineRecord, PlannerKind,
+    ServingRecord, StrikeRecord, decode,
 };
 use crate::registry::Change;
 use crate::standing::DISPATCH;
-use crate::words::{Member, NodeName, Operation};
+use crate::words::{JobName, Member, NodeName, Operation};
 
 /// Everything of the cluster as such.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Peers {
     loads: BTreeMap<NodeName, Known<LoadRecord>>,
+    counts: BTreeMap<(JobName, NodeName), Known<CountRecord>>,
     beats: BTreeMap<Operation, Known<BeatRecord>>,
     strikes: BTreeMap<(NodeName, NodeName), Known<StrikeRecord>>,
     offline: BTreeMap<NodeName, Known<OfflineRecord>>,
@@ -33,6 +34,7 @@ impl Peers {
     /// All keys that are known, to find out which ones a listing lacks.
     pub(super) fn keys(&self) -> Vec<Key> {
         let mut all: Vec<Key> = self.loads.keys().map(keys::load).collect();
+        all.extend(self.counts.keys().map(|(job, node)| keys::count(node, job)));
         all.extend(self.beats.keys().map(keys::beat));
         all.extend(self.strikes.keys().map(|(node, observer)| keys::strike(node, observer)));
         all.extend(self.offline.keys().map(keys::offline));
@@ -122,6 +124,19 @@ impl View {
         (record.incarnation == member.incarnation).then_some(record)
     }
 
+    /// What is known of the entry in which a node counts what it processed of a job's data.
+    #[must_use]
+    pub fn count_entry(&self, job: &JobName, node: &NodeName) -> Option<&Known<CountRecord>> {
+        self.peers.counts.get(&(job.clone(), node.clone()))
+    }
+
+    /// What every node counted of a job's data in its latest interval.
+    pub fn counts(&self, job: &JobName) -> impl Iterator<Item = (&NodeName, &Count)> {
+        let first = (job.clone(), Member::least().node);
+        let of_job = self.peers.counts.range(first..).take_while(move |((name, _), _)| name == job);
+        of_job.filter_map(|((_, node), known)| Some((node, &known.value.as_ref()?.count)))
+    }
+
     /// A member's load score; full while it is not known.
     #[must_use]
     pub fn score(&self, member: &Member) -> Score {
@@ -175,8 +190,11 @@ impl View {
     /// Takes news of one of these entries.
     pub(super) fn absorb_peers(&mut self, parsed: Parsed, change: &Change, touched: &mut Absorbed) {
         let peers = &mut self.peers;
+        // No rule goes by what was counted, so none need look again.
+        touched.peers |= !matches!(parsed, Parsed::Count(..));
         let told = match parsed {
             Parsed::Load(node) => learn(&mut peers.loads, node, change),
+            Parsed::Count(node, job) => learn(&mut peers.counts, (job, node), change),
             Parsed::Beat(operation) => {
                 touched.planner = true;
                 learn(&mut peers.beats, operation, change)
@@ -197,7 +215,6 @@ impl View {
             Parsed::Cluster => learn_one(&mut peers.cluster, change),
             _ => return,
         };
-        touched.peers = true;
         match told {
             Told::Gone => {
                 self.gone.insert(change.key.clone(), change.revision);

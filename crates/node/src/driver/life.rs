@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -31,12 +31,12 @@ use crate::clock;
 use crate::config::{Config, Keep};
 use crate::error::OpenError;
 use crate::executor::{Executor, News};
-use crate::executors::{CommandRuns, FunctionRuns, HttpRuns};
+use crate::executors::{CommandRuns, Counts, Ends, FunctionRuns, HttpRuns};
 use crate::guard::{self, Guard, Keeper};
-use crate::handle::{Handle, Shared};
+use crate::handle::{Handle, Order, Shared};
 use crate::history::{self, History, HistoryReader, Told};
 use crate::host::Host;
-use crate::logs::Logs;
+use crate::logs::{Bounds, Logs};
 use crate::notify::Notifiers;
 
 /// The shortest term of a lease.
@@ -146,11 +146,8 @@ impl Life {
         let sampled_by = sender.registry.clone();
         let (joined_by, joined) = watch::channel(None);
         let name = config.name.clone();
-        let executor = Executor {
-            http: HttpRuns::new(&config, logs.clone(), news_from.clone()),
-            functions: FunctionRuns::new(config.functions, name.clone(), functions_run_on, news_from.clone()),
-            commands: CommandRuns::new(orders, name.clone(), logs.clone(), config.keep.output, news_from),
-        };
+        let functions = functions(&config, functions_run_on, &node, &news_from, &to_node);
+        let executor = executor(&config, functions, orders, &logs, &news_from);
         let notifiers = Notifiers::start(config.notify, name.as_str(), &history.weak())
             .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))?;
         let driver = Driver {
@@ -220,6 +217,46 @@ impl Life {
         };
         self.stopped.send_replace(Some(why));
     }
+}
+
+/// What executes functions, and tells the node what they counted.
+fn functions(
+    config: &Config,
+    run_on: Runtime,
+    node: &Arc<RwLock<Node>>,
+    news: &mpsc::UnboundedSender<News>,
+    to_node: &mpsc::Sender<Order>,
+) -> FunctionRuns {
+    let counts = Arc::new(Counts::default());
+    tokio::spawn(counts.clone().tell(to_node.downgrade()));
+    let (functions, name) = (config.functions.clone(), config.name.clone());
+    FunctionRuns::new(functions, name, run_on, (counts, ends_stream(node)), news.clone())
+}
+
+/// Whatever can execute a run.
+fn executor(
+    config: &Config,
+    functions: FunctionRuns,
+    orders: Option<Orders>,
+    logs: &Logs,
+    news: &mpsc::UnboundedSender<News>,
+) -> Executor {
+    let bounds = Bounds { keep: config.keep.output, rate: config.keep.output_rate };
+    Executor {
+        http: HttpRuns::new(config, logs.clone(), news.clone()),
+        functions,
+        commands: CommandRuns::new(orders, config.name.clone(), logs.clone(), bounds, news.clone()),
+    }
+}
+
+/// What tells a run of streaming data to end. A node that is gone has ended it already.
+fn ends_stream(node: &Arc<RwLock<Node>>) -> Ends {
+    let node = Arc::downgrade(node);
+    Arc::new(move |run| {
+        let node = node.upgrade()?;
+        let node = node.read().unwrap_or_else(PoisonError::into_inner);
+        node.ends_stream(&run.id.job, run.id.shard)
+    })
 }
 
 /// Measures the host as long as there is a node.

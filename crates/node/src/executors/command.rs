@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use crate::executor::{Finish, News, Trust};
 use crate::guard::{Attempt, Launch, Order};
-use crate::logs::Logs;
+use crate::logs::{Bounds, Logs};
 
 /// The commands of this node.
 pub(crate) struct CommandRuns {
@@ -14,7 +14,7 @@ pub(crate) struct CommandRuns {
     orders: Option<mpsc::UnboundedSender<Order>>,
     node: NodeName,
     logs: Logs,
-    keep: u64,
+    bounds: Bounds,
     news: mpsc::UnboundedSender<News>,
 }
 
@@ -23,10 +23,10 @@ impl CommandRuns {
         orders: Option<mpsc::UnboundedSender<Order>>,
         node: NodeName,
         logs: Logs,
-        keep: u64,
+        bounds: Bounds,
         news: mpsc::UnboundedSender<News>,
     ) -> Self {
-        Self { orders, node, logs, keep, news }
+        Self { orders, node, logs, bounds, news }
     }
 
     pub(crate) fn start(&mut self, run: Run, argv: Vec<String>) {
@@ -43,7 +43,8 @@ impl CommandRuns {
             timeout: run.timeout.map(|span| span.0),
             not_after: run.not_after.0,
             log: self.logs.path(&run.id, run.attempt),
-            keep: self.keep,
+            keep: self.bounds.keep,
+            rate: self.bounds.rate,
             id: Attempt { run: run.id, attempt: run.attempt },
         };
         // The keeper ends only after this sender is gone.

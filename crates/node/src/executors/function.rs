@@ -13,6 +13,8 @@ use evenkeel_core::time::{Millis, Mono};
 use evenkeel_core::words::{NodeName, RunId};
 use tokio::sync::{Notify, mpsc};
 
+use super::counts::Counts;
+use super::dataflow::{Ends, FetchOutput, Flow};
 use super::report::Report;
 use crate::clock;
 use crate::executor::{Finish, News, Trust};
@@ -20,10 +22,30 @@ use crate::executor::{Finish, News, Trust};
 /// How long a function may still work after it was asked to stop; then it is dropped at its next `await`.
 const GRACE: Millis = Millis::secs(2);
 
-/// Why a function failed; `None` when it succeeded.
-type Failure = Option<String>;
-type Body = Pin<Box<dyn Future<Output = Failure> + Send>>;
-type Function = Arc<dyn Fn(RunContext) -> Body + Send + Sync>;
+/// What a function came to, in words; empty when there is nothing to add.
+pub(super) enum Said {
+    Succeeded(String),
+    Failed(String),
+    /// It found by itself that it must not go on.
+    Stopped(Reason, String),
+}
+
+impl Said {
+    fn words(self) -> String {
+        match self {
+            Self::Succeeded(words) | Self::Failed(words) | Self::Stopped(_, words) => words,
+        }
+    }
+}
+
+type Body = Pin<Box<dyn Future<Output = Said> + Send>>;
+
+/// What the embedding program brought along.
+#[derive(Clone)]
+enum Function {
+    Plain(Arc<dyn Fn(RunContext) -> Body + Send + Sync>),
+    Flow(Arc<dyn Fn(RunContext, Flow) -> Body + Send + Sync>),
+}
 
 /// The functions that jobs may call, by name.
 #[derive(Clone, Default)]
@@ -64,9 +86,33 @@ impl Functions {
     {
         let call = move |context| -> Body {
             let body = function(context);
-            Box::pin(async move { body.await.failure() })
+            Box::pin(async move { body.await.failure().map_or(Said::Succeeded(String::new()), Said::Failed) })
         };
-        self.0.insert(name.to_string(), Arc::new(call));
+        self.0.insert(name.to_string(), Function::Plain(Arc::new(call)));
+        self
+    }
+
+    /// The same with one more that fetches data and processes it item by item: `fetch` is told how many items are wanted,
+    /// and `process` is called for each, for several at once, every item in a task of its own. The job's `dataflow` says
+    /// how many, and whether a run goes on until a fetch is empty.
+    ///
+    /// An item that fails, or panics, is counted and does not make the run fail; a fetch that fails does.
+    #[must_use]
+    pub fn add_dataflow<F, G, P, B>(mut self, name: &str, fetch: F, process: P) -> Self
+    where
+        F: Fn(RunContext, usize) -> G + Send + Sync + 'static,
+        G: Future + Send + 'static,
+        G::Output: FetchOutput,
+        <G::Output as FetchOutput>::Item: Send + 'static,
+        P: Fn(RunContext, <G::Output as FetchOutput>::Item) -> B + Send + Sync + 'static,
+        B: Future + Send + 'static,
+        B::Output: FunctionOutput,
+    {
+        let (fetch, process) = (Arc::new(fetch), Arc::new(process));
+        let call = move |context, flow: Flow| -> Body {
+            Box::pin(flow.run(context, fetch.clone(), process.clone()))
+        };
+        self.0.insert(name.to_string(), Function::Flow(Arc::new(call)));
         self
     }
 
@@ -150,6 +196,8 @@ pub(crate) struct FunctionRuns {
     under_way: BTreeMap<RunId, Arc<UnderWay>>,
     trusted_until: Arc<AtomicI64>,
     grace_when_fenced: Millis,
+    counts: Arc<Counts>,
+    ends: Ends,
     news: mpsc::UnboundedSender<News>,
 }
 
@@ -158,11 +206,13 @@ impl FunctionRuns {
         functions: Functions,
         node: NodeName,
         runtime: tokio::runtime::Handle,
+        (counts, ends): (Arc<Counts>, Ends),
         news: mpsc::UnboundedSender<News>,
     ) -> Self {
         let trusted_until = Arc::new(AtomicI64::new(i64::MIN));
         let under_way = BTreeMap::new();
-        Self { functions, node, runtime, under_way, trusted_until, grace_when_fenced: GRACE, news }
+        let grace_when_fenced = GRACE;
+        Self { functions, node, runtime, under_way, trusted_until, grace_when_fenced, counts, ends, news }
     }
 
     /// From now on functions may act until the new deadline.
@@ -191,9 +241,14 @@ impl FunctionRuns {
     pub(crate) fn start(&mut self, run: Run, name: &str) {
         let Some(function) = self.functions.0.get(name).cloned() else {
             let reason = format!("this node has no function {name:?}: add it to the node's functions");
-            let _ = self.news.send(News::Ended(Finish::failed(&run, reason)));
-            return;
+            return self.refuse(&run, reason);
         };
+        if matches!(function, Function::Plain(_)) && run.setting.dataflow.is_some() {
+            let reason = format!(
+                "the function {name:?} fetches no data: add it with add_dataflow, or leave dataflow out of the job"
+            );
+            return self.refuse(&run, reason);
+        }
         let under_way = Arc::new(UnderWay {
             run,
             node: self.node.clone(),
@@ -202,6 +257,8 @@ impl FunctionRuns {
             trusted_until: self.trusted_until.clone(),
         });
         self.under_way.insert(under_way.run.id.clone(), under_way.clone());
+        let (alive, mut over) = mpsc::channel(1);
+        let body = self.body(function, &under_way, alive);
         let grace = self.grace_when_fenced;
         let news = self.news.clone();
         self.runtime.spawn(async move {
@@ -212,36 +269,65 @@ impl FunctionRuns {
                 return;
             }
             let mut report = Report::new(news, run, "the function panicked");
-            let end = supervise(&*function, RunContext(under_way.clone()), grace).await;
+            let end = supervise(body, RunContext(under_way.clone()), grace).await;
+            // Whatever of it never awaits is not over yet, and the run is not either.
+            let _ = over.recv().await;
             report.end(end.0, end.1);
         });
+    }
+
+    /// The work of a run, which begins when it is called.
+    fn body(
+        &self,
+        function: Function,
+        under_way: &Arc<UnderWay>,
+        alive: mpsc::Sender<()>,
+    ) -> impl FnOnce() -> Body + Send + use<> {
+        let context = RunContext(under_way.clone());
+        let (counts, ends) = (self.counts.clone(), self.ends.clone());
+        move || match function {
+            Function::Plain(function) => function(context),
+            Function::Flow(function) => {
+                let run = context.run();
+                let settings = run.setting.dataflow.unwrap_or_default();
+                let counter = counts.of(&run.id.job, settings.interval, clock::now());
+                function(context, Flow { settings, counter, ends, alive })
+            }
+        }
+    }
+
+    fn refuse(&self, run: &Run, reason: String) {
+        let _ = self.news.send(News::Ended(Finish::failed(run, reason)));
     }
 }
 
 /// Runs the function to its end, or until it has been asked to stop and had its grace.
 async fn supervise(
-    function: &(dyn Fn(RunContext) -> Body + Send + Sync),
+    body: impl FnOnce() -> Body,
     context: RunContext,
     grace_when_fenced: Millis,
 ) -> (Ended, String) {
     let timeout = context.run().timeout;
-    let mut body = pin!(function(context.clone()));
+    let mut body = pin!(body());
     let reason = tokio::select! {
         biased;
-        failure = &mut body => return match (context.0.stop.get(), failure) {
+        said = &mut body => return match (context.0.stop.get(), said) {
             // It was asked to stop and did, however it says so.
-            (Some(reason), failure) => (Ended::Stopped(*reason), failure.unwrap_or_default()),
-            (None, None) => (Ended::Succeeded, String::new()),
-            (None, Some(why)) => (Ended::Failed(None), why),
+            (Some(reason), said) => (Ended::Stopped(*reason), said.words()),
+            (None, Said::Stopped(reason, words)) => (Ended::Stopped(reason), words),
+            (None, Said::Succeeded(words)) => (Ended::Succeeded, words),
+            (None, Said::Failed(why)) => (Ended::Failed(None), why),
         },
         reason = context.stopped() => reason,
         () = elapsed(timeout) => Reason::TimedOut,
     };
     context.0.ask_to_stop(reason);
     let grace = if reason == Reason::Fenced { grace_when_fenced } else { GRACE };
-    let obeyed = tokio::time::timeout(duration(grace), body).await.is_ok();
-    let how = if obeyed { "" } else { "it did not stop when asked to, and was dropped" };
-    (Ended::Stopped(reason), how.to_string())
+    let words = match tokio::time::timeout(duration(grace), body).await {
+        Ok(said) => said.words(),
+        Err(_) => "it did not stop when asked to, and was dropped".to_string(),
+    };
+    (Ended::Stopped(reason), words)
 }
 
 async fn elapsed(timeout: Option<Millis>) {

@@ -30,7 +30,7 @@ use super::report::Report;
 use crate::clock;
 use crate::config::Config;
 use crate::executor::{Finish, News, Trust};
-use crate::logs::{LogWriter, Logs};
+use crate::logs::{Bounds, LogWriter, Logs};
 use connect::Reach;
 use egress::Egress;
 use exchange::Call;
@@ -159,7 +159,7 @@ impl Task {
         }
         let mut report = Report::new(news, &run, "the request panicked");
         let path = logs.path(&run.id, run.attempt);
-        let mut log = LogWriter::new(&path, keep, |e| {
+        let mut log = LogWriter::new(&path, Bounds { keep, rate: None }, |e| {
             tracing::warn!("no answer is kept in {}: {e}", path.display());
         });
         let limit = run.timeout.unwrap_or(HTTP_TIMEOUT);

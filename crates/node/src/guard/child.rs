@@ -1,5 +1,6 @@
-//! One attempt in the guard's hands: its process group from the fork until nothing of it is left.
+//! One attempt in the guard's hands: its processes from the fork until nothing of it is left.
 
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -8,12 +9,14 @@ use std::process::{Command, Stdio};
 use evenkeel_core::effect::Reason;
 use evenkeel_core::time::{Millis, Mono};
 use rustix::fs::OFlags;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus};
+use rustix::process::{Pid, PidfdFlags, RawPid, Signal, WaitStatus};
 
 use super::output::Output;
+use super::strays::Family;
 use super::wire::{Attempt, End, Launch, Word};
 use super::{ROLE, environment, shim, signals};
 use crate::clock;
+use crate::logs::Bounds;
 
 /// How long a group may take to end by itself after it was asked to, unless the trust deadline is nearer.
 const GRACE: Millis = Millis::secs(2);
@@ -22,7 +25,7 @@ const SHORT_GRACE: Millis = Millis::secs(1);
 /// How often a group is looked at while it ends: the death of grandchildren rings no bell.
 const LOOK_AGAIN: Millis = Millis(10);
 
-/// An attempt whose process group is not known to be empty.
+/// An attempt of which something may be left.
 pub(super) struct Child {
     pub(super) id: Attempt,
     /// Its first process and its group.
@@ -34,7 +37,10 @@ pub(super) struct Child {
     said: Vec<u8>,
     pub(super) output: Output,
     exit: Option<WaitStatus>,
+    started: Mono,
     timeout: Option<Mono>,
+    /// Its processes outside the group that were asked to end.
+    asked: BTreeSet<RawPid>,
     ending: Option<Ending>,
 }
 
@@ -82,15 +88,27 @@ impl Child {
             pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok(),
             status: Some(status),
             said: Vec::new(),
-            output: Output::new(output, &launch.log, launch.keep),
+            output: Output::new(output, &launch.log, Bounds { keep: launch.keep, rate: launch.rate }),
             exit: None,
+            started,
             timeout: launch.timeout.map(|span| started + Millis(span)),
+            asked: BTreeSet::new(),
             ending: None,
         })
     }
 
     pub(super) fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// What its strays are known by.
+    pub(super) fn family(&self) -> Family<'_> {
+        Family { id: &self.id, first: self.pid, started: self.started }
+    }
+
+    /// Whether strays of it are to be looked for: it has ended, or is being ended.
+    pub(super) fn is_ending(&self) -> bool {
+        self.exit.is_some() || self.ending.is_some()
     }
 
     /// Everything whose readiness concerns this child.
@@ -143,9 +161,10 @@ impl Child {
         self.end(Some(reason), at.kill.min(at.now + GRACE));
     }
 
-    /// Does what is due; returns when it wants to be looked at again, or `None` when nothing of the group is left.
-    pub(super) fn advance(&mut self, at: Moment) -> Option<Mono> {
-        if self.is_gone() {
+    /// Does what is due; returns when it wants to be looked at again, or `None` when nothing of it is left, neither in its
+    /// group nor among the strays.
+    pub(super) fn advance(&mut self, at: Moment, strays: &[Pid]) -> Option<Mono> {
+        if self.is_gone() && strays.is_empty() {
             return None;
         }
         if self.exit.is_some() && self.ending.is_none() {
@@ -163,6 +182,14 @@ impl Child {
         let kill = ending.kill;
         if at.now >= kill {
             self.signal(Signal::KILL);
+        }
+        for stray in strays {
+            // The guard's own children, which it has not reaped: their numbers are nobody else's.
+            if at.now >= kill {
+                let _ = rustix::process::kill_process(*stray, Signal::KILL);
+            } else if self.asked.insert(stray.as_raw_nonzero().get()) {
+                let _ = rustix::process::kill_process(*stray, Signal::TERM);
+            }
         }
         let soon = self.exit.is_some() || at.now >= kill;
         Some(if soon { at.now + LOOK_AGAIN } else { kill })

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::wire::{Attempt, Lines, Order, Word, line};
-use super::{LOCK, ROLE, environment};
+use super::{LOCK, ROLE, environment, strays};
 use crate::clock;
 use crate::executor::{Finish, News};
 
@@ -235,6 +235,8 @@ impl Keeper {
             groups.retain(|group| rustix::process::kill_process_group(*group, Signal::KILL).is_ok());
             let _ = timeout_at(deadline, sleep(Duration::from_millis(10))).await;
         }
+        let runs: Vec<Attempt> = self.under_way.keys().cloned().collect();
+        let _ = tokio::task::spawn_blocking(move || strays::kill_everywhere(&runs)).await;
         for (id, UnderWay { started, .. }) in std::mem::take(&mut self.under_way) {
             self.tell(News::Ended(Finish {
                 run: id.run,

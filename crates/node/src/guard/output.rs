@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, PipeReader, Read};
 use std::path::Path;
 
-use crate::logs::LogWriter;
+use crate::logs::{Bounds, LogWriter};
 
 /// How much is read at once; also how much memory the output of all runs takes together.
 const PIECE: usize = 64 * 1024;
@@ -19,8 +19,8 @@ pub(super) struct Output {
 
 impl Output {
     /// `pipe` must not block. A file that cannot be opened costs the output and not the run.
-    pub(super) fn new(pipe: PipeReader, path: &Path, keep: u64) -> Self {
-        let log = LogWriter::new(path, keep, |e| {
+    pub(super) fn new(pipe: PipeReader, path: &Path, bounds: Bounds) -> Self {
+        let log = LogWriter::new(path, bounds, |e| {
             eprintln!("evenkeel guard: no output is kept in {}: {e}", path.display());
         });
         Self { pipe: Some(pipe), log }

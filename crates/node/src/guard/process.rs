@@ -14,14 +14,14 @@ use std::path::Path;
 use evenkeel_core::time::Mono;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
-use rustix::process::WaitOptions;
+use rustix::process::{Pid, WaitOptions};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
-use super::LOCK;
 use super::child::{Child, Moment};
 use super::wire::{End, Launch, Lines, Order, Word, line};
+use super::{LOCK, strays};
 use crate::clock;
 
 /// How often a guard that waits for its predecessor to end looks again.
@@ -131,22 +131,34 @@ impl Guard {
     /// Does what is due with every child, and tells of those of which nothing is left.
     fn advance(&mut self) -> Option<Mono> {
         let at = self.moment();
+        let mut strays = self.strays();
         let mut next: Option<Mono> = None;
         let mut index = 0;
         while let Some(child) = self.children.get_mut(index) {
-            match child.advance(at) {
+            match child.advance(at, strays.get(index).map_or(&[], Vec::as_slice)) {
                 Some(moment) => {
                     next = Some(next.map_or(moment, |other| other.min(moment)));
                     index += 1;
                 }
                 None => {
                     let child = self.children.swap_remove(index);
+                    if index < strays.len() {
+                        strays.swap_remove(index);
+                    }
                     let word = child.last_word(&mut self.piece);
                     self.say(&word);
                 }
             }
         }
         next
+    }
+
+    /// The strays of each child, looked for only where one of them ends.
+    fn strays(&self) -> Vec<Vec<Pid>> {
+        if !self.children.iter().any(Child::is_ending) {
+            return Vec::new();
+        }
+        strays::find(&self.children.iter().map(Child::family).collect::<Vec<_>>())
     }
 
     fn moment(&self) -> Moment {

@@ -45,6 +45,9 @@ pub(crate) struct Launch {
     pub(crate) log: PathBuf,
     /// How many bytes of it are kept.
     pub(crate) keep: u64,
+    /// How many of them a second, where there is a bound.
+    #[serde(default)]
+    pub(crate) rate: Option<u64>,
 }
 
 /// From the guard. Each `Start` is answered by `NotStarted`, or by `Started` and then `Ended`, or by `Ended` alone.

@@ -1,9 +1,23 @@
-//! One attempt's output on its way into its file: kept up to a bound.
+//! One attempt's output on its way into its file: kept up to a bound, and no faster than another.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+
+use evenkeel_core::time::Mono;
+
+use super::pace::Pace;
+use crate::clock;
+
+/// How much of an attempt's output is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// The most bytes in all.
+    pub(crate) keep: u64,
+    /// The most bytes a second, where there is a bound.
+    pub(crate) rate: Option<u64>,
+}
 
 /// The file that an attempt's output goes to.
 pub(crate) struct LogWriter {
@@ -11,12 +25,15 @@ pub(crate) struct LogWriter {
     file: Option<File>,
     kept: u64,
     keep: u64,
+    pace: Option<Pace>,
 }
 
 impl LogWriter {
     /// A file that cannot be opened costs the output and not the run; `told` hears why.
-    pub(crate) fn new(path: &Path, keep: u64, told: impl FnOnce(&io::Error)) -> Self {
-        Self { file: create(path).inspect_err(told).ok(), kept: 0, keep }
+    pub(crate) fn new(path: &Path, bounds: Bounds, told: impl FnOnce(&io::Error)) -> Self {
+        let file = create(path).inspect_err(told).ok();
+        let pace = bounds.rate.map(|rate| Pace::new(rate, clock::now().mono));
+        Self { file, kept: 0, keep: bounds.keep, pace }
     }
 
     /// Bytes kept so far.
@@ -26,6 +43,20 @@ impl LogWriter {
 
     /// Keeps what there is room for.
     pub(crate) fn write(&mut self, piece: &[u8]) {
+        if self.file.is_some() {
+            self.write_at(piece, clock::now().mono);
+        }
+    }
+
+    fn write_at(&mut self, piece: &[u8], now: Mono) {
+        let (n, said) = self.pace.as_mut().map_or((piece.len(), None), |pace| pace.take(piece.len(), now));
+        if let Some(said) = said {
+            self.put(said.as_bytes());
+        }
+        self.put(piece.get(..n).unwrap_or(piece));
+    }
+
+    fn put(&mut self, piece: &[u8]) {
         let Some(file) = &mut self.file else { return };
         let room = usize::try_from(self.keep - self.kept).unwrap_or(usize::MAX);
         let (fits, beyond) = piece.split_at(piece.len().min(room));
@@ -40,9 +71,48 @@ impl LogWriter {
     }
 }
 
+impl Drop for LogWriter {
+    /// What came too fast at the very end is told as well.
+    fn drop(&mut self) {
+        if let Some(said) = self.pace.as_mut().and_then(Pace::told) {
+            self.put(said.as_bytes());
+        }
+    }
+}
+
 fn create(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_too_fast_is_left_out_and_told_also_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = LogWriter::new(&path, Bounds { keep: 10_000, rate: Some(1) }, |e| panic!("{e}"));
+        let begun = clock::now().mono;
+        log.write_at(b"0123456789abc", begun);
+        log.write_at(b"later", begun + evenkeel_core::time::Millis::secs(2));
+        drop(log);
+        let too_fast = |n| format!("\n[{n} bytes came faster than 1 a second and are not kept]\n");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, format!("0123456789{}la{}", too_fast(3), too_fast(3)));
+    }
+
+    #[test]
+    fn what_is_told_counts_as_kept_so_the_file_has_its_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = LogWriter::new(&path, Bounds { keep: 20, rate: Some(1) }, |e| panic!("{e}"));
+        log.write(b"0123456789abc");
+        drop(log);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "0123456789\n[3 bytes \n[output beyond 20 bytes is not kept]\n");
+    }
 }

@@ -97,6 +97,7 @@ fn every_variable_of_a_run_is_documented() {
     });
 }
 
+/// proves: I25
 fn whoever_forked_twice_is_dead_after_a_kill() {
     let data = folder();
     let mut guard = Guard::start(&data);

@@ -6,6 +6,7 @@ mod ends;
 mod guard;
 mod node;
 mod process;
+mod strays;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -15,6 +16,7 @@ fn main() {
         return node::live();
     }
     let tests = guard::TESTS.iter().chain(command::TESTS).chain(ends::TESTS).chain(node::TESTS);
+    let tests = tests.chain(strays::TESTS);
     let trials = tests.map(|(name, test)| {
         Trial::test(*name, || {
             test();

@@ -106,7 +106,9 @@ fn copied(view: &View, job: &JobName) -> Option<Seen> {
     let job = view.find(job)?;
     let spec = board::timed(view, &job).filter(|spec| spec.job.placement == Placement::Sharded)?;
     let drained = view.members().map(|(member, _)| &member.node).filter(|node| view.intent(node).is_some());
+    let counts = view.counts(job.name()).map(|(node, count)| (node.clone(), *count)).collect();
     Some(Seen {
+        counts,
         calendars: view.calendars_of(&spec.job),
         spec,
         sharding: job.sharding().cloned().unwrap_or_default(),

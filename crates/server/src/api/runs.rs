@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::header;
@@ -15,6 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::done;
+use super::search::{self, Text};
 use super::{ApiError, App, elsewhere, jobs, output, relay};
 use crate::peer::Piece;
 use crate::rows::{RunPage, RunRow, moment};
@@ -37,7 +39,7 @@ pub(super) struct Page {
     before: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Output {
     attempt: Option<u32>,
@@ -45,6 +47,11 @@ pub(super) struct Output {
     offset: u64,
     #[serde(default)]
     follow: bool,
+    /// Only the lines that hold this text.
+    grep: Option<String>,
+    /// To be saved as a file, by a browser.
+    #[serde(default)]
+    download: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -204,6 +211,7 @@ pub(super) async fn logs(
     asked: Result<Query<Output>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let (Path(run), Query(asked)) = (run?, asked?);
+    let text = asked.grep.as_deref().map(Text::of).transpose()?;
     let attempts = attempts(&app, &run).await?;
     let wanted = match asked.attempt {
         None => attempts.last(),
@@ -213,10 +221,34 @@ pub(super) async fn logs(
     };
     let attempt = wanted.map_or(1, |a| a.attempt);
     let piece = Piece { attempt, offset: asked.offset, follow: asked.follow };
-    let body = match wanted.map(|a| relay::other(&app, &a.node)).transpose()?.flatten() {
-        Some(other) => other.logs(&run, piece).await?,
-        None => output::own(app, run, piece),
+    let node = wanted.map(|a| a.node.clone()).unwrap_or_default();
+    let body = output_of(&app, &node, &run, piece).await?;
+    let body = match text {
+        Some(text) => search::lines(body, text),
+        None => body,
     };
-    let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::CONTENT_DISPOSITION, "inline")];
-    Ok((kind, body).into_response())
+    let disposition = match asked.download {
+        true => format!("attachment; filename=\"{}\"", file_name(&run, attempt)),
+        false => "inline".to_owned(),
+    };
+    let kind = "text/plain; charset=utf-8".to_owned();
+    let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, disposition)];
+    Ok((headers, body).into_response())
+}
+
+/// The output of an attempt, from the node that made it; from this one where nobody else can have it.
+///
+/// # Errors
+/// That node does not answer.
+pub(super) async fn output_of(app: &App, node: &str, run: &RunId, piece: Piece) -> Result<Body, ApiError> {
+    match relay::other(app, node)? {
+        Some(other) => other.logs(run, piece).await,
+        None => Ok(output::own(app.clone(), run.clone(), piece)),
+    }
+}
+
+/// What an attempt's output is called as a file, on any system.
+fn file_name(run: &RunId, attempt: u32) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    format!("{}.{attempt}.log", run.to_string().chars().map(plain).collect::<String>())
 }

@@ -45,6 +45,17 @@ pub(crate) enum Verb {
     },
     /// Show when a job, or a schedule that is not yet a job, is due next
     Next(Next),
+    /// Print the lines of a job's latest runs that hold a text, each after its run and attempt
+    Logs {
+        #[command(flatten)]
+        job: OneJob,
+        /// The text
+        #[arg(long, value_name = "TEXT")]
+        grep: String,
+        /// How many attempts are looked through, the latest first
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
+        runs: u32,
+    },
     /// Run a job once, now
     Run {
         #[command(flatten)]
@@ -150,6 +161,10 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             output::list(reach.output, &jobs, "no jobs yet: declare some with `evenkeel job apply -f FILE`")
         }
         Verb::Show { job } => show(&job),
+        Verb::Logs { job, grep, runs } => {
+            let path = format!("/jobs/{}/logs?runs={runs}&grep={}", escape(&job.name), escape(&grep));
+            job.reach.client()?.stream(&path, output::bytes)
+        }
         Verb::Next(next) => super::next::fires(&next),
         Verb::Run { job, request, place } => run_now(&job, request, &place),
         Verb::Pause { job, place } => {

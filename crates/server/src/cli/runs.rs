@@ -1,10 +1,14 @@
 //! What `evenkeel run …` does.
 
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::jobs::said;
-use crate::client::{Reach, escape};
+use crate::client::{Client, Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::rows::{RunPage, RunRow};
@@ -32,6 +36,12 @@ pub(crate) enum Verb {
         /// Which attempt; the latest when absent
         #[arg(long)]
         attempt: Option<u32>,
+        /// Only the lines that hold this text
+        #[arg(long, value_name = "TEXT")]
+        grep: Option<String>,
+        /// Write it to this file, which is there only when all of it is
+        #[arg(long, value_name = "FILE")]
+        save: Option<PathBuf>,
     },
     /// Wait until a run has ended; exit code 0 only when it succeeded
     Wait {
@@ -91,10 +101,14 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::List(list) => some(&list),
         Verb::Show { run } => show(&run),
-        Verb::Logs { run, follow, attempt } => {
+        Verb::Logs { run, follow, attempt, grep, save } => {
             let attempt = attempt.map(|n| format!("&attempt={n}")).unwrap_or_default();
-            let path = format!("/runs/{}/logs?follow={follow}{attempt}", escape(&run.run));
-            run.reach.client()?.stream(&path, output::bytes)
+            let grep = grep.map(|text| format!("&grep={}", escape(&text))).unwrap_or_default();
+            let path = format!("/runs/{}/logs?follow={follow}{attempt}{grep}", escape(&run.run));
+            match save {
+                Some(file) => saved(&run.reach.client()?, &path, &file),
+                None => run.reach.client()?.stream(&path, output::bytes),
+            }
         }
         Verb::Wait { run, timeout } => wait(&run, timeout),
         Verb::Kill { run } => {
@@ -114,6 +128,22 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             said(&run.reach, &answer, &format!("the output of run {} is deleted", run.run))
         }
     }
+}
+
+/// Writes what comes to a file of another name first, so that one that broke off is not taken for whole.
+fn saved(client: &Client, path: &str, file: &Path) -> Result<(), Failure> {
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    let failed = |e: std::io::Error| {
+        Failure::new(Exit::Failed, format!("{} cannot be written: {e}: save it elsewhere", file.display()))
+    };
+    let open = File::create(&part).map_err(failed)?;
+    let taken = client.stream(path, |bytes| (&open).write_all(bytes).map_err(failed));
+    let whole = taken.and_then(|()| std::fs::rename(&part, file).map_err(failed));
+    if whole.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    whole
 }
 
 fn some(list: &List) -> Result<(), Failure> {

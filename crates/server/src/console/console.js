@@ -97,16 +97,34 @@ const notice = (text) => {
   at("notice").hidden = text === "";
 };
 
-/** @param {string} label @param {string} path */
-const button = (label, path) => {
+/** Fetched and not linked to, since a link cannot show the key. @param {Run} run */
+const save = async (run) => {
+  try {
+    const path = `/api/v1/runs/${encodeURIComponent(run.run)}/logs?attempt=${run.attempt}&download=true`;
+    const answer = await fetch(path, { headers: shown() });
+    notice(answer.ok ? "" : (await answer.json()).error.message);
+    if (!answer.ok) return;
+    const href = URL.createObjectURL(await answer.blob());
+    el("a", { href, download: `${run.run.replaceAll(":", "_")}.${run.attempt}.log` }).click();
+    URL.revokeObjectURL(href);
+  } catch {
+    notice("the output did not come whole: try again");
+  }
+};
+
+/** @param {string} label @param {() => Promise<void>} act */
+const acting = (label, act) => {
   const made = /** @type {HTMLButtonElement} */ (el("button", { type: "button" }, label));
   made.addEventListener("click", async () => {
     made.disabled = true;
-    await order(path);
+    await act();
     made.disabled = false;
   });
   return made;
 };
+
+/** @param {string} label @param {string} path */
+const button = (label, path) => acting(label, () => order(path));
 
 /** @param {string} name */
 const link = (name) => {
@@ -149,7 +167,12 @@ const runRow = (run) => [
   el("td", { class: "number" }, took(run)),
   el("td", {}, run.node),
   el("td", { class: "number" }, run.attempt),
-  el("td", { class: "actions" }, ...(run.state === "running" ? [button("End", `/runs/${encodeURIComponent(run.run)}/kill`)] : [])),
+  el(
+    "td",
+    { class: "actions" },
+    ...(run.started ? [acting("Output", () => save(run))] : []),
+    ...(run.state === "running" ? [button("End", `/runs/${encodeURIComponent(run.run)}/kill`)] : []),
+  ),
 ];
 
 /** @param {Member} node */

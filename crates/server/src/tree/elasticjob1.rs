@@ -1,6 +1,7 @@
 //! The tree of Elastic-Job-Lite 1.x: an entry a setting, servers by address, what runs under `execution`.
 
 use evenkeel_core::job::Work;
+use evenkeel_core::record::Count;
 use evenkeel_core::share::Strategy;
 
 use super::seen::Seen;
@@ -27,20 +28,33 @@ fn config(seen: &Seen, tree: &mut Tree) {
         Strategy::Rotate => "RotateServerByNameJobShardingStrategy",
     };
     let difference = job.max_difference.map_or("-1".to_owned(), |secs| secs.to_string());
+    // How many threads there are is each node's own affair unless the job says it.
+    if let Some(threads) = job.dataflow.and_then(|dataflow| dataflow.threads) {
+        tree.persistent("config/concurrentDataProcessThreadCount", threads.to_string());
+    }
     tree.persistent("config/cron", &*job.schedule);
     tree.persistent("config/description", &*job.description);
     tree.persistent("config/failover", seen.fails_over().to_string());
+    if let Some(dataflow) = job.dataflow {
+        tree.persistent("config/fetchDataCount", dataflow.fetch.to_string());
+    }
     tree.persistent("config/jobClass", class(&job.work()));
     tree.persistent("config/jobParameter", &*job.parameter);
     tree.persistent("config/jobShardingStrategyClass", format!("{STRATEGIES}.{strategy}"));
     tree.persistent("config/maxTimeDiffSeconds", difference);
     tree.persistent("config/misfire", seen.makes_up().to_string());
     tree.persistent("config/monitorExecution", job.monitor.to_string());
+    if let Some(dataflow) = job.dataflow {
+        tree.persistent("config/processCountIntervalSeconds", dataflow.interval.to_string());
+    }
     if let Work::Command(argv) = job.work() {
         tree.persistent("config/scriptCommandLine", command_line(&argv));
     }
     tree.persistent("config/shardingItemParameters", parameters(&job.parameters));
     tree.persistent("config/shardingTotalCount", job.shards.to_string());
+    if let Some(dataflow) = job.dataflow {
+        tree.persistent("config/streamingProcess", dataflow.streaming.to_string());
+    }
 }
 
 /// What executes a run: the function's name, or the source's word for any program and any request.
@@ -121,6 +135,12 @@ fn servers(seen: &Seen, tree: &mut Tree) {
         tree.mark(nodes.iter().all(|node| seen.is_disabled(node)), &at("disabled"));
         tree.persistent(&at("hostName"), names.join(","));
         tree.mark(nodes.iter().all(|node| seen.is_paused(node)), &at("paused"));
+        let counted = || nodes.iter().filter_map(|node| seen.counts.get(*node));
+        if counted().next().is_some() {
+            let sum = |of: fn(&Count) -> u64| counted().map(of).sum::<u64>().to_string();
+            tree.persistent(&at("processFailureCount"), sum(|count| count.failed));
+            tree.persistent(&at("processSuccessCount"), sum(|count| count.succeeded));
+        }
         let portions = nodes.iter().filter_map(|node| seen.portion(node)).reduce(|all, more| all.or(&more));
         if let Some(portion) = portions {
             let shards: Vec<String> = portion.iter().map(|shard| shard.to_string()).collect();

@@ -47,17 +47,17 @@ fn config(seen: &Seen) -> String {
         Strategy::Rotate => Some("ROUND_ROBIN"),
     };
     let some = |text: &str| Some(Value::from(text)).filter(|_| !text.is_empty());
-    let script = match job.work() {
-        Work::Command(argv) => {
-            let props = [(Value::from("script.command.line"), Value::from(command_line(&argv)))];
-            Some(Value::Mapping(props.into_iter().collect()))
-        }
-        Work::Function(_) | Work::Http(_) => None,
+    let property = match (job.work(), job.dataflow) {
+        (Work::Command(argv), _) => Some(("script.command.line", command_line(&argv))),
+        (_, Some(dataflow)) => Some(("streaming.process", dataflow.streaming.to_string())),
+        (Work::Function(_) | Work::Http(_), None) => None,
     };
+    let property = property.map(|(name, value)| (Value::from(name), Value::from(value)));
+    let props = property.map(|property| Value::Mapping([property].into_iter().collect()));
     let present = [
         ("cron", some(&job.schedule)),
         ("jobShardingStrategyType", strategy.map(Value::from)),
-        ("props", script),
+        ("props", props),
         ("timeZone", some(&job.zone)),
     ];
     config.extend(present.into_iter().filter_map(|(key, value)| Some((key, value?))));

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::job::{CatchUp, Delivery, Job, Spec};
-use evenkeel_core::record::{AskedRecord, MemberInfo, OpenShards, Request, ShardLane, Sharding, Switches};
+use evenkeel_core::record::{
+    AskedRecord, Count, MemberInfo, OpenShards, Request, ShardLane, Sharding, Switches,
+};
 use evenkeel_core::schedule::Calendars;
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
@@ -26,6 +28,8 @@ pub(crate) struct Seen {
     pub(crate) switches: BTreeMap<NodeName, Switches>,
     /// Nodes that take part in nothing.
     pub(crate) drained: BTreeSet<NodeName>,
+    /// What nodes counted of its data in their latest intervals.
+    pub(crate) counts: BTreeMap<NodeName, Count>,
     /// Requests to run it now.
     pub(crate) asked: AskedRecord,
     /// When it was looked.

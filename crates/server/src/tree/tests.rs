@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Program, Spec, Work};
+use evenkeel_core::job::{CatchUp, Dataflow, Delivery, Job, Placement, Program, Spec, Work};
 use evenkeel_core::record::{
-    AskedRecord, Cause, Cut, Group, Mark, MemberInfo, OpenShards, Portion, Request, ShardLane, Sharding,
-    Switches,
+    AskedRecord, Cause, Count, Cut, Group, Mark, MemberInfo, OpenShards, Portion, Request, ShardLane,
+    Sharding, Switches,
 };
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::share::Strategy;
@@ -60,6 +60,7 @@ fn declared() -> Seen {
             .into(),
         switches: BTreeMap::new(),
         drained: BTreeSet::new(),
+        counts: BTreeMap::new(),
         asked: AskedRecord::default(),
         now: Wall(T),
     }

@@ -14,6 +14,7 @@ mod events;
 mod explain;
 mod histories;
 mod http;
+mod logs;
 mod notify;
 mod overlap;
 mod peers;

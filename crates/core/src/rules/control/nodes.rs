@@ -7,7 +7,7 @@ use super::{Turn, answer, no_job, refuse};
 use crate::input::{Answer, NodeSwitch, Refusal};
 use crate::job::{Job, Placement};
 use crate::keys;
-use crate::record::{Switches, encode};
+use crate::record::{Count, CountRecord, Switches, encode};
 use crate::registry::{Txn, Write};
 use crate::scene::Scene;
 use crate::shards::ShardSet;
@@ -38,6 +38,24 @@ pub(super) fn switch(scene: &Scene<'_>, name: &JobName, node: &NodeName, switch:
     let guards = [known.guard(key.clone()), job.spec_guard()].into();
     let writes = [Write::Put { key, value, owner: None }].into();
     Turn::Commit("switch on a node", Txn { guards, writes })
+}
+
+/// What this node processed of a job's data in the interval that is over takes the place of what stood there (S2-36, S2-37).
+pub(super) fn count(scene: &Scene<'_>, name: &JobName, count: Count) -> Turn {
+    if scene.view.find(name).is_none_or(|job| !job.is_live()) {
+        return no_job(name);
+    }
+    let node = &scene.member.node;
+    let known = scene.view.count_entry(name, node).cloned().unwrap_or_default();
+    let old = known.value.as_ref();
+    if old.is_some_and(|old| old.count == count) {
+        return answer(Answer::Done);
+    }
+    let key = keys::count(node, name);
+    let value = encode(&CountRecord { count, seq: old.map_or(0, |old| old.seq) + 1 });
+    let guards = [known.guard(key.clone())].into();
+    let writes = [Write::Put { key, value, owner: None }].into();
+    Turn::Commit("count data", Txn { guards, writes })
 }
 
 /// Why a job cannot be run by hand on this node alone.

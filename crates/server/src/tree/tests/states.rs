@@ -185,3 +185,36 @@ fn after_a_fire_its_shards_are_completed_and_their_times_known() {
     waits.spec.since = Wall(T + 35_000);
     assert_eq!(next(&waits), "1795259720000", "nor one from before the job was there");
 }
+
+/// proves: S2-21, S2-22, S2-23, S2-24, S2-36, S2-37
+#[test]
+fn what_a_job_says_of_its_data_and_what_was_counted_of_it() {
+    let plain = declared();
+    for name in ["fetchDataCount", "streamingProcess", "processCountIntervalSeconds"] {
+        assert_eq!(
+            value(ONE, &plain, &format!("config/{name}")),
+            None,
+            "a job without data says nothing of it"
+        );
+    }
+    let mut seen = declared();
+    seen.spec.job.dataflow = Some(Dataflow { interval: 60, threads: Some(4), fetch: 100, streaming: true });
+    let count = |succeeded, failed| Count { from: Wall(T - 60_000), until: Wall(T), succeeded, failed };
+    // Nodes of one host are one server.
+    seen.members.insert(member("c@9000"), info("10.9.0.1:7701"));
+    seen.counts = [(node("a"), count(7, 1)), (node("c"), count(10, 0)), (node("gone"), count(1, 1))].into();
+    for (entry, said) in [
+        ("config/concurrentDataProcessThreadCount", Some("4")),
+        ("config/fetchDataCount", Some("100")),
+        ("config/processCountIntervalSeconds", Some("60")),
+        ("config/streamingProcess", Some("true")),
+        ("servers/10.9.0.1/processSuccessCount", Some("17")),
+        ("servers/10.9.0.1/processFailureCount", Some("1")),
+        ("servers/10.9.0.2/processSuccessCount", None),
+        ("servers/10.9.0.2/processFailureCount", None),
+    ] {
+        assert_eq!(value(ONE, &seen, entry).as_deref(), said, "{entry}");
+    }
+    let config = value(THREE, &seen, "config").unwrap();
+    assert!(config.contains("props:\n  streaming.process: 'true'"), "{config}");
+}

@@ -14,6 +14,8 @@ use evenkeel::{
 };
 use tempfile::TempDir;
 
+mod dataflow;
+
 fn config(name: &str, registry: &str, data: &TempDir) -> Config {
     let mut config = Config::new(name.parse().unwrap(), registry, data.path().join(name));
     config.ttl = Duration::from_secs(3);

@@ -1,0 +1,127 @@
+//! What a job says of the data that its function fetches and processes.
+
+use alloc::format;
+use alloc::string::String;
+use serde::{Deserialize, Serialize};
+
+use super::Job;
+
+/// The longest interval of counting, in seconds: a day.
+const INTERVAL_MAX: u64 = 86_400;
+/// The most items that are processed at once in one run.
+const THREADS_MAX: u32 = 1_024;
+/// The most items that one fetch asks for.
+const FETCH_MAX: u32 = 1_000_000;
+
+/// How data is fetched, processed and counted. Each setting is also read under the name that Elastic-Job-Lite gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dataflow {
+    /// Over how many seconds successes and failures are counted (S2-21).
+    #[serde(
+        default = "interval",
+        alias = "processCountIntervalSeconds",
+        skip_serializing_if = "is_interval"
+    )]
+    pub interval: u64,
+    /// How many items are processed at once; twice the host's processors by default (S2-22).
+    #[serde(default, alias = "concurrentDataProcessThreadCount", skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// How many items one fetch asks for (S2-23).
+    #[serde(default = "super::one", alias = "fetchDataCount", skip_serializing_if = "super::is_one")]
+    pub fetch: u32,
+    /// Whether a run goes on until a fetch is empty (S2-24).
+    #[serde(
+        default,
+        alias = "streamingProcess",
+        alias = "streaming-process",
+        skip_serializing_if = "core::ops::Not::not"
+    )]
+    pub streaming: bool,
+}
+
+impl Default for Dataflow {
+    fn default() -> Self {
+        Self { interval: interval(), threads: None, fetch: 1, streaming: false }
+    }
+}
+
+fn interval() -> u64 {
+    300
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_interval(secs: &u64) -> bool {
+    *secs == interval()
+}
+
+impl Job {
+    pub(super) fn validate_dataflow(&self) -> Result<(), String> {
+        let Some(Dataflow { interval, threads, fetch, .. }) = self.dataflow else { return Ok(()) };
+        if self.function.is_empty() {
+            return Err(
+                "dataflow is for functions that fetch and process: leave it out, or give function".into()
+            );
+        }
+        let allowed = |field: &str, value: u64, max: u64| match value {
+            0 => Err(format!("dataflow.{field} is 0, allowed are 1 to {max}")),
+            value if value > max => Err(format!("dataflow.{field} is {value}, allowed are 1 to {max}")),
+            _ => Ok(()),
+        };
+        allowed("interval", interval, INTERVAL_MAX)?;
+        allowed("threads", threads.unwrap_or(1).into(), THREADS_MAX.into())?;
+        allowed("fetch", fetch.into(), FETCH_MAX.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    fn read(fields: &str) -> Result<Job, String> {
+        let text = format!(r#"{{"name":"j",{fields}}}"#);
+        let job: Job = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        job.validate().map(|()| job).map_err(|e| e.to_string())
+    }
+
+    /// proves: S2-22, S2-23
+    #[test]
+    fn settings_have_bounds_and_defaults_that_are_not_written() {
+        let plain = read(r#""function":"f","dataflow":{}"#).unwrap();
+        assert_eq!(
+            plain.dataflow,
+            Some(Dataflow { interval: 300, threads: None, fetch: 1, streaming: false })
+        );
+        assert_eq!(serde_json::to_string(&plain).unwrap(), r#"{"name":"j","function":"f","dataflow":{}}"#);
+        assert_eq!(read(r#""function":"f""#).unwrap().dataflow, None);
+        for (field, why) in [
+            (r#""threads":0"#, "dataflow.threads is 0, allowed are 1 to 1024"),
+            (r#""threads":1025"#, "allowed are 1 to 1024"),
+            (r#""fetch":0"#, "dataflow.fetch is 0"),
+            (r#""fetch":1000001"#, "allowed are 1 to 1000000"),
+            (r#""interval":0"#, "dataflow.interval is 0"),
+            (r#""interval":86401"#, "allowed are 1 to 86400"),
+            (r#""thread":1"#, "unknown field"),
+        ] {
+            let said = read(&format!(r#""function":"f","dataflow":{{{field}}}"#)).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
+        assert!(read(r#""command":["a"],"dataflow":{}"#).unwrap_err().contains("is for functions"));
+    }
+
+    /// proves: S2-24
+    #[test]
+    fn the_sources_own_names_are_read_and_ours_are_written() {
+        let ours = r#""dataflow":{"interval":60,"threads":4,"fetch":100,"streaming":true}"#;
+        let job = read(&format!(r#""function":"f",{ours}"#)).unwrap();
+        for streaming in ["streamingProcess", "streaming-process"] {
+            let theirs = format!(
+                r#""processCountIntervalSeconds":60,"concurrentDataProcessThreadCount":4,"fetchDataCount":100,"{streaming}":true"#
+            );
+            assert_eq!(read(&format!(r#""function":"f","dataflow":{{{theirs}}}"#)).unwrap(), job);
+        }
+        assert_eq!(serde_json::to_string(&job).unwrap(), format!(r#"{{"name":"j","function":"f",{ours}}}"#));
+    }
+}

@@ -1,0 +1,186 @@
+//! Functions that fetch data and process it, item by item, several at once.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+
+use evenkeel_core::effect::{Reason, Run};
+use evenkeel_core::job::Dataflow;
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+
+use super::counts::Counter;
+use super::function::{FunctionOutput, RunContext, Said};
+
+/// After so many rounds in a row in which nothing succeeded a stream is given up: the same items come again and again.
+const HOPELESS: u32 = 100;
+
+/// What a fetch may give back: items, or a `Result` whose error says why there are none to be had.
+pub trait FetchOutput {
+    /// One piece of data.
+    type Item;
+
+    /// The items, none where there is nothing more to do.
+    ///
+    /// # Errors
+    /// In words, why they could not be fetched.
+    fn items(self) -> Result<Vec<Self::Item>, String>;
+}
+
+impl<T> FetchOutput for Vec<T> {
+    type Item = T;
+    fn items(self) -> Result<Vec<T>, String> {
+        Ok(self)
+    }
+}
+
+impl<T, E: fmt::Display> FetchOutput for Result<Vec<T>, E> {
+    type Item = T;
+    fn items(self) -> Result<Vec<T>, String> {
+        self.map_err(|error| error.to_string())
+    }
+}
+
+/// Why a stream should end before its next fetch.
+pub(crate) type Ends = Arc<dyn Fn(&Run) -> Option<&'static str> + Send + Sync>;
+
+/// What a run of a dataflow has beside its context.
+pub(super) struct Flow {
+    pub(super) settings: Dataflow,
+    pub(super) counter: Arc<Counter>,
+    pub(super) ends: Ends,
+    /// Held by whatever of the run is under way: it is over only when the last of these is dropped.
+    pub(super) alive: mpsc::Sender<()>,
+}
+
+/// What became of the items of a run.
+#[derive(Default)]
+struct Tally {
+    succeeded: u64,
+    failed: u64,
+    /// Why the latest item that failed did.
+    last: String,
+    /// How many rounds in a row had failures and no success.
+    hopeless: u32,
+}
+
+impl Tally {
+    fn words(&self) -> String {
+        match self.failed {
+            0 => format!("{} items processed", self.succeeded),
+            n => format!("{} items processed, {n} failed, the last one with: {}", self.succeeded, self.last),
+        }
+    }
+}
+
+impl Flow {
+    fn threads(&self) -> usize {
+        let twice = || thread::available_parallelism().map_or(2, |n| n.get().saturating_mul(2));
+        self.settings.threads.map_or_else(twice, |n| usize::try_from(n).unwrap_or(usize::MAX)).max(1)
+    }
+
+    /// Fetches and processes: once, or until there is nothing more (S2-24, S2-61).
+    pub(super) async fn run<F, G, P, B>(self, context: RunContext, fetch: Arc<F>, process: Arc<P>) -> Said
+    where
+        F: Fn(RunContext, usize) -> G + Send + Sync + 'static,
+        G: Future + Send + 'static,
+        G::Output: FetchOutput,
+        <G::Output as FetchOutput>::Item: Send + 'static,
+        P: Fn(RunContext, <G::Output as FetchOutput>::Item) -> B + Send + Sync + 'static,
+        B: Future + Send + 'static,
+        B::Output: FunctionOutput,
+    {
+        let mut tally = Tally::default();
+        let many = usize::try_from(self.settings.fetch).unwrap_or(usize::MAX);
+        loop {
+            if let Some(reason) = context.stop_reason() {
+                return Said::Stopped(reason, tally.words());
+            }
+            let items = match fetch(context.clone(), many).await.items() {
+                Ok(items) => items,
+                Err(why) => return Said::Failed(format!("fetch failed: {why}; {}", tally.words())),
+            };
+            if items.is_empty() {
+                return Said::Succeeded(tally.words());
+            }
+            if let Some(reason) = self.round(&context, &process, items, &mut tally).await {
+                return Said::Stopped(reason, tally.words());
+            }
+            if !self.settings.streaming {
+                return Said::Succeeded(tally.words());
+            }
+            if tally.hopeless == HOPELESS {
+                let words = tally.words();
+                return Said::Failed(format!("given up after {HOPELESS} rounds without a success: {words}"));
+            }
+            if let Some(why) = (self.ends)(context.run()) {
+                return Said::Succeeded(format!("{}; it ended because {why}", tally.words()));
+            }
+        }
+    }
+
+    /// Processes the items of one fetch and returns when none is under way any more; why, where it left some out.
+    async fn round<T, P, B>(
+        &self,
+        context: &RunContext,
+        process: &Arc<P>,
+        items: Vec<T>,
+        tally: &mut Tally,
+    ) -> Option<Reason>
+    where
+        T: Send + 'static,
+        P: Fn(RunContext, T) -> B + Send + Sync + 'static,
+        B: Future + Send + 'static,
+        B::Output: FunctionOutput,
+    {
+        let (threads, before, mut stopped) = (self.threads(), tally.succeeded, None);
+        let mut under_way: JoinSet<Option<String>> = JoinSet::new();
+        for item in items {
+            if under_way.len() >= threads
+                && let Some(end) = under_way.join_next().await
+            {
+                self.count(end, tally);
+            }
+            // Asked last before each item: what was not begun is left to whoever fetches next (law 4).
+            stopped = context.stop_reason();
+            if stopped.is_some() {
+                break;
+            }
+            let (context, process, alive) = (context.clone(), process.clone(), self.alive.clone());
+            under_way.spawn(async move {
+                let failure = process(context, item).await.failure();
+                drop(alive);
+                failure
+            });
+        }
+        while let Some(end) = under_way.join_next().await {
+            self.count(end, tally);
+        }
+        tally.hopeless = if tally.succeeded > before { 0 } else { tally.hopeless + 1 };
+        stopped
+    }
+
+    fn count(&self, end: Result<Option<String>, JoinError>, tally: &mut Tally) {
+        let failure = match end {
+            Ok(failure) => failure,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => Some(format!("it panicked{}", said(&*panic))),
+                // The runtime is shut down: nobody knows what became of it.
+                Err(_) => return,
+            },
+        };
+        self.counter.add(failure.is_none());
+        match failure {
+            None => tally.succeeded += 1,
+            Some(why) => (tally.failed, tally.last) = (tally.failed + 1, why),
+        }
+    }
+}
+
+/// What a panic said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.map_or_else(String::new, |text| format!(": {text}"))
+}

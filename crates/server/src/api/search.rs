@@ -1,0 +1,260 @@
+//! Lines of output that hold a text: of one attempt, or of the latest runs of a job.
+//!
+//! The node that is asked reads through the output, its own and that of others, piece by piece; nothing is kept but the line
+//! under way. What a search may cost is bounded by how many runs it looks at, each bounded in its output.
+
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use evenkeel::{RunFilter, RunRecord};
+use evenkeel_core::words::{JobName, NodeName};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::jobs::unknown;
+use super::{ApiError, App, elsewhere, runs};
+use crate::board;
+use crate::peer::Piece;
+
+/// Longer lines are looked at, and shown, as several.
+const LINE_MAX: usize = 64 * 1024;
+/// The longest text that can be looked for, in bytes.
+const TEXT_MAX: usize = 1_000;
+/// How many attempts are looked through at most, and how many when nobody says.
+const RUNS_MAX: u32 = 500;
+const RUNS: u32 = 20;
+/// The most lines of one answer.
+const LINES_MAX: usize = 10_000;
+/// The most output that is looked through for one answer, in MiB.
+const MIB_MAX: usize = 256;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    grep: String,
+    runs: Option<u32>,
+}
+
+/// What to look for.
+#[derive(Clone, Debug)]
+pub(super) struct Text(Vec<u8>);
+
+impl Text {
+    /// # Errors
+    /// It is empty, too long, or more than one line, and so in none.
+    pub(super) fn of(text: &str) -> Result<Self, ApiError> {
+        if text.is_empty() || text.len() > TEXT_MAX || text.contains('\n') {
+            let why = format!("grep is {} bytes: give a text of one line, 1 to {TEXT_MAX} bytes", text.len());
+            return Err(ApiError::invalid(why));
+        }
+        Ok(Self(text.as_bytes().to_vec()))
+    }
+
+    fn is_in(&self, line: &[u8]) -> bool {
+        line.windows(self.0.len()).any(|part| part == self.0)
+    }
+}
+
+/// Keeps the line under way, and lets through those that hold the text.
+struct Sieve {
+    text: Text,
+    line: Vec<u8>,
+}
+
+impl Sieve {
+    fn of(text: Text) -> Self {
+        Self { text, line: Vec::new() }
+    }
+
+    /// The lines that this piece completes and that hold the text, each with its end.
+    fn take(&mut self, piece: &[u8]) -> Vec<Vec<u8>> {
+        let mut found = Vec::new();
+        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            for part in part.chunks(LINE_MAX) {
+                self.line.extend_from_slice(part);
+                if part.ends_with(b"\n") || self.line.len() >= LINE_MAX {
+                    found.extend(self.end());
+                }
+            }
+        }
+        found
+    }
+
+    /// The line under way, if it holds the text: no more of it comes.
+    fn end(&mut self) -> Option<Vec<u8>> {
+        let mut line = std::mem::take(&mut self.line);
+        if !self.text.is_in(line.strip_suffix(b"\n").unwrap_or(&line)) {
+            return None;
+        }
+        if !line.ends_with(b"\n") {
+            line.push(b'\n');
+        }
+        Some(line)
+    }
+}
+
+/// Only the lines of it that hold the text.
+pub(super) fn lines(body: Body, text: Text) -> Body {
+    let (send, receive) = mpsc::channel(4);
+    tokio::spawn(async move {
+        let (mut pieces, mut sieve) = (body.into_data_stream(), Sieve::of(text));
+        while let Some(piece) = pieces.next().await {
+            let found = match piece {
+                Ok(piece) => sieve.take(&piece).concat(),
+                Err(e) => return drop(send.send(Err(std::io::Error::other(e))).await),
+            };
+            // Also where nothing was found: whoever asked may have gone away meanwhile.
+            if send.is_closed() || (!found.is_empty() && send.send(Ok(Bytes::from(found))).await.is_err()) {
+                return;
+            }
+        }
+        if let Some(last) = sieve.end() {
+            let _ = send.send(Ok(Bytes::from(last))).await;
+        }
+    });
+    Body::from_stream(ReceiverStream::new(receive))
+}
+
+/// The lines of a job's latest runs that hold a text, each after the run and the attempt that wrote it.
+pub(super) async fn job(
+    State(app): State<App>,
+    job: Result<Path<JobName>, PathRejection>,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let (Path(job), Query(asked)) = (job?, asked?);
+    let text = Text::of(&asked.grep)?;
+    let limit = asked.runs.unwrap_or(RUNS).clamp(1, RUNS_MAX);
+    let filter = RunFilter { job: Some(job.clone()), limit, ..RunFilter::default() };
+    let elsewhere::Page { rows, missing, .. } = elsewhere::runs(&app, filter, None).await?;
+    if rows.is_empty() && board::job(&app.handle, &job).is_none() {
+        return Err(unknown(&job));
+    }
+    let (send, receive) = mpsc::channel(4);
+    tokio::spawn(async move {
+        let mut search = Search { app, text, send, lines: LINES_MAX, bytes: MIB_MAX << 20 };
+        // Whoever asked has gone away, or has enough.
+        let _ = search.through(&rows, &missing).await;
+    });
+    let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+    Ok((kind, Body::from_stream(ReceiverStream::new(receive))).into_response())
+}
+
+/// A search through several attempts.
+struct Search {
+    app: App,
+    text: Text,
+    send: mpsc::Sender<Result<Bytes, std::io::Error>>,
+    /// How many more lines may be shown, and how many bytes looked through.
+    lines: usize,
+    bytes: usize,
+}
+
+impl Search {
+    async fn through(&mut self, rows: &[RunRecord], missing: &[NodeName]) -> Option<()> {
+        for record in rows.iter().filter(|record| record.started.is_some()) {
+            let name = format!("{}#{}: ", record.run, record.attempt);
+            if let Err(why) = self.attempt(record, &name).await? {
+                self.say(format!("{name}[its output cannot be read: {why}]\n").into_bytes()).await?;
+            }
+        }
+        for node in missing {
+            self.say(format!("[node {node} did not answer: its runs are not looked through]\n").into_bytes())
+                .await?;
+        }
+        Some(())
+    }
+
+    async fn attempt(&mut self, record: &RunRecord, name: &str) -> Option<Result<(), String>> {
+        let node = record.node.split('@').next().unwrap_or_default();
+        let own = self.app.handle.name().as_str();
+        if node != own && board::names(&self.app.handle).iter().all(|other| other.as_str() != node) {
+            return Some(Err(format!("node {node} is away")));
+        }
+        let piece = Piece { attempt: record.attempt, offset: 0, follow: false };
+        let body = match runs::output_of(&self.app, &record.node, &record.run, piece).await {
+            Ok(body) => body,
+            Err(error) => return Some(Err(error.message())),
+        };
+        let (mut pieces, mut sieve) = (body.into_data_stream(), Sieve::of(self.text.clone()));
+        loop {
+            let (found, over) = match pieces.next().await {
+                Some(Ok(piece)) if piece.len() > self.bytes => {
+                    self.say(format!("[no more than {MIB_MAX} MiB are looked through]\n").into_bytes())
+                        .await?;
+                    return None;
+                }
+                Some(Ok(piece)) => {
+                    self.bytes -= piece.len();
+                    (sieve.take(&piece), false)
+                }
+                Some(Err(e)) => return Some(Err(e.to_string())),
+                None => (sieve.end().into_iter().collect(), true),
+            };
+            for line in found {
+                if self.lines == 0 {
+                    self.say(format!("[no more than {LINES_MAX} lines are shown]\n").into_bytes()).await?;
+                    return None;
+                }
+                self.lines -= 1;
+                self.say([name.as_bytes(), &line].concat()).await?;
+            }
+            if over {
+                return Some(Ok(()));
+            }
+            if self.send.is_closed() {
+                return None;
+            }
+        }
+    }
+
+    async fn say(&self, line: Vec<u8>) -> Option<()> {
+        self.send.send(Ok(Bytes::from(line))).await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sieved(pieces: &[&[u8]], text: &str) -> Vec<String> {
+        let mut sieve = Sieve::of(Text::of(text).expect("a text"));
+        let mut found: Vec<Vec<u8>> = pieces.iter().flat_map(|piece| sieve.take(piece)).collect();
+        found.extend(sieve.end());
+        found.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect()
+    }
+
+    #[test]
+    fn lines_are_found_wherever_pieces_are_cut() {
+        let whole = b"one error\ntwo\nthe last error".as_slice();
+        let expected = ["one error\n", "the last error\n"];
+        assert_eq!(sieved(&[whole], "error"), expected);
+        for cut in 0..whole.len() {
+            let (a, b) = whole.split_at(cut);
+            assert_eq!(sieved(&[a, b], "error"), expected, "cut at {cut}");
+        }
+        assert_eq!(sieved(&[b"a\xff error\n"], "error"), ["a\u{fffd} error\n"]);
+        assert!(sieved(&[b"", b"\n\n"], "error").is_empty());
+    }
+
+    /// proves: I47
+    #[test]
+    fn a_line_without_end_takes_no_more_memory_than_a_long_one() {
+        let mut sieve = Sieve::of(Text::of("x").expect("a text"));
+        let mut found = 0;
+        for _ in 0..100 {
+            found += sieve.take(&[b'x'; 50_000]).len();
+            assert!(sieve.line.len() < LINE_MAX && sieve.line.capacity() <= 4 * LINE_MAX);
+        }
+        assert!((5_000_000 / (2 * LINE_MAX)..=5_000_000 / LINE_MAX).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn a_text_that_is_in_no_line_is_refused() {
+        assert!(Text::of("").is_err() && Text::of("a\nb").is_err());
+        assert!(Text::of(&"x".repeat(1_001)).is_err() && Text::of(&"x".repeat(1_000)).is_ok());
+    }
+}

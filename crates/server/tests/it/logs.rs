@@ -1,0 +1,103 @@
+//! Output of runs: searched from any node, saved as a file, and kept no faster than it may come.
+
+use std::fs;
+
+use crate::process::{Node, text, until};
+
+/// A job that writes two lines that can be found, and much between them.
+const TALK: &str = "[[job]]\nname = \"talk\"\ncommand = [\"/bin/sh\", \"-c\", \
+                    \"echo one; echo a needle; head -c 200000 /dev/zero | tr '\\\\0' x; echo; printf 'last needle'\"]\n";
+
+/// Runs a job by hand to its end.
+fn run(node: &Node, job: &str) -> String {
+    let run = node.json(&["job", "run", job])["run"].as_str().expect("a run").to_owned();
+    node.ok(&["run", "wait", &run]);
+    run
+}
+
+#[test]
+fn lines_are_found_from_any_node_in_one_run_and_in_a_jobs_latest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let far = Node::serve(folder.path(), "far", &[]);
+    assert!(far.fed(&["job", "apply", "-f", "-"], TALK).status.success());
+    until("far holds it", || (far.json(&["job", "list"])[0]["owner"] == "far").then_some(()));
+    let (first, second) = (run(&far, "talk"), run(&far, "talk"));
+    let near = Node::serve(folder.path(), "near", &[]);
+    until("near sees both", || (near.json(&["node", "list"]).as_array()?.len() == 2).then_some(()));
+    for node in [&far, &near] {
+        assert_eq!(node.ok(&["run", "logs", &first, "--grep", "needle"]), "a needle\nlast needle\n");
+        assert_eq!(node.ok(&["run", "logs", &first, "--grep", "nothing"]), "");
+        let of = |run: &str| format!("{run}#1: a needle\n{run}#1: last needle\n");
+        let latest = node.ok(&["job", "logs", "talk", "--grep", "needle", "--runs", "1"]);
+        assert_eq!(latest, of(&second), "the latest first");
+        let both = node.ok(&["job", "logs", "talk", "--grep", "needle"]);
+        assert_eq!(both, of(&second) + &of(&first));
+    }
+    for (args, code, why) in [
+        (&["run", "logs", &first, "--grep", ""][..], 5, "grep is 0 bytes"),
+        (&["job", "logs", "talk", "--grep", "a\nb"], 5, "of one line"),
+        (&["job", "logs", "nobody", "--grep", "a"], 4, "nobody"),
+    ] {
+        let refused = near.cli(args);
+        let said = text(&refused.stderr);
+        assert!(
+            refused.status.code() == Some(code) && said.contains(why),
+            "{args:?}: {:?} {said}",
+            refused.status
+        );
+    }
+    // What only a node has that is away is not taken for empty.
+    drop(far);
+    until("far is gone", || (near.json(&["node", "list"]).as_array()?.len() == 1).then_some(()));
+    let away = near.ok(&["job", "logs", "talk", "--grep", "needle", "--runs", "1"]);
+    assert_eq!(away, format!("{second}#1: [its output cannot be read: node far is away]\n"));
+}
+
+#[test]
+fn output_is_saved_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    assert!(node.fed(&["job", "apply", "-f", "-"], TALK).status.success());
+    let run = run(&node, "talk");
+    let file = folder.path().join("saved.log");
+    let path = file.display().to_string();
+    assert_eq!(node.ok(&["run", "logs", &run, "--save", &path]), "");
+    let whole = format!("one\na needle\n{}\nlast needle", "x".repeat(200_000));
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), whole);
+    let (status, answer) =
+        node.raw(&format!("GET /api/v1/runs/{run}/logs?download=true HTTP/1.1\nHost: {}", node.address), b"");
+    let name = format!("content-disposition: attachment; filename=\"{}.1.log\"\r\n", run.replace(':', "_"));
+    assert!(
+        status == 200 && answer.contains(&name),
+        "{}",
+        answer.split("\r\n\r\n").next().unwrap_or_default()
+    );
+
+    let none = folder.path().join("none.log").display().to_string();
+    assert!(!node.cli(&["run", "logs", "talk:1:0", "--save", &none]).status.success());
+    assert!(!node.cli(&["run", "logs", &run, "--save", "/nowhere/file"]).status.success());
+    let left: Vec<String> = fs::read_dir(folder.path())
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.contains(".log"))
+        .collect();
+    assert_eq!(left, ["saved.log"]);
+}
+
+/// proves: I47
+#[test]
+fn a_node_keeps_output_no_faster_and_no_more_of_it_than_it_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = |name: &str, more: &[&str]| {
+        let node = Node::serve(folder.path(), name, more);
+        assert!(node.fed(&["job", "apply", "-f", "-"], TALK).status.success());
+        node.ok(&["run", "logs", &run(&node, "talk")])
+    };
+    let most = said("a", &["--output-rate", "100", "--output-max", "600"]);
+    let kept = format!("one\na needle\n{}", "x".repeat(600 - 13));
+    assert_eq!(most, kept + "\n[output beyond 600 bytes is not kept]\n");
+    let slow = said("b", &["--output-rate", "100"]);
+    let kept = slow.matches('x').count();
+    assert!((1000 - 13..5_000).contains(&kept), "ten seconds' worth, and what came meanwhile: {kept}");
+    assert!(slow.contains(" bytes came faster than 100 a second and are not kept]\n"), "{slow}");
+}
