@@ -3,6 +3,7 @@
 mod calendars;
 pub mod http;
 mod limits;
+mod notify;
 mod program;
 mod retry;
 mod written;
@@ -25,6 +26,7 @@ use crate::words::{CalendarName, JobName};
 
 pub use http::Http;
 pub use limits::{Ceilings, Limits};
+pub use notify::{Notify, Occasion};
 pub use program::{Program, SHELL, Setting};
 pub use retry::{Backoff, Retry};
 
@@ -159,6 +161,9 @@ pub struct Job {
     /// Over which span fires that are made up are spread, such as `10m`: each job has its turn once in it. At once when empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub catch_up_spread: String,
+    /// What of it is told to people, and whom; by the nodes' settings alone when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Box<Notify>>,
     /// A disabled job is held by nobody and never fires.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub enabled: bool,
@@ -318,6 +323,7 @@ impl Job {
             catch_up: CatchUp::default(),
             catch_up_age: String::new(),
             catch_up_spread: String::new(),
+            notify: None,
             enabled: true,
             description: String::new(),
         };
@@ -395,7 +401,9 @@ impl Job {
         if self.timeout == Some(0) {
             return fail("timeout is 0 seconds: leave it out for none".to_string());
         }
-        if let Err(text) = self.validate_program().and_then(|()| self.validate_retry()) {
+        if let Err(text) =
+            self.validate_program().and_then(|()| self.validate_retry()).and_then(|()| self.validate_notify())
+        {
             return fail(text);
         }
         match serde_json::to_vec(self) {

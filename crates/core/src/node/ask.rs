@@ -51,6 +51,7 @@ impl Node {
             Command::Lock(name) => [Wish::Lock(name)].into(),
             Command::Unlock(name) => [Wish::Unlock(name)].into(),
             Command::Beat(operation) => [Wish::Beat(operation)].into(),
+            Command::Tell(job, occasion, due) => [Wish::Tell(job, occasion, due)].into(),
             Command::Configure(setting) => [Wish::Configure(setting)].into(),
             Command::Activate(node) => [Wish::Activate(node)].into(),
             Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),

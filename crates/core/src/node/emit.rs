@@ -276,6 +276,7 @@ impl Node {
                     | Wish::OnNode(..)
                     | Wish::Drain(..)
                     | Wish::Configure(_)
+                    | Wish::Tell(..)
                     | Wish::Activate(_),
                 ),
             ) => Settled::Answer(crate::input::Answer::Done),

@@ -11,11 +11,11 @@ use crate::keys::{self, Key, Parsed};
 use crate::load::Score;
 use crate::record::{
     BeatRecord, ClusterRecord, ClusterSettings, LoadRecord, OfflineRecord, PlannerKind, ServingRecord,
-    StrikeRecord, decode,
+    StrikeRecord, ToldRecord, decode,
 };
 use crate::registry::Change;
 use crate::standing::DISPATCH;
-use crate::words::{Member, NodeName, Operation};
+use crate::words::{JobName, Member, NodeName, Operation};
 
 /// Everything of the cluster as such.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,6 +27,7 @@ pub(super) struct Peers {
     serving: Known<ServingRecord>,
     settings: Known<ClusterSettings>,
     cluster: Known<ClusterRecord>,
+    told: BTreeMap<JobName, Known<ToldRecord>>,
 }
 
 impl Peers {
@@ -36,6 +37,7 @@ impl Peers {
         all.extend(self.beats.keys().map(keys::beat));
         all.extend(self.strikes.keys().map(|(node, observer)| keys::strike(node, observer)));
         all.extend(self.offline.keys().map(keys::offline));
+        all.extend(self.told.keys().map(keys::told));
         all.extend(self.serving.value.as_ref().map(|_| keys::serving()));
         all.extend(self.settings.value.as_ref().map(|_| keys::settings()));
         all.extend(self.cluster.value.as_ref().map(|_| keys::cluster()));
@@ -77,6 +79,12 @@ impl View {
     /// Every operation that was ever taken, and who took it last.
     pub fn beats(&self) -> impl Iterator<Item = (&Operation, &BeatRecord)> {
         self.peers.beats.iter().filter_map(|(operation, known)| Some((operation, known.value.as_ref()?)))
+    }
+
+    /// What is known of the fires of a job that people were told of.
+    #[must_use]
+    pub fn told(&self, job: &JobName) -> Option<&Known<ToldRecord>> {
+        self.peers.told.get(job)
     }
 
     /// Who serves, as far as is known.
@@ -195,6 +203,7 @@ impl View {
                 learn_one(&mut peers.settings, change)
             }
             Parsed::Cluster => learn_one(&mut peers.cluster, change),
+            Parsed::Told(job) => learn(&mut peers.told, job, change),
             _ => return,
         };
         touched.peers = true;
