@@ -2,7 +2,7 @@
 
 use super::{JobId, JobView, View};
 use crate::job::{Notify, Occasion};
-use crate::record::SpecRecord;
+use crate::record::{SpecRecord, ToldRecord};
 
 impl View {
     /// The living jobs that say when a fire of theirs is late or absent.
@@ -32,5 +32,17 @@ impl<'a> JobView<'a> {
     #[must_use]
     pub fn notify(&self) -> Option<&'a Notify> {
         self.state.notify.as_deref()
+    }
+
+    /// Up to which of its fires people were told that they were late, or absent.
+    #[must_use]
+    pub fn told(&self) -> Option<&'a ToldRecord> {
+        self.view.told(self.name())?.value.as_ref()
+    }
+
+    /// The version of its declaration, as far as it is known here.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.state.versions.0
     }
 }

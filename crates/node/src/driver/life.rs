@@ -26,6 +26,7 @@ use super::lease::Leases;
 use super::peers::Reach;
 use super::runs::Runs;
 use super::timer::Timer;
+use super::watch::Watch;
 use super::{Able, Driver, End};
 use crate::clock;
 use crate::config::{Config, Keep};
@@ -34,7 +35,7 @@ use crate::executor::{Executor, News};
 use crate::executors::{CommandRuns, FunctionRuns, HttpRuns};
 use crate::guard::{self, Guard, Keeper};
 use crate::handle::{Handle, Shared};
-use crate::history::{self, History, HistoryReader, Told};
+use crate::history::{self, Entry, History, HistoryReader, Told};
 use crate::host::Host;
 use crate::logs::Logs;
 use crate::notify::Notifiers;
@@ -153,6 +154,18 @@ impl Life {
         };
         let notifiers = Notifiers::start(config.notify, name.as_str(), &history.weak())
             .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))?;
+        // What an earlier life made and did not tell.
+        history.put(Entry::Untold(name.to_string()));
+        let (late, starts) = mpsc::unbounded_channel();
+        let watch = Watch {
+            name: name.clone(),
+            node: node.clone(),
+            orders: to_node.downgrade(),
+            history: history.weak(),
+            asked: notifiers.asked().to_vec(),
+            starts,
+            jobs: BTreeMap::new(),
+        };
         let driver = Driver {
             node: node.clone(),
             registry: registry.clone(),
@@ -178,11 +191,13 @@ impl Life {
             load_at: Mono(i64::MIN),
             alarm: None,
             notifiers,
+            late,
         };
         let (stopped_by, stopped) = watch::channel(None);
         let changes = tell_of_changes(changed);
         tokio::spawn(tidy(logs.clone(), config.keep));
         tokio::spawn(measure(sampled_by));
+        tokio::spawn(watch.keep());
         let facts = registry.facts();
         let shared = Shared {
             name,

@@ -1,6 +1,7 @@
 //! `[[notify]]` of the settings file: whom to tell of which events.
 
 use evenkeel::{Means, Notifier};
+use evenkeel_core::words::NotifierName;
 use serde::Deserialize;
 
 use super::span;
@@ -10,7 +11,10 @@ use crate::exit::Failure;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WrittenNotifier {
-    on: Vec<String>,
+    /// What jobs call it.
+    name: Option<NotifierName>,
+    /// Needed where there is no name.
+    on: Option<Vec<String>>,
     webhook: Option<String>,
     command: Option<Vec<String>>,
     window: Option<String>,
@@ -30,7 +34,12 @@ impl WrittenNotifier {
                 ));
             }
         };
-        let mut notifier = Notifier::new(self.on, means).map_err(wrong)?;
+        let on = self.on.unwrap_or_default();
+        let notifier = match self.name {
+            Some(name) => Notifier::named(name, on, means),
+            None => Notifier::new(on, means),
+        };
+        let mut notifier = notifier.map_err(wrong)?;
         for (name, text, field) in
             [("window", self.window, &mut notifier.window), ("timeout", self.timeout, &mut notifier.timeout)]
         {
@@ -68,7 +77,7 @@ mod tests {
         for (text, says) in [
             ("on = [\"*\"]", "say either webhook"),
             ("on = [\"*\"]\nwebhook = \"http://h/\"\ncommand = [\"x\"]", "say either webhook"),
-            ("webhook = \"http://h/\"", "missing field `on`"),
+            ("webhook = \"http://h/\"", "say on = [\"alarm\", …]"),
             ("on = [\"nothing\"]\nwebhook = \"http://h/\"", "no event is called \"nothing\""),
             ("on = [\"*\"]\nwebhook = \"http://h/\"\nurl = 1", "unknown field `url`"),
             ("on = [\"*\"]\nwebhook = \"http://h/\"\nwindow = \"5\"", "window is \"5\": write a time"),
