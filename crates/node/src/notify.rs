@@ -4,6 +4,7 @@
 //! queues up for a thread per notifier, which tries a few times and then says that it failed. Only the node that announces
 //! an event tells it, and that is the one whose commit made it so: one telling per transition in the whole cluster.
 
+mod email;
 mod message;
 mod notices;
 mod send;
@@ -18,6 +19,7 @@ use evenkeel_core::time::Now;
 use evenkeel_core::words::NotifierName;
 
 use crate::history::WeakHistory;
+pub use email::{Email, Password};
 use message::Message;
 use window::{Telling, Window};
 use worker::Worker;
@@ -84,6 +86,8 @@ pub enum Means {
     Webhook(String),
     /// This program is started, with the event as JSON on its standard input and in its environment.
     Command(Vec<String>),
+    /// A mail server takes it to some addresses.
+    Email(Box<Email>),
 }
 
 impl Notifier {
@@ -115,7 +119,7 @@ impl Notifier {
             Means::Command(argv) if argv.first().is_none_or(String::is_empty) => {
                 return Err("the command is empty: write command = [\"/path/to/program\", …]".to_owned());
             }
-            Means::Command(_) => {}
+            Means::Command(_) | Means::Email(_) => {}
         }
         let pauses = [Duration::from_secs(1), Duration::from_secs(5)];
         Ok(Self { name, on, means, pauses, window: Duration::from_mins(5), timeout: Duration::from_secs(10) })

@@ -35,7 +35,7 @@ use crate::executor::{Executor, News};
 use crate::executors::{CommandRuns, FunctionRuns, HttpRuns};
 use crate::guard::{self, Guard, Keeper};
 use crate::handle::{Handle, Shared};
-use crate::history::{self, Entry, History, HistoryReader, Told};
+use crate::history::{self, History, HistoryReader, Told};
 use crate::host::Host;
 use crate::logs::Logs;
 use crate::notify::Notifiers;
@@ -154,18 +154,7 @@ impl Life {
         };
         let notifiers = Notifiers::start(config.notify, name.as_str(), &history.weak())
             .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))?;
-        // What an earlier life made and did not tell.
-        history.put(Entry::Untold(name.to_string()));
-        let (late, starts) = mpsc::unbounded_channel();
-        let watch = Watch {
-            name: name.clone(),
-            node: node.clone(),
-            orders: to_node.downgrade(),
-            history: history.weak(),
-            asked: notifiers.asked().to_vec(),
-            starts,
-            jobs: BTreeMap::new(),
-        };
+        let (watch, late) = Watch::new(name.clone(), node.clone(), &to_node, &history, &notifiers);
         let driver = Driver {
             node: node.clone(),
             registry: registry.clone(),
@@ -198,10 +187,9 @@ impl Life {
         tokio::spawn(tidy(logs.clone(), config.keep));
         tokio::spawn(measure(sampled_by));
         tokio::spawn(watch.keep());
-        let facts = registry.facts();
         let shared = Shared {
             name,
-            facts,
+            facts: registry.facts(),
             node,
             orders: to_node,
             history: reader,

@@ -25,7 +25,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::clock;
 use crate::handle::Order;
-use crate::history::{Entry, WeakHistory, Wish};
+use crate::history::{Entry, History, WeakHistory, Wish};
+use crate::notify::Notifiers;
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -41,19 +42,19 @@ pub(super) struct LateStart {
 
 /// What the watch knows and may do.
 pub(super) struct Watch {
-    pub(super) name: NodeName,
-    pub(super) node: Arc<RwLock<Node>>,
+    name: NodeName,
+    node: Arc<RwLock<Node>>,
     /// Weak, since whoever can order keeps the node alive.
-    pub(super) orders: mpsc::WeakSender<Order>,
-    pub(super) history: WeakHistory,
+    orders: mpsc::WeakSender<Order>,
+    history: WeakHistory,
     /// What this node's notifiers want to hear of every job.
-    pub(super) asked: Vec<Occasion>,
-    pub(super) starts: mpsc::UnboundedReceiver<LateStart>,
-    pub(super) jobs: BTreeMap<JobName, Watched>,
+    asked: Vec<Occasion>,
+    starts: mpsc::UnboundedReceiver<LateStart>,
+    jobs: BTreeMap<JobName, Watched>,
 }
 
 /// A job whose fires have limits.
-pub(super) struct Watched {
+struct Watched {
     /// Of its declaration and of its calendars.
     versions: (u64, u64),
     schedule: Option<Schedule>,
@@ -83,6 +84,20 @@ struct Case {
 }
 
 impl Watch {
+    /// A watch, and where it is told of late starts. What an earlier life of this node made and did not tell is told first.
+    pub(super) fn new(
+        name: NodeName,
+        node: Arc<RwLock<Node>>,
+        orders: &mpsc::Sender<Order>,
+        history: &History,
+        notifiers: &Notifiers,
+    ) -> (Self, mpsc::UnboundedSender<LateStart>) {
+        history.put(Entry::Untold(name.to_string()));
+        let (late, starts) = mpsc::unbounded_channel();
+        let (orders, history, asked) = (orders.downgrade(), history.weak(), notifiers.asked().to_vec());
+        (Self { name, node, orders, history, asked, starts, jobs: BTreeMap::new() }, late)
+    }
+
     /// Watches as long as there is a node.
     pub(super) async fn keep(mut self) {
         let mut ticks = interval(EVERY);

@@ -252,7 +252,7 @@ async fn how_busy_a_node_was_is_kept_also_in_a_file_of_the_first_layout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("h.db");
     let db = schema::open(&path).unwrap();
-    db.execute_batch("DROP TABLE load; ALTER TABLE attempt DROP COLUMN sent; PRAGMA user_version = 1")
+    db.execute_batch("DROP TABLE load; DROP TABLE notice; DROP TABLE failing; ALTER TABLE attempt DROP COLUMN sent; PRAGMA user_version = 1")
         .unwrap();
     drop(db);
     let mut db = schema::open(&path).unwrap();

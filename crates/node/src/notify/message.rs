@@ -98,6 +98,23 @@ impl Message {
         serde_json::to_vec(self).expect("a message is plain data")
     }
 
+    /// As it is written to somebody.
+    pub(super) fn letter(&self) -> String {
+        let mut letter = format!("{}\n\nkind: {}\nabout: {}\n", self.text, self.kind, self.subject);
+        let more = [("run", &self.run), ("due", &self.due), ("id", &self.id)];
+        for (name, value) in more.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))) {
+            letter.push_str(&format!("{name}: {value}\n"));
+        }
+        letter.push_str(&format!("node: {}\nat: {}\n", self.node, self.at));
+        if self.suppressed > 0 {
+            letter.push_str(&format!(
+                "{} more of the same were not told since the last one\n",
+                self.suppressed
+            ));
+        }
+        letter
+    }
+
     /// As a command finds it in its environment.
     pub(super) fn environment(&self) -> BTreeMap<String, String> {
         let named = |name: &str| format!("EVENKEEL_EVENT_{}", name.to_ascii_uppercase());

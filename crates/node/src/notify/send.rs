@@ -41,6 +41,7 @@ pub(super) fn send(means: &Means, message: &Message, timeout: Duration) -> Resul
     match means {
         Means::Webhook(url) => post(url, message, timeout),
         Means::Command(argv) => start(argv, message, timeout),
+        Means::Email(email) => email.send(message, timeout),
     }
 }
 

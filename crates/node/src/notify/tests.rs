@@ -254,3 +254,5 @@ fn the_kinds_are_those_that_the_driver_tells() {
     let of_jobs = Occasion::ALL.map(Occasion::kind);
     assert_eq!([&told[..], &of_jobs].concat(), KINDS);
 }
+
+mod email;

@@ -122,6 +122,7 @@ impl Telling {
     fn name(&self) -> String {
         match &self.notifier.means {
             Means::Webhook(url) => format!("webhook {}", send::host(url)),
+            Means::Email(email) => format!("email by {}", email.host()),
             Means::Command(argv) => format!("command {}", argv.first().map_or("", String::as_str)),
         }
     }

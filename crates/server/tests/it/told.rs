@@ -6,8 +6,10 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use evenkeel::clock;
+use evenkeel_core::time::{Millis, Wall};
 use serde_json::Value;
 
 use crate::process::{Node, text, until};
@@ -226,8 +228,8 @@ fn a_fire_that_came_while_there_was_no_node_is_told_by_the_first_that_is_back() 
     let (url, posts) = listener();
     let notify = format!("[[notify]]\non = [\"job.late\", \"job.miss\"]\nwebhook = \"{url}\"\n");
     let first = node(folder.path(), "a", &notify, &[]);
-    let (due, limit) = (moment(3_000), Duration::from_secs(5));
-    let until_then = SystemTime::now() + limit;
+    let due = moment(3_000);
+    let over = clock::now().wall + Millis::secs(6);
     apply(
         &first,
         &format!(
@@ -238,7 +240,7 @@ fn a_fire_that_came_while_there_was_no_node_is_told_by_the_first_that_is_back() 
     );
     first.signal("KILL");
     first.end();
-    until("the moment is over", || (SystemTime::now() > until_then).then_some(()));
+    until("the moment is over", || (clock::now().wall > over).then_some(()));
     let second = node(folder.path(), "a", &notify, &[]);
     let mut said = [next(&posts), next(&posts)];
     said.sort_by_key(|said| said["kind"].to_string());
@@ -260,8 +262,7 @@ fn a_fire_that_came_while_there_was_no_node_is_told_by_the_first_that_is_back() 
 }
 
 /// A whole second so many milliseconds from now, or a little later, as RFC 3339.
-fn moment(ahead: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
-    let at = i64::try_from(now).expect("a number") + i64::try_from(ahead).expect("a number");
-    evenkeel_core::time::Wall((at / 1000 + 1) * 1000).to_string()
+fn moment(ahead: i64) -> String {
+    let at = clock::now().wall.0 + ahead;
+    Wall((at / 1000 + 1) * 1000).to_string()
 }
