@@ -19,6 +19,7 @@ mod dispatched;
 mod late;
 mod retries;
 mod sharded;
+mod told;
 
 struct Actor {
     node: Node,
