@@ -238,7 +238,8 @@ fn nonsense_is_refused_with_the_fix() {
         |on: &[&str], means| Notifier::new(on.iter().map(ToString::to_string).collect(), means).unwrap_err();
     assert!(refused(&[], hook("http://h/")).contains("on = [\"*\"]"));
     assert!(refused(&["alarms"], hook("http://h/")).contains("no event is called \"alarms\""));
-    assert!(refused(&["*"], hook("https://h/")).contains("https is not spoken here"));
+    assert!(refused(&["*"], hook("ftp://h/")).contains("write http://HOST:PORT/PATH"));
+    assert!(Notifier::new(vec!["*".into()], hook("https://h/x")).is_ok());
     assert!(refused(&["*"], hook("h:80/x")).contains("write http://HOST:PORT/PATH"));
     assert!(refused(&["*"], Means::Command(vec![])).contains("the command is empty"));
     let dotted = Notifier::new(vec!["lease.lost".into()], hook("http://h/")).unwrap();
@@ -256,3 +257,4 @@ fn the_kinds_are_those_that_the_driver_tells() {
 }
 
 mod email;
+mod https;
