@@ -32,6 +32,8 @@ use crate::notify::Notifiers;
 const EVERY: Duration = Duration::from_secs(1);
 /// How many jobs it reads of at once; the others have their turn a second later.
 const JOBS_AT_ONCE: usize = 500;
+/// How many late starts wait for a registry that does not answer.
+const STARTS_MAX: usize = 1_000;
 
 /// A fire that began later than its job allows.
 pub(super) struct LateStart {
@@ -50,6 +52,8 @@ pub(super) struct Watch {
     /// What this node's notifiers want to hear of every job.
     asked: Vec<Occasion>,
     starts: mpsc::UnboundedReceiver<LateStart>,
+    /// Late starts of which nobody could say who tells them.
+    again: Vec<LateStart>,
     jobs: BTreeMap<JobName, Watched>,
 }
 
@@ -95,7 +99,7 @@ impl Watch {
         history.put(Entry::Untold(name.to_string()));
         let (late, starts) = mpsc::unbounded_channel();
         let (orders, history, asked) = (orders.downgrade(), history.weak(), notifiers.asked().to_vec());
-        (Self { name, node, orders, history, asked, starts, jobs: BTreeMap::new() }, late)
+        (Self { name, node, orders, history, asked, starts, again: Vec::new(), jobs: BTreeMap::new() }, late)
     }
 
     /// Watches as long as there is a node.
@@ -113,12 +117,19 @@ impl Watch {
         }
     }
 
-    async fn tell_start(&self, LateStart { job, due, by }: LateStart) {
+    /// Nobody can see by the books that a fire began late, so it is tried again until somebody says who tells it.
+    async fn tell_start(&mut self, start: LateStart) {
+        let LateStart { job, due, by } = &start;
         let text = format!("job {job}: its fire of {due} began {by} late");
-        self.raise(&job, Occasion::Late, due, text).await;
+        if !self.raise(job, Occasion::Late, *due, text).await && self.again.len() < STARTS_MAX {
+            self.again.push(start);
+        }
     }
 
     async fn look(&mut self) {
+        for start in std::mem::take(&mut self.again) {
+            self.tell_start(start).await;
+        }
         let now = clock::now();
         let cases = self.cases(now);
         let Some(books) = self.read(&cases).await else { return };

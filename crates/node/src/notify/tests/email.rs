@@ -73,6 +73,7 @@ fn email(server: &str, login: Option<(String, Password)>) -> Notifier {
     made(&["alarm"], Means::Email(Box::new(email)))
 }
 
+/// proves: S1-26
 #[tokio::test]
 async fn a_mail_goes_to_all_addresses_and_is_tried_again_when_the_server_is_busy() {
     let (address, talks) = server(&[("MAIL", "451 come again"), ("mail", "452 no room"), ("", "")]);
