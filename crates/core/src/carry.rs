@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::keys::{self, Key, Parsed, parse};
 use crate::record::{
     AskedRecord, BeatRecord, CalendarRecord, Intent, Lane, LockRecord, Place, Plan, ServingRecord, ShardLane,
-    SpecRecord, Switches, decode, encode,
+    SpecRecord, Switches, ToldRecord, decode, encode,
 };
 use crate::registry::{Class, LeaseId, Value};
 use crate::words::{CalendarName, JobName, Member, NodeName};
@@ -125,6 +125,7 @@ fn with_members(key: &Key, value: &Value, see: &mut dyn FnMut(&mut Member)) -> (
             plan.planner.iter_mut().for_each(|planner| see(&mut planner.member));
         }),
         Some(Parsed::Beat(_)) => rewritten(value, |beat: &mut BeatRecord| see(&mut beat.holder)),
+        Some(Parsed::Told(_)) => rewritten(value, |told: &mut ToldRecord| see(&mut told.by)),
         Some(Parsed::Serving) => {
             rewritten(value, |serving: &mut ServingRecord| serving.leader.iter_mut().for_each(see))
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::Calendar;
 use crate::effect::{Reason, Ticket};
-use crate::job::Job;
+use crate::job::{Job, Occasion};
 use crate::load::Sample;
 use crate::record::{Count, Handover, PlannerKind};
 use crate::registry::{AskedAt, Batch, Change, Granted, LeaseId, Outcome};
@@ -172,6 +172,8 @@ pub enum Command {
     Offer(Vec<Offer>),
     /// Take an operation for this beat, for an embedder (S0-24).
     Beat(Operation),
+    /// Tell people that a fire of a job is late, or absent: who is answered `Done` is the one who tells.
+    Tell(JobName, Occasion, Wall),
     /// Set something for the whole cluster.
     Configure(Setting),
     /// Take a node for online again, whatever strikes it has (S0-52).

@@ -4,6 +4,7 @@ mod calendars;
 mod dataflow;
 pub mod http;
 mod limits;
+mod notify;
 mod overlap;
 mod program;
 mod retry;
@@ -28,6 +29,7 @@ use crate::words::{CalendarName, JobName};
 pub use dataflow::Dataflow;
 pub use http::Http;
 pub use limits::{Ceilings, Limits};
+pub use notify::{Notify, Occasion};
 pub use overlap::Overlap;
 pub use program::{Program, SHELL, Setting};
 pub use retry::{Backoff, Retry};
@@ -169,6 +171,9 @@ pub struct Job {
     /// What becomes of fires that come due while a run goes on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overlap: Overlap,
+    /// What of it is told to people, and whom; by the nodes' settings alone when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Box<Notify>>,
     /// A disabled job is held by nobody and never fires.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub enabled: bool,
@@ -330,6 +335,7 @@ impl Job {
             catch_up_age: String::new(),
             catch_up_spread: String::new(),
             overlap: Overlap::default(),
+            notify: None,
             enabled: true,
             description: String::new(),
         };
@@ -412,6 +418,7 @@ impl Job {
             .and_then(|()| self.validate_retry())
             .and_then(|()| self.validate_overlap())
             .and_then(|()| self.validate_dataflow())
+            .and_then(|()| self.validate_notify())
         {
             return fail(text);
         }

@@ -143,6 +143,12 @@ pub fn lock(name: &LockName) -> Key {
     Key(format!("lock/{name}"))
 }
 
+/// Up to which fire of a job people were told that it was late, or absent.
+#[must_use]
+pub fn told(job: &JobName) -> Key {
+    Key(format!("told/{job}"))
+}
+
 /// The cluster's own facts: its id, the layout's version, the generation.
 #[must_use]
 pub fn cluster() -> Key {
@@ -196,6 +202,8 @@ pub enum Parsed {
     Cluster,
     /// See [`calendar`].
     Calendar(CalendarName),
+    /// See [`told`].
+    Told(JobName),
 }
 
 /// The way back from a key. `None` for keys of other layouts, which are left alone.
@@ -222,6 +230,7 @@ pub fn parse(key: &Key) -> Option<Parsed> {
         ("settings", None, None) => Parsed::Settings,
         ("calendar", Some(name), None) => Parsed::Calendar(name.parse().ok()?),
         ("cluster", None, None) => Parsed::Cluster,
+        ("told", Some(job), None) => Parsed::Told(job.parse().ok()?),
         _ => return None,
     };
     parts.next().is_none().then_some(parsed)
@@ -258,6 +267,7 @@ mod tests {
             (settings(), Parsed::Settings),
             (cluster(), Parsed::Cluster),
             (calendar(&"c".parse().unwrap()), Parsed::Calendar("c".parse().unwrap())),
+            (told(&job), Parsed::Told(job.clone())),
         ] {
             assert_eq!(parse(&key), Some(parsed), "{key}");
         }

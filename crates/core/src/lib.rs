@@ -16,6 +16,7 @@ pub mod lease;
 pub mod load;
 pub mod local;
 pub mod node;
+pub mod overdue;
 pub mod overlap;
 pub mod record;
 pub mod registry;

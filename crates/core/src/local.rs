@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::calendar::Calendar;
 use crate::effect::{Event, Ticket};
 use crate::input::{Answer, Applied, AskId, Ended, NodeSwitch, Setting};
-use crate::job::{Backoff, Job};
+use crate::job::{Backoff, Job, Occasion};
 use crate::lease::Lease;
 use crate::record::Count;
 use crate::registry::{LeaseId, Revision, Txn};
@@ -123,6 +123,8 @@ pub enum Wish {
     Unlock(LockName),
     /// An operation, for this beat.
     Beat(Operation),
+    /// The right to tell that this fire of a job is late, or absent.
+    Tell(JobName, Occasion, Wall),
     /// Something set for the whole cluster.
     Configure(Setting),
     /// A node taken for online again.

@@ -21,6 +21,7 @@ mod calendar;
 mod cluster;
 mod peers;
 mod sharded;
+mod told;
 
 pub use calendar::{CalendarRecord, CalendarSpec};
 pub use cluster::{ClusterRecord, LAYOUT, Shut};
@@ -30,6 +31,7 @@ pub use peers::{
 };
 pub(crate) use sharded::regroup;
 pub use sharded::{Cause, Cut, Group, Mark, OpenShards, Portion, ShardLane, Sharding, Switches};
+pub use told::ToldRecord;
 
 /// A member, under `keys::node`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

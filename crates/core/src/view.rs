@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::job::{Delivery, Late, Placement, Spec};
+use crate::job::{Delivery, Late, Notify, Placement, Spec};
 use crate::keys::{self, Key};
 use crate::record::{AskedRecord, Intent, Lane, LockRecord, MemberInfo, Place, SpecRecord, Switches, decode};
 use crate::registry::{Guard, Revision, Value};
@@ -17,6 +17,7 @@ mod absorb;
 mod calendars;
 mod dispatched;
 mod index;
+mod notify;
 mod peers;
 mod sharded;
 
@@ -84,6 +85,8 @@ pub(crate) struct JobState {
     listing: u32,
     /// The calendars that it names.
     pub(crate) calendars: Box<[CalendarName]>,
+    /// What it says of being told.
+    pub(crate) notify: Option<Box<Notify>>,
 }
 
 /// What firing needs of a job's declaration, decoded once for the jobs held here.
@@ -164,6 +167,8 @@ pub struct View {
     planned_runs: dispatched::PlannedRuns,
     peers: peers::Peers,
     calendars: calendars::Shared,
+    /// The living jobs whose fires may be late or absent.
+    watched: BTreeSet<JobId>,
     enabled: usize,
     open: usize,
 }
@@ -207,6 +212,7 @@ impl View {
             planned_runs: dispatched::PlannedRuns::default(),
             peers: peers::Peers::default(),
             calendars: calendars::Shared::default(),
+            watched: BTreeSet::new(),
             enabled: 0,
             open: 0,
         }

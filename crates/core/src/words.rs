@@ -104,6 +104,11 @@ name!(
     "calendar name"
 );
 name!(
+    /// The name of a notifier, which the settings of nodes give and jobs use.
+    NotifierName,
+    "notifier name"
+);
+name!(
     /// The id of a request made by hand (run now): sending it twice asks once (I24).
     RequestId,
     "request id"

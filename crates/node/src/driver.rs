@@ -13,23 +13,25 @@ mod life;
 mod peers;
 mod runs;
 mod timer;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use evenkeel_core::effect::{Effect, Event, Reason};
-use evenkeel_core::input::{Answer, AskId, Command, Input};
+use evenkeel_core::effect::{Effect, Event, Reason, Run};
+use evenkeel_core::input::{Answer, AskId, Command, Input, RunEvent};
+use evenkeel_core::job::Occasion;
 use evenkeel_core::load::Part;
 use evenkeel_core::node::{Node, Wake};
 use evenkeel_core::time::{Millis, Mono};
-use evenkeel_core::words::{LockName, Member, RunId};
+use evenkeel_core::words::{Fire, JobName, LockName, Member, NodeName, RunId};
 use evenkeel_registry::Registry;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch as watching};
 
 use crate::clock;
 use crate::executor::{Executor, News, Trust};
 use crate::handle::Order;
-use crate::history::{Entry, History, LoadPoint, Told};
+use crate::history::{Entry, History, LoadPoint, Told, Wish};
 use crate::notify::Notifiers;
 use commits::Commits;
 use feed::Listening;
@@ -38,6 +40,7 @@ use lease::Leases;
 use peers::Reach;
 use runs::Runs;
 use timer::Timer;
+use watch::LateStart;
 
 pub(crate) use life::begin;
 
@@ -66,7 +69,7 @@ struct Driver {
     trust: Option<Trust>,
     able: Able,
     /// Whether the node is a member, or why it cannot become one; watched by whoever opens it.
-    joined: watch::Sender<Option<Event>>,
+    joined: watching::Sender<Option<Event>>,
     effects: Vec<Effect>,
     timer: Timer,
     /// How many steps were taken.
@@ -76,6 +79,8 @@ struct Driver {
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
     alarm: Option<Event>,
     notifiers: Notifiers,
+    /// Where fires go that began later than their jobs allow.
+    late: mpsc::UnboundedSender<LateStart>,
 }
 
 /// Somebody who waits for an answer, and the lock he would hold.
@@ -96,6 +101,19 @@ enum End {
     Asked,
     /// The registry cannot be used any more.
     Fatal(String),
+}
+
+/// What is to be told of a job, and to whom, as the node knows it now.
+fn whom<'a>(
+    node: &'a RwLock<Node>,
+    notifiers: &'a Notifiers,
+    me: NodeName,
+) -> impl Fn(&JobName) -> Option<Box<Wish>> + 'a {
+    move |job| {
+        let node = node.read().unwrap_or_else(PoisonError::into_inner);
+        let notify = node.view().find(job).and_then(|job| job.notify());
+        notifiers.wish(notify, me.as_str())
+    }
 }
 
 impl Driver {
@@ -146,8 +164,13 @@ impl Driver {
         while self.runs.under_way().next().is_some()
             && let Some(news) = self.inbox.news().await
         {
-            self.runs.ended(news, &mut self.executor, &self.history);
+            self.ended(news);
         }
+    }
+
+    fn ended(&mut self, news: News) -> Option<(RunId, u32, RunEvent)> {
+        let wish = whom(&self.node, &self.notifiers, self.runs.node().clone());
+        self.runs.ended(news, &mut self.executor, &self.history, &wish)
     }
 
     fn take(&mut self, happening: Happening) {
@@ -165,7 +188,7 @@ impl Driver {
                 self.step_able();
             }
             Happening::News(news) => {
-                if let Some((id, attempt, event)) = self.runs.ended(news, &mut self.executor, &self.history) {
+                if let Some((id, attempt, event)) = self.ended(news) {
                     self.step(Input::Run { id, attempt, event });
                 }
             }
@@ -177,6 +200,10 @@ impl Driver {
             Happening::Told(Told::Able(able)) => {
                 self.able.history = able;
                 self.step_able();
+            }
+            Happening::Told(Told::Notice(notice)) => {
+                tracing::info!("{}", notice.text);
+                self.notifiers.notice(clock::now(), self.runs.node().as_str(), &notice);
             }
             Happening::Order(Order::Ask(command, answer)) => self.ask(command, answer),
             Happening::Order(Order::Read(keys, answer)) => {
@@ -255,14 +282,29 @@ impl Driver {
                 self.reach.offer(self.member(), to, address, runs, &self.sender);
             }
             Effect::Start(run) => {
+                self.note_late(&run);
                 self.runs.starting(&run);
                 self.executor.start(run);
             }
             Effect::Stop(run, reason) => self.executor.stop(&run, reason),
-            Effect::Record(verdict) => self.history.put(Entry::Verdict(Box::new(verdict))),
+            Effect::Record(verdict) => {
+                let wish = whom(&self.node, &self.notifiers, self.runs.node().clone())(&verdict.run.job);
+                self.history.put(Entry::Verdict(Box::new(verdict), wish));
+            }
             Effect::Announce(alarm @ Event::Alarm { .. }) => self.alarm = Some(alarm),
             Effect::Announce(event) => self.tell(event),
             Effect::Answer(ask, answer) => self.answer(ask, answer),
+        }
+    }
+
+    /// A fire that begins later than its job allows is told, also where nobody could see it wait.
+    fn note_late(&self, run: &Run) {
+        let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+        let notify = node.view().find(&run.id.job).and_then(|job| job.notify());
+        let Some(limit) = notify.and_then(|notify| notify.limit(Occasion::Late)) else { return };
+        let by = clock::now().wall - run.due;
+        if run.attempt == 1 && matches!(run.id.fire, Fire::Due(_)) && by > limit {
+            let _ = self.late.send(LateStart { job: run.id.job.clone(), due: run.due, by });
         }
     }
 

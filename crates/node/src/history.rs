@@ -3,6 +3,7 @@
 //! The registry holds what is, history what was (`docs/concepts/history.md`). The scheduler never waits for it: entries
 //! queue up and go to the disk together. Only a verdict waits, in its lane, until its batch is on the disk (law 9).
 
+mod notice;
 mod query;
 mod record;
 mod retention;
@@ -21,10 +22,12 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::clock;
 use crate::config::Keep;
 
+pub(crate) use notice::{Notice, Wish};
 pub use query::HistoryError;
 pub(crate) use query::HistoryReader;
 pub use record::{EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord, State};
 pub(crate) use write::Entry;
+use write::Written;
 
 /// The most entries of one transaction.
 const BATCH: usize = 10_000;
@@ -44,6 +47,8 @@ pub(crate) enum Told {
     Recorded { run: RunId, attempt: u32 },
     /// Whether the disk takes entries.
     Able(bool),
+    /// This is on the disk and to be told.
+    Notice(Box<Notice>),
 }
 
 /// The one writer.
@@ -133,16 +138,21 @@ impl Writer {
             }
             let verdicts: Vec<Told> = batch.iter().filter_map(acknowledgement).collect();
             let batch = write::coalesce(batch);
-            while let Err(error) = self.write(&batch) {
+            let notices = loop {
+                let error = match self.write(&batch) {
+                    Ok(notices) => break notices,
+                    Err(error) => error,
+                };
                 self.tell_able(false, &error);
                 if self.entries.is_closed() && self.entries.is_empty() {
                     tracing::error!("{} entries of the history are lost: {error}", batch.len());
                     return;
                 }
                 thread::sleep(RETRY);
-            }
-            for verdict in verdicts {
-                let _ = self.told.send(verdict);
+            };
+            let notices = notices.into_iter().map(|notice| Told::Notice(Box::new(notice)));
+            for told in verdicts.into_iter().chain(notices) {
+                let _ = self.told.send(told);
             }
             self.changed.notify_one();
             self.watch_backlog();
@@ -157,17 +167,25 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, batch: &[Entry]) -> Result<(), String> {
+    fn write(&mut self, batch: &[Entry]) -> Result<Vec<Notice>, String> {
         let db = match &mut self.db {
             Some(db) => db,
             None => self.db.insert(schema::open(&self.path)?),
         };
         let now = clock::now();
-        let written = write::write(db, batch, now.wall).and_then(|jobs| self.sweeper.sweep(db, jobs, now));
-        if written.is_err() {
+        let Written { jobs, notices } = match write::write(db, batch, now.wall) {
+            Ok(written) => written,
+            Err(error) => {
+                self.db = None;
+                return Err(error.to_string());
+            }
+        };
+        // What is written is written: that nothing was swept must not write it again, and lose what is to be told.
+        if let Err(error) = self.sweeper.sweep(db, jobs, now) {
+            tracing::warn!("the history was not swept: {error}");
             self.db = None;
         }
-        written.map_err(|e| e.to_string())
+        Ok(notices)
     }
 
     /// Says so when the disk falls behind and when it has caught up.
@@ -198,10 +216,17 @@ impl Writer {
 
 fn acknowledgement(entry: &Entry) -> Option<Told> {
     match entry {
-        Entry::Verdict(verdict) => {
+        Entry::Verdict(verdict, _) => {
             Some(Told::Recorded { run: verdict.run.clone(), attempt: verdict.attempt })
         }
-        Entry::Attempt(_) | Entry::NotStarted { .. } | Entry::Load(_) | Entry::Event { .. } => None,
+        Entry::Attempt(_)
+        | Entry::Outcome(..)
+        | Entry::NotStarted { .. }
+        | Entry::Load(_)
+        | Entry::Event { .. }
+        | Entry::Notice(..)
+        | Entry::Noticed(_)
+        | Entry::Untold(_) => None,
     }
 }
 

@@ -4,7 +4,9 @@
 //! queues up for a thread per notifier, which tries a few times and then says that it failed. Only the node that announces
 //! an event tells it, and that is the one whose commit made it so: one telling per transition in the whole cluster.
 
+mod email;
 mod message;
+mod notices;
 mod send;
 mod window;
 mod worker;
@@ -12,15 +14,18 @@ mod worker;
 use std::time::Duration;
 
 use evenkeel_core::effect::Event;
+use evenkeel_core::job::Occasion;
 use evenkeel_core::time::Now;
+use evenkeel_core::words::NotifierName;
 
 use crate::history::WeakHistory;
+pub use email::{Email, Password};
 use message::Message;
 use window::{Telling, Window};
 use worker::Worker;
 
 /// Every kind of event there is, as history, notifiers and `event list` write them.
-pub(crate) const KINDS: [&str; 24] = [
+pub(crate) const KINDS: [&str; 30] = [
     "joined",
     "lease_lost",
     "alarm",
@@ -45,6 +50,12 @@ pub(crate) const KINDS: [&str; 24] = [
     "suspended",
     "multi_leader",
     "shut",
+    "job.failure",
+    "job.recovery",
+    "job.miss",
+    "job.late",
+    "job.absent",
+    "job.lost",
 ];
 
 /// The kind of event that is called so, with dots or underscores; `None` when there is none.
@@ -56,6 +67,8 @@ pub fn event_kind(name: &str) -> Option<&'static str> {
 /// Whom to tell of which events, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notifier {
+    /// What jobs call it.
+    name: Option<NotifierName>,
     on: Vec<String>,
     means: Means,
     /// Before each further try it waits this long.
@@ -73,6 +86,8 @@ pub enum Means {
     Webhook(String),
     /// This program is started, with the event as JSON on its standard input and in its environment.
     Command(Vec<String>),
+    /// A mail server takes it to some addresses.
+    Email(Box<Email>),
 }
 
 impl Notifier {
@@ -84,6 +99,18 @@ impl Notifier {
         if on.is_empty() {
             return Err("say on = [\"alarm\", …], or on = [\"*\"] for all events".to_owned());
         }
+        Self::checked(None, on, means)
+    }
+
+    /// One that jobs can name; it may ask for nothing by itself.
+    ///
+    /// # Errors
+    /// There is no such kind, or the means make no sense; the text says the fix.
+    pub fn named(name: NotifierName, on: Vec<String>, means: Means) -> Result<Self, String> {
+        Self::checked(Some(name), on, means)
+    }
+
+    fn checked(name: Option<NotifierName>, on: Vec<String>, means: Means) -> Result<Self, String> {
         if let Some(unknown) = on.iter().find(|kind| *kind != "*" && event_kind(kind).is_none()) {
             return Err(format!("no event is called {unknown:?}: use \"*\" or some of {}", KINDS.join(", ")));
         }
@@ -92,10 +119,10 @@ impl Notifier {
             Means::Command(argv) if argv.first().is_none_or(String::is_empty) => {
                 return Err("the command is empty: write command = [\"/path/to/program\", …]".to_owned());
             }
-            Means::Command(_) => {}
+            Means::Command(_) | Means::Email(_) => {}
         }
         let pauses = [Duration::from_secs(1), Duration::from_secs(5)];
-        Ok(Self { on, means, pauses, window: Duration::from_mins(5), timeout: Duration::from_secs(10) })
+        Ok(Self { name, on, means, pauses, window: Duration::from_mins(5), timeout: Duration::from_secs(10) })
     }
 
     fn wants(&self, kind: &str) -> bool {
@@ -104,33 +131,41 @@ impl Notifier {
 }
 
 /// All notifiers of a node.
-pub(crate) struct Notifiers(Vec<(Notifier, Window, Worker)>);
+pub(crate) struct Notifiers {
+    all: Vec<(Notifier, Window, Worker)>,
+    /// What some of them want to hear of every job.
+    asked: Vec<Occasion>,
+    history: WeakHistory,
+}
 
 impl Notifiers {
     /// Starts a thread for each.
     pub(crate) fn start(all: Vec<Notifier>, node: &str, history: &WeakHistory) -> std::io::Result<Self> {
+        let asked = |occasion: &Occasion| all.iter().any(|notifier| notifier.wants(occasion.kind()));
+        let asked = Occasion::ALL.into_iter().filter(asked).collect();
         let started = all.into_iter().map(|notifier| {
             let worker = Worker::start(notifier.clone(), node.to_owned(), history.clone())?;
             let window = Window::new(notifier.window);
             Ok((notifier, window, worker))
         });
-        started.collect::<std::io::Result<_>>().map(Self)
+        let all = started.collect::<std::io::Result<_>>()?;
+        Ok(Self { all, asked, history: history.clone() })
     }
 
     /// Hands an event over to whoever wants it.
     pub(crate) fn tell(&mut self, now: Now, node: &str, kind: &'static str, event: &Event, text: &str) {
         let mut message = None;
-        for (_, window, worker) in self.0.iter_mut().filter(|(notifier, ..)| notifier.wants(kind)) {
+        for (_, window, worker) in self.all.iter_mut().filter(|(notifier, ..)| notifier.wants(kind)) {
             let message = message.get_or_insert_with(|| Message::of(now.wall, node, kind, event, text));
             if let Telling::Now { suppressed } = window.ask(now.mono, kind, &message.subject) {
-                worker.put(Message { suppressed, ..message.clone() });
+                worker.put(Message { suppressed, ..message.clone() }, None);
             }
         }
     }
 
     /// Lets what waits be told, at most this long.
     pub(crate) async fn close(self, bound: Duration) {
-        let workers: Vec<_> = self.0.into_iter().map(|(_, _, worker)| worker.close()).collect();
+        let workers: Vec<_> = self.all.into_iter().map(|(_, _, worker)| worker.close()).collect();
         let all = async {
             for ended in workers {
                 let _ = ended.await;

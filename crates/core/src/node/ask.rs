@@ -51,6 +51,7 @@ impl Node {
             Command::Lock(name) => [Wish::Lock(name)].into(),
             Command::Unlock(name) => [Wish::Unlock(name)].into(),
             Command::Beat(operation) => [Wish::Beat(operation)].into(),
+            Command::Tell(job, occasion, due) => [Wish::Tell(job, occasion, due)].into(),
             Command::Configure(setting) => [Wish::Configure(setting)].into(),
             Command::Count(job, count) => [Wish::Count(job, count)].into(),
             Command::Activate(node) => [Wish::Activate(node)].into(),

@@ -277,6 +277,7 @@ impl Node {
                     | Wish::Drain(..)
                     | Wish::Configure(_)
                     | Wish::Count(..)
+                    | Wish::Tell(..)
                     | Wish::Activate(_),
                 ),
             ) => Settled::Answer(crate::input::Answer::Done),

@@ -21,6 +21,7 @@ mod late;
 mod overlap;
 mod retries;
 mod sharded;
+mod told;
 
 struct Actor {
     node: Node,

@@ -21,6 +21,7 @@ use crate::words::{Fire, JobName, NodeName, RequestId, RunId, Shard};
 mod calendars;
 mod cluster;
 mod nodes;
+mod told;
 
 /// How many wishes one step looks at.
 const BATCH: usize = 1_000;
@@ -55,6 +56,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
             Wish::RunNow(name, request, node) => run_now(scene, name, request, node.as_ref()),
             Wish::Drain(node, wanted) => drain(scene, node, *wanted),
             Wish::Configure(setting) => cluster::configure(scene, *setting),
+            Wish::Tell(job, occasion, due) => told::tell(scene, job, *occasion, *due),
             Wish::Activate(node) => cluster::activate(scene, node, Subject::Wish(*ask, *n), out),
             Wish::Count(name, count) => nodes::count(scene, name, *count),
             Wish::Lock(_) | Wish::Unlock(_) | Wish::Beat(_) => continue,

@@ -207,6 +207,7 @@ impl View {
             },
         );
         self.set_terms(id, record.as_ref());
+        self.set_notify(id, record);
         touched.jobs.insert(id);
     }
 

@@ -42,6 +42,7 @@ impl View {
             order: order(self.me.as_str(), name.as_str()),
             listing: self.listing,
             calendars: [].into(),
+            notify: None,
         });
         self.names.insert(name.clone(), id);
         id

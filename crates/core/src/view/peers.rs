@@ -11,7 +11,7 @@ use crate::keys::{self, Key, Parsed};
 use crate::load::Score;
 use crate::record::{
     BeatRecord, ClusterRecord, ClusterSettings, Count, CountRecord, LoadRecord, OfflineRecord, PlannerKind,
-    ServingRecord, StrikeRecord, decode,
+    ServingRecord, StrikeRecord, ToldRecord, decode,
 };
 use crate::registry::Change;
 use crate::standing::DISPATCH;
@@ -28,6 +28,7 @@ pub(super) struct Peers {
     serving: Known<ServingRecord>,
     settings: Known<ClusterSettings>,
     cluster: Known<ClusterRecord>,
+    told: BTreeMap<JobName, Known<ToldRecord>>,
 }
 
 impl Peers {
@@ -38,6 +39,7 @@ impl Peers {
         all.extend(self.beats.keys().map(keys::beat));
         all.extend(self.strikes.keys().map(|(node, observer)| keys::strike(node, observer)));
         all.extend(self.offline.keys().map(keys::offline));
+        all.extend(self.told.keys().map(keys::told));
         all.extend(self.serving.value.as_ref().map(|_| keys::serving()));
         all.extend(self.settings.value.as_ref().map(|_| keys::settings()));
         all.extend(self.cluster.value.as_ref().map(|_| keys::cluster()));
@@ -79,6 +81,12 @@ impl View {
     /// Every operation that was ever taken, and who took it last.
     pub fn beats(&self) -> impl Iterator<Item = (&Operation, &BeatRecord)> {
         self.peers.beats.iter().filter_map(|(operation, known)| Some((operation, known.value.as_ref()?)))
+    }
+
+    /// What is known of the fires of a job that people were told of.
+    #[must_use]
+    pub fn told(&self, job: &JobName) -> Option<&Known<ToldRecord>> {
+        self.peers.told.get(job)
     }
 
     /// Who serves, as far as is known.
@@ -213,6 +221,7 @@ impl View {
                 learn_one(&mut peers.settings, change)
             }
             Parsed::Cluster => learn_one(&mut peers.cluster, change),
+            Parsed::Told(job) => learn(&mut peers.told, job, change),
             _ => return,
         };
         match told {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use evenkeel_core::effect::Event;
 use evenkeel_core::node::{Node, Settings};
 use evenkeel_core::time::{Millis, Mono};
+use evenkeel_core::words::NodeName;
 use evenkeel_registry::Registry;
 use tokio::runtime::{Builder, Handle as Runtime};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -26,6 +27,7 @@ use super::lease::Leases;
 use super::peers::Reach;
 use super::runs::Runs;
 use super::timer::Timer;
+use super::watch::Watch;
 use super::{Able, Driver, End};
 use crate::clock;
 use crate::config::{Config, Keep};
@@ -37,7 +39,7 @@ use crate::handle::{Handle, Order, Shared};
 use crate::history::{self, History, HistoryReader, Told};
 use crate::host::Host;
 use crate::logs::{Bounds, Logs};
-use crate::notify::Notifiers;
+use crate::notify::{Notifier, Notifiers};
 
 /// The shortest term of a lease.
 const TTL_MIN: Duration = Duration::from_secs(2);
@@ -148,8 +150,8 @@ impl Life {
         let name = config.name.clone();
         let functions = functions(&config, functions_run_on, &node, &news_from, &to_node);
         let executor = executor(&config, functions, orders, &logs, &news_from);
-        let notifiers = Notifiers::start(config.notify, name.as_str(), &history.weak())
-            .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))?;
+        let notifiers = start_notifiers(config.notify, &name, &history)?;
+        let (watch, late) = Watch::new(name.clone(), node.clone(), &to_node, &history, &notifiers);
         let driver = Driver {
             node: node.clone(),
             registry: registry.clone(),
@@ -175,15 +177,15 @@ impl Life {
             load_at: Mono(i64::MIN),
             alarm: None,
             notifiers,
+            late,
         };
         let (stopped_by, stopped) = watch::channel(None);
         let changes = tell_of_changes(changed);
         tokio::spawn(tidy(logs.clone(), config.keep));
-        tokio::spawn(measure(sampled_by));
-        let facts = registry.facts();
+        tokio::spawn(async { tokio::join!(measure(sampled_by), watch.keep()) });
         let shared = Shared {
             name,
-            facts,
+            facts: registry.facts(),
             node,
             orders: to_node,
             history: reader,
@@ -288,6 +290,12 @@ async fn start_guard(
     let (orders, to_guard) = mpsc::unbounded_channel();
     let keeper = Keeper::new(program, data, config.ttl / 3, to_guard, news.clone());
     Ok((Some(orders), Some(tokio::spawn(keeper.keep(guard)))))
+}
+
+/// Starts a thread for each notifier.
+fn start_notifiers(all: Vec<Notifier>, name: &NodeName, history: &History) -> Result<Notifiers, OpenError> {
+    Notifiers::start(all, name.as_str(), &history.weak())
+        .map_err(|e| OpenError::Setting(format!("no thread could be started for a notifier: {e}")))
 }
 
 /// Takes the data folder and finds the registry, and sees that they belong together. Tells the generation too.

@@ -6,11 +6,11 @@ use evenkeel_core::effect::{Reason, Run};
 use evenkeel_core::input::{Ended, RunEvent};
 use evenkeel_core::job::Backoff;
 use evenkeel_core::time::Millis;
-use evenkeel_core::words::{NodeName, RunId};
+use evenkeel_core::words::{JobName, NodeName, RunId};
 
 use crate::clock;
 use crate::executor::{Executor, Finish, News};
-use crate::history::{Entry, History, RunRecord, State};
+use crate::history::{Entry, History, RunRecord, State, Wish};
 
 /// Runs given to an executor.
 pub(super) struct Runs {
@@ -76,6 +76,7 @@ impl Runs {
         news: News,
         executor: &mut Executor,
         history: &History,
+        wish: &dyn Fn(&JobName) -> Option<Box<Wish>>,
     ) -> Option<(RunId, u32, RunEvent)> {
         match news {
             News::NotStarted { run, attempt } => {
@@ -91,8 +92,17 @@ impl Runs {
                     // With the end, so that nobody sees a run at its end that goes on.
                     let wait = retry.and_then(|retry| retry.after(&run, attempt, ended));
                     let next = wait.map(|wait| waiting(&record, wait));
-                    history.put(Entry::Attempt(Box::new(closed(record, finish))));
-                    next.into_iter().for_each(|next| history.put(Entry::Attempt(Box::new(next))));
+                    let end = Box::new(closed(record, finish));
+                    match next {
+                        Some(next) => {
+                            history.put(Entry::Attempt(end));
+                            history.put(Entry::Attempt(Box::new(next)));
+                        }
+                        None => {
+                            let wish = wish(&end.job);
+                            history.put(Entry::Outcome(end, wish));
+                        }
+                    }
                 }
                 Some((run, attempt, RunEvent::Ended(ended)))
             }

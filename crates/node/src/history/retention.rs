@@ -53,7 +53,7 @@ impl Sweeper {
              AND (ended < ?2 OR seq <= (SELECT max(seq) FROM attempt) - ?3)",
         )?
         .execute(params![CHUNK, oldest.0, runs])?;
-        for table in ["late", "event", "load"] {
+        for table in ["late", "event", "load", "notice"] {
             let at = if table == "late" { "heard" } else { "at" };
             all.prepare_cached(&format!("DELETE FROM {table} WHERE {at} < ?1"))?.execute([oldest.0])?;
         }

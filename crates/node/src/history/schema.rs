@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 /// Written into the file's header, so that another program's file is not taken for ours ("EvKh").
 const APPLICATION: i64 = 0x4576_4b68;
 /// The layout that this program writes.
-const LAYOUT: i64 = 3;
+const LAYOUT: i64 = 4;
 
 /// `attempt.seq` is the order in which history heard of attempts: lists are paged by it. Successes are by far the most
 /// and nobody looks for them alone, so they are not in the index of states.
@@ -70,6 +70,25 @@ CREATE TABLE load (
 /// What layout 3 has more than layout 2: who sent a run to its node, and why.
 const SENT: &str = "ALTER TABLE attempt ADD COLUMN sent TEXT NOT NULL DEFAULT '';";
 
+/// What layout 4 has more than layout 3: what is to be told to people, and which jobs fail just now.
+const NOTICES: &str = "
+CREATE TABLE notice (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    node TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    told INTEGER NOT NULL DEFAULT 0,
+    body TEXT NOT NULL
+);
+CREATE INDEX notice_untold ON notice (node, seq) WHERE told = 0;
+CREATE TABLE failing (
+    job TEXT NOT NULL,
+    shard INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    PRIMARY KEY (job, shard)
+) WITHOUT ROWID;
+";
+
 /// Opens the file for writing and creates what is missing.
 pub(super) fn open(path: &Path) -> Result<Connection, String> {
     let text = |e: rusqlite::Error| e.to_string();
@@ -114,7 +133,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, String> {
 /// Brings the tables from an older layout to this program's.
 fn bring_up(db: &Connection, from: i64) -> Result<(), String> {
     let text = |e: rusqlite::Error| e.to_string();
-    for (layout, step) in [(2, LOADS), (3, SENT)] {
+    for (layout, step) in [(2, LOADS), (3, SENT), (4, NOTICES)] {
         if from < layout {
             db.execute_batch(step).map_err(text)?;
         }

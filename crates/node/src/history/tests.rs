@@ -47,7 +47,7 @@ fn verdict(run: &str, state: VerdictState) -> Verdict {
 }
 
 fn lost(run: &str) -> Entry {
-    Entry::Verdict(Box::new(verdict(run, VerdictState::Lost)))
+    Entry::Verdict(Box::new(verdict(run, VerdictState::Lost)), None)
 }
 
 /// A file and its writer's connection, driven without the thread.
@@ -252,7 +252,7 @@ async fn how_busy_a_node_was_is_kept_also_in_a_file_of_the_first_layout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("h.db");
     let db = schema::open(&path).unwrap();
-    db.execute_batch("DROP TABLE load; ALTER TABLE attempt DROP COLUMN sent; PRAGMA user_version = 1")
+    db.execute_batch("DROP TABLE load; DROP TABLE notice; DROP TABLE failing; ALTER TABLE attempt DROP COLUMN sent; PRAGMA user_version = 1")
         .unwrap();
     drop(db);
     let mut db = schema::open(&path).unwrap();
@@ -275,3 +275,5 @@ async fn how_busy_a_node_was_is_kept_also_in_a_file_of_the_first_layout() {
     assert_eq!(reader.loads("a".into(), Wall(2_000), 10).await.unwrap().len(), 1);
     assert_eq!(reader.loads("a".into(), Wall(0), 1).await.unwrap().len(), 1);
 }
+
+mod notices;

@@ -7,6 +7,7 @@ use evenkeel_core::time::Wall;
 use evenkeel_core::words::{JobName, RunId, Shard};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
+use super::notice::{self, Notice, Wish};
 use super::record::{LoadPoint, RunRecord, State};
 
 /// One thing to be kept.
@@ -16,8 +17,16 @@ pub(crate) enum Entry {
     Attempt(Box<RunRecord>),
     /// It was given to an executor and did not start.
     NotStarted { run: RunId, attempt: u32 },
-    /// A verdict that must be acknowledged.
-    Verdict(Box<Verdict>),
+    /// The last attempt of a run, at its end, and whom to tell.
+    Outcome(Box<RunRecord>, Option<Box<Wish>>),
+    /// A verdict that must be acknowledged, and whom to tell.
+    Verdict(Box<Verdict>, Option<Box<Wish>>),
+    /// Something to be told, which this node made.
+    Notice(Box<Notice>, String),
+    /// The notice of this number was told.
+    Noticed(i64),
+    /// What this node's earlier lives have not told is wanted.
+    Untold(String),
     /// How busy the node was.
     Load(Box<LoadPoint>),
     /// Something that happened to the node.
@@ -30,9 +39,14 @@ pub(super) fn coalesce(batch: Vec<Entry>) -> Vec<Entry> {
     let mut kept: Vec<Option<Entry>> = Vec::with_capacity(batch.len());
     for entry in batch {
         let key = match &entry {
-            Entry::Attempt(record) => (record.run.clone(), record.attempt),
+            Entry::Attempt(record) | Entry::Outcome(record, _) => (record.run.clone(), record.attempt),
             Entry::NotStarted { run, attempt } => (run.clone(), *attempt),
-            Entry::Verdict(_) | Entry::Load(_) | Entry::Event { .. } => {
+            Entry::Verdict(..)
+            | Entry::Load(_)
+            | Entry::Event { .. }
+            | Entry::Notice(..)
+            | Entry::Noticed(_)
+            | Entry::Untold(_) => {
                 kept.push(Some(entry));
                 continue;
             }
@@ -50,20 +64,34 @@ pub(super) fn coalesce(batch: Vec<Entry>) -> Vec<Entry> {
     kept.into_iter().flatten().collect()
 }
 
-/// Writes all of it in one transaction; returns how many rows each job got.
-pub(super) fn write(
-    db: &mut Connection,
-    batch: &[Entry],
-    now: Wall,
-) -> rusqlite::Result<BTreeMap<JobName, u32>> {
+/// What a batch came to.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// How many rows each job got.
+    pub(super) jobs: BTreeMap<JobName, u32>,
+    /// What is to be told.
+    pub(super) notices: Vec<Notice>,
+}
+
+/// Writes all of it in one transaction.
+pub(super) fn write(db: &mut Connection, batch: &[Entry], now: Wall) -> rusqlite::Result<Written> {
     let all = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut jobs = BTreeMap::new();
+    let mut written = Written::default();
     for entry in batch {
         match entry {
             Entry::Attempt(record) => {
                 put(&all, record, now)?;
-                *jobs.entry(record.job.clone()).or_default() += 1;
+                *written.jobs.entry(record.job.clone()).or_default() += 1;
             }
+            Entry::Outcome(record, wish) => {
+                if put(&all, record, now)? {
+                    notice::of_outcome(&all, record, wish.as_deref(), now, &mut written.notices)?;
+                }
+                *written.jobs.entry(record.job.clone()).or_default() += 1;
+            }
+            Entry::Notice(made, node) => notice::put(&all, (**made).clone(), node, &mut written.notices)?,
+            Entry::Noticed(seq) => notice::told(&all, *seq)?,
+            Entry::Untold(node) => notice::untold(&all, node, &mut written.notices)?,
             Entry::NotStarted { run, attempt } => {
                 // Of a run that was attempted before something is to come; of another one there is nothing to tell.
                 let statement = match attempt {
@@ -72,27 +100,19 @@ pub(super) fn write(
                 };
                 all.prepare_cached(statement)?.execute(params![run.to_string(), attempt])?;
             }
-            Entry::Verdict(verdict) => {
-                for shard in shards_of(verdict) {
-                    put(&all, &of_verdict(verdict, shard, now), now)?;
+            Entry::Verdict(verdict, wish) => {
+                let shards: Vec<Shard> = shards_of(verdict).collect();
+                let mut new = Vec::new();
+                for shard in &shards {
+                    if put(&all, &of_verdict(verdict, *shard, now), now)? {
+                        new.push(*shard);
+                    }
                 }
-                *jobs.entry(verdict.run.job.clone()).or_default() += 1;
+                let (shards, wish) = ((&shards[..], &new[..]), wish.as_deref());
+                notice::of_verdict(&all, verdict, shards, wish, now, &mut written.notices)?;
+                *written.jobs.entry(verdict.run.job.clone()).or_default() += 1;
             }
-            Entry::Load(load) => {
-                all.prepare_cached(
-                    "INSERT OR REPLACE INTO load (node, at, cpu, memory, busy, slots, score)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                )?
-                .execute(params![
-                    load.node,
-                    load.at.0,
-                    load.cpu,
-                    load.memory,
-                    load.busy,
-                    load.slots,
-                    load.score
-                ])?;
-            }
+            Entry::Load(load) => put_load(&all, load)?,
             Entry::Event { at, node, kind, text } => {
                 all.prepare_cached("INSERT INTO event (at, node, kind, text) VALUES (?1, ?2, ?3, ?4)")?
                     .execute(params![at.0, node, kind, text])?;
@@ -100,7 +120,17 @@ pub(super) fn write(
         }
     }
     all.commit()?;
-    Ok(jobs)
+    Ok(written)
+}
+
+fn put_load(db: &Transaction<'_>, load: &LoadPoint) -> rusqlite::Result<()> {
+    let LoadPoint { node, at, cpu, memory, busy, slots, score } = load;
+    db.prepare_cached(
+        "INSERT OR REPLACE INTO load (node, at, cpu, memory, busy, slots, score)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .execute(params![node, at.0, cpu, memory, busy, slots, score])?;
+    Ok(())
 }
 
 /// A verdict may be on many shards of one fire; each of them is a run.
@@ -143,8 +173,8 @@ ON CONFLICT (run, attempt) DO UPDATE SET
     token = coalesce(excluded.token, token), started = coalesce(excluded.started, started), ended = excluded.ended
 WHERE attempt.state IN (0, 8)";
 
-/// An end that stands is left alone; what comes after it is kept aside (`I22`).
-fn put(db: &Transaction<'_>, record: &RunRecord, now: Wall) -> rusqlite::Result<()> {
+/// An end that stands is left alone; what comes after it is kept aside (`I22`). Says whether it was written.
+fn put(db: &Transaction<'_>, record: &RunRecord, now: Wall) -> rusqlite::Result<bool> {
     let run = record.run.to_string();
     let state = number(record.state);
     let changed = db.prepare_cached(PUT)?.execute(params![
@@ -180,7 +210,7 @@ fn put(db: &Transaction<'_>, record: &RunRecord, now: Wall) -> rusqlite::Result<
         )?
         .execute(params![run, record.attempt, number(State::Lost), now.0])?;
     }
-    Ok(())
+    Ok(changed > 0)
 }
 
 /// A state as the file has it.

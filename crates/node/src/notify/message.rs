@@ -6,6 +6,8 @@ use evenkeel_core::effect::Event;
 use evenkeel_core::time::Wall;
 use serde::Serialize;
 
+use crate::history::Notice;
+
 /// The most bytes of an event's text, so that a command that reads nothing never blocks its notifier.
 const TEXT_MAX: usize = 16 * 1024;
 
@@ -26,6 +28,15 @@ pub(super) struct Message {
     pub(super) suppressed: u64,
     /// Its numbers.
     pub(super) facts: BTreeMap<&'static str, u64>,
+    /// Of what became of a job, its name for ever: who is told twice can tell by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
+    /// The run that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) run: Option<String>,
+    /// The moment that the run stands for, as RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) due: Option<String>,
 }
 
 impl Message {
@@ -61,15 +72,47 @@ impl Message {
                 job.to_string()
             }
         };
-        let end = (0..=TEXT_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        let text = text.get(..end).unwrap_or_default().to_owned();
-        Self { kind, subject, node: node.to_owned(), at: at.to_string(), text, suppressed: 0, facts }
+        let (node, at, text) = (node.to_owned(), at.to_string(), bounded(text));
+        Self { kind, subject, node, at, text, suppressed: 0, facts, id: None, run: None, due: None }
+    }
+
+    pub(super) fn of_notice(node: &str, notice: &Notice) -> Self {
+        let attempt = (notice.attempt > 0).then_some(("attempt", u64::from(notice.attempt)));
+        Self {
+            kind: notice.occasion.kind(),
+            subject: notice.job.to_string(),
+            node: node.to_owned(),
+            at: notice.at.to_string(),
+            text: bounded(&notice.text),
+            suppressed: 0,
+            facts: attempt.into_iter().collect(),
+            id: Some(notice.id.clone()),
+            run: Some(notice.run.to_string()),
+            due: Some(notice.due.to_string()),
+        }
     }
 
     /// As it is posted, and as a command reads it.
     pub(super) fn json(&self) -> Vec<u8> {
         // Texts and numbers under text keys, which JSON can always express.
         serde_json::to_vec(self).expect("a message is plain data")
+    }
+
+    /// As it is written to somebody.
+    pub(super) fn letter(&self) -> String {
+        let mut letter = format!("{}\n\nkind: {}\nabout: {}\n", self.text, self.kind, self.subject);
+        let more = [("run", &self.run), ("due", &self.due), ("id", &self.id)];
+        for (name, value) in more.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))) {
+            letter.push_str(&format!("{name}: {value}\n"));
+        }
+        letter.push_str(&format!("node: {}\nat: {}\n", self.node, self.at));
+        if self.suppressed > 0 {
+            letter.push_str(&format!(
+                "{} more of the same were not told since the last one\n",
+                self.suppressed
+            ));
+        }
+        letter
     }
 
     /// As a command finds it in its environment.
@@ -82,9 +125,18 @@ impl Message {
             ("at", self.at.as_str()),
             ("text", self.text.as_str()),
         ];
-        let texts = texts.into_iter().map(|(name, value)| (named(name), value.replace('\0', " ")));
+        let more = [("id", &self.id), ("run", &self.run), ("due", &self.due)];
+        let more = more.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        let texts =
+            texts.into_iter().chain(more).map(|(name, value)| (named(name), value.replace('\0', " ")));
         let suppressed = [(named("suppressed"), self.suppressed.to_string())];
         let facts = self.facts.iter().map(|(name, value)| (named(name), value.to_string()));
         texts.chain(suppressed).chain(facts).collect()
     }
+}
+
+/// As much of a text as is told.
+fn bounded(text: &str) -> String {
+    let end = (0..=TEXT_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text.get(..end).unwrap_or_default().to_owned()
 }

@@ -3,13 +3,17 @@
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use evenkeel_core::time::{Millis, Mono};
 use rustix::process::{Pid, Signal, kill_process_group};
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
 use ureq::Agent;
 use ureq::http::Uri;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::Means;
 use super::message::Message;
@@ -20,32 +24,49 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Whether an address can be posted to.
 pub(super) fn check(url: &str) -> Result<(), String> {
-    if url.starts_with("https://") {
-        return Err(format!(
-            "webhook {url:?}: https is not spoken here: use http to a proxy on this host, or a command that calls curl"
-        ));
-    }
-    let uri = url.parse::<Uri>().ok().filter(|uri| uri.scheme_str() == Some("http") && uri.host().is_some());
-    uri.map(|_| ()).ok_or_else(|| format!("webhook {url:?} is no address: write http://HOST:PORT/PATH"))
+    let spoken = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
+    let uri = url.parse::<Uri>().ok().filter(spoken);
+    uri.map(|_| ())
+        .ok_or_else(|| format!("webhook {url:?} is no address: write http://HOST:PORT/PATH, or https://…"))
 }
 
 /// Where an address leads; what comes after may be a secret.
 pub(super) fn host(url: &str) -> String {
     let uri = url.parse::<Uri>().ok();
-    let host = uri.as_ref().and_then(|uri| Some((uri.host()?, uri.port_u16().unwrap_or(80))));
+    let usual = if url.starts_with("https:") { 443 } else { 80 };
+    let host = uri.as_ref().and_then(|uri| Some((uri.host()?, uri.port_u16().unwrap_or(usual))));
     host.map_or_else(String::new, |(host, port)| format!("{host}:{port}"))
 }
 
 /// Tells it once. What went wrong is said in words.
 pub(super) fn send(means: &Means, message: &Message, timeout: Duration) -> Result<(), String> {
     match means {
-        Means::Webhook(url) => post(url, message, timeout),
+        Means::Webhook(url) => post(url, message, timeout, trusted),
         Means::Command(argv) => start(argv, message, timeout),
+        Means::Email(email) => email.send(message, timeout),
     }
 }
 
-fn post(url: &str, message: &Message, timeout: Duration) -> Result<(), String> {
+/// The certificates that this host trusts.
+fn trusted() -> Vec<CertificateDer<'static>> {
+    rustls_native_certs::load_native_certs().certs
+}
+
+/// Posts it; `roots` are asked for only where TLS is spoken.
+pub(super) fn post(
+    url: &str,
+    message: &Message,
+    timeout: Duration,
+    roots: impl FnOnce() -> Vec<CertificateDer<'static>>,
+) -> Result<(), String> {
+    let roots = if url.starts_with("https:") { roots() } else { Vec::new() };
+    let roots = roots.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
+    let tls = TlsConfig::builder()
+        .root_certs(RootCerts::Specific(Arc::new(roots)))
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .build();
     let config = Agent::config_builder()
+        .tls_config(tls)
         .http_status_as_error(false)
         .timeout_global(Some(timeout))
         .max_redirects(0)

@@ -238,18 +238,23 @@ fn nonsense_is_refused_with_the_fix() {
         |on: &[&str], means| Notifier::new(on.iter().map(ToString::to_string).collect(), means).unwrap_err();
     assert!(refused(&[], hook("http://h/")).contains("on = [\"*\"]"));
     assert!(refused(&["alarms"], hook("http://h/")).contains("no event is called \"alarms\""));
-    assert!(refused(&["*"], hook("https://h/")).contains("https is not spoken here"));
+    assert!(refused(&["*"], hook("ftp://h/")).contains("write http://HOST:PORT/PATH"));
+    assert!(Notifier::new(vec!["*".into()], hook("https://h/x")).is_ok());
     assert!(refused(&["*"], hook("h:80/x")).contains("write http://HOST:PORT/PATH"));
     assert!(refused(&["*"], Means::Command(vec![])).contains("the command is empty"));
     let dotted = Notifier::new(vec!["lease.lost".into()], hook("http://h/")).unwrap();
     assert!(dotted.wants("lease_lost") && !dotted.wants("alarm"));
 }
 
-/// Every kind that the driver tells can be asked for, and no other.
+/// Every kind that the driver or history tells can be asked for, and no other.
 #[test]
 fn the_kinds_are_those_that_the_driver_tells() {
     let driver = include_str!("../driver.rs");
     let told = driver.lines().map(str::trim).filter(|line| line.starts_with("Event::"));
     let told: Vec<&str> = told.filter_map(|line| line.split("=> \"").nth(1)?.split('"').next()).collect();
-    assert_eq!(told, KINDS);
+    let of_jobs = Occasion::ALL.map(Occasion::kind);
+    assert_eq!([&told[..], &of_jobs].concat(), KINDS);
 }
+
+mod email;
+mod https;

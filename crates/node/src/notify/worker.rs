@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::message::Message;
+use super::notices::Receipt;
 use super::{Means, Notifier, send};
 use crate::clock;
 use crate::history::{Entry, WeakHistory};
@@ -20,7 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A notifier's thread, seen from the driver.
 pub(super) struct Worker {
-    queue: SyncSender<Message>,
+    queue: SyncSender<(Message, Option<Receipt>)>,
     shared: Arc<Shared>,
     ended: oneshot::Receiver<()>,
 }
@@ -47,9 +48,10 @@ impl Worker {
     }
 
     /// Never waits.
-    pub(super) fn put(&self, message: Message) {
-        if self.queue.try_send(message).is_err() {
+    pub(super) fn put(&self, message: Message, receipt: Option<Receipt>) {
+        if self.queue.try_send((message, receipt.clone())).is_err() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            receipt.iter().for_each(Receipt::done);
         }
     }
 
@@ -68,11 +70,17 @@ struct Telling {
 }
 
 impl Telling {
-    fn run(&self, messages: &Receiver<Message>) {
-        while let Ok(message) = messages.recv() {
-            if let Err(why) = self.tell(&message) {
+    fn run(&self, messages: &Receiver<(Message, Option<Receipt>)>) {
+        while let Ok((message, receipt)) = messages.recv() {
+            let told = self.tell(&message);
+            let (told, failed) = (told.is_ok(), told.err());
+            // What was not told because the node ends is told in its next life.
+            if let Some(why) = failed {
                 let Message { kind, subject, .. } = &message;
                 self.fail(format!("{} was not told of {kind} of {subject}: {why}", self.name()));
+            }
+            if told || !self.shared.closing.load(Ordering::Relaxed) {
+                receipt.iter().for_each(Receipt::done);
             }
             let dropped = self.shared.dropped.swap(0, Ordering::Relaxed);
             if dropped > 0 {
@@ -114,6 +122,7 @@ impl Telling {
     fn name(&self) -> String {
         match &self.notifier.means {
             Means::Webhook(url) => format!("webhook {}", send::host(url)),
+            Means::Email(email) => format!("email by {}", email.host()),
             Means::Command(argv) => format!("command {}", argv.first().map_or("", String::as_str)),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! What is told is what the rules themselves look at, read at one moment; nothing of it is remembered for telling it.
 
+mod absent;
 mod claimed;
 mod dispatched;
 mod run;
@@ -64,6 +65,7 @@ pub(crate) async fn job(handle: &Handle, name: &JobName) -> Result<Option<Explai
     told.fact("epoch", known.epoch);
     told.fact("enabled", job.enabled);
     told.fact("paused", known.spec.paused);
+    absent::explain(handle, &known, &mut told).await;
     match job.placement {
         Placement::Claimed => {
             let lane = handle.claims(std::slice::from_ref(name)).await?.remove(name);
@@ -211,7 +213,14 @@ impl Known {
         let next = self.next(settled.unwrap_or(Wall::MIN));
         told.fact("next", next.map(moment));
         match next {
-            Some(next) => told.point("next", "firing", format!("{}, by {}", moment(next), self.schedule())),
+            Some(next) => {
+                told.point("next", "firing", format!("{}, by {}", moment(next), self.schedule()));
+                // What calendars left out before it, among others.
+                let schedule = self.job().schedule_under(self.calendars.as_ref());
+                for note in schedule.iter().flat_map(|schedule| schedule.notes(next)) {
+                    told.point("next", "schedule", note);
+                }
+            }
             None if self.job().schedule.is_empty() => {
                 told.point("next", "firing", "none: it runs only by hand")
             }

@@ -1,6 +1,9 @@
 //! `[[notify]]` of the settings file: whom to tell of which events.
 
-use evenkeel::{Means, Notifier};
+use std::path::PathBuf;
+
+use evenkeel::{Email, Means, Notifier, Password};
+use evenkeel_core::words::NotifierName;
 use serde::Deserialize;
 
 use super::span;
@@ -10,27 +13,67 @@ use crate::exit::Failure;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WrittenNotifier {
-    on: Vec<String>,
+    /// What jobs call it.
+    name: Option<NotifierName>,
+    /// Needed where there is no name.
+    on: Option<Vec<String>>,
     webhook: Option<String>,
     command: Option<Vec<String>>,
+    email: Option<WrittenEmail>,
     window: Option<String>,
     timeout: Option<String>,
+}
+
+/// `email = { … }` as written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenEmail {
+    to: Vec<String>,
+    from: String,
+    server: String,
+    user: Option<String>,
+    password_file: Option<PathBuf>,
+    password_env: Option<String>,
+}
+
+impl WrittenEmail {
+    fn meant(self) -> Result<Email, String> {
+        let password = match (self.password_file, self.password_env) {
+            (Some(path), None) => Some(Password::File(path)),
+            (None, Some(name)) => Some(Password::Variable(name)),
+            (None, None) => None,
+            (Some(_), Some(_)) => return Err("email: say either password_file or password_env".to_owned()),
+        };
+        let login = match (self.user, password) {
+            (Some(user), Some(password)) => Some((user, password)),
+            (None, None) => None,
+            (Some(_), None) => return Err("email: user needs password_file or password_env".to_owned()),
+            (None, Some(_)) => return Err("email: a password needs a user".to_owned()),
+        };
+        Email::new(self.to, self.from, &self.server, login)
+    }
 }
 
 impl WrittenNotifier {
     /// What it means.
     pub(super) fn meant(self) -> Result<Notifier, Failure> {
         let wrong = |what: String| Failure::usage(format!("[[notify]]: {what}"));
-        let means = match (self.webhook, self.command) {
-            (Some(url), None) => Means::Webhook(url),
-            (None, Some(argv)) => Means::Command(argv),
+        let means = match (self.webhook, self.command, self.email) {
+            (Some(url), None, None) => Means::Webhook(url),
+            (None, Some(argv), None) => Means::Command(argv),
+            (None, None, Some(email)) => Means::Email(Box::new(email.meant().map_err(wrong)?)),
             _ => {
                 return Err(wrong(
-                    "say either webhook = \"http://…\" or command = [\"/path/to/program\"]".to_owned(),
+                    "say either webhook = \"http://…\", command = [\"/path/to/program\"] or email = { to = […], … }".to_owned(),
                 ));
             }
         };
-        let mut notifier = Notifier::new(self.on, means).map_err(wrong)?;
+        let on = self.on.unwrap_or_default();
+        let notifier = match self.name {
+            Some(name) => Notifier::named(name, on, means),
+            None => Notifier::new(on, means),
+        };
+        let mut notifier = notifier.map_err(wrong)?;
         for (name, text, field) in
             [("window", self.window, &mut notifier.window), ("timeout", self.timeout, &mut notifier.timeout)]
         {
@@ -67,8 +110,25 @@ mod tests {
         assert_eq!(spans, [(3600, 10), (300, 3)]);
         for (text, says) in [
             ("on = [\"*\"]", "say either webhook"),
+            (
+                "on = [\"*\"]\nemail = { to = [\"a@b.c\"], from = \"a@b.c\", server = \"mail\" }",
+                "write smtps://HOST",
+            ),
+            (
+                "name = \"x\"\nemail = { to = [\"a\"], from = \"a@b.c\", server = \"smtp://h\" }",
+                "\"a\" is no address",
+            ),
+            (
+                "name = \"x\"\nemail = { to = [\"a@b.c\"], from = \"a@b.c\", server = \"smtp://h\", user = \"u\" }",
+                "user needs password_file",
+            ),
+            (
+                "name = \"x\"\nemail = { to = [\"a@b.c\"], from = \"a@b.c\", server = \"smtp://u:p@h\" }",
+                "instead of writing them in server",
+            ),
+            ("name = \"x y\"\nwebhook = \"http://h/\"", "notifier name"),
             ("on = [\"*\"]\nwebhook = \"http://h/\"\ncommand = [\"x\"]", "say either webhook"),
-            ("webhook = \"http://h/\"", "missing field `on`"),
+            ("webhook = \"http://h/\"", "say on = [\"alarm\", …]"),
             ("on = [\"nothing\"]\nwebhook = \"http://h/\"", "no event is called \"nothing\""),
             ("on = [\"*\"]\nwebhook = \"http://h/\"\nurl = 1", "unknown field `url`"),
             ("on = [\"*\"]\nwebhook = \"http://h/\"\nwindow = \"5\"", "window is \"5\": write a time"),

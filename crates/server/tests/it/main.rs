@@ -24,5 +24,6 @@ mod retries;
 mod security;
 mod service;
 mod shards;
+mod told;
 mod tree;
 mod wire;

@@ -177,3 +177,38 @@ fn a_dispatched_job_says_who_planned_it_and_why_there() {
     assert_eq!(told[0], "planner a@1 serves by epoch 7");
     assert_eq!(told.last().map(String::as_str), Some("now it is due and about to be planned"));
 }
+
+#[test]
+fn a_fire_that_is_not_there_is_told_with_its_reason() {
+    let run: evenkeel_core::words::RunId = format!("j:{T}:0").parse().expect("a run");
+    let mut last = evenkeel::RunRecord {
+        seq: 1,
+        job: run.job.clone(),
+        shard: run.shard,
+        run,
+        attempt: 0,
+        due: Wall(T),
+        node: "a".into(),
+        state: evenkeel::State::Skipped,
+        reason: "older than the grace of 60s".into(),
+        code: None,
+        sent: String::new(),
+        token: None,
+        started: None,
+        ended: None,
+        from: Wall(T),
+        output: 0,
+    };
+    let one = "the fire of 2026-11-21T11:14:40.000Z did not run: older than the grace of 60s (said by a)";
+    assert_eq!(absent::missed(&last), one);
+    last.from = Wall(T - 20_000);
+    assert!(
+        absent::missed(&last).starts_with("the fires of 2026-11-21T11:14:20.000Z to 2026-11-21T11:14:40")
+    );
+    let by = "b@2".parse().expect("a member");
+    let mut told = evenkeel_core::record::ToldRecord { late: None, absent: None, by, seq: 1 };
+    assert_eq!(absent::overdue(&told), None);
+    told.absent = Some(Wall(T));
+    let absent = "the fire of 2026-11-21T11:14:40.000Z had no outcome in time; told last by b";
+    assert_eq!(absent::overdue(&told).as_deref(), Some(absent));
+}

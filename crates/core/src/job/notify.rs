@@ -1,0 +1,195 @@
+//! What of a job is told to people, and whom: its occasions, and the limits that make a fire late or absent.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use super::Job;
+use crate::schedule;
+use crate::time::Millis;
+use crate::words::NotifierName;
+
+/// Something that becomes of a job's fires and that people want to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Occasion {
+    /// A run failed or took too long, and no attempt follows.
+    Failure,
+    /// A run succeeded after the one before had failed or was lost.
+    Recovery,
+    /// A fire was given up: too old, or its job let it go.
+    Miss,
+    /// A fire had not started when the job's limit was over.
+    Late,
+    /// A fire had no outcome when the job's limit was over.
+    Absent,
+    /// Nobody can say how a run ended.
+    Lost,
+}
+
+impl Occasion {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Failure, Self::Recovery, Self::Miss, Self::Late, Self::Absent, Self::Lost];
+
+    /// As jobs write it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Failure => "failure",
+            Self::Recovery => "recovery",
+            Self::Miss => "miss",
+            Self::Late => "late",
+            Self::Absent => "absent",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// The kind of event it is, as history, notifiers and `event list` write it.
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Failure => "job.failure",
+            Self::Recovery => "job.recovery",
+            Self::Miss => "job.miss",
+            Self::Late => "job.late",
+            Self::Absent => "job.absent",
+            Self::Lost => "job.lost",
+        }
+    }
+}
+
+/// What a job says of being told, as declared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Notify {
+    /// What is told of the job: nothing else is, to anybody. All occasions when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Vec<Occasion>>,
+    /// The notifiers that are told, by the names that the nodes' settings give them; when empty those of each node that ask for
+    /// such events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<NotifierName>,
+    /// How long after its moment a fire that has not started is late, such as `5m`; never when empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub late_after: String,
+    /// How long after its moment a fire without an outcome is absent, such as `2h`; never when empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub absent_after: String,
+}
+
+impl Notify {
+    /// Whether an occasion is one of those that it names; all are where it names none.
+    #[must_use]
+    pub fn names(&self, occasion: Occasion) -> bool {
+        self.on.as_ref().is_none_or(|on| on.contains(&occasion))
+    }
+
+    /// After how long a fire is late, or absent; `None` for never, and for every other occasion.
+    #[must_use]
+    pub fn limit(&self, occasion: Occasion) -> Option<Millis> {
+        let text = match occasion {
+            Occasion::Late => &self.late_after,
+            Occasion::Absent => &self.absent_after,
+            Occasion::Failure | Occasion::Recovery | Occasion::Miss | Occasion::Lost => return None,
+        };
+        // It was checked when the job was declared.
+        span("", text).ok().flatten()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let late = span("notify.late_after", &self.late_after)?;
+        let absent = span("notify.absent_after", &self.absent_after)?;
+        if let Some((late, absent)) = late.zip(absent).filter(|(late, absent)| absent < late) {
+            return Err(format!(
+                "notify.absent_after is {absent}, which is less than late_after of {late}: what has not started has no \
+                 outcome either"
+            ));
+        }
+        let named = self.on.iter().flatten();
+        for (occasion, limit, field) in
+            [(Occasion::Late, late, "late_after"), (Occasion::Absent, absent, "absent_after")]
+        {
+            if limit.is_none() && named.clone().any(|on| *on == occasion) {
+                let word = occasion.as_str();
+                return Err(format!("notify.on has {word:?}: say after how long, such as {field} = \"5m\""));
+            }
+            if limit.is_some() && !self.names(occasion) {
+                let word = occasion.as_str();
+                return Err(format!(
+                    "notify.{field} is told to nobody: add {word:?} to notify.on, or leave it out"
+                ));
+            }
+        }
+        if self.on.as_ref().is_some_and(Vec::is_empty) && !self.to.is_empty() {
+            return Err("notify.on is empty, so nobody is told anything: leave out notify.to".to_string());
+        }
+        Ok(())
+    }
+}
+
+impl Job {
+    pub(super) fn validate_notify(&self) -> Result<(), String> {
+        let Some(notify) = &self.notify else { return Ok(()) };
+        notify.check()?;
+        let limited = !notify.late_after.is_empty() || !notify.absent_after.is_empty();
+        if limited && self.schedule.is_empty() {
+            return Err(
+                "notify.late_after and absent_after are for jobs with a schedule: leave them out".to_string()
+            );
+        }
+        Ok(())
+    }
+}
+
+fn span(word: &str, text: &str) -> Result<Option<Millis>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    schedule::span(word, text).map(Some).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(schedule: &str, notify: &str) -> Result<Notify, String> {
+        let text = format!(r#"{{"name":"j","function":"f","schedule":"{schedule}","notify":{notify}}}"#);
+        let job: Job = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        job.validate().map_err(|e| e.to_string())?;
+        Ok(*job.notify.unwrap())
+    }
+
+    #[test]
+    fn a_job_names_occasions_notifiers_and_limits() {
+        let all = read("@daily", r#"{"to":["oncall"],"late_after":"5m","absent_after":"2h"}"#).unwrap();
+        assert!(Occasion::ALL.iter().all(|occasion| all.names(*occasion)));
+        assert_eq!(all.limit(Occasion::Late), Some(Millis::secs(300)));
+        assert_eq!(all.limit(Occasion::Absent), Some(Millis::secs(7_200)));
+        assert_eq!(all.limit(Occasion::Failure), None);
+        let some = read("", r#"{"on":["failure","recovery"]}"#).unwrap();
+        let named: Vec<_> = Occasion::ALL.into_iter().filter(|occasion| some.names(*occasion)).collect();
+        assert_eq!(named, [Occasion::Failure, Occasion::Recovery]);
+        let none = read("", r#"{"on":[]}"#).unwrap();
+        assert!(!Occasion::ALL.iter().any(|occasion| none.names(*occasion)), "it is mute");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_fix() {
+        for (schedule, notify, says) in [
+            ("@daily", r#"{"on":["late"]}"#, "say after how long, such as late_after"),
+            ("@daily", r#"{"on":["failure"],"absent_after":"1h"}"#, "add \"absent\" to notify.on"),
+            ("@daily", r#"{"late_after":"1h","absent_after":"5m"}"#, "less than late_after"),
+            ("@daily", r#"{"late_after":"10ms"}"#, "notify.late_after"),
+            ("@daily", r#"{"late_after":"soon"}"#, "notify.late_after"),
+            ("", r#"{"late_after":"1h"}"#, "for jobs with a schedule"),
+            ("", r#"{"on":[],"to":["x"]}"#, "leave out notify.to"),
+            ("", r#"{"on":["failed"]}"#, "unknown variant `failed`"),
+            ("", r#"{"to":["a b"]}"#, "notifier name"),
+        ] {
+            let refused = read(schedule, notify).unwrap_err();
+            assert!(refused.contains(says), "{notify}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Who tells people that a fire is late, or absent: whoever first writes it over an earlier one.
+
+use alloc::format;
+
+use super::{Turn, answer, no_job, refuse};
+use crate::input::{Answer, Refusal};
+use crate::job::Occasion;
+use crate::keys;
+use crate::record::{ToldRecord, encode};
+use crate::registry::{Txn, Write};
+use crate::scene::Scene;
+use crate::time::Wall;
+use crate::words::JobName;
+
+/// Takes the right. It is this node's again where it took it before, also in an earlier life: then it may have died before it
+/// told anybody, and what it told is known by its name.
+pub(super) fn tell(scene: &Scene<'_>, name: &JobName, occasion: Occasion, due: Wall) -> Turn {
+    if scene.view.find(name).is_none() {
+        return no_job(name);
+    }
+    let known = scene.view.told(name).cloned().unwrap_or_default();
+    let old = known.value.as_ref();
+    if let Some((record, told)) =
+        old.and_then(|old| Some((old, old.of(occasion)?))).filter(|(_, told)| *told >= due)
+    {
+        if told == due && record.by.node == scene.member.node {
+            return answer(Answer::Done);
+        }
+        let (by, occasion) = (&record.by.node, occasion.as_str());
+        return refuse(
+            Refusal::Conflict,
+            format!("{by} has told of {name} that its fire of {told} is {occasion}"),
+        );
+    }
+    let mut record = ToldRecord {
+        late: old.and_then(|old| old.late),
+        absent: old.and_then(|old| old.absent),
+        by: scene.member.clone(),
+        seq: old.map_or(0, |old| old.seq) + 1,
+    };
+    match occasion {
+        Occasion::Late => record.late = Some(due),
+        Occasion::Absent => record.absent = Some(due),
+        Occasion::Failure | Occasion::Recovery | Occasion::Miss | Occasion::Lost => {
+            let text = format!("{} is told by whoever writes it to history", occasion.as_str());
+            return refuse(Refusal::Invalid, text);
+        }
+    }
+    let key = keys::told(name);
+    let guards = [known.guard(key.clone())].into();
+    let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
+    Turn::Commit("tell of a fire", Txn { guards, writes })
+}

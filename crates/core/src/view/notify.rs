@@ -1,0 +1,48 @@
+//! What the view keeps of whom a job tells, so that nobody decodes a declaration for it.
+
+use super::{JobId, JobView, View};
+use crate::job::{Notify, Occasion};
+use crate::record::{SpecRecord, ToldRecord};
+
+impl View {
+    /// The living jobs that say when a fire of theirs is late or absent.
+    pub fn watched(&self) -> impl Iterator<Item = JobView<'_>> {
+        self.watched.iter().map(|id| self.job(*id))
+    }
+
+    pub(super) fn set_notify(&mut self, id: JobId, record: Option<SpecRecord>) {
+        let notify = match record {
+            Some(SpecRecord::Live(spec)) => spec.job.notify,
+            _ => None,
+        };
+        let limited = |notify: &Notify| {
+            [Occasion::Late, Occasion::Absent].into_iter().any(|occasion| notify.limit(occasion).is_some())
+        };
+        if notify.as_deref().is_some_and(limited) {
+            self.watched.insert(id);
+        } else {
+            self.watched.remove(&id);
+        }
+        self.state(id).notify = notify;
+    }
+}
+
+impl<'a> JobView<'a> {
+    /// What it says of being told; `None` for one that says nothing or is deleted.
+    #[must_use]
+    pub fn notify(&self) -> Option<&'a Notify> {
+        self.state.notify.as_deref()
+    }
+
+    /// Up to which of its fires people were told that they were late, or absent.
+    #[must_use]
+    pub fn told(&self) -> Option<&'a ToldRecord> {
+        self.view.told(self.name())?.value.as_ref()
+    }
+
+    /// The version of its declaration, as far as it is known here.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.state.versions.0
+    }
+}

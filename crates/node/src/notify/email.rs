@@ -1,0 +1,207 @@
+//! E-mail: a message to some addresses, handed to a mail server.
+
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{fmt, io};
+
+use lettre::message::header::ContentType;
+use lettre::message::{Mailbox, Message as Mail};
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Tls, TlsParameters};
+use lettre::{SmtpTransport, Transport};
+use ureq::http::Uri;
+
+use super::message::Message;
+
+/// The largest file that is read for a password.
+const PASSWORD_MAX: usize = 4096;
+/// The most characters of a subject.
+const SUBJECT_MAX: usize = 200;
+
+/// Whom to write, and which server takes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Email {
+    to: Vec<String>,
+    from: String,
+    server: Server,
+    login: Option<(String, Password)>,
+}
+
+/// Where a password is found each time that it is needed. It is kept nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Password {
+    /// In this file, up to the end of its first line.
+    File(PathBuf),
+    /// In this variable of the node.
+    Variable(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Server {
+    host: String,
+    port: u16,
+    /// TLS from the first byte on.
+    wrapped: bool,
+}
+
+impl Email {
+    /// Mails from one address to others by a server, written `smtps://HOST[:PORT]` or `smtp://HOST[:PORT]`.
+    ///
+    /// # Errors
+    /// An address, or the server, makes no sense; the text says the fix.
+    pub fn new(
+        to: Vec<String>,
+        from: String,
+        server: &str,
+        login: Option<(String, Password)>,
+    ) -> Result<Self, String> {
+        if to.is_empty() {
+            return Err("email: say to = [\"somebody@example.org\", …]".to_owned());
+        }
+        to.iter().chain([&from]).try_for_each(|address| mailbox(address).map(|_| ()))?;
+        Ok(Self { to, from, server: Server::read(server)?, login })
+    }
+
+    /// Where it goes, for the log.
+    pub(super) fn host(&self) -> String {
+        format!("{}:{}", self.server.host, self.server.port)
+    }
+
+    /// Hands it to the server once. What went wrong is said in words, without the password.
+    pub(super) fn send(&self, message: &Message, timeout: Duration) -> Result<(), String> {
+        let mail = self.mail(message)?;
+        let transport = SmtpTransport::builder_dangerous(&self.server.host)
+            .port(self.server.port)
+            .tls(self.tls()?)
+            .timeout(Some(timeout));
+        let transport = match &self.login {
+            Some((user, password)) => transport.credentials(Credentials::new(user.clone(), password.read()?)),
+            None => transport,
+        };
+        transport.build().send(&mail).map(|_| ()).map_err(|e| self.wrong(&e))
+    }
+
+    fn wrong(&self, error: &lettre::transport::smtp::Error) -> String {
+        let mut text = error.to_string();
+        let mut slow = error.is_timeout();
+        let mut cause = std::error::Error::source(error);
+        while let Some(inner) = cause {
+            // What a socket says whose time is over.
+            let kind = inner.downcast_ref::<io::Error>().map(io::Error::kind);
+            slow |= matches!(kind, Some(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut));
+            let inner_text = inner.to_string();
+            if !text.contains(&inner_text) {
+                text = format!("{text}: {inner_text}");
+            }
+            cause = inner.source();
+        }
+        if slow {
+            text = format!("it did not answer in time: {text}");
+        }
+        // A server may repeat what it was told.
+        let secret = self.login.as_ref().and_then(|(_, password)| password.read().ok());
+        secret.filter(|secret| !secret.is_empty()).map_or(text.clone(), |secret| text.replace(&secret, "…"))
+    }
+
+    /// Plain on this host; else TLS where the server has it, and always where a password goes over it.
+    fn tls(&self) -> Result<Tls, String> {
+        if self.server.is_here() && !self.server.wrapped {
+            return Ok(Tls::None);
+        }
+        let parameters =
+            TlsParameters::new(self.server.host.clone()).map_err(|e| format!("TLS cannot be spoken: {e}"))?;
+        Ok(match (self.server.wrapped, self.login.is_some()) {
+            (true, _) => Tls::Wrapper(parameters),
+            (false, true) => Tls::Required(parameters),
+            (false, false) => Tls::Opportunistic(parameters),
+        })
+    }
+
+    /// How the connection is secured, as a word.
+    #[cfg(test)]
+    pub(super) fn security(&self) -> String {
+        format!("{:?}", self.tls().unwrap())
+    }
+
+    fn mail(&self, message: &Message) -> Result<Mail, String> {
+        let subject: String = format!("[evenkeel] {} {}", message.kind, message.subject)
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .take(SUBJECT_MAX)
+            .collect();
+        let mut mail = Mail::builder().from(mailbox(&self.from)?).subject(subject).date_now();
+        for to in &self.to {
+            mail = mail.to(mailbox(to)?);
+        }
+        if let Some(id) = &message.id {
+            // The same when it is told twice, so that a mailbox keeps one.
+            let id: String = id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '.' }).collect();
+            mail = mail.message_id(Some(format!("<{id}@{}.evenkeel>", message.node)));
+        } else {
+            mail = mail.message_id(None);
+        }
+        mail.header(ContentType::TEXT_PLAIN)
+            .body(message.letter())
+            .map_err(|e| format!("no mail can be made of it: {e}"))
+    }
+}
+
+impl Server {
+    fn read(text: &str) -> Result<Self, String> {
+        let wrong = || format!("email: server {text:?} is none: write smtps://HOST or smtp://HOST:PORT");
+        let uri = text.parse::<Uri>().map_err(|_| wrong())?;
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(
+                "email: give user and password_file or password_env instead of writing them in server"
+                    .to_owned(),
+            );
+        }
+        let wrapped = match uri.scheme_str() {
+            Some("smtps") => true,
+            Some("smtp") => false,
+            _ => return Err(wrong()),
+        };
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return Err(wrong());
+        }
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(wrong)?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = uri.port_u16().unwrap_or(if wrapped { 465 } else { 25 });
+        Ok(Self { host, port, wrapped })
+    }
+
+    fn is_here(&self) -> bool {
+        let address = self.host.parse::<std::net::IpAddr>();
+        self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+}
+
+impl Password {
+    fn read(&self) -> Result<String, String> {
+        let text = match self {
+            Self::File(path) => {
+                let text = std::fs::read_to_string(path).map_err(|e| format!("the password file: {e}"))?;
+                text.lines().next().unwrap_or_default().to_owned()
+            }
+            Self::Variable(name) => std::env::var(name)
+                .map_err(|_| format!("the node has no variable {name} with the password"))?,
+        };
+        match text.len() {
+            1..=PASSWORD_MAX => Ok(text),
+            n => Err(format!("{self} has {n} bytes: 1 to {PASSWORD_MAX} are a password")),
+        }
+    }
+}
+
+impl fmt::Display for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Variable(name) => write!(f, "variable {name}"),
+        }
+    }
+}
+
+fn mailbox(text: &str) -> Result<Mailbox, String> {
+    text.parse().map_err(|_| format!("email: {text:?} is no address: write somebody@example.org"))
+}

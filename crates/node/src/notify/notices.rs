@@ -1,0 +1,106 @@
+//! What becomes of jobs, told to whom they name or to whoever asks for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use evenkeel_core::job::{Notify, Occasion};
+use evenkeel_core::time::Now;
+use evenkeel_core::words::NotifierName;
+
+use super::Notifiers;
+use super::message::Message;
+use super::window::Telling;
+use crate::history::{Entry, Notice, WeakHistory, Wish};
+
+/// Marks a notice as told once all who were to hear it have, or were given up.
+#[derive(Clone)]
+pub(super) struct Receipt(Arc<Open>);
+
+struct Open {
+    left: AtomicUsize,
+    seq: i64,
+    history: WeakHistory,
+}
+
+impl Receipt {
+    fn new(left: usize, seq: i64, history: WeakHistory) -> Self {
+        Self(Arc::new(Open { left: AtomicUsize::new(left), seq, history }))
+    }
+
+    /// One more of them.
+    pub(super) fn done(&self) {
+        if self.0.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.history.put(Entry::Noticed(self.0.seq));
+        }
+    }
+}
+
+impl Notifiers {
+    /// What notifiers want to hear of every job that says nothing else.
+    pub(crate) fn asked(&self) -> &[Occasion] {
+        &self.asked
+    }
+
+    /// What is to be told of a job that says this of it.
+    pub(crate) fn wish(&self, notify: Option<&Notify>, node: &str) -> Option<Box<Wish>> {
+        Wish::of(notify, &self.asked, node)
+    }
+
+    /// Hands a notice over to those whom the job names; to whoever asks for its kind where it names nobody, or one that is not
+    /// known here.
+    pub(crate) fn notice(&mut self, now: Now, node: &str, notice: &Notice) {
+        let kind = notice.occasion.kind();
+        let is_known = |name: &&NotifierName| self.all.iter().any(|(n, ..)| n.name.as_ref() == Some(*name));
+        let unknown: Vec<&str> =
+            notice.to.iter().filter(|name| !is_known(name)).map(NotifierName::as_str).collect();
+        let anybody = notice.to.is_empty() || !unknown.is_empty();
+        let chosen: Vec<usize> = (0..self.all.len())
+            .filter(|n| {
+                let notifier = &self.all[*n].0;
+                let named = notifier.name.as_ref().is_some_and(|name| notice.to.contains(name));
+                named || (anybody && notifier.wants(kind))
+            })
+            .collect();
+        self.complain(now, node, notice, &unknown, chosen.len());
+        let receipt = Receipt::new(chosen.len().max(1), notice.seq, self.history.clone());
+        if chosen.is_empty() {
+            receipt.done();
+        }
+        let message = Message::of_notice(node, notice);
+        for n in chosen {
+            let (_, window, worker) = &mut self.all[n];
+            match window.ask(now.mono, kind, &message.subject) {
+                Telling::Now { suppressed } => {
+                    worker.put(Message { suppressed, ..message.clone() }, Some(receipt.clone()));
+                }
+                Telling::Counted => receipt.done(),
+            }
+        }
+    }
+
+    /// Says who is not told that should be.
+    fn complain(&self, now: Now, node: &str, notice: &Notice, unknown: &[&str], told: usize) {
+        let (job, kind) = (&notice.job, notice.occasion.kind());
+        let text = match unknown {
+            [first, ..] => {
+                let names = unknown.join(", ");
+                let instead = match told {
+                    0 => "nobody was told",
+                    _ => "others were told",
+                };
+                format!(
+                    "job {job} wants {names} to be told of {kind}, and no notifier of this node is called so: write name = \
+                     \"{first}\" in a [[notify]] of its settings; {instead}"
+                )
+            }
+            [] if told == 0 && notice.must => format!(
+                "job {job} wants {kind} to be told, and no notifier of this node asks for it: write on = [\"{kind}\"] in a \
+                 [[notify]] of its settings, or name one in the job"
+            ),
+            [] => return,
+        };
+        tracing::warn!("{text}");
+        let node = node.to_owned();
+        self.history.put(Entry::Event { at: now.wall, node, kind: "notify_failed", text });
+    }
+}
