@@ -3,6 +3,7 @@
 mod calendars;
 mod dataflow;
 pub mod http;
+mod late;
 mod limits;
 mod notify;
 mod overlap;
@@ -18,7 +19,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-use crate::due::{Policy, Turns};
+use crate::due::Turns;
 use crate::registry::Class;
 use crate::schedule::{Dst, Schedule, Times};
 use crate::shards::ShardSet;
@@ -28,6 +29,7 @@ use crate::words::{CalendarName, JobName};
 
 pub use dataflow::Dataflow;
 pub use http::Http;
+pub use late::{Late, default_grace};
 pub use limits::{Ceilings, Limits};
 pub use notify::{Notify, Occasion};
 pub use overlap::Overlap;
@@ -502,43 +504,6 @@ impl Job {
             jitter: &self.jitter,
         }
     }
-}
-
-/// What a job says of fires that are late.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Late {
-    /// How late a fire may still start, in seconds; `None` for what suits the leases.
-    pub grace: Option<u64>,
-    /// Which of the older ones are made up.
-    pub catch_up: CatchUp,
-    /// What becomes of those that came due while a run went on.
-    pub overlap: Overlap,
-    /// How old one may be that is made up.
-    pub age: Option<Millis>,
-    /// Over which span those that are made up are spread.
-    pub spread: Option<Turns>,
-}
-
-impl Late {
-    /// What it comes to under leases of `ttl`.
-    #[must_use]
-    pub fn policy(&self, ttl: Millis) -> Policy {
-        let own = self.grace.map(|secs| Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000)));
-        let grace = own.unwrap_or_else(|| default_grace(ttl));
-        // What may wait for a run may also wait for somebody to run it.
-        let catch_up = match self.overlap {
-            Overlap::Queue(n) => CatchUp::All(n),
-            _ => self.catch_up,
-        };
-        let newest = self.overlap == Overlap::Replace;
-        Policy { grace, catch_up, age: self.age, spread: self.spread, newest }
-    }
-}
-
-/// How late a fire may still start when the job does not say: long enough to outlast a takeover under leases of `ttl`.
-#[must_use]
-pub fn default_grace(ttl: Millis) -> Millis {
-    Millis::secs(60).max(ttl + Millis::secs(5))
 }
 
 #[cfg(test)]
