@@ -24,7 +24,7 @@ use crate::registry::Class;
 use crate::schedule::{Dst, Schedule, Times};
 use crate::shards::ShardSet;
 use crate::share::{Order, Strategy};
-use crate::time::{Millis, Wall};
+use crate::time::Wall;
 use crate::words::{CalendarName, JobName};
 
 pub use dataflow::Dataflow;
