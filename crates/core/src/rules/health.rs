@@ -94,7 +94,8 @@ fn judge(scene: &Scene<'_>, member: &Member, beat: u64, out: &mut Decisions) {
     let node = &member.node;
     let limit = scene.view.settings().strikes.max(1);
     let sum = scene.view.strikes(member).fold(0_u32, |sum, (.., strike)| sum.saturating_add(strike.count));
-    if sum < limit {
+    // Both lives of a node have one entry; it is about the later one.
+    if sum < limit || scene.view.is_replaced(member) {
         return;
     }
     let (mut sum, mut guards) = (0_u32, Vec::from_iter(scene.born()));
