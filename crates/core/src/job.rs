@@ -509,6 +509,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Millis;
 
     fn read(fields: &str) -> Result<Job, String> {
         let text = format!(r#"{{"name":"j","function":"f",{fields}}}"#);

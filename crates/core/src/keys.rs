@@ -2,19 +2,20 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt;
 
 use crate::words::{CalendarName, JobName, LockName, Member, NodeName, Operation};
 
-/// The address of one entry.
+/// The address of one entry. It is in many hands at once, so a copy is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(String);
+pub struct Key(Arc<str>);
 
 impl Key {
     /// Takes a key as an engine stored it.
     #[must_use]
     pub fn from_stored(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self(text.into().into())
     }
 
     /// The key as an engine stores it.
@@ -43,74 +44,74 @@ pub const HOT_ROOT: &str = "lane/";
 /// A member: present exactly while its lease lives.
 #[must_use]
 pub fn node(member: &Member) -> Key {
-    Key(format!("node/{member}"))
+    Key(format!("node/{member}").into())
 }
 
 /// What the operator declared of a job.
 #[must_use]
 pub fn spec(job: &JobName) -> Key {
-    Key(format!("job/{job}/spec"))
+    Key(format!("job/{job}/spec").into())
 }
 
 /// Who holds a job.
 #[must_use]
 pub fn place(job: &JobName) -> Key {
-    Key(format!("job/{job}/place"))
+    Key(format!("job/{job}/place").into())
 }
 
 /// Requests to run a job now, remembered after they are done.
 #[must_use]
 pub fn asked(job: &JobName) -> Key {
-    Key(format!("job/{job}/asked"))
+    Key(format!("job/{job}/asked").into())
 }
 
 /// A claimed job's watermark and open fire. It belongs to the job and passes from holder to holder with the place.
 #[must_use]
 pub fn lane(job: &JobName) -> Key {
-    Key(format!("lane/{job}/claim"))
+    Key(format!("lane/{job}/claim").into())
 }
 
 /// A sharded job's state on one member: the shards it answers for and what runs of them. Written only by that member,
 /// and after its end by those who settle what it left.
 #[must_use]
 pub fn shard_lane(job: &JobName, member: &Member) -> Key {
-    Key(format!("lane/{job}/{member}"))
+    Key(format!("lane/{job}/{member}").into())
 }
 
 /// The runs of a dispatched job that are planned or going on.
 #[must_use]
 pub fn plan(job: &JobName) -> Key {
-    Key(format!("lane/{job}/plan"))
+    Key(format!("lane/{job}/plan").into())
 }
 
 /// Who does an operation in this beat.
 #[must_use]
 pub fn beat(operation: &Operation) -> Key {
-    Key(format!("beat/{operation}"))
+    Key(format!("beat/{operation}").into())
 }
 
 /// How busy a node is.
 #[must_use]
 pub fn load(node: &NodeName) -> Key {
-    Key(format!("load/{node}"))
+    Key(format!("load/{node}").into())
 }
 
 /// How much data of a job a node processed in its latest interval of counting.
 #[must_use]
 pub fn count(node: &NodeName, job: &JobName) -> Key {
-    Key(format!("count/{node}/{job}"))
+    Key(format!("count/{node}/{job}").into())
 }
 
 /// How often one node could not be reached by another.
 #[must_use]
 pub fn strike(node: &NodeName, observer: &NodeName) -> Key {
-    Key(format!("strike/{node}/{observer}"))
+    Key(format!("strike/{node}/{observer}").into())
 }
 
 /// Whether a node is taken for unreachable.
 #[must_use]
 pub fn offline(node: &NodeName) -> Key {
-    Key(format!("offline/{node}"))
+    Key(format!("offline/{node}").into())
 }
 
 /// Who serves, where a leader does.
@@ -128,25 +129,25 @@ pub fn settings() -> Key {
 /// What an operator has switched for one job on one node.
 #[must_use]
 pub fn switches(node: &NodeName, job: &JobName) -> Key {
-    Key(format!("intent/{node}/{job}"))
+    Key(format!("intent/{node}/{job}").into())
 }
 
 /// The wish that a node be drained.
 #[must_use]
 pub fn intent(node: &NodeName) -> Key {
-    Key(format!("intent/{node}"))
+    Key(format!("intent/{node}").into())
 }
 
 /// A lock of an embedder.
 #[must_use]
 pub fn lock(name: &LockName) -> Key {
-    Key(format!("lock/{name}"))
+    Key(format!("lock/{name}").into())
 }
 
 /// Up to which fire of a job people were told that it was late, or absent.
 #[must_use]
 pub fn told(job: &JobName) -> Key {
-    Key(format!("told/{job}"))
+    Key(format!("told/{job}").into())
 }
 
 /// The cluster's own facts: its id, the layout's version, the generation.
@@ -158,7 +159,7 @@ pub fn cluster() -> Key {
 /// A calendar that jobs share.
 #[must_use]
 pub fn calendar(name: &CalendarName) -> Key {
-    Key(format!("calendar/{name}"))
+    Key(format!("calendar/{name}").into())
 }
 
 /// What a key addresses.

@@ -201,7 +201,8 @@ impl Node {
         }
         // Those that waited go first, in the order in which they are due: a slot is nobody's by its place in the view.
         let mut focus = Vec::new();
-        for _ in 0..self.free_slots().min(FOCUS_MAX) {
+        let room = if self.local.waiting.is_empty() { 0 } else { self.free_slots().min(FOCUS_MAX) };
+        for _ in 0..room {
             let Some((_, id)) = self.local.waiting.pop_first() else { break };
             focus.push(id);
             self.local.agenda.remove(&id);

@@ -194,6 +194,12 @@ impl Store {
         Change { key: key.clone(), entry: self.entries.get(key).cloned(), revision: self.revision }
     }
 
+    /// One entry, if it is there.
+    #[must_use]
+    pub fn entry(&self, key: &Key) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
     /// The entries asked for, as they stand, absent ones included.
     #[must_use]
     pub fn read(&self, keys: &[Key]) -> Vec<Change> {

@@ -167,16 +167,23 @@ pub(crate) struct Act<'a> {
 }
 
 /// What the watch found: how often each invariant was put to the test, and the first that broke.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Findings {
-    tested: BTreeMap<Invariant, u64>,
+    /// In the order of [`Invariant::ALL`].
+    tested: [u64; Invariant::ALL.len()],
     broken: Option<Broken>,
+}
+
+impl Default for Findings {
+    fn default() -> Self {
+        Self { tested: [0; Invariant::ALL.len()], broken: None }
+    }
 }
 
 impl Findings {
     /// The invariant was put to the test, and holds if `holds`.
     pub(crate) fn test(&mut self, at: i64, invariant: Invariant, holds: bool, text: impl FnOnce() -> String) {
-        *self.tested.entry(invariant).or_default() += 1;
+        self.tested[invariant as usize] += 1;
         if !holds && self.broken.is_none() {
             self.broken = Some(Broken { invariant, at, text: text() });
         }
@@ -225,10 +232,11 @@ impl Watch {
         self.findings.broken.as_ref()
     }
 
-    /// How often each invariant was put to the test.
+    /// How often each invariant was put to the test, if it was.
     #[must_use]
-    pub fn tested(&self) -> &BTreeMap<Invariant, u64> {
-        &self.findings.tested
+    pub fn tested(&self) -> BTreeMap<Invariant, u64> {
+        let counts = Invariant::ALL.iter().copied().zip(self.findings.tested);
+        counts.filter(|(_, count)| *count > 0).collect()
     }
 
     /// How many runs physically started.

@@ -1,7 +1,8 @@
 //! Planted faults: each is one thing done wrong in every node of a world, and the watch has to find it by its name.
 //!
 //! A watch that finds nothing may be blind. So every rule of the house is broken on purpose here, one at a time, and seeds
-//! are run until an invariant breaks: the right one, and soon.
+//! are run until an invariant breaks: the right one, and soon. The worlds are brief: a rule that is broken all the time shows
+//! in their one minute of faults or hardly ever, and ten brief worlds are ten different ones.
 
 use crate::invariants::{Broken, Invariant};
 use crate::seed::{Manner, play};
@@ -159,7 +160,7 @@ impl Mutant {
     /// Runs seeds from this one and its own first one on until something breaks, at most so many.
     #[must_use]
     pub fn hunt(&self, from: u64, most: u64) -> Hunt {
-        let manner = Manner { keeps_text: false, tamper: self.tamper, canary: self.canary };
+        let manner = Manner { tamper: self.tamper, canary: self.canary, ..Manner::default() };
         for seed in 0..most {
             let world = play(self.first + from + seed, manner);
             if let Some(broken) = world.broken().cloned() {

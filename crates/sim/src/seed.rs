@@ -7,12 +7,12 @@ use evenkeel_core::input::{Command, Setting};
 use crate::faults::{Fault, Tally};
 use crate::invariants::{Broken, Invariant, healed};
 use crate::storm::Storm;
-use crate::swarm::Swarm;
+use crate::swarm::{Span, Swarm};
 use crate::tamper::{Honest, Tamper};
 use crate::world::{Options, World};
 
-/// Every so many seeds each step is compared with one that decides about everything.
-const THOROUGH: u64 = 8;
+/// Every so many seeds each step is compared with one that decides about everything, which takes as long as all the rest.
+const THOROUGH: u64 = 16;
 
 /// What a seed came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct Report {
 pub struct Failure {
     /// Which seed.
     pub seed: u64,
+    /// How long it was to be played.
+    pub span: Span,
     /// What broke first.
     pub broken: Broken,
 }
@@ -43,7 +45,8 @@ pub struct Failure {
 /// The one line that repeats it.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cargo xtask sim {:#x} # {}", self.seed, self.broken)
+        let brief = if self.span == Span::Brief { "--brief " } else { "" };
+        write!(f, "cargo xtask sim {brief}{:#x} # {}", self.seed, self.broken)
     }
 }
 
@@ -52,6 +55,8 @@ impl std::error::Error for Failure {}
 /// How a seed is run.
 #[derive(Clone, Copy)]
 pub struct Manner {
+    /// How long.
+    pub span: Span,
     /// Whether the text of the trace is kept.
     pub keeps_text: bool,
     /// The fault that is planted, if any.
@@ -62,7 +67,7 @@ pub struct Manner {
 
 impl Default for Manner {
     fn default() -> Self {
-        Self { keeps_text: false, tamper: &Honest, canary: false }
+        Self { span: Span::default(), keeps_text: false, tamper: &Honest, canary: false }
     }
 }
 
@@ -70,18 +75,18 @@ impl Default for Manner {
 ///
 /// # Errors
 /// An invariant broke.
-pub fn run_seed(seed: u64) -> Result<Report, Failure> {
-    let world = play(seed, Manner::default());
-    judge(seed, &world)
+pub fn run_seed(seed: u64, span: Span) -> Result<Report, Failure> {
+    let world = play(seed, Manner { span, ..Manner::default() });
+    judge(seed, span, &world)
 }
 
 /// What the watch of a played world says.
 ///
 /// # Errors
 /// An invariant broke.
-pub fn judge(seed: u64, world: &World) -> Result<Report, Failure> {
+pub fn judge(seed: u64, span: Span, world: &World) -> Result<Report, Failure> {
     if let Some(broken) = world.broken() {
-        return Err(Failure { seed, broken: broken.clone() });
+        return Err(Failure { seed, span, broken: broken.clone() });
     }
     Ok(Report {
         simulated: world.now(),
@@ -89,14 +94,14 @@ pub fn judge(seed: u64, world: &World) -> Result<Report, Failure> {
         starts: world.watch().starts(),
         hash: world.trace().hash(),
         tally: world.tally().clone(),
-        tested: world.watch().tested().clone(),
+        tested: world.watch().tested(),
     })
 }
 
 /// Plays one seed to its end, or until an invariant breaks.
 #[must_use]
 pub fn play(seed: u64, manner: Manner) -> World {
-    let swarm = Swarm::new(seed);
+    let swarm = Swarm::new(seed, manner.span);
     let mut world = World::new(Options {
         seed,
         keeps_text: manner.keeps_text,

@@ -9,7 +9,7 @@ use evenkeel_core::words::{JobName, LockName, NodeName, RequestId};
 
 use crate::faults::Fault;
 use crate::random::Random;
-use crate::swarm::{SHARDS, Swarm, Wish, calendar, job};
+use crate::swarm::{CALMING, SHARDS, Swarm, Wish, calendar, job};
 use crate::world::{Link, World};
 
 mod peers;
@@ -117,7 +117,7 @@ impl<'a> Storm<'a> {
             world.resume(name);
         }
         // What a killed process left running is ended before it may start again.
-        self.live(world, 4 * self.ttl);
+        self.live(world, CALMING * self.ttl);
         let drained: Vec<NodeName> = names.iter().filter(|n| world.is_drained(n)).cloned().collect();
         let spare = names.len().saturating_sub(1).min(self.swarm.tolerance());
         for node in drained.into_iter().skip(spare) {

@@ -50,6 +50,17 @@ kinds! {
     RunOn = "run on",
 }
 
+/// How long a world is played. Its first minute is the same either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Span {
+    /// About a minute of faults: enough for most of what can go wrong, and for what was planted.
+    #[default]
+    Brief,
+    /// At least ten minutes, with faults until there is just enough left to heal: long enough for what needs many lives,
+    /// beats and declarations to come about.
+    Long,
+}
+
 /// The world that a seed makes, before anything happens in it.
 #[derive(Clone, Debug)]
 pub struct Swarm {
@@ -99,6 +110,10 @@ pub(crate) const LONG_RUN: i64 = 3;
 const SPREAD_MAX: i64 = 4;
 /// The longest grace that jobs state, in seconds.
 const GRACE_MAX: i64 = 12;
+/// How long a long world lasts at least, and by how much some last longer, in milliseconds.
+const LONG: (i64, i64) = (600_000, 20_000);
+/// How long it takes until nothing is left of what the faults did to processes, in leases.
+pub(crate) const CALMING: i64 = 4;
 /// The most shards that a job has.
 pub(crate) const SHARDS: i64 = 12;
 /// How long jobs wait at most for shards that run before the others are cut, in seconds.
@@ -107,7 +122,7 @@ pub(crate) const RECUT_WAIT: i64 = 4;
 impl Swarm {
     /// The world of this seed.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, span: Span) -> Self {
         let random = &mut Random::new(seed, "options");
         let ttl = *random.pick(&[2_000, 3_000, 4_000]).unwrap_or(&3_000);
         let rescan = random.between(5_000, 10_000);
@@ -140,6 +155,10 @@ impl Swarm {
         swarm.add_calendars(seed);
         swarm.add_retries(seed);
         swarm.add_overlap(seed, ttl);
+        if span == Span::Long {
+            let lasts = LONG.0 + Random::new(seed, "length").between(0, LONG.1);
+            swarm.faults_last = lasts - CALMING * ttl - swarm.healing_lasts;
+        }
         swarm
     }
 

@@ -27,6 +27,7 @@ mod history;
 mod operate;
 mod peers;
 mod query;
+mod queue;
 mod registry;
 
 pub use actor::Link;
@@ -123,7 +124,7 @@ pub struct World {
     options: Options,
     at: i64,
     number: u64,
-    queue: BTreeMap<(i64, u64), Event>,
+    queue: queue::Queue,
     store: Store,
     /// Up to where the watch was told of the registry's changes.
     told: Revision,
@@ -155,7 +156,7 @@ impl World {
             options,
             at: 0,
             number: 0,
-            queue: BTreeMap::new(),
+            queue: queue::Queue::default(),
             store: Store::default(),
             told: Revision(0),
             actors: BTreeMap::new(),
@@ -189,10 +190,8 @@ impl World {
     /// Lets time pass up to this moment, in milliseconds since the world began, or until an invariant breaks.
     pub fn run_until(&mut self, until: i64) {
         while self.watch.broken().is_none()
-            && let Some(entry) = self.queue.first_entry()
-            && entry.key().0 <= until
+            && let Some((at, event)) = self.queue.take(until)
         {
-            let ((at, _), event) = entry.remove_entry();
             self.at = at;
             self.happen(event);
         }
@@ -216,7 +215,7 @@ impl World {
 
     fn at_moment(&mut self, at: i64, event: Event) {
         self.number += 1;
-        self.queue.insert((at.max(self.at), self.number), event);
+        self.queue.add(at.max(self.at), self.number, event);
     }
 
     fn happen(&mut self, event: Event) {

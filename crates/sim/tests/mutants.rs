@@ -3,6 +3,7 @@
 use evenkeel_sim::Failure;
 use evenkeel_sim::mutants::{self, Hunt};
 use evenkeel_sim::seed::{Manner, judge, play};
+use evenkeel_sim::swarm::Span;
 
 /// Enough for each; `sim --mutants` has more patience.
 const SEEDS: u64 = 250;
@@ -23,9 +24,12 @@ fn every_planted_fault_is_found_by_its_name() {
 #[test]
 fn red_is_told_in_one_line_that_repeats_it() {
     let world = play(0x2a, Manner { canary: true, ..Manner::default() });
-    let failure: Failure = judge(0x2a, &world).unwrap_err();
-    let line = failure.to_string();
-    assert!(line.starts_with("cargo xtask sim 0x2a # canary at ") && !line.contains('\n'), "{line}");
+    for (span, repeats) in [(Span::Brief, "sim --brief 0x2a"), (Span::Long, "sim 0x2a")] {
+        let failure: Failure = judge(0x2a, span, &world).unwrap_err();
+        let line = failure.to_string();
+        let begins = format!("cargo xtask {repeats} # canary at ");
+        assert!(line.starts_with(&begins) && !line.contains('\n'), "{line}");
+    }
 }
 
 #[test]

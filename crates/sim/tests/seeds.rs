@@ -1,12 +1,14 @@
-//! Some hundred worlds with faults: no invariant breaks, and the same seed is the same world.
+//! Some hundred worlds with faults: no invariant breaks, and the same seed is the same world. The long ones are CI's own.
 
 use std::collections::BTreeSet;
 
 use evenkeel_sim::faults::{Fault, Tally};
 use evenkeel_sim::invariants::Invariant;
 use evenkeel_sim::run_seed;
+use evenkeel_sim::swarm::{Span, Swarm};
 
 const SEEDS: u64 = 300;
+const LONG_SEEDS: u64 = 16;
 
 /// proves: I1, I2, I3, I4, I5, I6, I7, I8, I9, I10, I11, I12, I13, I14, I15, I16, I17, I18, I19, I20, I21, I22, I23, I24
 /// proves: I27, I28, I29, I30, I31, I32, I33, I34, I35, I36, I37, I38, I39, I40, I41, I42, I43, I44, I45, I46, I53, S4-21
@@ -15,7 +17,7 @@ fn no_invariant_breaks_and_each_is_put_to_the_test() {
     let mut tested: BTreeSet<Invariant> = BTreeSet::new();
     let mut tally = Tally::default();
     for seed in 0..SEEDS {
-        let report = run_seed(seed).unwrap_or_else(|failure| panic!("{failure}"));
+        let report = run_seed(seed, Span::Brief).unwrap_or_else(|failure| panic!("{failure}"));
         tested.extend(report.tested.keys());
         tally.add(&report.tally);
     }
@@ -30,9 +32,10 @@ fn no_invariant_breaks_and_each_is_put_to_the_test() {
 #[test]
 fn a_seed_run_twice_is_the_same_world() {
     for seed in [3, 8, 21, 0xbeef] {
-        let (once, again) = (run_seed(seed).unwrap(), run_seed(seed).unwrap());
+        let run = |seed| run_seed(seed, Span::Brief).unwrap();
+        let (once, again) = (run(seed), run(seed));
         assert_eq!(once, again);
-        assert_ne!(once.hash, run_seed(seed + 1).unwrap().hash);
+        assert_ne!(once.hash, run(seed + 1).hash);
     }
 }
 
@@ -43,6 +46,30 @@ fn a_seed_run_twice_is_the_same_world() {
 #[test]
 fn seeds_that_once_found_something_are_clean() {
     for seed in [0x1e9, 0x30f, 0x454, 0x503, 0x780, 0x1c6b, 0x1cd0] {
-        run_seed(seed).unwrap_or_else(|failure| panic!("{failure}"));
+        run_seed(seed, Span::Brief).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
+/// Each world that CI plays is one of these.
+///
+/// proves: I53
+#[test]
+fn a_long_seed_lasts_ten_minutes_and_faults_rage_for_most_of_them() {
+    for seed in 0..LONG_SEEDS {
+        let long = run_seed(seed, Span::Long).unwrap_or_else(|failure| panic!("{failure}"));
+        assert!((600_000..=640_000).contains(&long.simulated), "{seed}: {} ms", long.simulated);
+        let swarm = Swarm::new(seed, Span::Long);
+        assert!(swarm.faults_last > 360_000, "{seed}: {} ms of faults", swarm.faults_last);
+    }
+}
+
+/// An attempt that was told to history and went with its job, a claim that was made after it was refused, and a job that was
+/// created again by a clock that was behind: each was found by one of these seeds.
+///
+/// proves: I14, I22, I40
+#[test]
+fn long_seeds_that_once_found_something_are_clean() {
+    for seed in [0xc3e8, 0xc4e6, 0xc975, 0x2a9, 0x3d9, 0x460] {
+        run_seed(seed, Span::Long).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }

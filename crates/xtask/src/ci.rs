@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// Seeds that `cargo xtask test` and `cargo xtask ci` simulate.
-const SEEDS: (&str, &str) = ("200", "1000");
+/// Seeds that `cargo xtask test` and `cargo xtask ci` simulate, each ten minutes of a cluster's life.
+const SEEDS: (&str, &str) = ("200", "2000");
 
 /// Rounds of chaos in CI and in `cargo xtask chaos --long`: each kills or freezes a node. Of the trials that depend on
 /// peers each has half as many, and fewer; on each engine every fault is played once in CI, and ten times in a long one.
@@ -179,7 +179,8 @@ fn test_parts(runner: Runner, all: bool) -> Vec<Part> {
 fn simulation(seeds: &str) -> Part {
     let mut step = simulator();
     step.args.extend(["--seeds", seeds].map(str::to_owned));
-    let does = format!("{seeds} worlds with faults, then healing, and invariants after each step");
+    let does =
+        format!("{seeds} worlds of ten minutes with faults, then healing, and invariants after each step");
     Part { name: "simulation", budget: Budget::Simulation, does, work: Work::Steps(vec![step]) }
 }
 

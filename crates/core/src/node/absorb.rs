@@ -28,6 +28,7 @@ impl Node {
             Input::Listed(batch) => self.absorb_listing(now, batch.as_ref(), effects),
             Input::Changed(batch) => {
                 let touched = self.view.hear(now.mono, &batch.changes);
+                self.sound_late_alarms(&touched, effects);
                 self.touch(now, touched, effects);
             }
             Input::Gap => self.local.list_at = now.mono,
@@ -101,6 +102,7 @@ impl Node {
         self.local.listed = Some(now.mono);
         self.local.spent.clear();
         let touched = self.view.list(now.mono, batch);
+        self.sound_late_alarms(&touched, effects);
         self.note_loaded(now, batch.revision);
         self.touch(now, touched, effects);
         self.answer_acquirers(effects);
@@ -300,6 +302,15 @@ impl Node {
         if matches!(pending.why, "claim" | "take over") && held > alarm {
             effects.push(Effect::Announce(Event::Alarm { held, alarm }));
         }
+    }
+
+    /// A first try that was long under way may be made after a later one was refused. Then nobody answers for the claim, and
+    /// only news tell of it.
+    fn sound_late_alarms(&self, touched: &Absorbed, effects: &mut Vec<Effect>) {
+        let Some(member) = self.member().filter(|_| !touched.won.is_empty()) else { return };
+        let (held, alarm) = (self.view.count(&member), self.local.settings.alarm as usize);
+        let late = touched.won.iter().filter(|id| !self.local.busy.contains(&Subject::Job(**id)));
+        effects.extend(late.filter(|_| held > alarm).map(|_| Effect::Announce(Event::Alarm { held, alarm })));
     }
 
     fn absorb_run(&mut self, now: Now, run: &RunId, attempt: u32, event: &RunEvent) {

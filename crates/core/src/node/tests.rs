@@ -13,6 +13,7 @@ use crate::store::Store;
 use crate::time::Wall;
 use crate::words::{NodeName, RunId};
 
+mod alarms;
 mod calendars;
 mod carried;
 mod dataflow;

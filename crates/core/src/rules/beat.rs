@@ -19,31 +19,40 @@ use crate::words::Operation;
 
 /// Tells how busy this node is, and takes what is to be taken.
 pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
-    let Some(born) = scene.born() else { return };
-    publish(scene, &born, out);
+    if scene.born.is_none() {
+        return;
+    }
+    publish(scene, out);
     let settings = scene.view.settings();
     if settings.planner == PlannerKind::Beat
         && scene.view.has_dispatched()
-        && let Ok(operation) = DISPATCH.parse::<Operation>()
-        && let Turn::Take(why, txn) = turn(scene, &operation, &born, out)
+        && let Some(operation) = dispatch(scene)
+        && let Turn::Take(why, txn) = turn(scene, &operation, out)
     {
         out.commit(Subject::Beat(operation), why, txn);
     }
     for (ask, n) in scene.local.todo.iter().copied() {
         if let Some(Wish::Beat(operation)) = scene.local.wishes.get(&(ask, n)) {
-            grant(scene, ask, n, operation, &born, out);
+            grant(scene, ask, n, operation, out);
         }
     }
 }
 
+/// The operation of planning.
+fn dispatch(scene: &Scene<'_>) -> Option<Operation> {
+    let known = scene.view.beat_known(DISPATCH).map(|(operation, _)| operation.clone());
+    known.or_else(|| DISPATCH.parse().ok())
+}
+
 /// Once a beat each node says how busy it is.
-fn publish(scene: &Scene<'_>, born: &Guard, out: &mut Decisions) {
+fn publish(scene: &Scene<'_>, out: &mut Decisions) {
     let settings = scene.view.settings();
     let (now, node) = (scene.now.wall, &scene.member.node);
     let beat = settings.beat_of(now);
     wake_at(scene, settings.start_of(beat + 1), "the next beat", out);
-    let known = scene.view.load_entry(node).cloned().unwrap_or_default();
-    let told = known.value.as_ref().filter(|record| record.incarnation == scene.member.incarnation);
+    let known = scene.view.load_entry(node);
+    let last = known.and_then(|known| known.value.as_ref());
+    let told = last.filter(|record| record.incarnation == scene.member.incarnation);
     // Just after its start a node does not know its processors yet.
     let learnt = |record: &LoadRecord| record.sample.cpu.is_none() && scene.local.peers.sample.cpu.is_some();
     let is_told = told.is_some_and(|record| settings.beat_of(record.at) == beat && !learnt(record));
@@ -57,10 +66,11 @@ fn publish(scene: &Scene<'_>, born: &Guard, out: &mut Decisions) {
         busy: standing::busy(scene),
         slots: scene.local.settings.slots,
         score: standing::score(scene),
-        seq: known.value.as_ref().map_or(0, |record| record.seq) + 1,
+        seq: last.map_or(0, |record| record.seq) + 1,
     };
     let key = keys::load(node);
-    let guards = [born.clone(), known.guard(key.clone())].into();
+    let known = known.cloned().unwrap_or_default();
+    let guards = scene.born().into_iter().chain([known.guard(key.clone())]).collect();
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
     out.commit(Subject::Load, "tell the load", Txn { guards, writes });
 }
@@ -77,23 +87,20 @@ enum Turn {
     NotMine,
 }
 
-fn turn(scene: &Scene<'_>, operation: &Operation, born: &Guard, out: &mut Decisions) -> Turn {
+fn turn(scene: &Scene<'_>, operation: &Operation, out: &mut Decisions) -> Turn {
     if !standing::may_lead(scene) {
         return Turn::NotMine;
     }
     let settings = scene.view.settings();
     let beat = settings.beat_of(scene.now.wall);
-    let known = scene.view.beat(operation).cloned().unwrap_or_default();
-    let key = keys::beat(operation);
-    // Beats are numbered by the settings: who has not heard of new ones would take one that is still to come.
-    let numbered = scene.view.settings_entry().guard(keys::settings());
-    let mut guards = [born.clone(), known.guard(key.clone()), numbered].to_vec();
-    let mut why = "take the beat";
-    if let Some(record) = known.value.as_ref().filter(|record| record.beat >= beat) {
+    let known = scene.view.beat(operation);
+    let last = known.and_then(|known| known.value.as_ref());
+    let (mut why, mut absent) = ("take the beat", None);
+    if let Some(record) = last.filter(|record| record.beat >= beat) {
         if record.beat > beat || scene.view.member(&record.holder).is_some() {
             return Turn::Taken(record.clone());
         }
-        guards.push(Guard::Absent(keys::node(&record.holder)));
+        absent = Some(Guard::Absent(keys::node(&record.holder)));
         why = "take the beat over";
     } else {
         let moment = settings.start_of(beat) + standing::score(scene).wait();
@@ -102,15 +109,20 @@ fn turn(scene: &Scene<'_>, operation: &Operation, born: &Guard, out: &mut Decisi
             return Turn::Later;
         }
     }
-    let seq = known.value.as_ref().map_or(0, |record| record.seq) + 1;
+    let seq = last.map_or(0, |record| record.seq) + 1;
     let record = BeatRecord { beat, holder: scene.member.clone(), seq };
+    let key = keys::beat(operation);
+    // Beats are numbered by the settings: who has not heard of new ones would take one that is still to come.
+    let numbered = scene.view.settings_entry().guard(keys::settings());
+    let known = known.cloned().unwrap_or_default();
+    let guards = scene.born().into_iter().chain([known.guard(key.clone()), numbered]).chain(absent).collect();
     Turn::Take(why, Txn { guards, writes: [Write::Put { key, value: encode(&record), owner: None }].into() })
 }
 
 /// An embedder wants an operation for this beat: the first to ask gets it, on whichever node (S0-23).
-fn grant(scene: &Scene<'_>, ask: AskId, n: u32, operation: &Operation, born: &Guard, out: &mut Decisions) {
+fn grant(scene: &Scene<'_>, ask: AskId, n: u32, operation: &Operation, out: &mut Decisions) {
     let refuse = |text| Answer::Refused(Refusal::Conflict, text);
-    let answer = match turn(scene, operation, born, out) {
+    let answer = match turn(scene, operation, out) {
         Turn::Take(why, txn) => return out.commit(Subject::Wish(ask, n), why, txn),
         Turn::Later => return,
         Turn::Taken(record) => refuse(format!(

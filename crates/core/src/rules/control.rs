@@ -34,6 +34,9 @@ enum Turn {
 
 /// Looks at the wishes that have no commit under way.
 pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+    if scene.local.todo.is_empty() {
+        return;
+    }
     let Some(born) = scene.born() else { return };
     let wishes = scene.local.todo.iter().filter_map(|key| Some((key, scene.local.wishes.get(key)?)));
     for ((ask, n), wish) in wishes.take(BATCH) {

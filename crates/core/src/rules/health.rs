@@ -20,10 +20,12 @@ use crate::words::{Member, NodeName};
 
 /// Probes, strikes, and takes nodes for offline or online.
 pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
-    let Some(born) = scene.born() else { return };
+    if scene.born.is_none() {
+        return;
+    }
     let settings = scene.view.settings();
     let beat = settings.beat_of(scene.now.wall);
-    come_online(scene, &born, beat, out);
+    come_online(scene, beat, out);
     if !standing::speaks(scene) {
         return;
     }
@@ -44,19 +46,20 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
         out.add(Decision::Probe((*member).clone(), state.info.address.clone(), beat));
     }
     for (member, _) in &others {
-        count(scene, member, contact(member), &born, out);
-        judge(scene, member, &born, beat, out);
+        count(scene, member, contact(member), out);
+        judge(scene, member, beat, out);
     }
     watch_leaders(scene, &others, out);
 }
 
 /// A strike for whom this node could not reach in the beat of the last try; none any more for whom it reached.
-fn count(scene: &Scene<'_>, member: &Member, contact: Contact, born: &Guard, out: &mut Decisions) {
+fn count(scene: &Scene<'_>, member: &Member, contact: Contact, out: &mut Decisions) {
     // Beats are counted by the clock.
     let Some(reachable) = contact.reachable.filter(|_| scene.clock_agrees()) else { return };
     let (node, me) = (&member.node, &scene.member.node);
-    let known = scene.view.strike(node, me).cloned().unwrap_or_default();
-    let old = known.value.as_ref().filter(|strike| strike.incarnation == member.incarnation);
+    let known = scene.view.strike(node, me);
+    let last = known.and_then(|known| known.value.as_ref());
+    let old = last.filter(|strike| strike.incarnation == member.incarnation);
     let forgiven = scene.view.offline_entry(node).and_then(|known| known.value.as_ref());
     let forgiven = forgiven.is_some_and(|r| {
         r.incarnation == member.incarnation && !r.offline && old.is_some_and(|s| s.beat <= r.beat)
@@ -66,7 +69,7 @@ fn count(scene: &Scene<'_>, member: &Member, contact: Contact, born: &Guard, out
         true if old.is_none_or(|strike| strike.count == 0) => return,
         true => 0,
         // Two clocks may number beats differently for a moment: only a later beat counts.
-        false if known.value.as_ref().is_some_and(|strike| strike.beat >= contact.beat) => return,
+        false if last.is_some_and(|strike| strike.beat >= contact.beat) => return,
         false => count + 1,
     };
     let subject = Subject::Strike(node.clone());
@@ -76,20 +79,26 @@ fn count(scene: &Scene<'_>, member: &Member, contact: Contact, born: &Guard, out
     let record = StrikeRecord {
         incarnation: member.incarnation,
         count,
-        beat: known.value.as_ref().map_or(0, |strike| strike.beat).max(contact.beat),
-        seq: known.value.as_ref().map_or(0, |strike| strike.seq) + 1,
+        beat: last.map_or(0, |strike| strike.beat).max(contact.beat),
+        seq: last.map_or(0, |strike| strike.seq) + 1,
     };
     let key = keys::strike(node, me);
-    let guards = [born.clone(), known.guard(key.clone())].into();
+    let known = known.cloned().unwrap_or_default();
+    let guards = scene.born().into_iter().chain([known.guard(key.clone())]).collect();
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
     out.commit(subject, if reachable { "forgive" } else { "strike" }, Txn { guards, writes });
 }
 
 /// Enough strikes: whoever commits it first takes the node for offline, and tells (S0-51).
-fn judge(scene: &Scene<'_>, member: &Member, born: &Guard, beat: u64, out: &mut Decisions) {
+fn judge(scene: &Scene<'_>, member: &Member, beat: u64, out: &mut Decisions) {
     let node = &member.node;
     let limit = scene.view.settings().strikes.max(1);
-    let (mut sum, mut guards) = (0_u32, Vec::from([born.clone()]));
+    let sum = scene.view.strikes(member).fold(0_u32, |sum, (.., strike)| sum.saturating_add(strike.count));
+    // Both lives of a node have one entry; it is about the later one.
+    if sum < limit || scene.view.is_replaced(member) {
+        return;
+    }
+    let (mut sum, mut guards) = (0_u32, Vec::from_iter(scene.born()));
     for (observer, known, strike) in scene.view.strikes(member) {
         sum = sum.saturating_add(strike.count);
         guards.push(known.guard(keys::strike(node, observer)));
@@ -98,20 +107,20 @@ fn judge(scene: &Scene<'_>, member: &Member, born: &Guard, beat: u64, out: &mut 
         }
     }
     let subject = Subject::Offline(node.clone());
-    if sum < limit || !scene.is_idle(&subject) {
+    if !scene.is_idle(&subject) {
         return;
     }
     set_offline(scene, member, true, beat, (subject, guards), out);
 }
 
 /// A node that starts again is online again (S0-52).
-fn come_online(scene: &Scene<'_>, born: &Guard, beat: u64, out: &mut Decisions) {
+fn come_online(scene: &Scene<'_>, beat: u64, out: &mut Decisions) {
     let node = &scene.member.node;
     let record = scene.view.offline_entry(node).and_then(|known| known.value.as_ref());
     let earlier = record.is_some_and(|r| r.offline && r.incarnation < scene.member.incarnation);
     let subject = Subject::Offline(node.clone());
     if earlier && scene.is_idle(&subject) {
-        set_offline(scene, scene.member, false, beat, (subject, Vec::from([born.clone()])), out);
+        set_offline(scene, scene.member, false, beat, (subject, Vec::from_iter(scene.born())), out);
     }
 }
 

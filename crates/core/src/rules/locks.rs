@@ -17,6 +17,9 @@ use crate::words::{LockName, Token};
 
 /// Looks at the wishes about locks.
 pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+    if scene.local.todo.is_empty() && scene.view.own_locks().next().is_none() {
+        return;
+    }
     let Some(born) = scene.born() else { return };
     // One wish a lock and step: the next one counts on from what this one leaves.
     let mut seen = under_way(scene);

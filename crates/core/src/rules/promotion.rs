@@ -17,14 +17,20 @@ use crate::time::Millis;
 
 /// Stands for the lead, begins to serve, or gives it back.
 pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
-    let Some(born) = scene.born() else { return };
     let settings = scene.view.settings();
     let wanted = settings.planner == PlannerKind::Leader;
-    let known = scene.view.serving();
-    let record = known.value.clone().unwrap_or_default();
-    if !scene.is_idle(&Subject::Serving) || (!wanted && record.leader.is_none()) {
+    let known = scene.view.serving().value.as_ref();
+    let leader = known.and_then(|record| record.leader.as_ref());
+    // In most steps somebody leads, or nobody should.
+    let settled = match leader {
+        Some(leader) => leader != scene.member && scene.view.member(leader).is_some(),
+        None => !wanted,
+    };
+    if settled || !scene.is_idle(&Subject::Serving) {
         return;
     }
+    let Some(born) = scene.born() else { return };
+    let record = known.cloned().unwrap_or_default();
     if record.leader.as_ref() == Some(scene.member) {
         let leads = wanted && standing::candidates(scene).contains(&scene.member);
         match (leads, record.serves) {
@@ -34,11 +40,11 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
         }
         return;
     }
-    let dead = record.leader.as_ref().filter(|leader| scene.view.member(leader).is_none());
-    if !wanted || (record.leader.is_some() && dead.is_none()) || !standing::may_lead(scene) {
+    if !wanted || !standing::may_lead(scene) {
         return;
     }
-    let guards = dead.map(|dead| Guard::Absent(keys::node(dead)));
+    // Whoever it was is gone.
+    let guards = record.leader.as_ref().map(|dead| Guard::Absent(keys::node(dead)));
     let next = ServingRecord {
         leader: Some(scene.member.clone()),
         epoch: record.epoch + 1,

@@ -111,7 +111,9 @@ fn prepare(table: &Table<'_>, mark: Mark, terms: &ShardTerms, among: &[Member], 
     let lanes: BTreeMap<&Member, ShardLane> =
         table.sharding.lanes.iter().filter_map(|member| Some((member, table.lane(member)?))).collect();
     let furthest = furthest(&table.sharding.cut, lanes.values());
-    let state = collect(&lanes, terms.total, furthest);
+    // In a job that was deleted and created again all shards are new.
+    let old = if table.sharding.cut.total > 0 { lanes.clone() } else { BTreeMap::new() };
+    let state = collect(&old, terms.total, furthest);
     let due = table.next_due(state.iter());
     let Some(near) = due.into_iter().chain(table.asked_at()).min() else { return };
     let start = near - scene.local.settings.lead - AHEAD;
@@ -258,16 +260,19 @@ fn retire(table: &Table<'_>, out: &mut Decisions) {
     let busy = table.scene.local.given_of(table.job.id).next().is_some();
     let Some(member) = table.sharding.lanes.iter().filter(|m| *m != me || !busy).find(done) else { return };
     let (Some(lane), Some(guard)) = (table.lane(member), table.lane_guard(member)) else { return };
+    let written = table.known(member).and_then(|known| known.value);
     let mut sharding = table.sharding.clone();
     sharding.lanes.retain(|other| other != member);
     sharding.cut = Cut {
         number: table.job.place().epoch + 1,
         seq: sharding.cut.seq.max(lane.seq),
-        furthest: furthest(&sharding.cut, [&lane].into_iter()),
+        // With the first lane that goes the cut is another one, and what the others say of it counts no more; but how far
+        // they had come must not be forgotten, for the job may be created again.
+        furthest: furthest(&sharding.cut, written.iter().chain([&lane])),
         ..Cut::default()
     };
     let mut writes = Vec::from([table.put(sharding)]);
-    if table.known(member).is_some_and(|known| known.value.is_some()) {
+    if written.is_some() {
         writes.push(Write::Delete { key: keys::shard_lane(table.job.name(), member) });
     }
     let gone = table.is_dead(member).then(|| Guard::Absent(keys::node(member)));

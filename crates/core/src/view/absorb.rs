@@ -17,6 +17,8 @@ use crate::words::{JobName, LockName, Member, NodeName};
 pub struct Absorbed {
     /// Jobs that must be looked at again.
     pub jobs: BTreeSet<JobId>,
+    /// Those of them that this node was not told before to hold.
+    pub won: Vec<JobId>,
     /// Members or wishes about nodes changed, or who is offline.
     pub nodes: bool,
     /// Who may plan dispatched jobs changed, or how.
@@ -226,6 +228,9 @@ impl View {
             },
         };
         let mine = place.owner.is_some() && place.owner == self.life;
+        if mine && self.job(id).owner() != self.life.as_ref() {
+            touched.won.push(id);
+        }
         let dead = place.owner.as_ref().is_some_and(|o| !self.members.contains_key(o));
         // A job that was never held before has no lane, so its first holder need not read one.
         let first = place.epoch <= 2;

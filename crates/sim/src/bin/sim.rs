@@ -1,4 +1,5 @@
-//! `sim SEED` shows one seed, `sim --seeds N` runs many, `sim --mutants` looks whether each planted fault is found.
+//! `sim SEED` shows one seed, `sim --seeds N` runs many, `sim --mutants` looks whether each planted fault is found. Worlds
+//! last ten minutes, with `--brief` three.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -9,8 +10,9 @@ use evenkeel_sim::faults::Fault;
 use evenkeel_sim::invariants::Invariant;
 use evenkeel_sim::mutants::{self, Hunt, Mutant, SEEDS_MAX};
 use evenkeel_sim::seed::{Manner, Report, judge, play, run_seed};
+use evenkeel_sim::swarm::Span;
 
-const USAGE: &str = "usage: sim SEED | sim --seeds N [--from SEED] | sim --mutants [NAME]
+const USAGE: &str = "usage: sim [--brief] SEED | sim [--brief] --seeds N [--from SEED] | sim --mutants [NAME]
   SEED is a number, in decimal or as 0x…";
 const THREADS: usize = 2;
 /// From so many seeds on every fault and every invariant must have been met.
@@ -34,12 +36,16 @@ fn main() -> ExitCode {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
     };
-    let done = match words.as_slice() {
-        ["--seeds", n] => number(n).map(|n| seeds(0, n)),
-        ["--seeds", n, "--from", from] => number(n).zip(number(from)).map(|(n, from)| seeds(from, n)),
+    let (span, words) = match words.as_slice() {
+        ["--brief", rest @ ..] => (Span::Brief, rest),
+        all => (Span::Long, all),
+    };
+    let done = match words {
+        ["--seeds", n] => number(n).map(|n| seeds(0, n, span)),
+        ["--seeds", n, "--from", from] => number(n).zip(number(from)).map(|(n, from)| seeds(from, n, span)),
         ["--mutants"] => Some(hunt("", SEEDS_MAX)),
         ["--mutants", name] => Some(hunt(name, SEEDS_MAX)),
-        [seed] => number(seed).map(show),
+        [seed] => number(seed).map(|seed| show(seed, span)),
         _ => None,
     };
     done.unwrap_or_else(|| {
@@ -49,10 +55,10 @@ fn main() -> ExitCode {
 }
 
 /// Shows one seed.
-fn show(seed: u64) -> ExitCode {
-    let world = play(seed, Manner { keeps_text: true, ..Manner::default() });
+fn show(seed: u64, span: Span) -> ExitCode {
+    let world = play(seed, Manner { span, keeps_text: true, ..Manner::default() });
     world.trace().text().iter().for_each(|line| say!("{line}"));
-    match judge(seed, &world) {
+    match judge(seed, span, &world) {
         Ok(report) => {
             say!("{:#x}: {} steps, {} starts, hash {:016x}", seed, report.steps, report.starts, report.hash);
             ExitCode::SUCCESS
@@ -95,7 +101,7 @@ fn hunt(name: &str, most: u64) -> ExitCode {
 }
 
 /// Runs many seeds and prints what they came to; each failure is one line that repeats it.
-fn seeds(from: u64, count: u64) -> ExitCode {
+fn seeds(from: u64, count: u64, span: Span) -> ExitCode {
     let begun = Stopwatch::start();
     let next = AtomicU64::new(from);
     let sum = Mutex::new(Report::default());
@@ -108,7 +114,7 @@ fn seeds(from: u64, count: u64) -> ExitCode {
                     if seed >= from + count || broken.load(Ordering::Relaxed) >= BROKEN_MAX {
                         return;
                     }
-                    match run_seed(seed) {
+                    match run_seed(seed, span) {
                         Ok(report) => add(&sum, &report),
                         Err(failure) => {
                             broken.fetch_add(1, Ordering::Relaxed);
@@ -140,6 +146,8 @@ fn add(sum: &Mutex<Report>, report: &Report) {
     let Ok(mut sum) = sum.lock() else { return };
     sum.simulated += report.simulated;
     sum.steps += report.steps;
+    // In whatever order the seeds come in.
+    sum.hash = sum.hash.wrapping_add(report.hash);
     sum.starts += report.starts;
     sum.tally.add(&report.tally);
     for (invariant, count) in &report.tested {
@@ -148,9 +156,10 @@ fn add(sum: &Mutex<Report>, report: &Report) {
 }
 
 fn print(count: u64, seconds: f64, sum: &Report) {
-    let hours = sum.simulated as f64 / 3_600_000.0;
-    let per_second = count as f64 / seconds.max(0.001);
-    say!("{count} seeds in {seconds:.1} s ({per_second:.0}/s): {hours:.1} simulated hours,");
+    let minutes = sum.simulated as f64 / 60_000.0;
+    let (per_second, each) = (count as f64 / seconds.max(0.001), minutes / count.max(1) as f64);
+    say!("{count} seeds in {seconds:.1} s, {per_second:.1} seeds per second");
+    say!("{minutes:.0} simulated minutes, {each:.1} a seed; every trace together {:016x}", sum.hash);
     say!("{} steps, {} runs started, no invariant broke", sum.steps, sum.starts);
     say!("faults");
     Fault::ALL.iter().for_each(|fault| say!("  {fault:<20} {:>10}", sum.tally.of(*fault)));

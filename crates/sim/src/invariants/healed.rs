@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use evenkeel_core::effect::Reason;
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::{Delivery, Overlap};
-use evenkeel_core::keys::{Parsed, parse};
-use evenkeel_core::record::{Lane, LockRecord, decode};
+use evenkeel_core::keys::{self, Parsed, parse};
+use evenkeel_core::record::{AskedRecord, Lane, LockRecord, decode};
 use evenkeel_core::time::{Millis, Wall};
-use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId, Shard};
+use evenkeel_core::words::{Fire, JobName, Member, NodeName, RequestId, RunId, Shard};
 
 use super::book::Closed;
 use super::{Findings, Invariant, JobBook, Verdicts, dispatched, shares};
@@ -34,12 +34,12 @@ pub(super) struct Rest<'a> {
 /// Looks at a world that had time to heal.
 pub(crate) fn look(world: &mut World, swarm: &Swarm) {
     let mut findings = std::mem::take(world.watch_mut().findings());
-    let keys = || world.store().entries().filter_map(|(key, _)| parse(key));
+    let all = || world.store().entries().filter_map(|(key, _)| parse(key));
     let rest = Rest {
         at: world.now(),
         ttl: swarm.nodes.first().map_or(Millis(0), |(s, _)| s.ttl),
         swarm,
-        members: keys().filter_map(|k| if let Parsed::Node(m) = k { Some(m) } else { None }).collect(),
+        members: all().filter_map(|k| if let Parsed::Node(m) = k { Some(m) } else { None }).collect(),
         drained: world.names().filter(|name| world.is_drained(name)).cloned().collect(),
         verdicts: world.verdicts(),
     };
@@ -57,13 +57,13 @@ pub(crate) fn look(world: &mut World, swarm: &Swarm) {
         if book.is_dispatched() {
             dispatched::look(&rest, name, book, &mut findings);
             rest.fires(name, book, &mut findings);
-            rest.requests(name, book, &mut findings);
+            rest.requests(world, name, book, &mut findings);
             continue;
         }
         rest.holder(name, book, &mut findings);
         rest.lane(name, book, &mut findings);
         rest.fires(name, book, &mut findings);
-        rest.requests(name, book, &mut findings);
+        rest.requests(world, name, book, &mut findings);
     }
     *world.watch_mut().findings() = findings;
 }
@@ -206,14 +206,21 @@ impl Rest<'_> {
         }
     }
 
-    /// Every accepted request ran.
-    fn requests(&self, name: &JobName, book: &JobBook, findings: &mut Findings) {
+    /// Every accepted request ran. Where nodes have too few slots the oldest goes first, and shards that take longer than
+    /// their period are older with every minute: no time to heal is enough then, but a request that waits still stands.
+    fn requests(&self, world: &World, name: &JobName, book: &JobBook, findings: &mut Findings) {
         if !self.swarm.calm_jobs.contains(name) {
             return;
         }
+        let record: Option<AskedRecord> = world.entry(&keys::asked(name)).and_then(|value| decode(&value));
+        let requests = record.into_iter().flat_map(|record| record.requests).filter(|request| !request.taken);
+        let untaken: BTreeSet<RequestId> = requests.map(|request| request.id).collect();
+        let planned = |fire: &Fire| book.plan.iter().flat_map(|plan| &plan.runs).any(|run| run.fire == *fire);
         for id in book.asked.keys() {
             let fire = Fire::Asked(id.clone());
-            let taken = book.fires.get(&fire).is_some_and(|f| f.claimed);
+            let claimed = book.fires.get(&fire).is_some_and(|f| f.claimed);
+            let waits = !self.swarm.roomy && (untaken.contains(id) || planned(&fire));
+            let taken = claimed || waits;
             findings.test(self.at, Invariant::I24, taken, || format!("the request {id} of {name} never ran"));
         }
     }

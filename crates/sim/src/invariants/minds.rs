@@ -65,7 +65,6 @@ impl Watch {
         self.hears_of_peers(name, input);
         let mind = self.minds.entry(name.clone()).or_default();
         let drained = mind.drain.1;
-        let key = keys::intent(name);
         match input {
             Input::Lease(LeaseEvent::Opened { asked, granted } | LeaseEvent::Renewed { asked, granted }) => {
                 mind.ttl = granted.ttl;
@@ -73,20 +72,20 @@ impl Watch {
                 let known = mind.trust.entry(granted.lease.0).or_insert(until);
                 *known = until.max(*known);
             }
-            Input::Listed(Some(batch)) => mind.hear_listing(&key, batch),
-            Input::Changed(Batch { changes, .. }) | Input::Read(Some(changes)) => mind.hear(&key, changes),
+            Input::Listed(Some(batch)) => mind.hear_listing(name, batch),
+            Input::Changed(Batch { changes, .. }) | Input::Read(Some(changes)) => mind.hear(name, changes),
             Input::Committed { ticket, outcome } => {
                 let told = match outcome {
                     Outcome::Applied(revision) => {
                         let ticket = self.tickets.get(&(name.clone(), life, *ticket));
-                        if let Some(drained) = ticket.and_then(|t| t.intent(&key)) {
+                        if let Some(drained) = ticket.and_then(|t| t.intent(&keys::intent(name))) {
                             mind.hear_at(*revision, drained);
                         }
                         Told::Applied(*revision)
                     }
                     Outcome::Unknown => Told::Unknown,
                     Outcome::Refused(found) => {
-                        mind.hear(&key, found);
+                        mind.hear(name, found);
                         Told::Refused
                     }
                 };
@@ -228,8 +227,8 @@ impl Watch {
                 });
             }
         }
-        let open = node.local().pending.values().any(|p| claimed(&p.txn, member.as_ref()).is_some());
-        let owes = mind.owes_alarm && !open;
+        let open = || node.local().pending.values().any(|p| claimed(&p.txn, member.as_ref()).is_some());
+        let owes = mind.owes_alarm && !open();
         self.findings.test(at, Invariant::I40, !owes, || {
             format!("{name} holds {held}, more than {threshold}, and sounded no alarm")
         });
@@ -263,8 +262,8 @@ fn acts(decisions: &[Decision]) -> String {
 }
 
 impl MindBook {
-    fn hear(&mut self, key: &keys::Key, changes: &[Change]) {
-        for change in changes.iter().filter(|c| c.key == *key) {
+    fn hear(&mut self, name: &NodeName, changes: &[Change]) {
+        for change in changes.iter().filter(|change| is_intent(&change.key, name)) {
             match &change.entry {
                 Some(entry) if entry.revision > self.drain.0 => {
                     self.drain = (entry.revision, wanted(&entry.value));
@@ -282,12 +281,18 @@ impl MindBook {
         }
     }
 
-    fn hear_listing(&mut self, key: &keys::Key, batch: &Batch) {
-        self.hear(key, &batch.changes);
-        if batch.revision >= self.drain.0 && batch.changes.iter().all(|c| c.key != *key) {
+    fn hear_listing(&mut self, name: &NodeName, batch: &Batch) {
+        self.hear(name, &batch.changes);
+        if batch.revision >= self.drain.0 && !batch.changes.iter().any(|c| is_intent(&c.key, name)) {
             self.drain = (batch.revision, false);
         }
     }
+}
+
+/// Whether this is the entry of the wish to drain this node.
+fn is_intent(key: &keys::Key, name: &NodeName) -> bool {
+    // Most keys need not be read for that.
+    key.as_str().ends_with(name.as_str()) && *key == keys::intent(name)
 }
 
 /// Whether an entry wishes its node drained.

@@ -46,7 +46,7 @@ impl Watch {
         };
         act.txn.guards.iter().any(|guard| {
             let Guard::At(key, _) = guard else { return false };
-            let value = || store.read(core::slice::from_ref(key)).pop()?.entry.map(|entry| entry.value);
+            let value = || store.entry(key).map(|entry| entry.value.clone());
             match parse(key) {
                 Some(Parsed::Beat(operation)) if operation.as_str() == evenkeel_core::standing::DISPATCH => {
                     let record: Option<BeatRecord> = value().and_then(|value| decode(&value));
@@ -62,23 +62,28 @@ impl Watch {
     }
 
     /// The registry accepted a write of one of these entries.
-    pub(super) fn peers_written(&mut self, act: &Act<'_>, store: &Store, lives: impl Fn(&Member) -> bool) {
-        let lead = act.txn.guards.iter().any(|g| matches!(g, Guard::At(key, _) if *key == keys::serving()));
-        if lead && is_order(act.txn) {
+    pub(super) fn peers_written(
+        &mut self,
+        act: &Act<'_>,
+        written: &[(Parsed, &Write)],
+        store: &Store,
+        lives: impl Fn(&Member) -> bool,
+    ) {
+        if is_order(|wanted| written.iter().any(|(what, _)| wanted(what))) && is_led(act.txn) {
             let serving = &self.peers.serving;
             let serves = serving.serves && serving.leader.as_ref() == act.member;
             self.findings.test(act.at, Invariant::I6, serves, || {
                 format!("{:?} ordered ({}) and does not serve: {serving:?}", act.member, act.why)
             });
         }
-        for write in &act.txn.writes {
-            let Write::Put { key, value, .. } = write else { continue };
-            match parse(key) {
-                Some(Parsed::Beat(operation)) => self.beat_written(act, operation, decode(value), &lives),
-                Some(Parsed::Serving) => self.serving_written(act, decode(value), store.revision(), &lives),
-                Some(Parsed::Settings) => self.peers.settings = decode(value).unwrap_or_default(),
-                Some(Parsed::Strike(node, observer)) => self.struck(act, node, observer, decode(value)),
-                Some(Parsed::Offline(node)) => self.turned(act, node, decode(value)),
+        for (what, write) in written {
+            let Write::Put { value, .. } = write else { continue };
+            match what.clone() {
+                Parsed::Beat(operation) => self.beat_written(act, operation, decode(value), &lives),
+                Parsed::Serving => self.serving_written(act, decode(value), store.revision(), &lives),
+                Parsed::Settings => self.peers.settings = decode(value).unwrap_or_default(),
+                Parsed::Strike(node, observer) => self.struck(act, node, observer, decode(value)),
+                Parsed::Offline(node) => self.turned(act, node, decode(value)),
                 _ => {}
             }
         }
@@ -282,10 +287,14 @@ impl Watch {
     }
 }
 
-/// Whether a transaction is what an operator ordered about a job.
-pub(super) fn is_order(txn: &Txn) -> bool {
-    let writes =
-        |wanted: fn(&Parsed) -> bool| txn.writes.iter().filter_map(|w| parse(w.key())).any(|p| wanted(&p));
+/// Whether a transaction holds only as long as its sender leads.
+pub(super) fn is_led(txn: &Txn) -> bool {
+    let serving = keys::serving();
+    txn.guards.iter().any(|guard| matches!(guard, Guard::At(key, _) if *key == serving))
+}
+
+/// Whether a transaction is what an operator ordered about a job, by what it `writes`.
+pub(super) fn is_order(writes: impl Fn(fn(&Parsed) -> bool) -> bool) -> bool {
     let lanes = |p: &Parsed| matches!(p, Parsed::Lane(_) | Parsed::ShardLane(..) | Parsed::Plan(_));
     writes(|p| matches!(p, Parsed::Spec(_) | Parsed::Calendar(_) | Parsed::Switches(..)))
         || writes(|p| matches!(p, Parsed::Asked(_))) && !writes(lanes)

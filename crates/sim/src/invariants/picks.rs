@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::effect::{Effect, Event};
-use evenkeel_core::keys::{self, Parsed, parse};
+use evenkeel_core::keys::{Parsed, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{BeatRecord, Plan, PlannerKind, decode};
 use evenkeel_core::registry::{Guard, Txn, Write};
 use evenkeel_core::time::Now;
 use evenkeel_core::words::{Fire, Member, NodeName};
 
-use super::peers::is_order;
+use super::peers::{is_led, is_order};
 use super::runs::UNNOTICED;
 use super::{Invariant, Watch};
 use crate::world::clock::START;
@@ -64,13 +64,14 @@ impl Watch {
         if node.view().settings().planner != PlannerKind::Leader {
             return;
         }
-        let led = txn.guards.iter().any(|g| matches!(g, Guard::At(key, _) if *key == keys::serving()));
+        let led = is_led(txn);
         let beat = txn
             .guards
             .iter()
             .any(|g| matches!(g, Guard::At(key, _) if matches!(parse(key), Some(Parsed::Beat(_)))));
         let plans = beat && txn.writes.iter().any(|w| matches!(parse(w.key()), Some(Parsed::Plan(_))));
-        if is_order(txn) || plans {
+        let written: Vec<Parsed> = txn.writes.iter().filter_map(|write| parse(write.key())).collect();
+        if is_order(|wanted| written.iter().any(wanted)) || plans {
             self.findings.test(at, Invariant::I6, led, || {
                 format!("{name} orders or plans ({why}) without the lead, and knows that a leader plans")
             });

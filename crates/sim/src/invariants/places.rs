@@ -27,27 +27,31 @@ impl Watch {
         }
         let member = self.ticket_member(act);
         let act = &Act { member: member.as_ref(), ..*act };
-        let lives = |m: &Member| store.read(&[keys::node(m)]).iter().any(|c| c.entry.is_some());
-        self.peers_written(act, store, lives);
+        let lives = |m: &Member| store.entry(&keys::node(m)).is_some();
+        let written: Vec<(Parsed, &Write)> =
+            act.txn.writes.iter().filter_map(|write| Some((parse(write.key())?, write))).collect();
+        self.peers_written(act, &written, store, lives);
         let mut plans = Vec::new();
         let mut lanes = Vec::new();
         let mut places = Vec::new();
         let mut shares: BTreeMap<JobName, shares::Written> = BTreeMap::new();
-        for write in &act.txn.writes {
-            if let Some(Parsed::ShardLane(job, member)) = parse(write.key()) {
-                let lane = if let Write::Put { value, .. } = write { decode(value) } else { None };
+        for (what, write) in written {
+            let value = if let Write::Put { value, .. } = write { Some(value) } else { None };
+            if let Parsed::ShardLane(job, member) = what {
+                let lane = value.and_then(|value| decode(value));
                 shares.entry(job).or_default().push((member, lane));
+                continue;
             }
-            let Write::Put { key, value, .. } = write else { continue };
-            match parse(key) {
-                Some(Parsed::Lane(job)) => lanes.extend(decode::<Lane>(value).map(|lane| (job, lane))),
-                Some(Parsed::Plan(job)) => plans.extend(decode::<Plan>(value).map(|plan| (job, plan))),
-                Some(Parsed::Place(job)) => places.extend(decode::<Place>(value).map(|place| (job, place))),
-                Some(Parsed::Spec(job)) => self.declared(act, &job, decode(value)),
-                Some(Parsed::Asked(job)) => self.requested(act, &job, decode(value)),
-                Some(Parsed::Lock(lock)) => self.lock_written(act, &lock, decode(value), lives),
-                Some(Parsed::Calendar(name)) => self.calendar_written(act, &name, decode(value)),
-                Some(Parsed::Switches(node, job)) => self.switched(node, job, decode(value)),
+            let Some(value) = value else { continue };
+            match what {
+                Parsed::Lane(job) => lanes.extend(decode::<Lane>(value).map(|lane| (job, lane))),
+                Parsed::Plan(job) => plans.extend(decode::<Plan>(value).map(|plan| (job, plan))),
+                Parsed::Place(job) => places.extend(decode::<Place>(value).map(|place| (job, place))),
+                Parsed::Spec(job) => self.declared(act, &job, decode(value)),
+                Parsed::Asked(job) => self.requested(act, &job, decode(value)),
+                Parsed::Lock(lock) => self.lock_written(act, &lock, decode(value), lives),
+                Parsed::Calendar(name) => self.calendar_written(act, &name, decode(value)),
+                Parsed::Switches(node, job) => self.switched(node, job, decode(value)),
                 _ => {}
             }
         }

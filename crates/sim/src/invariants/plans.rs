@@ -363,11 +363,12 @@ impl Turn<'_> {
         let at = self.act.at;
         let id = self.run(&run.fire);
         let by_schedule = matches!(run.fire, Fire::Due(_));
-        if run.wait.is_some() {
+        if run.attempt > 1 {
+            // It waited, or it followed an attempt that was lost: either way history was told that it comes.
             let told = self.new_verdicts(VerdictState::Skipped).filter(|v| v.run == id);
             self.trial(&id, run, book).dropped(told, findings);
             if let Some(fire) = book.fires.get_mut(&run.fire) {
-                fire.closed = Some(Closed::Finished);
+                fire.closed = Some(if run.wait.is_some() { Closed::Finished } else { Closed::Dropped });
             }
             return;
         }
@@ -379,14 +380,9 @@ impl Turn<'_> {
         // What the watermark does not cover any more is planned again.
         let uncovered = self.follows() && by_schedule && run.due > self.after.watermark;
         let goes = self.is_stale(run, book) || uncovered;
-        findings.test(at, Invariant::I16, off || (goes && run.attempt == 1), || {
-            format!("{id} attempt {} left the plan by {} without a word", run.attempt, self.act.why)
+        findings.test(at, Invariant::I16, off || goes, || {
+            format!("{id} left the plan by {} without a word", self.act.why)
         });
-        if run.attempt > 1
-            && let Some(fire) = book.fires.get_mut(&run.fire)
-        {
-            fire.closed = Some(Closed::Dropped);
-        }
     }
 
     /// Whether a run stands for nothing any more.

@@ -107,7 +107,7 @@ impl Watch {
 
 /// Whether the registry says that this member may start this attempt, under this token.
 fn claim_of(store: &Store, book: &JobBook, run: &Run, member: Option<&Member>) -> bool {
-    let entry = |key| store.read(&[key]).pop().and_then(|change| change.entry);
+    let entry = |key| store.entry(&key);
     let (by, seq) = if book.is_dispatched() {
         let plan = entry(keys::plan(&run.id.job)).and_then(|entry| decode::<Plan>(&entry.value));
         let runs = plan.into_iter().flat_map(|plan| plan.runs);

@@ -310,6 +310,29 @@ fn lanes_go_with_a_deleted_job() {
     assert_eq!(world.sharding("j").lanes, []);
 }
 
+/// proves: I14
+#[test]
+fn a_job_that_is_created_again_by_a_clock_that_is_behind_fires_nothing_twice() {
+    let mut world = World::with(&["a", "b", "c"]);
+    let apply = || Command::Apply([sharded("s", "@every 5s", 3)].into());
+    world.ask("a", apply());
+    world.run(22_000);
+    assert_eq!(world.dues("s").iter().filter(|due| **due == 20_000).count(), 3);
+    // The first that gives its lane back is one that never wrote it.
+    let lane = keys::shard_lane(&name("s"), &world.member("b"));
+    world.write(lane, None);
+    world.ask("b", Command::Delete(name("s")));
+    world.run(2_000);
+    assert_eq!(world.sharding("s").cut.furthest, Some(Wall(20_000)), "every lane had come so far");
+    world.skew = -15_000;
+    world.ask("a", apply());
+    world.skew = 0;
+    world.run(12_000);
+    let fires: Vec<_> = world.starts.iter().map(|(_, run)| run.id.clone()).collect();
+    assert_eq!(fires.iter().collect::<BTreeSet<_>>().len(), fires.len(), "{fires:?}");
+    assert!(world.dues("s").contains(&30_000), "and it goes on");
+}
+
 /// proves: S2-16, S2-56, I33
 #[test]
 fn another_number_of_shards_counts_from_the_next_fire() {

@@ -4,7 +4,7 @@ use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::{CatchUp, Delivery};
 use evenkeel_core::record::{OpenShards, Wait};
-use evenkeel_core::time::Wall;
+use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, Member, RunId, Shard};
 
 use super::super::book::{AttemptBook, Closed};
@@ -12,6 +12,7 @@ use super::super::retries::Trial;
 use super::super::runs::UNNOTICED;
 use super::super::{Findings, Invariant, JobBook};
 use super::Turn;
+use crate::world::TIMEOUT;
 use crate::world::clock::START;
 
 /// What became of an open run.
@@ -359,7 +360,10 @@ impl Turn<'_> {
             .fires
             .get(&(old.fire.clone(), shard))
             .and_then(|fire| fire.attempts.get(&old.attempt)?.over);
-        let closed = closed.min(Wall(START.0 + over.unwrap_or(self.at())));
+        let truly = Wall(START.0 + over.unwrap_or(self.at()));
+        // A node that knows its clock to be off goes by the registry's, which is behind by the time an answer took.
+        let off = (closed - truly).0.abs() > UNNOTICED;
+        let closed = closed.min(truly - Millis(if off { TIMEOUT } else { 0 }));
         let Some(watermark) = self.before.watermark(shard) else { return };
         let late = schedule.next(watermark.max(spec.since)).is_some_and(|due| due <= old.from);
         if !late && book.fires_by_schedule() {

@@ -26,7 +26,7 @@ impl JobBook {
         let id = || format!("{} attempt {} on {name}", run.id, run.attempt);
         let monitored = !self.unmonitored;
         let key = keys::shard_lane(&run.id.job, member);
-        let lane: Option<ShardLane> = store.read(&[key]).pop().and_then(|c| decode(&c.entry?.value));
+        let lane: Option<ShardLane> = store.entry(&key).and_then(|entry| decode(&entry.value));
         let open = lane.as_ref().and_then(|lane| lane.open_of(shard));
         let claimed = open.is_some_and(|open| {
             open.fire == run.id.fire && open.attempt == run.attempt && run.token <= Token::new(1, open.seq)

@@ -1,0 +1,34 @@
+//! What is going to happen in a world, by time and, at one time, in the order in which it came about.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::Event;
+
+/// Events to come. They are large, so they stay where they are, and only their times are sorted.
+#[derive(Default)]
+pub(super) struct Queue {
+    order: BinaryHeap<Reverse<(i64, u64, usize)>>,
+    events: Vec<Option<Event>>,
+    free: Vec<usize>,
+}
+
+impl Queue {
+    /// Adds what happens at this moment, as the event of this number.
+    pub(super) fn add(&mut self, at: i64, number: u64, event: Event) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.events.push(None);
+            self.events.len() - 1
+        });
+        self.events[place] = Some(event);
+        self.order.push(Reverse((at, number, place)));
+    }
+
+    /// Takes what happens first, if that is at this moment or before.
+    pub(super) fn take(&mut self, until: i64) -> Option<(i64, Event)> {
+        let Reverse((at, _, place)) = *self.order.peek().filter(|first| first.0.0 <= until)?;
+        self.order.pop();
+        self.free.push(place);
+        Some((at, self.events[place].take()?))
+    }
+}
