@@ -69,7 +69,7 @@ fn a_long_seed_lasts_ten_minutes_and_faults_rage_for_most_of_them() {
 /// proves: I14, I22, I40
 #[test]
 fn long_seeds_that_once_found_something_are_clean() {
-    for seed in [0xc3e8, 0xc4e6, 0xc975, 0x2a9, 0x3d9, 0x460] {
+    for seed in [0xc3e8, 0xc4e6, 0xc975, 0x2a9, 0x460] {
         run_seed(seed, Span::Long).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }

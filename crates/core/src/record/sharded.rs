@@ -187,10 +187,7 @@ impl Sharding {
         if lane.cut != self.cut.number {
             lane.cut = self.cut.number;
             lane.seq = lane.seq.max(self.cut.seq);
-            // What is left of a deleted job has no portions, and its lanes still know how far they had come.
-            if self.cut.total > 0 {
-                lane.groups = self.portion(member).to_vec();
-            }
+            lane.groups = self.portion(member).to_vec();
         }
         lane
     }

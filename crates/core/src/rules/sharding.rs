@@ -111,9 +111,7 @@ fn prepare(table: &Table<'_>, mark: Mark, terms: &ShardTerms, among: &[Member], 
     let lanes: BTreeMap<&Member, ShardLane> =
         table.sharding.lanes.iter().filter_map(|member| Some((member, table.lane(member)?))).collect();
     let furthest = furthest(&table.sharding.cut, lanes.values());
-    // In a job that was deleted and created again all shards are new.
-    let old = if table.sharding.cut.total > 0 { lanes.clone() } else { BTreeMap::new() };
-    let state = collect(&old, terms.total, furthest);
+    let state = collect(&lanes, terms.total, furthest);
     let due = table.next_due(state.iter());
     let Some(near) = due.into_iter().chain(table.asked_at()).min() else { return };
     let start = near - scene.local.settings.lead - AHEAD;

@@ -120,7 +120,7 @@ impl planned::Desk<'_> {
         let waits =
             |run: &Planned| matches!(run.fire, Fire::Due(_)) && !run.is_accepted() && run.attempt == 1;
         let timetable = Timetable { schedule, passed: &self.draft.passed };
-        let began = began.max(self.draft.reached).max(terms.since);
+        let began = began.max(terms.since);
         let waiting = self.draft.runs.iter().filter(|run| waits(run) && run.due <= began).count();
         let watermark = self.draft.watermark;
         let skipped = surplus(&timetable, (began, over), keep.saturating_sub(waiting));
