@@ -91,6 +91,9 @@ pub struct Place {
     /// Of a dispatched job, that runs of it may stand in its plan; also after it was deleted, until none does.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub planned: bool,
+    /// Of a claimed job that nobody holds, that its run waits for another attempt.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub waits: bool,
 }
 
 impl Place {

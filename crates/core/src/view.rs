@@ -76,6 +76,8 @@ pub(crate) struct JobState {
     pub(crate) owner: Option<Arc<Member>>,
     pub(crate) epoch: u64,
     pub(crate) place: Revision,
+    /// Whether nobody holds it while its run waits for another attempt.
+    pub(crate) waits: bool,
     /// The version of the spec, and the one that the place goes with.
     pub(crate) versions: (u64, u64),
     /// Since when, by our clock, nobody has held it.
@@ -408,7 +410,7 @@ impl<'a> JobView<'a> {
         let (owner, (_, version)) = (self.state.owner.as_deref().cloned(), self.state.versions);
         let sharding = self.sharding().cloned().map(Box::new);
         let planned = self.dispatched().is_some_and(|job| job.planned);
-        Place { owner, epoch: self.state.epoch, version, sharding, planned }
+        Place { owner, epoch: self.state.epoch, version, sharding, planned, waits: self.state.waits }
     }
 
     /// Whether spec and place go together. News of the two may come apart, and a guard on the place vouches only for the

@@ -108,7 +108,7 @@ impl Room {
 }
 
 fn claim(scene: &Scene<'_>, job: &JobView<'_>) -> Txn {
-    let place = Place { owner: Some(scene.member.clone()), ..job.place().next() };
+    let place = Place { owner: Some(scene.member.clone()), waits: false, ..job.place().next() };
     Txn {
         guards: scene.born().into_iter().chain([job.place_guard()]).collect(),
         writes: [Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None }].into(),

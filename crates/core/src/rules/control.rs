@@ -137,7 +137,7 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
         job: job.clone(),
     };
     let why = if old.is_some() { "update" } else { "create" };
-    let mut txn = rewrite(&job.name, known, &SpecRecord::Live(Box::new(spec)));
+    let mut txn = rewrite(scene, &job.name, known, &SpecRecord::Live(Box::new(spec)));
     txn.guards.extend(job.calendars().map(|name| scene.view.calendar_guard(name)));
     Turn::Commit(why, txn)
 }
@@ -162,8 +162,9 @@ fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Opti
     runs.then(|| format!("job {}: runs of its deleted namesake are not settled yet: try again", job.name))
 }
 
-/// Spec and place in one transaction.
-fn rewrite(name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> Txn {
+/// Spec and place in one transaction. A job that nobody will hold and whose run waits for another attempt goes to this node, to
+/// give that up aloud.
+fn rewrite(scene: &Scene<'_>, name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> Txn {
     let (spec_key, place_key) = (keys::spec(name), keys::place(name));
     let guards = match &known {
         Some(job) => [job.spec_guard(), job.place_guard()],
@@ -171,10 +172,14 @@ fn rewrite(name: &JobName, known: Option<JobView<'_>>, record: &SpecRecord) -> T
     };
     let old = known.map(|job| job.place()).unwrap_or_default();
     let dispatched = matches!(record, SpecRecord::Live(spec) if spec.job.placement == Placement::Dispatched);
-    let place = Place { version: record.version(), planned: old.planned || dispatched, ..old.next() };
+    let enabled = matches!(record, SpecRecord::Live(spec) if spec.job.enabled);
+    let heir = scene.born().filter(|_| old.waits && old.owner.is_none() && !enabled);
+    let owner = if heir.is_some() { Some(scene.member.clone()) } else { old.owner.clone() };
+    let (planned, waits) = (old.planned || dispatched, old.waits && heir.is_none());
+    let place = Place { version: record.version(), planned, waits, owner, ..old.next() };
     let puts = [(spec_key, encode(record)), (place_key, encode(&place))];
     let writes = puts.map(|(key, value)| Write::Put { key, value, owner: None });
-    Txn { guards: guards.into(), writes: writes.into() }
+    Txn { guards: guards.into_iter().chain(heir).collect(), writes: writes.into() }
 }
 
 fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch) -> Turn {
@@ -213,7 +218,7 @@ fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch) -> Turn {
         Switch::Enabled(_) => "enable or disable",
         Switch::Shards(..) => "switch shards",
     };
-    Turn::Commit(why, rewrite(name, Some(job), &record))
+    Turn::Commit(why, rewrite(scene, name, Some(job), &record))
 }
 
 fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&NodeName>) -> Turn {

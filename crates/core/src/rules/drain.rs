@@ -81,7 +81,8 @@ pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
     } else if scene.local.given_of(job.id).next().is_some() {
         return None;
     }
-    let place = Place { owner: None, ..job.place().next() };
+    let waits = writes.is_empty() && open.is_some();
+    let place = Place { owner: None, waits, ..job.place().next() };
     writes.push(Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None });
     let guards = scene.born().into_iter().chain([job.place_guard(), known.guard(lane_key)]);
     Some(Txn { guards: guards.collect(), writes })

@@ -240,6 +240,7 @@ impl View {
         self.change(now, id, |state| {
             state.owner = owner;
             state.epoch = place.epoch;
+            state.waits = place.waits;
             state.place = revision;
             state.versions.1 = place.version;
         });

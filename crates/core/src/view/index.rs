@@ -43,6 +43,7 @@ impl View {
             listing: self.listing,
             calendars: [].into(),
             notify: None,
+            waits: false,
         });
         self.names.insert(name.clone(), id);
         id

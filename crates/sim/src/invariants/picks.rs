@@ -42,7 +42,11 @@ impl Watch {
                         "take the beat" | "take the beat over" | "take the lead" => {
                             self.check_turn(at, name, node, now, why, txn);
                         }
-                        "plan" => picks.extend(self.picked(at, name, node, txn)),
+                        // A run by hand goes to the idlest, and takes a slot there before others are given out.
+                        "plan" => match self.picked(at, name, node, txn) {
+                            Some(new) => picks.extend(new),
+                            None => pure = false,
+                        },
                         "plan again" | "settle" | "follow the schedule" | "clear verdicts" | "skip" => {
                             pure = false
                         }
@@ -101,8 +105,9 @@ impl Watch {
         });
     }
 
-    /// The runs that a plan adds, and how many slots whoever gets each had free. They only get fewer.
-    fn picked(&mut self, at: i64, name: &NodeName, node: &Node, txn: &Txn) -> Vec<(Member, i64)> {
+    /// The runs that a plan adds, and how many slots whoever gets each had free. They only get fewer. `None` where a run by
+    /// hand is among them.
+    fn picked(&mut self, at: i64, name: &NodeName, node: &Node, txn: &Txn) -> Option<Vec<(Member, i64)>> {
         let mut picks: Vec<(Member, i64)> = Vec::new();
         for write in &txn.writes {
             let Write::Put { key, value, .. } = write else { continue };
@@ -115,7 +120,7 @@ impl Watch {
             picks.extend(new.map(|run| (run.by.clone(), run.free)));
             let asked = plan.runs.iter().any(|run| matches!(run.fire, Fire::Asked(_)) && !old(&run.fire));
             if asked {
-                return Vec::new();
+                return None;
             }
         }
         let falls = picks.is_sorted_by(|a, b| a.1 >= b.1);
@@ -127,7 +132,7 @@ impl Watch {
         self.findings.test(at, Invariant::I38, drained.is_none(), || {
             format!("{name} planned for {drained:?}, which it knows to be drained")
         });
-        picks
+        Some(picks)
     }
 
     /// The first pick of a step had as many free slots as anybody, by what the node knew.

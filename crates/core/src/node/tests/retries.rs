@@ -222,3 +222,24 @@ fn a_clock_that_is_set_back_holds_no_attempt_up_for_long() {
         assert_eq!(world.numbers("j"), [1, 2], "{placement:?}");
     }
 }
+
+#[test]
+fn what_waits_and_is_held_by_nobody_is_given_up_aloud_when_its_job_goes() {
+    for (delete, drained) in [(false, "a"), (true, "b")] {
+        let (mut world, node) = World::waiting(Placement::Claimed, |_| ());
+        // Nobody may take it over.
+        for name in ["a", "b"] {
+            world.ask(drained, Command::Drain(name.parse().unwrap()));
+        }
+        world.run(1_500);
+        assert_eq!((world.held("a"), world.held("b")), (0, 0), "{node} gave it back");
+        let gone = match delete {
+            true => Command::Delete("j".parse().unwrap()),
+            false => Command::Disable("j".parse().unwrap()),
+        };
+        world.ask(drained, gone);
+        world.run(3_000);
+        assert_eq!(world.verdicts(VerdictState::Skipped), [2]);
+        assert_eq!((world.held("a"), world.held("b")), (0, 0), "and nobody keeps it");
+    }
+}

@@ -78,8 +78,14 @@ fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> Switches) 
     declared.enabled = enabled;
     let spec = Spec { job: declared, version: 1, since: Wall(0), paused: false, off: ShardSet::empty() };
     let sharding = Sharding { leader, ..Sharding::default() };
-    let place =
-        Place { owner: None, epoch: 1, version: 1, sharding: Some(Box::new(sharding)), planned: false };
+    let place = Place {
+        owner: None,
+        epoch: 1,
+        version: 1,
+        sharding: Some(Box::new(sharding)),
+        planned: false,
+        waits: false,
+    };
     world.write(keys::switches(&me.node, &job), Some(encode(&switches(me.incarnation))));
     world.write(keys::place(&job), Some(encode(&place)));
     world.write(keys::spec(&job), Some(encode(&SpecRecord::Live(Box::new(spec)))));
