@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 /// Seeds that `cargo xtask test` and `cargo xtask ci` simulate, each ten minutes of a cluster's life.
-const SEEDS: (&str, &str) = ("200", "2000");
+const SEEDS: (&str, &str) = ("200", "900");
 
 /// Rounds of chaos in CI and in `cargo xtask chaos --long`: each kills or freezes a node. Of the trials that depend on
 /// peers each has half as many, and fewer; on each engine every fault is played once in CI, and ten times in a long one.

@@ -217,8 +217,8 @@ impl JobBook {
         });
         let Some(owner) = &self.place.owner else { return };
         let enabled = self.spec.as_ref().is_some_and(|s| s.job.enabled);
-        // What a lost node left open is told to history first, even of a job that may not be held.
-        findings.test(at, Invariant::I41, enabled || old.owner.is_some(), || {
+        // What a lost node left open is told to history first, even of a job that may not be held; and so is a run that waits.
+        findings.test(at, Invariant::I41, enabled || old.owner.is_some() || old.waits, || {
             format!("{owner} claimed {job}, which is not enabled")
         });
         let itself = Some(owner) == me;
