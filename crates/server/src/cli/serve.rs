@@ -33,6 +33,9 @@ pub(crate) struct Dev {
     /// The port of the HTTP interface; 0 for any free one
     #[arg(long, default_value_t = crate::settings::PORT)]
     port: u16,
+    /// Networks that http jobs may reach although they are not public, such as 127.0.0.1; several with commas, or the flag again
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    http_allow: Vec<String>,
 }
 
 /// A member of a cluster.
@@ -65,6 +68,7 @@ pub(crate) fn dev(args: &Dev) -> Result<(), Failure> {
         name: Some("dev".to_owned()),
         port: Some(args.port),
         data: Some(args.data.join("node")),
+        http_allow: args.http_allow.clone(),
         ..Written::default()
     };
     let data = args.data.clone();

@@ -51,4 +51,31 @@ fn a_folder_or_port_that_cannot_be_had_is_said_with_the_fix() {
         evenkeel(&["dev", "--port", &port]).current_dir(folder.path()).output().expect("evenkeel starts");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("choose another --port"), "{}", text(&output.stderr));
+
+    let output = evenkeel(&["dev", "--port", "0", "--http-allow", "lan"])
+        .current_dir(folder.path())
+        .output()
+        .expect("evenkeel starts");
+    assert_ne!(output.status.code(), Some(0));
+    let said = text(&output.stderr);
+    assert!(said.contains("--http-allow: \"lan\" is no network"), "{said}");
+}
+
+#[test]
+fn a_request_to_this_host_is_made_once_its_network_is_allowed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (flags, state) in [(&[][..], "failed"), (&["--http-allow", "127.0.0.1"][..], "succeeded")] {
+        let node = Node::dev_with(folder.path(), flags);
+        let url = format!("http://{}/", node.address);
+        let job = format!("[[job]]\nname = \"self\"\nhttp = {{ url = \"{url}\" }}\n");
+        let applied = node.fed(&["job", "apply", "-f", "-"], &job);
+        assert!(applied.status.success(), "{}", text(&applied.stderr));
+        let run = node.ok(&["job", "run", "self"]);
+        let run = run.lines().next().expect("the run").to_owned();
+        node.cli(&["run", "wait", &run]);
+        let shown = node.json(&["run", "show", &run]);
+        assert_eq!(shown["attempts"][0]["state"], state, "{shown}");
+        node.signal("INT");
+        assert_eq!(node.end(), 0);
+    }
 }

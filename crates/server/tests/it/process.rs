@@ -72,7 +72,12 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 impl Node {
     /// `evenkeel dev` in this folder.
     pub(crate) fn dev(folder: &Path) -> Self {
-        Self::start(evenkeel(&["dev", "--port", "0"]).current_dir(folder))
+        Self::dev_with(folder, &[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn dev_with(folder: &Path, more: &[&str]) -> Self {
+        Self::start(evenkeel(&["dev", "--port", "0"]).args(more).current_dir(folder))
     }
 
     /// `evenkeel serve` with this name, its books in `folder` unless told otherwise, and more arguments.

@@ -106,9 +106,12 @@ impl Watch {
     }
 
     /// The runs that a plan adds, and how many slots whoever gets each had free. They only get fewer. `None` where a run by
-    /// hand is among them.
+    /// hand is among them, be it one that was planned already and of which this node has not heard.
     fn picked(&mut self, at: i64, name: &NodeName, node: &Node, txn: &Txn) -> Option<Vec<(Member, i64)>> {
         let mut picks: Vec<(Member, i64)> = Vec::new();
+        if txn.writes.iter().any(|write| matches!(parse(write.key()), Some(Parsed::Asked(_)))) {
+            return None;
+        }
         for write in &txn.writes {
             let Write::Put { key, value, .. } = write else { continue };
             let (Some(Parsed::Plan(job)), Some(plan)) = (parse(key), decode::<Plan>(value)) else { continue };
@@ -118,10 +121,6 @@ impl Watch {
             let old = |fire: &Fire| known.is_some_and(|plan| plan.runs.iter().any(|run| run.fire == *fire));
             let new = plan.runs.iter().filter(|run| matches!(run.fire, Fire::Due(_)) && !old(&run.fire));
             picks.extend(new.map(|run| (run.by.clone(), run.free)));
-            let asked = plan.runs.iter().any(|run| matches!(run.fire, Fire::Asked(_)) && !old(&run.fire));
-            if asked {
-                return None;
-            }
         }
         let falls = picks.is_sorted_by(|a, b| a.1 >= b.1);
         self.findings.test(at, Invariant::I42, falls, || {
