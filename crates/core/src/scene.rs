@@ -187,6 +187,12 @@ impl Decisions {
         self.list.iter().skip(first).any(|decision| matches!(decision, Decision::Commit(..)))
     }
 
+    /// How many runs are started by the decisions from this one on.
+    #[must_use]
+    pub fn starts_since(&self, first: usize) -> usize {
+        self.list.iter().skip(first).filter(|decision| matches!(decision, Decision::Start(..))).count()
+    }
+
     /// Adds a transaction.
     pub fn commit(&mut self, subject: Subject, why: &'static str, txn: Txn) {
         self.paced += usize::from(Pace::counts(why));

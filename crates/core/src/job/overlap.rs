@@ -63,6 +63,12 @@ impl Job {
                 "`@after` counts from the runs that one node sees: set placement = \"claimed\"".into()
             );
         }
+        if self.calendars().next().is_some() {
+            return Err(
+                "except and only leave moments of the clock out, and `@after` has none: leave them out"
+                    .into(),
+            );
+        }
         if self.overlap != Overlap::Forbid {
             return Err(
                 "no fire comes due while the run before goes on, as `@after` says: leave overlap out".into(),

@@ -126,7 +126,8 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
     if let Some(text) = calendars::missing(scene, job) {
         return refuse(Refusal::Conflict, text);
     }
-    let times = |job: &Job| (job.except.clone(), job.only.clone(), job.enabled);
+    // What came due beside runs that went on was never in their way.
+    let times = |job: &Job| (job.except.clone(), job.only.clone(), job.enabled, job.overlap.beside() > 1);
     let same_times = |old: &Spec| old.job.times() == job.times() && times(&old.job) == times(job);
     let spec = Spec {
         version: old.as_ref().map(|o| o.version).or(version).unwrap_or(0) + 1,

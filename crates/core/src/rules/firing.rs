@@ -66,12 +66,14 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     let desk = Desk { scene, job, held, known };
     desk.record(out);
     let lane = desk.lane();
+    let mut going = scene.local.given_of(id).count();
     for open in &lane.open {
         let before = out.list.len();
-        desk.attend(open, out);
+        desk.attend(open, going, out);
         if out.commits_since(before) {
             return;
         }
+        going += out.starts_since(before);
     }
     desk.rest(lane, out);
 }
@@ -195,7 +197,7 @@ impl Desk<'_> {
     }
 
     /// A fire is open: started, or closed, in every pass (law 3).
-    fn attend(&self, open: &Open, out: &mut Decisions) {
+    fn attend(&self, open: &Open, going: usize, out: &mut Decisions) {
         if open.by != *self.scene.member {
             // Only the holder writes the lane, so this is left over from a holder whose place we took without it.
             let left = |open: &Open| open.by != *self.scene.member;
@@ -203,7 +205,8 @@ impl Desk<'_> {
         }
         let Some(given) = self.given_to(open) else {
             return match open.wait {
-                _ if self.is_in_the_way() => {}
+                // Also of fires that were open before the job let fewer of them go on.
+                _ if going >= self.job.beside() => {}
                 Some(wait) => self.await_retry(open, wait, out),
                 None => self.start(open, out),
             };
@@ -225,11 +228,6 @@ impl Desk<'_> {
     /// What was given of an open fire.
     fn given_to(&self, open: &Open) -> Option<&Given> {
         self.scene.local.given_to(self.job.id, &takeover::run_id(&self.job, open))
-    }
-
-    /// Whether a run that goes on keeps others of its job from beginning.
-    fn is_in_the_way(&self) -> bool {
-        self.job.beside() == 1 && self.scene.local.given_of(self.job.id).next().is_some()
     }
 
     fn settle(&self, is_doubtful: impl Fn(&Open) -> bool, why: &str, out: &mut Decisions) {

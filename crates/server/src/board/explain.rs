@@ -162,7 +162,8 @@ impl Known {
     /// The first fire after everything that is settled, whether it is due already or not.
     fn next(&self, settled: Wall) -> Option<Wall> {
         let schedule = self.job().schedule_under(self.calendars.as_ref())?;
-        schedule.next(settled.max(self.spec.since))
+        let floor = settled.max(self.spec.since);
+        schedule.counted_from(floor).next(floor)
     }
 
     /// What switches alone say of why it does not run: the commonest reason comes first.

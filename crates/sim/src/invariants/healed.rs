@@ -162,8 +162,7 @@ impl Rest<'_> {
             + if light { PROMPT } else { busy };
         let floor = spec.since.max(Wall(START.0 + book.changed));
         if let Some(delay) = book.delay() {
-            let closed = spec.job.calendars().next().is_some();
-            let far = closed || floor.max(*watermark) + delay + Millis(slack + longest) > now;
+            let far = floor.max(*watermark) + delay + Millis(slack + longest) > now;
             return findings.test(at, Invariant::I16, far, || {
                 format!("nothing of {name} was claimed for long: the watermark is {watermark}")
             });

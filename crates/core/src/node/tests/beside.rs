@@ -107,6 +107,49 @@ fn what_was_claimed_ahead_by_a_node_that_leaves_runs_elsewhere() {
 }
 
 #[test]
+fn of_several_nodes_none_takes_the_places_that_others_wait_for_longer() {
+    let mut world = World::wide(&["a", "b"], 24_950, beside(Placement::Dispatched, Overlap::AtMost(2)));
+    let (most, _) = world.watch_until(400);
+    assert_eq!(most, 2);
+    let dues = world.dues("j");
+    assert!(dues.len() > 25 && dues.is_sorted(), "{dues:?}");
+    let nodes: BTreeSet<&str> = world.starts.iter().skip(10).map(|(node, _)| node.as_str()).collect();
+    assert_eq!(nodes.len(), 2, "both run them to the end");
+}
+
+#[test]
+fn a_job_that_is_edited_under_way_counts_none_of_what_goes_on_as_missed() {
+    for overlap in [Overlap::Skip, Overlap::Queue(1), Overlap::Replace] {
+        for placement in PLACEMENTS {
+            let mut world = World::wide(&["a"], 24_000, beside(placement, Overlap::Allow));
+            world.run(35_500 - world.now);
+            world.ask("a", Command::Apply([beside(placement, overlap)].into()));
+            world.run(39_000 - world.now);
+            assert_eq!(world.ends.len(), 2, "{placement:?} {overlap:?}: none is ended for what goes on");
+            world.run(100_000 - world.now);
+            let ran: BTreeSet<i64> = world.dues("j").into_iter().collect();
+            let told: Vec<_> = world.recorded.iter().filter(|v| v.attempt == 0).collect();
+            let wrong = told.iter().any(|v| ran.range(v.from.0..=v.due.0).next().is_some());
+            assert!(!wrong, "{placement:?} {overlap:?}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_attempted_again_at_once_goes_one_by_one_where_the_job_lets_them_no_more() {
+    let job = |overlap| Job { delivery: Delivery::AtLeastOnce, ..beside(Placement::Claimed, overlap) };
+    let mut world = World::wide(&["a"], 34_000, job(Overlap::Allow));
+    world.run(35_500 - world.now);
+    world.ask("a", Command::Apply([job(Overlap::Forbid)].into()));
+    world.actors.clear();
+    world.ends.clear();
+    world.add(settings("b"));
+    let (most, _) = world.watch_until(160);
+    assert_eq!((world.lost(), most), (3, 1));
+    assert_eq!(world.starts.iter().filter(|(_, run)| run.attempt == 2).count(), 3);
+}
+
+#[test]
 fn an_attempt_that_waits_keeps_no_other_fire_waiting() {
     let retry = Some(Retry { times: 2, wait: "15s".into(), up_to: String::new(), codes: [].into() });
     for placement in PLACEMENTS {

@@ -160,8 +160,12 @@ impl<'a> Desk<'a> {
                 None => self.give_up(&next, "its job was deleted"),
             }
         }
-        let next = self.draft.runs.iter().filter(|run| !run.is_accepted()).min_by_key(|run| self.moment(run));
         let now = self.scene.now.wall;
+        // Beside others none is held up by one that waits for its next attempt.
+        let waits =
+            |run: &Planned| self.job.beside() > 1 && run.wait.is_some_and(|wait| wait.left(now).is_some());
+        let open = self.draft.runs.iter().filter(|run| !run.is_accepted() && !waits(run));
+        let next = open.min_by_key(|run| self.moment(run));
         let others = next.filter(|run| run.by != *self.scene.member && self.moment(run) <= now);
         self.next = others.map(|run| (self.id(run), run.by.clone()));
         self.act("finish");
@@ -279,19 +283,20 @@ impl<'a> Desk<'a> {
     /// Starts what is accepted, within a second of its moment; later it is confirmed first.
     fn start_all(&self, out: &mut Decisions) {
         let local = self.scene.local;
-        if local.put_off.contains_key(&self.job.id)
-            || (self.job.beside() == 1 && local.given_of(self.job.id).next().is_some())
-        {
+        if local.put_off.contains_key(&self.job.id) {
             return;
         }
-        for (run, from) in self.mine().filter_map(|run| Some((run, run.from?))) {
-            if local.given_to(self.job.id, &self.id(run)).is_none() {
-                let before = out.list.len();
+        let mut going = local.given_of(self.job.id).count();
+        let given = |run: &Planned| local.given_to(self.job.id, &self.id(run)).is_some();
+        for (run, from) in self.mine().filter(|run| !given(run)).filter_map(|run| Some((run, run.from?))) {
+            let before = out.list.len();
+            if going < self.job.beside() {
                 self.start(run, from, out);
-                if out.commits_since(before) {
-                    return;
-                }
             }
+            if out.commits_since(before) {
+                return;
+            }
+            going += out.starts_since(before);
         }
     }
 

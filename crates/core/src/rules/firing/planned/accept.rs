@@ -115,17 +115,20 @@ impl Desk<'_> {
         if self.is_unstarted() {
             return true;
         }
-        if self.draft.runs.iter().filter(|other| holds_back(other, run)).count() >= self.job.beside() {
-            if !self.mine().any(Planned::is_accepted) {
+        let held = self.draft.runs.iter().filter(|other| holds_back(other, run)).count();
+        if held >= self.job.beside() {
+            // Of several the end of any makes room, and others' are not told for certain.
+            if self.job.beside() > 1 || !self.mine().any(Planned::is_accepted) {
                 let soon = if now < moment { LOOK_AHEAD } else { LOOK_AGAIN };
                 out.add(self.look_again(now + soon));
             }
             return true;
         }
         let alive = |run: &&Planned| self.scene.view.member(&run.by).is_some();
-        let goes_before = |other: &Planned| self.moment(other) < moment && other.by != run.by;
-        let mut others = self.draft.runs.iter().filter(alive);
-        let earlier = self.job.beside() == 1 && others.any(goes_before);
+        let goes_before =
+            |other: &&Planned| self.moment(other) < moment && other.by != run.by && !holds_back(other, run);
+        let ahead = self.draft.runs.iter().filter(alive).filter(goes_before).count();
+        let earlier = held + ahead >= self.job.beside();
         // Who closed a run would otherwise take the next one each time, and those that wait elsewhere would wait for ever.
         let turn = self.draft.freed.map_or(moment, |freed| moment.max(freed)) + PATIENCE;
         if earlier && now < turn {
