@@ -24,6 +24,7 @@ mod retries;
 mod security;
 mod service;
 mod shards;
+mod shared_history;
 mod told;
 mod tree;
 mod wire;
