@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_core::words::JobName;
-use evenkeel_registry::sql::Arg;
+use evenkeel_registry::sql::{Arg, Statement};
 
 use super::link::{Fault, Link, Row};
 use super::store::change;
@@ -60,13 +60,7 @@ impl Sweeper {
         for (table, at) in BY_AGE {
             more |= sweep_by_age(link, table, at, oldest).await?;
         }
-        for job in self.grown_much() {
-            let left = sweep_job(link, &job, self.keep.runs_of_job).await?;
-            if left {
-                self.grown.insert(job, u32::MAX / 2);
-            }
-            more |= left;
-        }
+        more |= self.sweep_jobs(link).await?;
         link.commit().await?;
         if more {
             self.next = now.mono + SOON;
@@ -85,7 +79,23 @@ impl Sweeper {
              WHERE ended < "
         ));
         let found = found.with(Arg::Int(oldest.0)).then(" OR seq <= ").with(Arg::Int(few));
-        forget(link, &attempt, found).await
+        Ok(forget(link, &attempt, found).await? >= CHUNK as usize)
+    }
+
+    /// Of jobs that grew, what is beyond their latest attempts; says whether there may be more.
+    async fn sweep_jobs(&mut self, link: &mut Link) -> Result<bool, Fault> {
+        let (mut gone, mut more) = (0, false);
+        for job in self.grown_much() {
+            if gone < CHUNK as usize {
+                gone += sweep_job(link, &job, self.keep.runs_of_job).await?;
+            }
+            if gone >= CHUNK as usize {
+                // This one may have more, and the ones behind it have not been looked at.
+                self.grown.insert(job, u32::MAX / 2);
+                more = true;
+            }
+        }
+        Ok(more)
     }
 
     /// Takes the jobs with enough new rows to be worth a look.
@@ -100,28 +110,23 @@ impl Sweeper {
     }
 }
 
-/// A job's attempts beyond its latest ones; says whether there may be more.
-async fn sweep_job(link: &mut Link, job: &JobName, keep: u32) -> Result<bool, Fault> {
+/// A job's attempts beyond its latest ones; says how many went.
+async fn sweep_job(link: &mut Link, job: &JobName, keep: u32) -> Result<usize, Fault> {
     let attempt = link.table("attempt");
     let first = link.says(format!("SELECT seq FROM {attempt} WHERE job = ")).with(Arg::Text(job.as_str()));
     let first = link.rows(first.then(&format!(" ORDER BY seq DESC LIMIT 1 OFFSET {keep}"))).await?;
-    let Some(first) = first.first() else { return Ok(false) };
+    let Some(first) = first.first() else { return Ok(0) };
     let found = link.says(format!("SELECT seq FROM {attempt} WHERE job = ")).with(Arg::Text(job.as_str()));
     let found = found.then(" AND seq <= ").with(Arg::Int(first.int(0)?));
     forget(link, &attempt, found.then(&format!(" AND state <> 0 ORDER BY seq LIMIT {CHUNK}"))).await
 }
 
-/// Deletes the attempts whose numbers are found.
-async fn forget(
-    link: &mut Link,
-    attempt: &str,
-    found: evenkeel_registry::sql::Statement<'_>,
-) -> Result<bool, Fault> {
+/// Deletes the attempts whose numbers are found, and says how many.
+async fn forget(link: &mut Link, attempt: &str, found: Statement<'_>) -> Result<usize, Fault> {
     let found = link.rows(found).await?;
-    let full = found.len() >= CHUNK as usize;
     let old = found.iter().map(|row: &Row| row.int(0)).collect::<Result<_, _>>()?;
     change(link, &format!("DELETE FROM {attempt} WHERE seq IN "), old).await?;
-    Ok(full)
+    Ok(found.len())
 }
 
 /// The oldest rows of a table that are too old; says whether there may be more.

@@ -93,10 +93,11 @@ CREATE TABLE failing (
 /// without reading all that is not, as is what is listed.
 const BATCHES: &str = "
 CREATE TABLE writer (
-    name TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
     life INTEGER NOT NULL,
     batch INTEGER NOT NULL,
-    at INTEGER NOT NULL
+    at INTEGER NOT NULL,
+    PRIMARY KEY (name, life)
 ) WITHOUT ROWID;
 CREATE INDEX writer_at ON writer (at);
 CREATE INDEX late_heard ON late (heard);

@@ -29,9 +29,9 @@ const UNTOLD_MAX: i64 = 200;
 /// The database cannot be written to.
 pub(super) async fn enter(link: &mut Link, name: &str, now: Wall) -> Result<i64, Fault> {
     link.lock().await?;
-    let known = link.says(format!("SELECT life FROM {} WHERE name = ", link.table("writer")));
+    let known = link.says(format!("SELECT max(life) FROM {} WHERE name = ", link.table("writer")));
     let known = link.rows(known.with(Arg::Text(name))).await?;
-    let life = known.first().map_or(Ok(0), |row| row.int(0))? + 1;
+    let life = known.first().map_or(Ok(None), |row| row.maybe(0))?.unwrap_or_default() + 1;
     mark(link, &Stamp { name: name.into(), life, batch: 0 }, now).await?;
     link.commit().await?;
     Ok(life)
@@ -39,9 +39,10 @@ pub(super) async fn enter(link: &mut Link, name: &str, now: Wall) -> Result<i64,
 
 /// Whether this batch is there already.
 pub(super) async fn has(link: &mut Link, stamp: &Stamp) -> Result<bool, Fault> {
-    let asked = link.says(format!("SELECT life, batch FROM {} WHERE name = ", link.table("writer")));
-    match link.rows(asked.with(Arg::Text(&stamp.name))).await?.first() {
-        Some(row) => Ok((row.int(0)?, row.int(1)?) == (stamp.life, stamp.batch)),
+    let asked = link.says(format!("SELECT batch FROM {} WHERE name = ", link.table("writer")));
+    let asked = asked.with(Arg::Text(&stamp.name)).then(" AND life = ").with(Arg::Int(stamp.life));
+    match link.rows(asked).await?.first() {
+        Some(row) => Ok(row.int(0)? == stamp.batch),
         None => Ok(false),
     }
 }
@@ -50,7 +51,7 @@ async fn mark(link: &mut Link, stamp: &Stamp, now: Wall) -> Result<(), Fault> {
     let Stamp { name, life, batch } = stamp;
     let mark = link.says(format!("INSERT INTO {} (name, life, batch, at) VALUES ", link.table("writer")));
     let mark = mark.rows([[Arg::Text(name), Arg::Int(*life), Arg::Int(*batch), Arg::Int(now.0)]]);
-    let mark = mark.then(&link.dialect.update("name", &["life", "batch", "at"]));
+    let mark = mark.then(&link.dialect.update("name, life", &["batch", "at"]));
     link.run(mark).await.map(drop)
 }
 
@@ -133,14 +134,13 @@ pub(super) async fn save(link: &mut Link, draft: &mut Draft, stamp: &Stamp) -> R
     Ok(notices)
 }
 
-/// Changes or deletes the rows of these numbers; returns how many.
-pub(super) async fn change(link: &mut Link, text: &str, rows: Vec<i64>) -> Result<u64, Fault> {
-    let mut changed = 0;
+/// Changes or deletes the rows of these numbers.
+pub(super) async fn change(link: &mut Link, text: &str, rows: Vec<i64>) -> Result<(), Fault> {
     for some in rows.chunks(ROWS_MAX) {
         let these = link.says(text).any_of(some.iter().map(|seq| Arg::Int(*seq)));
-        changed += link.run(these).await?;
+        link.run(these).await?;
     }
-    Ok(changed)
+    Ok(())
 }
 
 /// Inserts rows; `weight` is about what the texts of one weigh.

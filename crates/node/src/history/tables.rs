@@ -130,8 +130,9 @@ fn first_layout(words: &Words, name: &impl Fn(&str) -> String) -> Vec<String> {
     );
     let failing =
         format!("job {key} NOT NULL, shard BIGINT NOT NULL, since BIGINT NOT NULL, PRIMARY KEY (job, shard)");
-    let writer =
-        format!("name {key} PRIMARY KEY, life BIGINT NOT NULL, batch BIGINT NOT NULL, at BIGINT NOT NULL");
+    let writer = format!(
+        "name {key} NOT NULL, life BIGINT NOT NULL, batch BIGINT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (name, life)"
+    );
     let by_time: &[_] = &[("at", "at", "")];
     [
         words.table(

@@ -363,6 +363,24 @@ async fn what_is_old_goes_a_little_at_a_time_until_it_is_gone() {
     }
 }
 
+/// proves: I48
+#[tokio::test]
+async fn jobs_that_grew_much_are_cut_one_after_another() {
+    for mut books in all().await {
+        let of =
+            |job: &'static str| (0..3_000).map(move |n| entry(&format!("{job}:{n}:0"), 1, State::Succeeded));
+        let written = books.write(["k", "l", "m"].into_iter().flat_map(of).collect()).await;
+        let keep = Keep { runs_of_job: 10, ..Keep::default() };
+        let mut sweeper = retention::Sweeper::new(keep);
+        let mut left = Vec::new();
+        for (mono, jobs) in [(0, written.jobs), (200, BTreeMap::new()), (400, BTreeMap::new())] {
+            sweeper.sweep(&mut books.link, jobs, Now { mono: Mono(mono), wall: Wall(1000) }).await.unwrap();
+            left.push(books.count("attempt").await);
+        }
+        assert_eq!(left, [3_020, 30, 30], "two at first, and the third one soon after");
+    }
+}
+
 #[tokio::test]
 async fn a_verdict_is_acknowledged_once_it_is_there_for_good() {
     for (_folder, place) in places() {

@@ -58,6 +58,8 @@ fn play(engine: &str) {
     let told = listed(&gone);
     assert!(listed(&left).is_superset(&told), "both tell the same");
 
+    turn_pages([&gone, &left]);
+
     gone.signal("KILL");
     gone.end();
     let known = ran_on("a");
@@ -87,6 +89,26 @@ fn listed(node: &Node) -> BTreeSet<String> {
         rows.iter().filter_map(|row| row["run"].as_str().map(str::to_owned)).collect();
     assert_eq!(runs.len(), rows.len(), "each once");
     runs
+}
+
+/// Asks for a list page by page, each of another node: whichever is asked, it goes on where the page before ended.
+fn turn_pages(nodes: [&Node; 2]) {
+    let mut seen = Vec::new();
+    let mut before = String::new();
+    for n in 0..4 {
+        let node = nodes[n % 2];
+        let host = node.address;
+        let (status, answer) =
+            node.raw(&format!("GET /api/v1/events?limit=1{before} HTTP/1.1\nHost: {host}"), b"");
+        assert_eq!(status, 200, "{answer}");
+        let body = answer.split_once("\r\n\r\n").expect("a body").1;
+        let page: serde_json::Value = serde_json::from_str(body).expect("it is JSON");
+        let events = page["events"].as_array().expect("a list");
+        seen.extend(events.iter().filter_map(|event| event["seq"].as_u64()));
+        let Some(next) = page["before"].as_str() else { break };
+        before = format!("&before={next}");
+    }
+    assert!(seen.len() > 1 && seen.is_sorted_by(|one, next| one > next), "each page goes on: {seen:?}");
 }
 
 /// A node whose database does not let it in says what to do, and shows nobody its password.
