@@ -419,6 +419,7 @@ impl Job {
             .validate_program()
             .and_then(|()| self.validate_retry())
             .and_then(|()| self.validate_overlap())
+            .and_then(|()| self.validate_follows_runs())
             .and_then(|()| self.validate_dataflow())
             .and_then(|()| self.validate_notify())
         {

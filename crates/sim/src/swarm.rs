@@ -94,6 +94,7 @@ pub struct Swarm {
     pub peers: Option<Peers>,
 }
 
+mod after;
 mod calendars;
 mod overlap;
 mod peers;
@@ -155,6 +156,7 @@ impl Swarm {
         swarm.add_calendars(seed);
         swarm.add_retries(seed);
         swarm.add_overlap(seed, ttl);
+        swarm.add_after(seed);
         if span == Span::Long {
             let lasts = LONG.0 + Random::new(seed, "length").between(0, LONG.1);
             swarm.faults_last = lasts - CALMING * ttl - swarm.healing_lasts;

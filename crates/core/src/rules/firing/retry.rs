@@ -3,7 +3,6 @@
 //! What waits is nobody's doubt: whoever takes the place over goes on waiting, whatever the job's delivery says. The next
 //! attempt is claimed like a fire, in a commit of its own, when its moment has come.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
@@ -52,14 +51,14 @@ impl Desk<'_> {
         let mut lane = self.lane();
         lane.seq += 1;
         if let Some(why) = self.goes_on_no_more() {
-            lane.open = None;
+            lane.close(&open.fire);
             lane.verdicts.push(self.given_up(open, open.attempt + 1, why));
             return self.commit("finish", &lane, out);
         }
         self.make_way(&mut lane, (open.from, over));
         let wait = wait_of(self.scene, length);
         let attempt = open.attempt + 1;
-        lane.open = Some(Box::new(Open { attempt, from: wait.until, wait: Some(wait), ..open.clone() }));
+        lane.put_open(Open { attempt, from: wait.until, wait: Some(wait), ..open.clone() });
         self.commit("wait", &lane, out);
     }
 
@@ -87,7 +86,7 @@ impl Desk<'_> {
         let mut lane = self.lane();
         lane.seq += 1;
         self.make_way(&mut lane, (wait.until - wait.length, now.mono));
-        lane.open = Some(Box::new(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() }));
+        lane.put_open(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() });
         self.commit("try again", &lane, out);
         out.claimed += 1;
     }
@@ -96,7 +95,7 @@ impl Desk<'_> {
     pub(super) fn call_off(&self, open: &Open, why: &str, out: &mut Decisions) {
         let mut lane = self.lane();
         lane.seq += 1;
-        lane.open = None;
+        lane.close(&open.fire);
         lane.verdicts.push(self.given_up(open, open.attempt, why));
         self.commit("give up", &lane, out);
     }
