@@ -21,6 +21,7 @@ mod peers;
 mod plan;
 mod process;
 mod retries;
+mod schedules;
 mod security;
 mod service;
 mod shards;
