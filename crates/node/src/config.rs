@@ -32,7 +32,8 @@ pub struct Config {
     pub spread: Spread,
     /// By which quota the node goes (`S1-21`).
     pub quota: Quota,
-    /// Where history is kept, as `sqlite:PATH`; `None` keeps it beside the registry's file, or in the data folder.
+    /// Where history is kept: `sqlite:PATH`, or in a database that all nodes share, at `postgres://USER@HOST/DATABASE` or
+    /// `mysql://USER@HOST/DATABASE`. `None` keeps it in a file beside the registry's, or in the data folder.
     pub history: Option<String>,
     /// Where the node's HTTP interface answers, shown to people.
     pub address: String,
@@ -68,7 +69,7 @@ pub struct Keep {
     pub age: Duration,
     /// How many attempts are kept of each job.
     pub runs_of_job: u32,
-    /// How many attempts are kept in all.
+    /// How many attempts are kept in all: of this node's own history, or of the one that all nodes share.
     pub runs: u64,
 }
 

@@ -168,8 +168,8 @@ impl Handle {
         Ok(found.into_iter().map(|change| (change.key.clone(), change)).collect())
     }
 
-    /// Whether all nodes of the cluster have one history: they share a host and said nothing else. Otherwise the histories
-    /// of others have to be asked, or may be.
+    /// Whether all nodes of the cluster have one history: they keep it in a database, or share a host and said nothing
+    /// else. Otherwise the histories of others have to be asked, or may be.
     #[must_use]
     pub fn shares_history(&self) -> bool {
         self.shared.shares_history

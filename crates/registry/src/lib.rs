@@ -6,7 +6,8 @@
 //!
 //! - [`Registry`] is the contract as a trait; [`open`] is the door: an engine for a URL.
 //! - [`memory`] keeps everything in this process; [`sqlite`] shares one file between the processes of one host.
-//! - `postgres` and `mysql` share a server between hosts.
+//! - `postgres` and `mysql` share a server between hosts; `sql` is how they are spoken to, for whoever keeps tables of
+//!   their own there.
 //! - [`feed`] carries news of the cold entries; [`clock`] is where engines read time.
 //! - [`mod@conformance`] is the suite, [`mod@bench`] the engine's own ceiling to compare with.
 
@@ -28,7 +29,7 @@ mod queue;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-mod sql;
+pub mod sql;
 pub mod sqlite;
 
 mod url;
@@ -45,7 +46,7 @@ use evenkeel_core::time::Millis;
 pub use error::RegistryError;
 pub use examine::Examined;
 pub use feed::Feed;
-pub use url::{EngineUrl, Host, PASSWORD, Tls, open, redacted};
+pub use url::{EngineUrl, Host, PASSWORD, Purpose, Tls, open, redacted};
 
 /// A future behind a pointer, so that [`Registry`] can be used as `dyn Registry`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

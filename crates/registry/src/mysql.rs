@@ -5,17 +5,23 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sqlx::{ConnectOptions as _, Error};
 
 use crate::RegistryError;
-use crate::sql::{Arg, Config, Dialect, Link, Server, Sql, Statement, Tables, Target};
+use crate::sql::{Arg, Config, Dialect, Link, Server, Sql, Statement, Tables, Target, Tongue};
 use crate::url::EngineUrl;
 
 /// What the server must take in one statement: pieces are of a quarter of it.
 const PACKET_MIN: i64 = 16 << 20;
 
-static DIALECT: Dialect = Dialect {
-    name: "mysql",
+/// What its statements say differently.
+pub(crate) static TONGUE: Tongue = Tongue {
     numbered: false,
     quote: '`',
     now: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000)",
+    ignore: ("IGNORE", ""),
+};
+
+static DIALECT: Dialect = Dialect {
+    name: "mysql",
+    tongue: &TONGUE,
     // Whoever is frozen inside a transaction, or has gone without a word, must not hold up the others.
     // MariaDB can tell a transaction that waits from a connection that does, also one that has only locked; MySQL cannot.
     greeting: "SET SESSION innodb_lock_wait_timeout = 2, SESSION wait_timeout = 5 \
@@ -26,7 +32,6 @@ static DIALECT: Dialect = Dialect {
                START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
     identity: "VARCHAR(255)",
     table: "ENGINE = InnoDB",
-    ignore: ("IGNORE", ""),
     replace_entry: " ON DUPLICATE KEY UPDATE value = VALUES(value), revision = VALUES(revision), \
                     born = VALUES(born), owner = VALUES(owner)",
     replace_lease: " ON DUPLICATE KEY UPDATE ttl = VALUES(ttl), ends = VALUES(ends)",
@@ -47,34 +52,40 @@ impl MySql {
     /// [`RegistryError::Refused`] for a URL, user, database or layout that cannot be used,
     /// [`RegistryError::Unavailable`] while the server is out of reach or read-only.
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
-        url.only(&[])?;
-        let ([database], namespace) = url.places(["DATABASE"])?;
-        let host = url.host()?;
-        let Some(user) = url.user() else {
-            return Err(url.refused("names no user: write mysql://USER@HOST/DATABASE"));
-        };
-        let mut options = MySqlConnectOptions::new()
-            .host(&host.name)
-            .port(host.port.unwrap_or(3306))
-            .username(user)
-            .database(database)
-            .statement_cache_capacity(256)
-            .ssl_mode(MySqlSslMode::Disabled)
-            .disable_statement_logging();
-        if let Some(password) = url.password()? {
-            options = options.password(&password);
-        }
-        if let Some(tls) = url.tls()? {
-            options = options.ssl_mode(MySqlSslMode::VerifyIdentity);
-            if let Some(ca) = tls.ca {
-                options = options.ssl_ca(ca);
-            }
-            if let Some((cert, key)) = tls.identity {
-                options = options.ssl_client_cert(cert).ssl_client_key(key);
-            }
-        }
-        Sql::connect(Config::new(&DIALECT, Target::MySql(options), url, namespace)).await.map(Self)
+        let (target, namespace) = target(url)?;
+        Sql::connect(Config::new(&DIALECT, target, url, namespace)).await.map(Self)
     }
+}
+
+/// Where the server is, who asks, and the namespace there.
+pub(crate) fn target(url: &EngineUrl) -> Result<(Target, &str), RegistryError> {
+    url.only(&[])?;
+    let ([database], namespace) = url.places(["DATABASE"])?;
+    let host = url.host()?;
+    let Some(user) = url.user() else {
+        return Err(url.refused("names no user: write mysql://USER@HOST/DATABASE"));
+    };
+    let mut options = MySqlConnectOptions::new()
+        .host(&host.name)
+        .port(host.port.unwrap_or(3306))
+        .username(user)
+        .database(database)
+        .statement_cache_capacity(256)
+        .ssl_mode(MySqlSslMode::Disabled)
+        .disable_statement_logging();
+    if let Some(password) = url.password()? {
+        options = options.password(&password);
+    }
+    if let Some(tls) = url.tls()? {
+        options = options.ssl_mode(MySqlSslMode::VerifyIdentity);
+        if let Some(ca) = tls.ca {
+            options = options.ssl_ca(ca);
+        }
+        if let Some((cert, key)) = tls.identity {
+            options = options.ssl_client_cert(cert).ssl_client_key(key);
+        }
+    }
+    Ok((Target::MySql(options), namespace))
 }
 
 fn first_layout(tables: &Tables) -> Vec<String> {

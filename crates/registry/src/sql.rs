@@ -3,6 +3,8 @@
 //! Four tables a namespace: a counter, entries, leases and changes. One task a process puts everything that waits into
 //! one transaction; it locks the counter's row first, so transactions are made one after another in the order of their
 //! revisions, and every moment is the server's own.
+//!
+//! [`Link`], [`Statement`] and [`Layout`] are for others too who keep tables of their own on such a server.
 
 mod book;
 mod ear;
@@ -28,9 +30,12 @@ use crate::feed::Feed;
 use crate::queue::Asker;
 use crate::url::EngineUrl;
 use crate::{BoxFuture, Registry, RegistryError, fits};
-pub(crate) use link::{Link, Target};
+pub use fault::explain;
+pub use layout::Layout;
+pub use link::{Answer, Link, Row, Target, late};
 use reader::Readers;
-pub(crate) use statement::{Arg, Dialect, Statement, Tables};
+pub use statement::{Arg, ROWS_MAX, Statement, Tongue, pieces};
+pub(crate) use statement::{Dialect, Tables};
 
 /// How often a server that cannot send word is asked, and how often one that can, lest word was lost.
 const POLL: Millis = Millis(100);
@@ -57,8 +62,8 @@ pub(crate) struct Config {
     dialect: &'static Dialect,
     target: Target,
     tables: Tables,
-    /// Its URL without what is secret.
-    shown: String,
+    /// What it is, and its URL without what is secret.
+    place: String,
 }
 
 /// What a server says of itself.
@@ -94,21 +99,21 @@ fn storable(key: &Key) -> bool {
 
 impl Config {
     pub(crate) fn new(dialect: &'static Dialect, target: Target, url: &EngineUrl, namespace: &str) -> Self {
-        Self { dialect, target, tables: Tables::new(dialect, namespace), shown: url.to_string() }
+        Self { dialect, target, tables: Tables::new(dialect, namespace), place: url.place() }
     }
 
     /// Asks a server whether it can be used.
     async fn inspect(&self, link: &mut Link) -> Result<Server, RegistryError> {
         let server = (self.dialect.inspect)(link, &self.tables)
             .await
-            .map_err(|error| fault::explain(&self.shown, &error))?;
+            .map_err(|error| fault::explain(&self.place, &error))?;
         if let Some(why) = &server.refused {
-            return Err(RegistryError::Refused(format!("registry {} {why}", self.shown)));
+            return Err(RegistryError::Refused(format!("{} {why}", self.place)));
         }
         if !server.writable {
             return Err(RegistryError::Unavailable(format!(
-                "registry {} is read-only here: point the URL at the server that is written to",
-                self.shown
+                "{} is read-only here: point the URL at the server that is written to",
+                self.place
             )));
         }
         Ok(server)
@@ -118,15 +123,15 @@ impl Config {
 impl Sql {
     /// Connects, makes or updates the tables, and starts to write.
     pub(crate) async fn connect(config: Config) -> Result<Self, RegistryError> {
-        let explain = |error| fault::explain(&config.shown, &error);
+        let explain = |error| fault::explain(&config.place, &error);
         let mut link = Link::open(&config.target, config.dialect.greeting).await.map_err(explain)?;
         config.inspect(&mut link).await?;
-        layout::prepare(&mut link, &config).await?;
+        layout::of(&config).prepare(&mut link).await?;
         let server = config.inspect(&mut link).await?;
         let identity = server.identity.ok_or_else(|| {
             RegistryError::Unavailable(format!(
-                "registry {} lost the table that it had just made: see who else works in this database",
-                config.shown
+                "{} lost the table that it had just made: see who else works in this database",
+                config.place
             ))
         })?;
         let generation = layout::adopt(&mut link, &config, &identity).await.map_err(explain)?;
@@ -193,7 +198,7 @@ impl Registry for Sql {
                 let mut link = Link::open(target, dialect.greeting).await?;
                 link.row(Statement::new(dialect, "SELECT VERSION()")).await?.text(0)
             };
-            let told = told.await.map_err(|error| fault::explain(&self.config.shown, &error))?;
+            let told = told.await.map_err(|error| fault::explain(&self.config.place, &error))?;
             // PostgreSQL says its name first, and then on what and by what it was built.
             let version = told.trim_start_matches("PostgreSQL ").split(' ').next().map(str::to_owned);
             Ok(Examined { version, ..Examined::default() })

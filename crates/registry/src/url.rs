@@ -10,7 +10,7 @@ use crate::memory::Memory;
 use crate::sqlite::Sqlite;
 use crate::{Registry, RegistryError};
 
-pub use engine::{EngineUrl, Host, PASSWORD, Tls};
+pub use engine::{EngineUrl, Host, PASSWORD, Purpose, Tls};
 
 const KNOWN: &str = "use sqlite:PATH (a file that the processes of this host share), memory: (this process only), \
                      postgres://HOST/DATABASE, mysql://HOST/DATABASE, redis://HOST/DB, etcd://HOST,HOST,HOST or \

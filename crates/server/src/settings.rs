@@ -62,7 +62,7 @@ pub(crate) struct Written {
     /// How many runs are executed at once; 64 when absent
     #[arg(long, value_name = "N", env = "EVENKEEL_SLOTS")]
     pub(crate) slots: Option<u32>,
-    /// Where history is kept: sqlite:PATH; beside the registry's file, or in the data folder, when absent
+    /// Where history is kept: sqlite:PATH, or one for all nodes at postgres://USER@HOST/DATABASE or mysql://…; a file beside the registry's, or in the data folder, when absent
     #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY")]
     pub(crate) history: Option<String>,
     /// The most bytes of output kept of one attempt; 10485760 when absent

@@ -36,7 +36,7 @@ use crate::executor::{Executor, News};
 use crate::executors::{CommandRuns, Counts, Ends, FunctionRuns, HttpRuns};
 use crate::guard::{self, Guard, Keeper};
 use crate::handle::{Handle, Order, Shared};
-use crate::history::{self, History, HistoryReader, Told};
+use crate::history::{History, HistoryReader, Place, Told};
 use crate::host::Host;
 use crate::logs::{Bounds, Logs};
 use crate::notify::{Notifier, Notifiers};
@@ -136,7 +136,10 @@ impl Life {
         let (folder, registry, generation) = enter(&config).await?;
         let changed = Arc::new(Notify::new());
         let (told_by, told) = mpsc::unbounded_channel();
-        let (history, reader) = open_history(&config, &folder, told_by, changed.clone())?;
+        let place = Place::of(config.history.as_deref(), &config.registry, folder.path());
+        let place = place.map_err(OpenError::Setting)?;
+        let shares_history = place.is_shared() || shares_host(&config);
+        let (history, reader) = open_history(place, &config, told_by, changed.clone()).await?;
         let logs = Logs::new(folder.path().join("logs"));
         let (news_from, news) = mpsc::unbounded_channel();
         // The old life's runs are gone before its member is: whoever takes over starts beside nobody (law 8).
@@ -189,7 +192,7 @@ impl Life {
             node,
             orders: to_node,
             history: reader,
-            shares_history: config.history.is_none() && config.registry.starts_with("sqlite:"),
+            shares_history,
             logs,
             changes,
             stopped,
@@ -308,16 +311,20 @@ async fn enter(config: &Config) -> Result<(Arc<Folder>, Arc<dyn Registry>, u16),
     Ok((folder, registry, generation))
 }
 
-fn open_history(
+/// Whether the nodes of the cluster share a host, and said nothing else of history.
+fn shares_host(config: &Config) -> bool {
+    config.history.is_none() && config.registry.starts_with("sqlite:")
+}
+
+async fn open_history(
+    place: Place,
     config: &Config,
-    folder: &Folder,
     told_by: mpsc::UnboundedSender<Told>,
     changed: Arc<Notify>,
 ) -> Result<(History, HistoryReader), OpenError> {
-    let path = history::path(config.history.as_deref(), &config.registry, folder.path());
-    let path = path.map_err(OpenError::Setting)?;
-    History::open(&path, config.keep, told_by, changed)
-        .map_err(|error| OpenError::History { url: path.display().to_string(), error })
+    let url = place.to_string();
+    let opened = History::open(place, config.name.as_str(), config.keep, told_by, changed).await;
+    opened.map_err(|error| OpenError::History { url, error })
 }
 
 fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>, generation: u16) -> Settings {

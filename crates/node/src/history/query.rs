@@ -1,20 +1,23 @@
-//! What history is asked.
+//! What history is asked, and the thread that asks it.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{RunId, Shard, Token, WordError};
-use rusqlite::types::Type;
-use rusqlite::{Connection, Row, params, params_from_iter};
+use evenkeel_core::words::RunId;
+use evenkeel_registry::BoxFuture;
+use evenkeel_registry::sql::{Arg, Statement};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use super::link::{Fault, Link, Row};
+use super::place::Place;
 use super::record::{EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord, State};
-use super::{schema, write};
+use super::store::{COLUMNS, number, record};
 
 /// The most rows one question is answered with.
 const LIMIT_MAX: u32 = 10_000;
-const COLUMNS: &str =
-    "seq, run, attempt, due, node, state, reason, code, token, started, ended, since, output, sent";
+/// How many questions a server is asked at once.
+const AT_ONCE: usize = 4;
 
 /// The history could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -23,39 +26,36 @@ pub struct HistoryError(String);
 
 /// A door for readers, beside the one writer.
 #[derive(Clone)]
-pub(crate) struct HistoryReader(Arc<Mutex<Connection>>);
+pub(crate) struct HistoryReader(mpsc::UnboundedSender<Box<dyn Errand>>);
 
 impl HistoryReader {
-    pub(super) fn open(path: &Path) -> rusqlite::Result<Self> {
-        Ok(Self(Arc::new(Mutex::new(schema::open_to_read(path)?))))
+    /// Starts the thread that reads. It ends when nobody can ask it any more.
+    pub(super) fn start(place: Place) -> Result<Self, String> {
+        let (door, mut errands) = mpsc::unbounded_channel::<Box<dyn Errand>>();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| e.to_string())?;
+        let read = move || {
+            runtime.block_on(async move {
+                let links = Arc::new(Links { place, idle: Mutex::default(), free: Semaphore::new(AT_ONCE) });
+                while let Some(errand) = errands.recv().await {
+                    tokio::spawn(links.clone().carry_out(errand));
+                }
+            });
+        };
+        thread::Builder::new().name("evenkeel-reader".into()).spawn(read).map_err(|e| e.to_string())?;
+        Ok(Self(door))
     }
 
     pub(crate) async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>, HistoryError> {
-        self.ask(move |db| runs(db, &filter)).await
+        self.ask(filter).await
     }
 
     pub(crate) async fn run(&self, run: RunId) -> Result<Vec<RunRecord>, HistoryError> {
-        self.ask(move |db| {
-            db.prepare_cached(&format!("SELECT {COLUMNS} FROM attempt WHERE run = ?1 ORDER BY attempt"))?
-                .query_map([run.to_string()], record)?
-                .collect()
-        })
-        .await
+        self.ask(run).await
     }
 
     pub(crate) async fn events(&self, filter: EventFilter) -> Result<Vec<EventRecord>, HistoryError> {
-        self.ask(move |db| {
-            let before = filter.before.map_or(i64::MAX, u64::cast_signed);
-            let since = filter.since.map_or(i64::MIN, |at| at.0);
-            db.prepare_cached(
-                "SELECT seq, at, node, kind, text FROM event
-                 WHERE seq < ?1 AND at >= ?2 AND (?3 IS NULL OR node = ?3) AND (?4 IS NULL OR kind = ?4)
-                 ORDER BY seq DESC LIMIT ?5",
-            )?
-            .query_map(params![before, since, filter.node, filter.kind, filter.limit.min(LIMIT_MAX)], event)?
-            .collect()
-        })
-        .await
+        self.ask(filter).await
     }
 
     pub(crate) async fn loads(
@@ -64,107 +64,204 @@ impl HistoryReader {
         since: Wall,
         limit: u32,
     ) -> Result<Vec<LoadPoint>, HistoryError> {
-        self.ask(move |db| {
-            db.prepare_cached(
-                "SELECT node, at, cpu, memory, busy, slots, score FROM load WHERE node = ?1 AND at >= ?2
-                 ORDER BY at DESC LIMIT ?3",
-            )?
-            .query_map((node, since.0, limit.min(LIMIT_MAX)), load)?
-            .collect()
-        })
-        .await
+        self.ask(Loads { node, since, limit }).await
     }
 
-    async fn ask<R: Send + 'static>(
-        &self,
-        question: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
-    ) -> Result<R, HistoryError> {
-        let db = self.0.clone();
-        tokio::task::spawn_blocking(move || question(&db.lock().unwrap_or_else(PoisonError::into_inner)))
-            .await
-            .map_err(|panic| HistoryError(panic.to_string()))?
-            .map_err(|e| HistoryError(e.to_string()))
+    async fn ask<Q: Question>(&self, question: Q) -> Result<Vec<Q::Found>, HistoryError> {
+        let (reply, replied) = oneshot::channel();
+        let _ = self.0.send(Box::new(Asked { question, reply: Some(reply) }));
+        let answer = replied.await.map_err(|_| HistoryError("its thread has ended: see the log".into()))?;
+        answer.map_err(|Fault(why)| HistoryError(why))
     }
 }
 
-fn load(row: &Row<'_>) -> rusqlite::Result<LoadPoint> {
-    Ok(LoadPoint {
-        node: row.get(0)?,
-        at: Wall(row.get(1)?),
-        cpu: row.get(2)?,
-        memory: row.get(3)?,
-        busy: row.get(4)?,
-        slots: row.get(5)?,
-        score: row.get(6)?,
-    })
+/// Something that can be asked.
+trait Question: Send + Sync + 'static {
+    type Found: Send;
+
+    fn ask(&self, link: &mut Link) -> impl Future<Output = Result<Vec<Self::Found>, Fault>> + Send;
 }
 
-fn runs(db: &Connection, filter: &RunFilter) -> rusqlite::Result<Vec<RunRecord>> {
-    let before = filter.before.map_or(i64::MAX, u64::cast_signed);
-    let mut values = vec![before.to_string()];
-    let mut sql = format!("SELECT {COLUMNS} FROM attempt WHERE seq < CAST(?1 AS INTEGER)");
-    if let Some(job) = &filter.job {
-        values.push(job.to_string());
-        sql.push_str(" AND job = ?2");
-    }
-    if !filter.states.is_empty() {
-        let list: Vec<String> = filter.states.iter().map(|state| write::number(*state).to_string()).collect();
-        sql.push_str(&format!(" AND state IN ({})", list.join(", ")));
-        if !filter.states.contains(&State::Succeeded) {
-            // Said in the index's own words, or SQLite would not use it.
-            sql.push_str(" AND state <> 1");
+/// A question and who waits for its answer.
+struct Asked<Q: Question> {
+    question: Q,
+    reply: Option<oneshot::Sender<Result<Vec<Q::Found>, Fault>>>,
+}
+
+impl<Q: Question> Asked<Q> {
+    fn answer(&mut self, answer: Result<Vec<Q::Found>, Fault>) {
+        if let Some(reply) = self.reply.take() {
+            // Who asked may be gone.
+            let _ = reply.send(answer);
         }
     }
-    sql.push_str(&format!(" ORDER BY seq DESC LIMIT {}", filter.limit.min(LIMIT_MAX)));
-    db.prepare_cached(&sql)?.query_map(params_from_iter(values), record)?.collect()
 }
 
-fn record(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
-    let run: RunId = row
-        .get::<_, String>(1)?
-        .parse()
-        .map_err(|e: WordError| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, Box::new(e)))?;
-    let number: i64 = row.get(5)?;
-    let wall = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Wall));
-    Ok(RunRecord {
-        seq: row.get::<_, i64>(0)?.cast_unsigned(),
-        attempt: row.get(2)?,
-        job: run.job.clone(),
-        shard: Shard(run.shard.0),
-        run,
-        due: Wall(row.get(3)?),
-        node: row.get(4)?,
-        state: write::state(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(5, number))?,
-        reason: row.get(6)?,
-        code: row.get(7)?,
-        token: row.get::<_, Option<i64>>(8)?.map(|token| Token(token.cast_unsigned())),
-        started: wall(9)?,
-        ended: wall(10)?,
-        from: Wall(row.get(11)?),
-        output: row.get::<_, i64>(12)?.cast_unsigned(),
-        sent: row.get(13)?,
-    })
+/// The same, whatever is asked.
+trait Errand: Send {
+    /// Asks, and answers if there is an answer.
+    fn put<'a>(&'a mut self, link: &'a mut Link) -> BoxFuture<'a, Result<(), Fault>>;
+
+    /// There will be none.
+    fn give_up(&mut self, fault: Fault);
 }
 
-fn event(row: &Row<'_>) -> rusqlite::Result<EventRecord> {
-    Ok(EventRecord {
-        seq: row.get::<_, i64>(0)?.cast_unsigned(),
-        at: Wall(row.get(1)?),
-        node: row.get(2)?,
-        kind: row.get(3)?,
-        text: row.get(4)?,
-    })
-}
-
-/// Late results of one attempt, for tests and curious operators.
-#[cfg(test)]
-pub(super) fn late(db: &Connection, run: &RunId, attempt: u32) -> Vec<(String, State)> {
-    db.prepare("SELECT node, state FROM late WHERE run = ?1 AND attempt = ?2 ORDER BY state")
-        .unwrap()
-        .query_map(rusqlite::params![run.to_string(), attempt], |row| {
-            Ok((row.get(0)?, write::state(row.get(1)?).unwrap()))
+impl<Q: Question> Errand for Asked<Q> {
+    fn put<'a>(&'a mut self, link: &'a mut Link) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            let found = self.question.ask(link).await?;
+            self.answer(Ok(found));
+            Ok(())
         })
-        .unwrap()
-        .collect::<Result<_, _>>()
-        .unwrap()
+    }
+
+    fn give_up(&mut self, fault: Fault) {
+        self.answer(Err(fault));
+    }
+}
+
+/// Connections that are not in use.
+struct Links {
+    place: Place,
+    idle: Mutex<Vec<Link>>,
+    free: Semaphore,
+}
+
+impl Links {
+    async fn carry_out(self: Arc<Self>, mut errand: Box<dyn Errand>) {
+        // It is never closed.
+        let _turn = self.free.acquire().await;
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(mut link) = idle {
+            // The server may have closed a connection that was silent for long: nothing is wrong with a new one.
+            if errand.put(&mut link).await.is_ok() {
+                return self.keep(link);
+            }
+        }
+        match Link::open_to_read(&self.place).await {
+            Ok(mut link) => match errand.put(&mut link).await {
+                Ok(()) => self.keep(link),
+                Err(fault) => errand.give_up(fault),
+            },
+            Err(fault) => errand.give_up(fault),
+        }
+    }
+
+    fn keep(&self, link: Link) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(link);
+    }
+}
+
+impl Question for RunFilter {
+    type Found = RunRecord;
+
+    async fn ask(&self, link: &mut Link) -> Result<Vec<RunRecord>, Fault> {
+        let mut found = Vec::new();
+        // Each state apart: so each is found in the order of an index, and not sorted.
+        let states: Vec<Option<State>> = match self.states.as_slice() {
+            [] => vec![None],
+            some => some.iter().copied().map(Some).collect(),
+        };
+        for state in states {
+            let rows = link.rows(runs(link, self, state)).await?;
+            found.extend(rows.iter().map(record).collect::<Result<Vec<_>, _>>()?);
+        }
+        found.sort_by_key(|record| std::cmp::Reverse(record.seq));
+        found.dedup_by_key(|record| record.seq);
+        found.truncate(self.limit.min(LIMIT_MAX) as usize);
+        Ok(found)
+    }
+}
+
+fn runs<'a>(link: &Link, filter: &'a RunFilter, state: Option<State>) -> Statement<'a> {
+    let before = filter.before.map_or(i64::MAX, u64::cast_signed);
+    let asked = link.says(format!("SELECT {COLUMNS} FROM {} WHERE seq < ", link.table("attempt")));
+    let mut asked = asked.with(Arg::Int(before));
+    if let Some(job) = &filter.job {
+        asked = asked.then(" AND job = ").with(Arg::Text(job.as_str()));
+    }
+    asked = match (state.map(number), &filter.job) {
+        (None, _) => asked,
+        // A job has few attempts, and the cluster may have very many in that state: the sum keeps the states' index out.
+        (Some(state), Some(_)) => asked.then(&format!(" AND state + 0 = {state}")),
+        // Said in the index's own words too, or it might not be used.
+        (Some(state), None) if state != number(State::Succeeded) => {
+            asked.then(&format!(" AND state = {state} AND state <> 1"))
+        }
+        (Some(state), None) => asked.then(&format!(" AND state = {state}")),
+    };
+    asked.then(&format!(" ORDER BY seq DESC LIMIT {}", filter.limit.min(LIMIT_MAX)))
+}
+
+impl Question for RunId {
+    type Found = RunRecord;
+
+    async fn ask(&self, link: &mut Link) -> Result<Vec<RunRecord>, Fault> {
+        let run = self.to_string();
+        let asked = link.says(format!("SELECT {COLUMNS} FROM {} WHERE run = ", link.table("attempt")));
+        let rows = link.rows(asked.with(Arg::Text(&run)).then(" ORDER BY attempt")).await?;
+        rows.iter().map(record).collect()
+    }
+}
+
+impl Question for EventFilter {
+    type Found = EventRecord;
+
+    async fn ask(&self, link: &mut Link) -> Result<Vec<EventRecord>, Fault> {
+        let before = self.before.map_or(i64::MAX, u64::cast_signed);
+        let asked = format!("SELECT seq, at, node, kind, text FROM {} WHERE seq < ", link.table("event"));
+        let mut asked = link.says(asked).with(Arg::Int(before));
+        if let Some(since) = self.since {
+            asked = asked.then(" AND at >= ").with(Arg::Int(since.0));
+        }
+        for (column, wanted) in [("node", &self.node), ("kind", &self.kind)] {
+            if let Some(wanted) = wanted {
+                asked = asked.then(&format!(" AND {column} = ")).with(Arg::Text(wanted));
+            }
+        }
+        let asked = asked.then(&format!(" ORDER BY seq DESC LIMIT {}", self.limit.min(LIMIT_MAX)));
+        link.rows(asked).await?.iter().map(event).collect()
+    }
+}
+
+fn event(row: &Row) -> Result<EventRecord, Fault> {
+    Ok(EventRecord {
+        seq: row.int(0)?.cast_unsigned(),
+        at: Wall(row.int(1)?),
+        node: row.text(2)?,
+        kind: row.text(3)?,
+        text: row.text(4)?,
+    })
+}
+
+/// How busy a node was.
+struct Loads {
+    node: String,
+    since: Wall,
+    limit: u32,
+}
+
+impl Question for Loads {
+    type Found = LoadPoint;
+
+    async fn ask(&self, link: &mut Link) -> Result<Vec<LoadPoint>, Fault> {
+        let load = link.table("load");
+        let asked = format!("SELECT node, at, cpu, memory, busy, slots, score FROM {load} WHERE node = ");
+        let asked =
+            link.says(asked).with(Arg::Text(&self.node)).then(" AND at >= ").with(Arg::Int(self.since.0));
+        let asked = asked.then(&format!(" ORDER BY at DESC LIMIT {}", self.limit.min(LIMIT_MAX)));
+        link.rows(asked).await?.iter().map(point).collect()
+    }
+}
+
+fn point(row: &Row) -> Result<LoadPoint, Fault> {
+    Ok(LoadPoint {
+        node: row.text(0)?,
+        at: Wall(row.int(1)?),
+        cpu: row.maybe_number(2)?,
+        memory: row.maybe_number(3)?,
+        busy: row.number(4)?,
+        slots: row.number(5)?,
+        score: row.number(6)?,
+    })
 }

@@ -1,21 +1,30 @@
 //! What history forgets, a little at a time (`I48`).
+//!
+//! Where several nodes write one history each of them looks, one after another: what one has forgotten the next one does
+//! not find.
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::time::{Millis, Mono, Now};
+use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_core::words::JobName;
-use rusqlite::{Connection, params};
+use evenkeel_registry::sql::{Arg, Statement};
 
+use super::link::{Fault, Link, Row};
+use super::store::change;
 use crate::config::Keep;
 
-/// How often it looks.
+/// How often it looks, and how soon again when it left something.
 const EVERY: Millis = Millis::secs(5);
+const SOON: Millis = Millis(200);
 /// The most rows that one look deletes for each reason.
 const CHUNK: u32 = 5_000;
-/// The most jobs whose new rows are counted; beyond them age and number alone bound the file.
+/// The most jobs whose new rows are counted; beyond them age and number alone bound the history.
 const JOBS_MAX: usize = 100_000;
 /// The most jobs looked at in one look.
 const JOBS_AT_ONCE: usize = 200;
+/// Tables whose rows go by age alone, and the column that tells it.
+const BY_AGE: [(&str, &str); 5] =
+    [("late", "heard"), ("event", "at"), ("load", "at"), ("notice", "at"), ("writer", "at")];
 
 /// Remembers what grew, and cuts it.
 pub(super) struct Sweeper {
@@ -30,12 +39,12 @@ impl Sweeper {
     }
 
     /// Counts new rows, and deletes old ones when it is time to.
-    pub(super) fn sweep(
+    pub(super) async fn sweep(
         &mut self,
-        db: &mut Connection,
+        link: &mut Link,
         jobs: BTreeMap<JobName, u32>,
         now: Now,
-    ) -> rusqlite::Result<()> {
+    ) -> Result<(), Fault> {
         for (job, rows) in jobs {
             if self.grown.len() < JOBS_MAX || self.grown.contains_key(&job) {
                 *self.grown.entry(job).or_default() += rows;
@@ -45,26 +54,48 @@ impl Sweeper {
             return Ok(());
         }
         self.next = now.mono + EVERY;
-        let all = db.transaction()?;
         let oldest = now.wall - Millis(i64::try_from(self.keep.age.as_millis()).unwrap_or(i64::MAX));
-        let runs = i64::try_from(self.keep.runs).unwrap_or(i64::MAX);
-        all.prepare_cached(
-            "DELETE FROM attempt WHERE seq IN (SELECT seq FROM attempt WHERE state <> 0 ORDER BY seq LIMIT ?1)
-             AND (ended < ?2 OR seq <= (SELECT max(seq) FROM attempt) - ?3)",
-        )?
-        .execute(params![CHUNK, oldest.0, runs])?;
-        for table in ["late", "event", "load", "notice"] {
-            let at = if table == "late" { "heard" } else { "at" };
-            all.prepare_cached(&format!("DELETE FROM {table} WHERE {at} < ?1"))?.execute([oldest.0])?;
+        link.lock().await?;
+        let mut more = self.sweep_attempts(link, oldest).await?;
+        for (table, at) in BY_AGE {
+            more |= sweep_by_age(link, table, at, oldest).await?;
         }
+        more |= self.sweep_jobs(link).await?;
+        link.commit().await?;
+        if more {
+            self.next = now.mono + SOON;
+        }
+        Ok(())
+    }
+
+    /// Of the oldest attempts, those that are too old or too many; says whether there may be more.
+    async fn sweep_attempts(&self, link: &mut Link, oldest: Wall) -> Result<bool, Fault> {
+        let attempt = link.table("attempt");
+        let last = link.rows(link.says(format!("SELECT max(seq) FROM {attempt}"))).await?;
+        let last = last.first().map_or(Ok(None), |row| row.maybe(0))?.unwrap_or_default();
+        let few = last.saturating_sub(i64::try_from(self.keep.runs).unwrap_or(i64::MAX));
+        let found = link.says(format!(
+            "SELECT seq FROM (SELECT seq, ended FROM {attempt} WHERE state <> 0 ORDER BY seq LIMIT {CHUNK}) oldest
+             WHERE ended < "
+        ));
+        let found = found.with(Arg::Int(oldest.0)).then(" OR seq <= ").with(Arg::Int(few));
+        Ok(forget(link, &attempt, found).await? >= CHUNK as usize)
+    }
+
+    /// Of jobs that grew, what is beyond their latest attempts; says whether there may be more.
+    async fn sweep_jobs(&mut self, link: &mut Link) -> Result<bool, Fault> {
+        let (mut gone, mut more) = (0, false);
         for job in self.grown_much() {
-            all.prepare_cached(
-                "DELETE FROM attempt WHERE job = ?1 AND state <> 0 AND seq <=
-                 (SELECT seq FROM attempt WHERE job = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
-            )?
-            .execute(params![job.as_str(), self.keep.runs_of_job])?;
+            if gone < CHUNK as usize {
+                gone += sweep_job(link, &job, self.keep.runs_of_job).await?;
+            }
+            if gone >= CHUNK as usize {
+                // This one may have more, and the ones behind it have not been looked at.
+                self.grown.insert(job, u32::MAX / 2);
+                more = true;
+            }
         }
-        all.commit()
+        Ok(more)
     }
 
     /// Takes the jobs with enough new rows to be worth a look.
@@ -77,4 +108,35 @@ impl Sweeper {
         });
         some
     }
+}
+
+/// A job's attempts beyond its latest ones; says how many went.
+async fn sweep_job(link: &mut Link, job: &JobName, keep: u32) -> Result<usize, Fault> {
+    let attempt = link.table("attempt");
+    let first = link.says(format!("SELECT seq FROM {attempt} WHERE job = ")).with(Arg::Text(job.as_str()));
+    let first = link.rows(first.then(&format!(" ORDER BY seq DESC LIMIT 1 OFFSET {keep}"))).await?;
+    let Some(first) = first.first() else { return Ok(0) };
+    let found = link.says(format!("SELECT seq FROM {attempt} WHERE job = ")).with(Arg::Text(job.as_str()));
+    let found = found.then(" AND seq <= ").with(Arg::Int(first.int(0)?));
+    forget(link, &attempt, found.then(&format!(" AND state <> 0 ORDER BY seq LIMIT {CHUNK}"))).await
+}
+
+/// Deletes the attempts whose numbers are found, and says how many.
+async fn forget(link: &mut Link, attempt: &str, found: Statement<'_>) -> Result<usize, Fault> {
+    let found = link.rows(found).await?;
+    let old = found.iter().map(|row: &Row| row.int(0)).collect::<Result<_, _>>()?;
+    change(link, &format!("DELETE FROM {attempt} WHERE seq IN "), old).await?;
+    Ok(found.len())
+}
+
+/// The oldest rows of a table that are too old; says whether there may be more.
+async fn sweep_by_age(link: &mut Link, table: &str, at: &str, oldest: Wall) -> Result<bool, Fault> {
+    let here = link.table(table);
+    let enough = link.says(format!("SELECT {at} FROM {here} WHERE {at} < ")).with(Arg::Int(oldest.0));
+    let enough = link.rows(enough.then(&format!(" ORDER BY {at} LIMIT 1 OFFSET {CHUNK}"))).await?;
+    // Of rows of one moment all go: they might be more than are deleted at once.
+    let cut = enough.first().map_or(Ok(oldest.0 - 1), |row| row.int(0))?;
+    let old = link.says(format!("DELETE FROM {here} WHERE {at} <= ")).with(Arg::Int(cut));
+    link.run(old).await?;
+    Ok(!enough.is_empty())
 }

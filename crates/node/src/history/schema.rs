@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 /// Written into the file's header, so that another program's file is not taken for ours ("EvKh").
 const APPLICATION: i64 = 0x4576_4b68;
 /// The layout that this program writes.
-const LAYOUT: i64 = 4;
+const LAYOUT: i64 = 5;
 
 /// `attempt.seq` is the order in which history heard of attempts: lists are paged by it. Successes are by far the most
 /// and nobody looks for them alone, so they are not in the index of states.
@@ -89,6 +89,25 @@ CREATE TABLE failing (
 ) WITHOUT ROWID;
 ";
 
+/// What layout 5 has more than layout 4: the last batch of each node, so that none is made twice; and what is old is found
+/// without reading all that is not, as is what is listed.
+const BATCHES: &str = "
+CREATE TABLE writer (
+    name TEXT NOT NULL,
+    life INTEGER NOT NULL,
+    batch INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (name, life)
+) WITHOUT ROWID;
+CREATE INDEX writer_at ON writer (at);
+CREATE INDEX late_heard ON late (heard);
+CREATE INDEX event_at ON event (at);
+CREATE INDEX event_of_kind ON event (kind);
+CREATE INDEX event_of_node ON event (node);
+CREATE INDEX load_at ON load (at);
+CREATE INDEX notice_at ON notice (at);
+";
+
 /// Opens the file for writing and creates what is missing.
 pub(super) fn open(path: &Path) -> Result<Connection, String> {
     let text = |e: rusqlite::Error| e.to_string();
@@ -133,7 +152,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, String> {
 /// Brings the tables from an older layout to this program's.
 fn bring_up(db: &Connection, from: i64) -> Result<(), String> {
     let text = |e: rusqlite::Error| e.to_string();
-    for (layout, step) in [(2, LOADS), (3, SENT), (4, NOTICES)] {
+    for (layout, step) in [(2, LOADS), (3, SENT), (4, NOTICES), (5, BATCHES)] {
         if from < layout {
             db.execute_batch(step).map_err(text)?;
         }

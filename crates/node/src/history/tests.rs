@@ -1,11 +1,15 @@
-//! History's promises, each against a file.
+//! History's promises, each in a file and on every server there is.
 
+use super::link::Link;
 use super::record::{EventFilter, RunFilter, State};
+use super::write::{Stamp, Written};
 use super::*;
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_core::words::{Shard, Token};
+use evenkeel_registry::conformance;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 fn attempt(run: &str, attempt: u32, state: State) -> RunRecord {
     let run: RunId = run.parse().unwrap();
@@ -50,24 +54,53 @@ fn lost(run: &str) -> Entry {
     Entry::Verdict(Box::new(verdict(run, VerdictState::Lost)), None)
 }
 
-/// A file and its writer's connection, driven without the thread.
-struct File {
+/// Empty books and a connection of their writer, driven without the thread.
+struct Books {
     _folder: tempfile::TempDir,
-    db: Connection,
+    link: Link,
     reader: HistoryReader,
+    stamp: Stamp,
 }
 
-impl File {
-    fn new() -> Self {
+/// A history that nobody has used: in a file, and on every server that the tests were told of.
+fn places() -> Vec<(tempfile::TempDir, Place)> {
+    let servers = ["POSTGRES", "MYSQL"].into_iter().filter_map(conformance::server);
+    let urls = servers.map(|url| Some(conformance::fresh(&url)));
+    let of = |url: Option<String>| {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("history");
-        let db = schema::open(&path).unwrap();
-        let reader = HistoryReader::open(&path).unwrap();
-        Self { _folder: folder, db, reader }
+        let place = Place::of(url.as_deref(), "memory:", folder.path()).unwrap();
+        println!("on {place}");
+        (folder, place)
+    };
+    std::iter::once(None).chain(urls).map(of).collect()
+}
+
+/// Empty books on each of them.
+async fn all() -> Vec<Books> {
+    let mut all = Vec::new();
+    for (folder, place) in places() {
+        all.push(Books::new(folder, place).await);
+    }
+    all
+}
+
+impl Books {
+    async fn new(folder: tempfile::TempDir, place: Place) -> Self {
+        let link = Link::open(&place).await.unwrap();
+        let reader = HistoryReader::start(place).unwrap();
+        let stamp = Stamp { name: "a".into(), life: 1, batch: 0 };
+        Self { _folder: folder, link, reader, stamp }
     }
 
-    fn write(&mut self, batch: Vec<Entry>) {
-        write::write(&mut self.db, &write::coalesce(batch), Wall(5000)).unwrap();
+    async fn write(&mut self, batch: Vec<Entry>) -> Written {
+        self.stamp.batch += 1;
+        self.again(batch, None).await
+    }
+
+    /// Writes the last batch as if its commit had not been answered.
+    async fn again(&mut self, batch: Vec<Entry>, mut unsure: Option<Written>) -> Written {
+        let batch = write::coalesce(batch);
+        write::write(&mut self.link, &batch, &self.stamp, &mut unsure, Wall(5000)).await.unwrap()
     }
 
     async fn states(&self, run: &str) -> Vec<(u32, State)> {
@@ -75,52 +108,96 @@ impl File {
         attempts.into_iter().map(|record| (record.attempt, record.state)).collect()
     }
 
-    fn late(&self, run: &str) -> Vec<(String, State)> {
-        query::late(&self.db, &run.parse().unwrap(), 1)
+    /// Late results of the first attempt.
+    async fn late(&mut self, run: &str) -> Vec<(String, State)> {
+        let asked = self.link.says(format!(
+            "SELECT node, state FROM {} WHERE run = '{run}' AND attempt = 1 ORDER BY state",
+            self.link.table("late")
+        ));
+        let rows = self.link.rows(asked).await.unwrap();
+        let late = |row: &link::Row| {
+            (row.text(0).unwrap(), State::ALL[usize::try_from(row.int(1).unwrap()).unwrap()])
+        };
+        rows.iter().map(late).collect()
+    }
+
+    async fn count(&mut self, table: &str) -> i64 {
+        let asked = self.link.says(format!("SELECT count(*) FROM {}", self.link.table(table)));
+        self.link.rows(asked).await.unwrap()[0].int(0).unwrap()
     }
 }
 
 #[tokio::test]
 async fn an_attempt_is_read_back_as_written() {
-    let mut file = File::new();
-    let mut record = attempt("j:1000:0", 1, State::Failed);
-    (record.reason, record.code) = ("exit code 3".into(), Some(3));
-    file.write(vec![Entry::Attempt(Box::new(record.clone()))]);
-    record.seq = 1;
-    assert_eq!(file.reader.run(record.run.clone()).await.unwrap(), [record]);
+    for mut books in all().await {
+        let mut record = attempt("j:1000:0", 1, State::Failed);
+        (record.reason, record.code) = ("exit code 3 \u{1F600}".into(), Some(-3));
+        record.output = u64::MAX;
+        books.write(vec![Entry::Attempt(Box::new(record.clone()))]).await;
+        record.seq = 1;
+        assert_eq!(books.reader.run(record.run.clone()).await.unwrap(), [record.clone()]);
+        // What no database of the three may choke on: all after it would wait.
+        record.reason = format!("a\0b{}", "x".repeat(1 << 20));
+        let second = RunRecord { attempt: 2, ..record.clone() };
+        books.write(vec![Entry::Attempt(Box::new(second))]).await;
+        let found = books.reader.run(record.run.clone()).await.unwrap();
+        assert!(found.len() == 2 && found[1].reason.len() > 1 << 20);
+    }
 }
 
 /// proves: I22
 #[tokio::test]
 async fn a_late_result_never_overwrites_an_end() {
-    let mut file = File::new();
-    file.write(vec![entry("j:1000:0", 1, State::Running)]);
-    file.write(vec![lost("j:1000:0")]);
-    file.write(vec![entry("j:1000:0", 1, State::Succeeded), entry("j:1000:0", 1, State::Running)]);
-    assert_eq!(file.states("j:1000:0").await, [(1, State::Lost)]);
-    assert_eq!(file.late("j:1000:0"), [("a".to_string(), State::Succeeded)]);
+    for mut books in all().await {
+        books.write(vec![entry("j:1000:0", 1, State::Running)]).await;
+        books.write(vec![lost("j:1000:0")]).await;
+        books.write(vec![entry("j:1000:0", 1, State::Succeeded), entry("j:1000:0", 1, State::Running)]).await;
+        assert_eq!(books.states("j:1000:0").await, [(1, State::Lost)]);
+        assert_eq!(books.late("j:1000:0").await, [("a".to_string(), State::Succeeded)]);
+    }
 }
 
 /// proves: I22
 #[tokio::test]
 async fn a_verdict_told_twice_is_one_and_never_overwrites_a_result() {
-    let mut file = File::new();
-    file.write(vec![lost("j:1000:0")]);
-    file.write(vec![lost("j:1000:0")]);
-    assert_eq!(file.states("j:1000:0").await, [(1, State::Lost)]);
-    assert_eq!(file.late("j:1000:0"), []);
-    file.write(vec![entry("j:2000:0", 1, State::Succeeded)]);
-    file.write(vec![lost("j:2000:0")]);
-    assert_eq!(file.states("j:2000:0").await, [(1, State::Succeeded)]);
-    assert_eq!(file.late("j:2000:0"), [("b@2".to_string(), State::Lost)]);
+    for mut books in all().await {
+        books.write(vec![lost("j:1000:0")]).await;
+        books.write(vec![lost("j:1000:0")]).await;
+        assert_eq!(books.states("j:1000:0").await, [(1, State::Lost)]);
+        assert_eq!(books.late("j:1000:0").await, []);
+        books.write(vec![entry("j:2000:0", 1, State::Succeeded)]).await;
+        books.write(vec![lost("j:2000:0"), lost("j:2000:0")]).await;
+        books.write(vec![lost("j:2000:0")]).await;
+        assert_eq!(books.states("j:2000:0").await, [(1, State::Succeeded)]);
+        assert_eq!(books.late("j:2000:0").await, [("b@2".to_string(), State::Lost)]);
+    }
 }
 
 #[tokio::test]
 async fn a_later_attempt_ends_the_earlier_one_that_nobody_ended() {
-    let mut file = File::new();
-    file.write(vec![entry("j:1000:0", 1, State::Running)]);
-    file.write(vec![entry("j:1000:0", 2, State::Running)]);
-    assert_eq!(file.states("j:1000:0").await, [(1, State::Lost), (2, State::Running)]);
+    for mut books in all().await {
+        books.write(vec![entry("j:1000:0", 1, State::Running)]).await;
+        books.write(vec![entry("j:1000:0", 2, State::Running)]).await;
+        assert_eq!(books.states("j:1000:0").await, [(1, State::Lost), (2, State::Running)]);
+        books.write(vec![entry("j:2000:0", 1, State::Running), entry("j:2000:0", 2, State::Succeeded)]).await;
+        assert_eq!(books.states("j:2000:0").await, [(1, State::Lost), (2, State::Succeeded)]);
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_goes_on_from_what_was_known_of_it() {
+    for mut books in all().await {
+        let waiting = RunRecord { token: None, started: None, ..attempt("j:1000:0", 1, State::Waiting) };
+        books.write(vec![Entry::Attempt(Box::new(waiting))]).await;
+        let running = RunRecord { node: "c".into(), ..attempt("j:1000:0", 1, State::Running) };
+        books.write(vec![Entry::Attempt(Box::new(running.clone()))]).await;
+        let mut end = RunRecord { sent: String::new(), ..attempt("j:1000:0", 1, State::Failed) };
+        (end.token, end.started) = (None, None);
+        books.write(vec![Entry::Attempt(Box::new(end))]).await;
+        let found = books.reader.run(running.run.clone()).await.unwrap();
+        let whole = RunRecord { seq: 1, state: State::Failed, ended: Some(Wall(1002)), ..running };
+        assert_eq!(found, [whole], "its end says neither who sent it nor its token, nor when it started");
+    }
 }
 
 #[test]
@@ -135,65 +212,187 @@ fn start_and_end_in_one_batch_are_one_row() {
 }
 
 #[tokio::test]
-async fn what_did_not_start_leaves_no_row() {
-    let mut file = File::new();
-    file.write(vec![entry("j:1000:0", 1, State::Running)]);
-    file.write(vec![Entry::NotStarted { run: "j:1000:0".parse().unwrap(), attempt: 1 }]);
-    assert_eq!(file.states("j:1000:0").await, []);
+async fn what_did_not_start_leaves_no_row_unless_it_was_attempted_before() {
+    for mut books in all().await {
+        books.write(vec![entry("j:1000:0", 1, State::Running)]).await;
+        books.write(vec![Entry::NotStarted { run: "j:1000:0".parse().unwrap(), attempt: 1 }]).await;
+        assert_eq!(books.states("j:1000:0").await, []);
+        books.write(vec![entry("j:1000:0", 1, State::Failed), entry("j:1000:0", 2, State::Running)]).await;
+        books.write(vec![Entry::NotStarted { run: "j:1000:0".parse().unwrap(), attempt: 2 }]).await;
+        assert_eq!(books.states("j:1000:0").await, [(1, State::Failed), (2, State::Waiting)]);
+    }
 }
 
 #[tokio::test]
 async fn attempts_are_listed_by_job_and_state_page_by_page() {
-    let mut file = File::new();
-    for n in 1..=5 {
-        file.write(vec![
-            entry(&format!("a:{n}:0"), 1, State::Succeeded),
-            entry(&format!("b:{n}:0"), 1, State::Failed),
-        ]);
+    for mut books in all().await {
+        for n in 1..=5 {
+            books
+                .write(vec![
+                    entry(&format!("a:{n}:0"), 1, State::Succeeded),
+                    entry(&format!("b:{n}:0"), 1, if n == 2 { State::Lost } else { State::Failed }),
+                ])
+                .await;
+        }
+        let ask = |filter| books.reader.runs(filter);
+        let filter = RunFilter { job: Some("a".parse().unwrap()), limit: 2, ..RunFilter::default() };
+        let first = ask(filter.clone()).await.unwrap();
+        assert_eq!(first.iter().map(|r| r.run.to_string()).collect::<Vec<_>>(), ["a:5:0", "a:4:0"]);
+        let next = ask(RunFilter { before: first.last().map(|r| r.seq), ..filter }).await.unwrap();
+        assert_eq!(next.iter().map(|r| r.run.to_string()).collect::<Vec<_>>(), ["a:3:0", "a:2:0"]);
+        let failed =
+            RunFilter { states: vec![State::Failed, State::Lost, State::Lost], ..RunFilter::default() };
+        let due = async |limit| {
+            let found = ask(RunFilter { limit, ..failed.clone() }).await.unwrap();
+            found.iter().map(|r| r.run.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(due(100).await, ["b:5:0", "b:4:0", "b:3:0", "b:2:0", "b:1:0"]);
+        assert_eq!(due(4).await, ["b:5:0", "b:4:0", "b:3:0", "b:2:0"], "states are one list");
+        let succeeded = RunFilter { states: vec![State::Succeeded], ..RunFilter::default() };
+        assert_eq!(ask(succeeded).await.unwrap().len(), 5);
     }
-    let ask = |filter| file.reader.runs(filter);
-    let filter = RunFilter { job: Some("a".parse().unwrap()), limit: 2, ..RunFilter::default() };
-    let first = ask(filter.clone()).await.unwrap();
-    assert_eq!(first.iter().map(|r| r.run.to_string()).collect::<Vec<_>>(), ["a:5:0", "a:4:0"]);
-    let next = ask(RunFilter { before: first.last().map(|r| r.seq), ..filter }).await.unwrap();
-    assert_eq!(next.iter().map(|r| r.run.to_string()).collect::<Vec<_>>(), ["a:3:0", "a:2:0"]);
-    let failed =
-        ask(RunFilter { states: vec![State::Failed, State::Lost], ..RunFilter::default() }).await.unwrap();
-    assert!(failed.len() == 5 && failed.iter().all(|r| r.job.as_str() == "b"));
+}
+
+#[tokio::test]
+async fn a_batch_whose_commit_was_not_answered_is_made_once() {
+    for mut books in all().await {
+        let wish = Wish::of(None, &evenkeel_core::job::Occasion::ALL, "a");
+        let event = Entry::Event { at: Wall(7), node: "a".into(), kind: "joined", text: "a joined".into() };
+        let batch = vec![
+            event,
+            Entry::Outcome(Box::new(attempt("j:1000:0", 1, State::Failed)), wish),
+            entry("k:1000:0", 1, State::Running),
+        ];
+        let done = books.write(batch.clone()).await;
+        assert_eq!(done.notices.len(), 1);
+        let again = books.again(batch.clone(), Some(done.clone())).await;
+        assert_eq!(again.notices, done.notices, "what is to be told is told, since nobody was");
+        let counts = async |books: &mut Books| {
+            [books.count("event").await, books.count("attempt").await, books.count("notice").await]
+        };
+        assert_eq!(counts(&mut books).await, [2, 2, 1]);
+        // One that was not made is made, whatever it would have come to then.
+        books.stamp.batch += 1;
+        let next = vec![entry("l:1000:0", 1, State::Running)];
+        let made = books.again(next.clone(), Some(done.clone())).await;
+        assert_eq!((made.notices.len(), made.jobs.len()), (0, 1));
+        assert_eq!(counts(&mut books).await, [2, 3, 1]);
+        // Another life of the node counts its batches anew.
+        let life = store::enter(&mut books.link, "a", Wall(0)).await.unwrap();
+        books.stamp = Stamp { life, batch: books.stamp.batch, ..books.stamp.clone() };
+        let other = vec![entry("m:1000:0", 1, State::Running)];
+        books.again(other, Some(done)).await;
+        assert_eq!(counts(&mut books).await, [2, 4, 1]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_writers_are_one_order_and_one_end_each() {
+    for (_folder, place) in places() {
+        let write = async |name: &str, place: Place| {
+            let mut link = Link::open(&place).await.unwrap();
+            let life = store::enter(&mut link, name, Wall(0)).await.unwrap();
+            for batch in 1..=10 {
+                let ends = (0..50).map(|n| {
+                    let mut end = attempt(&format!("j:{}:0", batch * 100 + n), 1, State::Succeeded);
+                    end.node = name.into();
+                    Entry::Attempt(Box::new(end))
+                });
+                let event =
+                    Entry::Event { at: Wall(1), node: name.into(), kind: "joined", text: String::new() };
+                let batch_of: Vec<Entry> = ends.chain([event]).collect();
+                let stamp = Stamp { name: name.into(), life, batch };
+                write::write(&mut link, &batch_of, &stamp, &mut None, Wall(5000)).await.unwrap();
+            }
+        };
+        tokio::join!(
+            write("a", place.clone()),
+            write("b", place.clone()),
+            write("c", place.clone()),
+            write("d", place.clone())
+        );
+        let reader = HistoryReader::start(place.clone()).unwrap();
+        let found = reader.runs(RunFilter { limit: 10_000, ..RunFilter::default() }).await.unwrap();
+        let order: Vec<u64> = found.iter().map(|record| record.seq).collect();
+        assert_eq!(order, (1..=500).rev().collect::<Vec<_>>(), "each run once, whoever told of it");
+        let events = reader.events(EventFilter { limit: 10_000, ..EventFilter::default() }).await.unwrap();
+        assert_eq!(events.len(), 40);
+    }
 }
 
 /// proves: I48
 #[tokio::test]
 async fn attempts_go_by_job_by_number_and_by_age_but_never_while_they_run() {
-    let mut file = File::new();
-    let rows: Vec<Entry> = (0..20).map(|n| entry(&format!("a:{n}:0"), 1, State::Succeeded)).collect();
-    file.write(vec![entry("old:1:0", 1, State::Running)]);
-    file.write(rows);
-    let at = |secs| Now { mono: Mono(secs * 1000), wall: Wall(1000) + Millis::secs(secs) };
-    let jobs = || BTreeMap::from([("a".parse().unwrap(), 20)]);
-    let keep = Keep { runs_of_job: 8, runs: 100, age: Duration::from_secs(100), ..Keep::default() };
-    let count =
-        |db: &Connection| db.query_row("SELECT count(*) FROM attempt", [], |r| r.get::<_, i64>(0)).unwrap();
-    retention::Sweeper::new(keep).sweep(&mut file.db, jobs(), at(0)).unwrap();
-    assert_eq!(count(&file.db), 9, "by job");
-    retention::Sweeper::new(Keep { runs: 3, ..keep }).sweep(&mut file.db, BTreeMap::new(), at(0)).unwrap();
-    assert_eq!(count(&file.db), 4, "by number");
-    retention::Sweeper::new(keep).sweep(&mut file.db, BTreeMap::new(), at(200)).unwrap();
-    assert_eq!(file.states("old:1:0").await, [(1, State::Running)]);
-    assert_eq!(count(&file.db), 1, "by age");
+    for mut books in all().await {
+        let rows: Vec<Entry> = (0..20).map(|n| entry(&format!("a:{n}:0"), 1, State::Succeeded)).collect();
+        books.write(vec![entry("old:1:0", 1, State::Running)]).await;
+        books.write(rows).await;
+        let at = |secs| Now { mono: Mono(secs * 1000), wall: Wall(1000) + Millis::secs(secs) };
+        let jobs = || BTreeMap::from([("a".parse().unwrap(), 20)]);
+        let keep = Keep { runs_of_job: 8, runs: 100, age: Duration::from_secs(100), ..Keep::default() };
+        let sweep = async |books: &mut Books, keep, jobs, secs| {
+            retention::Sweeper::new(keep).sweep(&mut books.link, jobs, at(secs)).await.unwrap();
+            books.count("attempt").await
+        };
+        assert_eq!(sweep(&mut books, keep, jobs(), 0).await, 9, "by job");
+        let few = Keep { runs: 3, ..keep };
+        assert_eq!(sweep(&mut books, few, BTreeMap::new(), 0).await, 4, "by number");
+        assert_eq!(sweep(&mut books, keep, BTreeMap::new(), 200).await, 1, "by age");
+        assert_eq!(books.states("old:1:0").await, [(1, State::Running)]);
+    }
+}
+
+/// proves: I48
+#[tokio::test]
+async fn what_is_old_goes_a_little_at_a_time_until_it_is_gone() {
+    for mut books in all().await {
+        let event = |at| Entry::Event { at: Wall(at), node: "a".into(), kind: "alarm", text: String::new() };
+        let late = || [lost("j:1:0"), entry("j:1:0", 1, State::Succeeded)];
+        books.write((0..6_000).map(event).chain(late()).collect()).await;
+        let attempts = (0..6_000).map(|n| entry(&format!("k:{n}:0"), 1, State::Succeeded));
+        books.write(attempts.chain([event(900_000)]).collect()).await;
+        let keep = Keep { age: Duration::from_secs(100), ..Keep::default() };
+        let mut sweeper = retention::Sweeper::new(keep);
+        let mut left = Vec::new();
+        for mono in [0, 200, 400] {
+            let now = Now { mono: Mono(mono), wall: Wall(900_000) };
+            sweeper.sweep(&mut books.link, BTreeMap::new(), now).await.unwrap();
+            left.push([books.count("attempt").await, books.count("event").await, books.count("late").await]);
+        }
+        assert_eq!(left, [[1_001, 1_000, 0], [0, 1, 0], [0, 1, 0]]);
+    }
+}
+
+/// proves: I48
+#[tokio::test]
+async fn jobs_that_grew_much_are_cut_one_after_another() {
+    for mut books in all().await {
+        let of =
+            |job: &'static str| (0..3_000).map(move |n| entry(&format!("{job}:{n}:0"), 1, State::Succeeded));
+        let written = books.write(["k", "l", "m"].into_iter().flat_map(of).collect()).await;
+        let keep = Keep { runs_of_job: 10, ..Keep::default() };
+        let mut sweeper = retention::Sweeper::new(keep);
+        let mut left = Vec::new();
+        for (mono, jobs) in [(0, written.jobs), (200, BTreeMap::new()), (400, BTreeMap::new())] {
+            sweeper.sweep(&mut books.link, jobs, Now { mono: Mono(mono), wall: Wall(1000) }).await.unwrap();
+            left.push(books.count("attempt").await);
+        }
+        assert_eq!(left, [3_020, 30, 30], "two at first, and the third one soon after");
+    }
 }
 
 #[tokio::test]
-async fn a_verdict_is_acknowledged_once_it_is_on_the_disk() {
-    let folder = tempfile::tempdir().unwrap();
-    let (told, mut news) = mpsc::unbounded_channel();
-    let path = folder.path().join("history");
-    let (history, reader) = History::open(&path, Keep::default(), told, Arc::default()).unwrap();
-    history.put(lost("j:1000:0"));
-    let run: RunId = "j:1000:0".parse().unwrap();
-    assert_eq!(news.recv().await, Some(Told::Recorded { run: run.clone(), attempt: 1 }));
-    assert_eq!(reader.run(run).await.unwrap().len(), 1);
-    history.close(Duration::from_secs(5)).await;
+async fn a_verdict_is_acknowledged_once_it_is_there_for_good() {
+    for (_folder, place) in places() {
+        let (told, mut news) = mpsc::unbounded_channel();
+        let (history, reader) =
+            History::open(place, "a", Keep::default(), told, Arc::default()).await.unwrap();
+        history.put(lost("j:1000:0"));
+        let run: RunId = "j:1000:0".parse().unwrap();
+        assert_eq!(news.recv().await, Some(Told::Recorded { run: run.clone(), attempt: 1 }));
+        assert_eq!(reader.run(run).await.unwrap().len(), 1);
+        history.close(Duration::from_secs(5)).await;
+    }
 }
 
 /// proves: S0-16, I47
@@ -202,9 +401,10 @@ async fn a_history_that_takes_nothing_says_so_and_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
     let (told, mut news) = mpsc::unbounded_channel();
-    let (history, reader) = History::open(&path, Keep::default(), told, Arc::default()).unwrap();
+    let place = Place::File(path.clone());
+    let (history, reader) = History::open(place, "a", Keep::default(), told, Arc::default()).await.unwrap();
     // A table that is gone refuses writes as a full disk does, and can be given back.
-    let other = Connection::open(&path).unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
     other.busy_timeout(Duration::from_secs(5)).unwrap();
     other.execute_batch("ALTER TABLE attempt RENAME TO away").unwrap();
     history.put(lost("j:1000:0"));
@@ -219,44 +419,57 @@ async fn a_history_that_takes_nothing_says_so_and_recovers() {
 
 #[tokio::test]
 async fn events_are_listed_by_node_kind_and_time_page_by_page() {
-    let mut file = File::new();
-    for at in 1..=6 {
-        let node = if at % 2 == 0 { "a" } else { "b" };
-        let kind = if at <= 3 { "joined" } else { "alarm" };
-        file.write(vec![Entry::Event { at: Wall(at), node: node.into(), kind, text: format!("event {at}") }]);
+    for mut books in all().await {
+        for at in 1..=6 {
+            let node = if at % 2 == 0 { "a" } else { "b" };
+            let kind = if at <= 3 { "joined" } else { "alarm" };
+            let text = format!("event {at}");
+            books.write(vec![Entry::Event { at: Wall(at), node: node.into(), kind, text }]).await;
+        }
+        let ask = async |filter| {
+            let found: Vec<EventRecord> = books.reader.events(filter).await.unwrap();
+            found.into_iter().map(|event| event.at.0).collect::<Vec<_>>()
+        };
+        let all = EventFilter::default;
+        assert_eq!(ask(all()).await, [6, 5, 4, 3, 2, 1]);
+        assert_eq!(ask(EventFilter { node: Some("a".into()), ..all() }).await, [6, 4, 2]);
+        assert_eq!(ask(EventFilter { kind: Some("joined".into()), ..all() }).await, [3, 2, 1]);
+        assert_eq!(ask(EventFilter { since: Some(Wall(5)), ..all() }).await, [6, 5]);
+        assert_eq!(ask(EventFilter { limit: 2, before: Some(5), ..all() }).await, [4, 3]);
     }
-    let ask = async |filter| {
-        let found: Vec<EventRecord> = file.reader.events(filter).await.unwrap();
-        found.into_iter().map(|event| event.at.0).collect::<Vec<_>>()
-    };
-    let all = EventFilter::default;
-    assert_eq!(ask(all()).await, [6, 5, 4, 3, 2, 1]);
-    assert_eq!(ask(EventFilter { node: Some("a".into()), ..all() }).await, [6, 4, 2]);
-    assert_eq!(ask(EventFilter { kind: Some("joined".into()), ..all() }).await, [3, 2, 1]);
-    assert_eq!(ask(EventFilter { since: Some(Wall(5)), ..all() }).await, [6, 5]);
-    assert_eq!(ask(EventFilter { limit: 2, before: Some(5), ..all() }).await, [4, 3]);
-}
-
-#[test]
-fn history_lies_beside_the_registry_unless_told_otherwise() {
-    let data = Path::new("/data");
-    assert_eq!(path(None, "sqlite:/r/books", data), Ok("/r/books-history".into()));
-    assert_eq!(path(None, "memory:", data), Ok("/data/history".into()));
-    assert_eq!(path(Some("sqlite:/h"), "sqlite:/r", data), Ok("/h".into()));
-    assert!(path(Some("mysql:x"), "sqlite:/r", data).unwrap_err().contains("use sqlite:PATH"));
 }
 
 /// proves: S0-56
 #[tokio::test]
-async fn how_busy_a_node_was_is_kept_also_in_a_file_of_the_first_layout() {
+async fn how_busy_a_node_was_is_kept() {
+    for mut books in all().await {
+        tell_loads(&mut books).await;
+    }
+}
+
+/// proves: S0-56
+#[tokio::test]
+async fn a_file_of_the_first_layout_is_brought_up_to_date() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("h.db");
     let db = schema::open(&path).unwrap();
-    db.execute_batch("DROP TABLE load; DROP TABLE notice; DROP TABLE failing; ALTER TABLE attempt DROP COLUMN sent; PRAGMA user_version = 1")
-        .unwrap();
+    db.execute_batch(
+        "DROP TABLE load; DROP TABLE notice; DROP TABLE failing; DROP TABLE writer; DROP INDEX late_heard;
+         DROP INDEX event_at; DROP INDEX event_of_kind; DROP INDEX event_of_node;
+         ALTER TABLE attempt DROP COLUMN sent; PRAGMA user_version = 1;
+         INSERT INTO attempt (seq, run, attempt, job, shard, due, node, state, reason, since, output)
+         VALUES (41, 'j:1:0', 1, 'j', 0, 1, 'a', 1, '', 1, 0)",
+    )
+    .unwrap();
     drop(db);
-    let mut db = schema::open(&path).unwrap();
-    let reader = HistoryReader::open(&path).unwrap();
+    let mut books = Books::new(folder, Place::File(path)).await;
+    tell_loads(&mut books).await;
+    books.write(vec![entry("j:2:0", 1, State::Running)]).await;
+    let found = books.reader.runs(RunFilter::default()).await.unwrap();
+    assert_eq!(found.iter().map(|record| record.seq).collect::<Vec<_>>(), [42, 41]);
+}
+
+async fn tell_loads(books: &mut Books) {
     let point = |node: &str, at, score| LoadPoint {
         node: node.into(),
         at: Wall(at),
@@ -268,12 +481,15 @@ async fn how_busy_a_node_was_is_kept_also_in_a_file_of_the_first_layout() {
     };
     let points =
         [point("a", 1_000, 10), point("b", 1_000, 20), point("a", 61_000, 30), point("a", 61_000, 31)];
-    let entries: Vec<Entry> = points.iter().cloned().map(|p| Entry::Load(Box::new(p))).collect();
-    write::write(&mut db, &entries, Wall(0)).unwrap();
-    let found = reader.loads("a".into(), Wall(0), 10).await.unwrap();
+    let (first, last) = points.split_at(3);
+    for points in [first, last] {
+        books.write(points.iter().cloned().map(|p| Entry::Load(Box::new(p))).collect()).await;
+    }
+    let found = books.reader.loads("a".into(), Wall(0), 10).await.unwrap();
     assert_eq!(found, [points[3].clone(), points[0].clone()], "the latest first, one for each moment");
-    assert_eq!(reader.loads("a".into(), Wall(2_000), 10).await.unwrap().len(), 1);
-    assert_eq!(reader.loads("a".into(), Wall(0), 1).await.unwrap().len(), 1);
+    assert_eq!(books.reader.loads("a".into(), Wall(2_000), 10).await.unwrap().len(), 1);
+    assert_eq!(books.reader.loads("a".into(), Wall(0), 1).await.unwrap().len(), 1);
 }
 
+mod away;
 mod notices;

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::clock;
 use crate::config::Keep;
-use crate::history::{EventFilter, EventRecord, History, HistoryReader};
+use crate::history::{EventFilter, EventRecord, History, HistoryReader, Place};
 
 /// Whatever takes longer than this will not happen.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -76,12 +76,12 @@ struct Telling {
 }
 
 impl Telling {
-    fn new(all: Vec<Notifier>) -> Self {
+    async fn new(all: Vec<Notifier>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (told, _) = mpsc::unbounded_channel();
-        let path = folder.path().join("history");
-        let (history, reader) =
-            History::open(&path, Keep::default(), told, std::sync::Arc::default()).unwrap();
+        let place = Place::File(folder.path().join("history"));
+        let opened = History::open(place, "a", Keep::default(), told, std::sync::Arc::default());
+        let (history, reader) = opened.await.unwrap();
         let notifiers = Notifiers::start(all, "a", &history.weak()).unwrap();
         Self { _folder: folder, history, reader, notifiers }
     }
@@ -110,7 +110,7 @@ const ALARM: Event = Event::Alarm { held: 11, alarm: 10 };
 #[tokio::test]
 async fn a_webhook_hears_what_it_asked_for_with_the_numbers_of_an_alarm() {
     let (url, posts) = listener(&[]);
-    let mut telling = Telling::new(vec![webhook(&["alarm"], &url)]);
+    let mut telling = Telling::new(vec![webhook(&["alarm"], &url)]).await;
     telling.tell(1_000, "joined", &Event::Joined);
     telling.tell(2_000, "alarm", &ALARM);
     let said = next(&posts);
@@ -129,7 +129,7 @@ async fn within_the_window_the_same_is_told_once_and_counted_with_the_next() {
     let (url, posts) = listener(&[]);
     let mut notifier = webhook(&["*"], &url);
     notifier.window = Duration::from_secs(60);
-    let mut telling = Telling::new(vec![notifier]);
+    let mut telling = Telling::new(vec![notifier]).await;
     for at in [0, 10, 20, 59_999, 60_000] {
         telling.tell(at, "alarm", &ALARM);
     }
@@ -146,7 +146,7 @@ async fn within_the_window_the_same_is_told_once_and_counted_with_the_next() {
 #[tokio::test]
 async fn what_fails_is_tried_again_a_few_times_and_then_said() {
     let (url, posts) = listener(&[500, 503, 204, 500, 500, 500]);
-    let mut telling = Telling::new(vec![webhook(&["*"], &url)]);
+    let mut telling = Telling::new(vec![webhook(&["*"], &url)]).await;
     telling.tell(0, "joined", &Event::Joined);
     for _ in 0..3 {
         assert_eq!(next(&posts)["kind"], "joined");
@@ -169,7 +169,7 @@ async fn a_command_gets_the_event_on_its_input_and_in_its_environment() {
         names.display()
     );
     let argv = ["/bin/sh", "-c", &script, "sh", "it is"].map(ToOwned::to_owned).to_vec();
-    let mut telling = Telling::new(vec![made(&["alarm"], Means::Command(argv))]);
+    let mut telling = Telling::new(vec![made(&["alarm"], Means::Command(argv))]).await;
     telling.tell(5_000, "alarm", &ALARM);
     telling.notifiers.close(PATIENCE).await;
     let said: Value = serde_json::from_slice(&std::fs::read(input).unwrap()).unwrap();
@@ -185,7 +185,7 @@ async fn a_command_that_hangs_is_ended_with_all_it_started() {
     let argv = ["/bin/sh", "-c", &script].map(ToOwned::to_owned).to_vec();
     let mut notifier = made(&["*"], Means::Command(argv));
     notifier.timeout = Duration::from_millis(1_500);
-    let mut telling = Telling::new(vec![notifier]);
+    let mut telling = Telling::new(vec![notifier]).await;
     telling.tell(0, "joined", &Event::Joined);
     let complaint = telling.complaint().await;
     assert!(complaint.text.contains("it did not end within 1.5s"), "{}", complaint.text);
@@ -206,7 +206,7 @@ async fn a_webhook_that_hangs_delays_neither_the_driver_nor_another_notifier() {
     let ((_socket, hanging), (url, posts)) = (mute(), listener(&[]));
     let mut slow = webhook(&["*"], &hanging);
     slow.timeout = Duration::from_secs(2);
-    let mut telling = Telling::new(vec![slow, webhook(&["joined"], &url)]);
+    let mut telling = Telling::new(vec![slow, webhook(&["joined"], &url)]).await;
     let begun = clock::now().mono;
     for n in 0..5_000 {
         let job = format!("j{n}").parse().unwrap();

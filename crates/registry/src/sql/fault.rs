@@ -62,10 +62,10 @@ pub(super) fn is_made_twice(error: &Error) -> bool {
 
 const SECRET: &str = "cannot be spoken to in secret: see tls, ca, cert and key in its URL";
 
-/// Says what an error means and how to get rid of it. `place` names the registry without its password.
-pub(super) fn explain(place: &str, error: &Error) -> RegistryError {
+/// Says what an error means and how to get rid of it. `place` names what is kept there, and its URL without a password.
+pub fn explain(place: &str, error: &Error) -> RegistryError {
     use RegistryError::{Fatal, Refused, Unavailable};
-    let say = |what: &str| format!("registry {place} {what} ({error})");
+    let say = |what: &str| format!("{place} {what} ({error})");
     let Some((state, number)) = code(error) else {
         return match error {
             Error::Tls(_) => Refused(say(SECRET)),

@@ -45,7 +45,7 @@ impl Ledger<'_> {
 
     /// Reads all that a group can ask about. Time is read after the counter was locked: so no two disagree on it.
     pub(super) async fn read(&mut self, limits: Limits, meta: Meta, group: &[Ask]) -> Result<Book, Error> {
-        let clock = format!("SELECT {}", self.dialect.now);
+        let clock = format!("SELECT {}", self.dialect.tongue.now);
         let now = self.link.row(self.sql(&clock)).await?.int(0)?;
         self.allow_for_absence(&limits, &meta, now).await?;
         let mut book = Book::new(limits, now, meta);

@@ -10,14 +10,18 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection as _, Error, Row as _};
 
-use super::statement::{Arg, Statement};
+use super::statement::{Arg, Statement, Tongue};
+use crate::{EngineUrl, RegistryError};
 
 /// How long a connection may take to come about.
 const CONNECTING: Duration = Duration::from_secs(4);
 
+/// What a server answered, or why it did not.
+pub type Answer<T> = Result<T, Error>;
+
 /// Where a server is and who asks.
 #[derive(Clone)]
-pub(crate) enum Target {
+pub enum Target {
     /// PostgreSQL.
     #[cfg(feature = "postgres")]
     Postgres(PgConnectOptions),
@@ -27,17 +31,21 @@ pub(crate) enum Target {
 }
 
 /// A connection.
-pub(crate) enum Link {
+pub enum Link {
+    /// To PostgreSQL.
     #[cfg(feature = "postgres")]
     Postgres(PgConnection),
+    /// To MySQL or MariaDB.
     #[cfg(feature = "mysql")]
     MySql(MySqlConnection),
 }
 
 /// A row that came back.
-pub(crate) enum Row {
+pub enum Row {
+    /// From PostgreSQL.
     #[cfg(feature = "postgres")]
     Postgres(PgRow),
+    /// From MySQL or MariaDB.
     #[cfg(feature = "mysql")]
     MySql(MySqlRow),
 }
@@ -54,9 +62,39 @@ macro_rules! whichever {
     };
 }
 
+impl Target {
+    /// The server at a URL, and the namespace there.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] says how to mend the URL.
+    pub fn of(url: &EngineUrl) -> Result<(Self, &str), RegistryError> {
+        match url.scheme() {
+            #[cfg(feature = "postgres")]
+            "postgres" => crate::postgres::target(url),
+            #[cfg(feature = "mysql")]
+            "mysql" => crate::mysql::target(url),
+            _ => Err(url.refused("is no SQL server that this program knows: use postgres:// or mysql://")),
+        }
+    }
+
+    /// How it is spoken to.
+    #[must_use]
+    pub fn tongue(&self) -> &'static Tongue {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => &crate::postgres::TONGUE,
+            #[cfg(feature = "mysql")]
+            Self::MySql(_) => &crate::mysql::TONGUE,
+        }
+    }
+}
+
 impl Link {
     /// Connects, and says `greeting` first.
-    pub(crate) async fn open(target: &Target, greeting: &str) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// No connection came about in time, or the server refuses it.
+    pub async fn open(target: &Target, greeting: &str) -> Result<Self, Error> {
         let open = async {
             let mut link = match target {
                 #[cfg(feature = "postgres")]
@@ -73,13 +111,19 @@ impl Link {
     }
 
     /// Sends text that takes no arguments: what begins and ends transactions, and settings.
-    pub(crate) async fn say(&mut self, text: &str) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// The server refuses it, or did not answer: then nobody knows what became of it.
+    pub async fn say(&mut self, text: &str) -> Result<(), Error> {
         let sql = sqlx::raw_sql(AssertSqlSafe(text));
         whichever!(Self, self, link => sql.execute(link).await.map(drop))
     }
 
     /// Sends a statement and returns how many rows it changed or found.
-    pub(crate) async fn run(&mut self, statement: Statement<'_>) -> Result<u64, Error> {
+    ///
+    /// # Errors
+    /// The server refuses it, or did not answer: then nobody knows what became of it.
+    pub async fn run(&mut self, statement: Statement<'_>) -> Result<u64, Error> {
         match self {
             #[cfg(feature = "postgres")]
             Self::Postgres(link) => {
@@ -95,7 +139,10 @@ impl Link {
     }
 
     /// Sends a statement and returns what it found.
-    pub(crate) async fn rows(&mut self, statement: Statement<'_>) -> Result<Vec<Row>, Error> {
+    ///
+    /// # Errors
+    /// The server refuses it, or did not answer: then nobody knows what became of it.
+    pub async fn rows(&mut self, statement: Statement<'_>) -> Result<Vec<Row>, Error> {
         match self {
             #[cfg(feature = "postgres")]
             Self::Postgres(link) => {
@@ -111,7 +158,10 @@ impl Link {
     }
 
     /// Sends a statement that finds exactly one row.
-    pub(crate) async fn row(&mut self, statement: Statement<'_>) -> Result<Row, Error> {
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows), or it found none.
+    pub async fn row(&mut self, statement: Statement<'_>) -> Result<Row, Error> {
         self.rows(statement).await?.pop().ok_or(Error::RowNotFound)
     }
 
@@ -158,22 +208,34 @@ mod mysql {
 
 impl Row {
     /// A number.
-    pub(crate) fn int(&self, at: usize) -> Result<i64, Error> {
+    ///
+    /// # Errors
+    /// There is no such thing in that column.
+    pub fn int(&self, at: usize) -> Result<i64, Error> {
         whichever!(Self, self, row => row.try_get(at))
     }
 
     /// A number that may be missing.
-    pub(crate) fn maybe(&self, at: usize) -> Result<Option<i64>, Error> {
+    ///
+    /// # Errors
+    /// There is no such thing in that column.
+    pub fn maybe(&self, at: usize) -> Result<Option<i64>, Error> {
         whichever!(Self, self, row => row.try_get(at))
     }
 
     /// Bytes, also those of a text.
-    pub(crate) fn bytes(&self, at: usize) -> Result<Vec<u8>, Error> {
+    ///
+    /// # Errors
+    /// There is no such thing in that column.
+    pub fn bytes(&self, at: usize) -> Result<Vec<u8>, Error> {
         whichever!(Self, self, row => row.try_get_unchecked(at))
     }
 
     /// A text.
-    pub(crate) fn text(&self, at: usize) -> Result<String, Error> {
+    ///
+    /// # Errors
+    /// There is no such thing in that column.
+    pub fn text(&self, at: usize) -> Result<String, Error> {
         String::from_utf8(self.bytes(at)?).map_err(|error| Error::Decode(error.into()))
     }
 
@@ -201,7 +263,8 @@ impl Row {
 }
 
 /// What did not come in time.
-pub(crate) fn late(what: &str, span: Duration) -> Error {
+#[must_use]
+pub fn late(what: &str, span: Duration) -> Error {
     let text = format!("{what} within {} s", span.as_secs());
     Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text))
 }

@@ -75,10 +75,10 @@ impl Readers {
         // A connection that was kept may have died meanwhile, and reading twice harms nobody.
         let again = matches!(fault::remedy(&error), Remedy::Again) || had;
         if !again {
-            return Err(fault::explain(&self.config.shown, &error));
+            return Err(fault::explain(&self.config.place, &error));
         }
         self.idle().clear();
-        self.look_by(None, &look).await.map_err(|error| fault::explain(&self.config.shown, &error))
+        self.look_by(None, &look).await.map_err(|error| fault::explain(&self.config.place, &error))
     }
 
     /// Looks by a connection that was kept or a new one, and keeps it when it has done well.

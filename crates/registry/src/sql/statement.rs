@@ -6,16 +6,24 @@ use super::Server;
 use super::link::Link;
 use crate::BoxFuture;
 
-/// The little in which SQL servers differ.
+/// The little in which SQL servers differ, whatever is kept there.
+#[derive(Debug)]
+pub struct Tongue {
+    /// Whether placeholders are `$1, $2` and not `?, ?`.
+    pub numbered: bool,
+    /// What names are put in.
+    pub quote: char,
+    /// The server's calendar clock in milliseconds, at this very moment and not when the transaction began.
+    pub now: &'static str,
+    /// Between `INSERT` and `INTO`, and at the end, where a row that is there already is left as it is.
+    pub ignore: (&'static str, &'static str),
+}
+
+/// In which they differ more, as registries.
 pub(crate) struct Dialect {
     /// The engine's name, as in its URL.
     pub(crate) name: &'static str,
-    /// Whether placeholders are `$1, $2` and not `?, ?`.
-    pub(crate) numbered: bool,
-    /// What names are put in.
-    pub(crate) quote: char,
-    /// The engine's calendar clock in milliseconds, at this very moment and not when the transaction began.
-    pub(crate) now: &'static str,
+    pub(crate) tongue: &'static Tongue,
     /// What every connection says first.
     pub(crate) greeting: &'static str,
     /// Begins a transaction that writes.
@@ -25,8 +33,6 @@ pub(crate) struct Dialect {
     /// The type of a short text, and what stands behind the counter's table.
     pub(crate) identity: &'static str,
     pub(crate) table: &'static str,
-    /// Between `INSERT` and `INTO`, and at the end, where a row that is there already is left as it is.
-    pub(crate) ignore: (&'static str, &'static str),
     /// Behind `VALUES …` where an entry that is there already is replaced.
     pub(crate) replace_entry: &'static str,
     /// The same for a lease.
@@ -40,16 +46,21 @@ pub(crate) struct Dialect {
 }
 
 /// An argument.
-#[derive(Clone, Copy)]
-pub(crate) enum Arg<'a> {
+#[derive(Clone, Copy, Debug)]
+pub enum Arg<'a> {
+    /// A number.
     Int(i64),
+    /// A number that may be missing.
     Maybe(Option<i64>),
+    /// A text; MySQL gets its bytes.
     Text(&'a str),
+    /// Bytes.
     Bytes(&'a [u8]),
 }
 
 /// A statement and its arguments.
-pub(crate) struct Statement<'a> {
+#[derive(Clone, Debug)]
+pub struct Statement<'a> {
     numbered: bool,
     text: String,
     args: Vec<Arg<'a>>,
@@ -57,17 +68,25 @@ pub(crate) struct Statement<'a> {
 
 impl<'a> Statement<'a> {
     pub(crate) fn new(dialect: &Dialect, text: impl Into<String>) -> Self {
-        Self { numbered: dialect.numbered, text: text.into(), args: Vec::new() }
+        Self::of(dialect.tongue.numbered, text)
+    }
+
+    /// Begins with text; `numbered` is the server's [`Tongue::numbered`].
+    #[must_use]
+    pub fn of(numbered: bool, text: impl Into<String>) -> Self {
+        Self { numbered, text: text.into(), args: Vec::new() }
     }
 
     /// Goes on with text.
-    pub(crate) fn then(mut self, text: &str) -> Self {
+    #[must_use]
+    pub fn then(mut self, text: &str) -> Self {
         self.text.push_str(text);
         self
     }
 
     /// Goes on with an argument.
-    pub(crate) fn with(mut self, arg: Arg<'a>) -> Self {
+    #[must_use]
+    pub fn with(mut self, arg: Arg<'a>) -> Self {
         self.push(arg);
         self
     }
@@ -79,7 +98,8 @@ impl<'a> Statement<'a> {
 
     /// Goes on with arguments in brackets. The last is repeated up to a power of two, so that the server sees few
     /// different texts and remembers how to carry them out.
-    pub(crate) fn any_of(mut self, args: impl IntoIterator<Item = Arg<'a>>) -> Self {
+    #[must_use]
+    pub fn any_of(mut self, args: impl IntoIterator<Item = Arg<'a>>) -> Self {
         let mut args: Vec<_> = args.into_iter().collect();
         let Some(last) = args.last().copied() else {
             // Nothing is in it, and an empty list is not SQL.
@@ -91,7 +111,8 @@ impl<'a> Statement<'a> {
     }
 
     /// Goes on with rows, each in brackets.
-    pub(crate) fn rows<const N: usize>(mut self, rows: impl IntoIterator<Item = [Arg<'a>; N]>) -> Self {
+    #[must_use]
+    pub fn rows<const N: usize>(mut self, rows: impl IntoIterator<Item = [Arg<'a>; N]>) -> Self {
         for (i, row) in rows.into_iter().enumerate() {
             if i > 0 {
                 self.text.push_str(", ");
@@ -121,17 +142,20 @@ impl<'a> Statement<'a> {
         }
     }
 
-    pub(super) fn into_parts(self) -> (String, Vec<Arg<'a>>) {
+    /// Its text and its arguments in their order.
+    #[must_use]
+    pub fn into_parts(self) -> (String, Vec<Arg<'a>>) {
         (self.text, self.args)
     }
 }
 
-/// The most rows of one statement, and the most bytes in them where there are several.
-const ROWS_MAX: usize = 1_024;
+/// The most rows of one statement.
+pub const ROWS_MAX: usize = 1_024;
+/// The most bytes in the rows of one statement, where there are several.
 const BYTES_MAX: usize = 4 << 20;
 
 /// Cuts rows into pieces of few different lengths, none too heavy to send.
-pub(super) fn pieces<T>(rows: &[T], weight: impl Fn(&T) -> usize) -> Vec<&[T]> {
+pub fn pieces<T>(rows: &[T], weight: impl Fn(&T) -> usize) -> Vec<&[T]> {
     let (mut pieces, mut rest) = (Vec::new(), rows);
     while !rest.is_empty() {
         let mut bytes = 0;
@@ -166,7 +190,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// Those of a namespace, whose letters are harmless.
     pub(crate) fn new(dialect: &Dialect, namespace: &str) -> Self {
-        let name = |what: &str| format!("{0}{namespace}_{what}{0}", dialect.quote);
+        let name = |what: &str| format!("{0}{namespace}_{what}{0}", dialect.tongue.quote);
         Self {
             meta: name("meta"),
             entry: name("entry"),

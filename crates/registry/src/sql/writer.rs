@@ -194,15 +194,15 @@ impl Desk {
         let server = self.config.inspect(&mut link).await.map_err(Failed::Gone)?;
         if server.identity.as_ref() != Some(&self.identity) {
             return Err(Failed::Gone(RegistryError::Fatal(format!(
-                "registry {} is kept by another server than before: start this node again",
-                self.config.shown
+                "{} is kept by another server than before: start this node again",
+                self.config.place
             ))));
         }
         Ok(link)
     }
 
     fn explain(&self, error: &Error) -> RegistryError {
-        fault::explain(&self.config.shown, error)
+        fault::explain(&self.config.place, error)
     }
 }
 

@@ -6,8 +6,22 @@ use std::path::PathBuf;
 
 use crate::RegistryError;
 
-/// The environment variable that a password may come from.
+/// The environment variable that a registry's password may come from.
 pub const PASSWORD: &str = "EVENKEEL_REGISTRY_PASSWORD";
+
+/// What is kept at a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purpose {
+    /// As refusals name it.
+    pub noun: &'static str,
+    /// The environment variable that its password may come from.
+    pub password: &'static str,
+}
+
+impl Purpose {
+    /// A registry.
+    pub const REGISTRY: Self = Self { noun: "registry", password: PASSWORD };
+}
 
 /// The part of an engine that is a cluster's when its URL does not say.
 const NAMESPACE: &str = "evenkeel";
@@ -23,6 +37,7 @@ const OPTIONS: [&str; 5] = ["password_file", "tls", "ca", "cert", "key"];
 /// Whatever could be a password is hidden when it is printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EngineUrl {
+    purpose: Purpose,
     scheme: String,
     user: Option<String>,
     password: Option<String>,
@@ -50,12 +65,21 @@ pub struct Tls {
 }
 
 impl EngineUrl {
-    /// Takes a URL apart.
+    /// Takes a registry's URL apart.
     ///
     /// # Errors
     /// [`RegistryError::Refused`] says what is wrong with it, and never shows a password.
     pub fn parse(text: &str) -> Result<Self, RegistryError> {
-        let refused = |what: &str| RegistryError::Refused(format!("registry {:?} {what}", redacted(text)));
+        Self::parse_for(Purpose::REGISTRY, text)
+    }
+
+    /// The same for whatever is kept there.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_for(purpose: Purpose, text: &str) -> Result<Self, RegistryError> {
+        let refused =
+            |what: &str| RegistryError::Refused(format!("{} {:?} {what}", purpose.noun, redacted(text)));
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(refused("has no host: write SCHEME://HOST"));
         };
@@ -90,7 +114,7 @@ impl EngineUrl {
             }
         }
         let user = user.filter(|user| !user.is_empty());
-        Ok(Self { scheme: scheme.into(), user, password, hosts, segments, options: told })
+        Ok(Self { purpose, scheme: scheme.into(), user, password, hosts, segments, options: told })
     }
 
     /// The engine's name.
@@ -172,12 +196,13 @@ impl EngineUrl {
         Ok((first.each_ref().map(String::as_str), namespace))
     }
 
-    /// The password: from the URL, from the file that `password_file` names, or from [`PASSWORD`] in the environment.
+    /// The password: from the URL, from the file that `password_file` names, or from the environment
+    /// variable that its [`Purpose`] names.
     ///
     /// # Errors
     /// [`RegistryError::Refused`] when the file cannot be read.
     pub fn password(&self) -> Result<Option<String>, RegistryError> {
-        self.password_or(|| std::env::var(PASSWORD).ok())
+        self.password_or(|| std::env::var(self.purpose.password).ok())
     }
 
     fn password_or(&self, outside: impl FnOnce() -> Option<String>) -> Result<Option<String>, RegistryError> {
@@ -218,10 +243,16 @@ impl EngineUrl {
         Ok(Some(Tls { ca: path("ca"), identity }))
     }
 
+    /// What it is and where, as messages name it: `registry etcd://HOST`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{} {self}", self.purpose.noun)
+    }
+
     /// A refusal that names this URL.
     #[must_use]
     pub fn refused(&self, what: &str) -> RegistryError {
-        RegistryError::Refused(format!("registry {self} {what}"))
+        RegistryError::Refused(format!("{} {what}", self.place()))
     }
 }
 
@@ -424,6 +455,14 @@ mod tests {
         assert_eq!(url("redis://u@h/0").password_or(|| None).unwrap(), None);
         let missing = url("redis://u@h/0?password_file=/nonexistent/x").password_or(outside);
         assert!(why(missing).contains("cannot be read"));
+    }
+
+    #[test]
+    fn refusals_name_what_is_kept_there() {
+        let history = Purpose { noun: "history", password: "NONE" };
+        let url = EngineUrl::parse_for(history, "postgres://u:hunter2@h/a/b/c").unwrap();
+        assert!(why(url.places(["DATABASE"])).starts_with("history postgres://u:***@h/a/b/c is too long"));
+        assert!(why(EngineUrl::parse_for(history, "postgres:x")).starts_with("history \"postgres:x\""));
     }
 
     #[test]

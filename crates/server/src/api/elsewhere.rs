@@ -1,4 +1,4 @@
-//! What the other nodes' histories have: with an engine that is reached over the network each node keeps its own.
+//! What the other nodes' histories have, where each node keeps its own.
 //!
 //! A run is in the history of the node that made an attempt of it, or said what became of one. So whoever is asked asks
 //! all that live, and puts together what they say.
@@ -131,7 +131,7 @@ pub(super) async fn runs(
 ) -> Result<Page<RunRecord>, ApiError> {
     let others = other_runs(app, &filter, from.as_ref(), PATIENCE).await;
     let (own, limit) = (app.handle.name().clone(), filter.limit);
-    let runs = match begins(from.as_ref(), &own) {
+    let runs = match begins_here(app, from.as_ref()) {
         Some(before) => app.handle.runs(RunFilter { before, ..filter }).await?,
         None => Vec::new(),
     };
@@ -160,7 +160,7 @@ pub(super) async fn events(
 ) -> Result<Page<EventRecord>, ApiError> {
     let others = other_events(app, &filter, from.as_ref(), PATIENCE).await;
     let (own, limit) = (app.handle.name().clone(), filter.limit);
-    let events = match begins(from.as_ref(), &own) {
+    let events = match begins_here(app, from.as_ref()) {
         Some(before) => app.handle.events(EventFilter { before, ..filter }).await?,
         None => Vec::new(),
     };
@@ -183,6 +183,15 @@ fn begins(from: Option<&Cursor>, node: &NodeName) -> Option<Option<u64>> {
     match from {
         Some(cursor) => cursor.get(node).copied().map(Some),
         None => Some(None),
+    }
+}
+
+/// Where a page begins in the history of the node that is asked. Where all share one, another node may have named it.
+fn begins_here(app: &App, from: Option<&Cursor>) -> Option<Option<u64>> {
+    let shared = from.filter(|cursor| app.handle.shares_history() && cursor.len() == 1);
+    match shared.and_then(|cursor| cursor.values().next()) {
+        Some(before) => Some(Some(*before)),
+        None => begins(from, app.handle.name()),
     }
 }
 

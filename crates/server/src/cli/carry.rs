@@ -244,7 +244,7 @@ pub(crate) fn relocate(args: &Move) -> Result<(), Failure> {
     }
     let mut said = format!(
         "moved from {from} to {to}, generation {}; no node can join at {from} any more\n{}\nnext: start the nodes with \
-         --registry {to}\nhistory was not moved: it is a file, and stays where it is (with sqlite: beside the old registry, \
+         --registry {to}\nhistory was not moved: it stays where it is (with sqlite: beside the old registry, \
          unless --history says otherwise)",
         moved.generation,
         counts(&moved.tally)

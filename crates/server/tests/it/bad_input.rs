@@ -176,7 +176,12 @@ fn a_node_that_cannot_live_says_why() {
         (&good, at("d4"), vec!["--ttl", "1s"], "from 2s to 1h"),
         (&good, at("d5"), vec!["--tolerance", "0"], "at least 1"),
         (&good, at("d6"), vec!["--config", "/nowhere.toml"], "cannot be read"),
-        (&good, at("d7"), vec!["--history", "mysql:x"], "sqlite:"),
+        (
+            &good,
+            at("d7"),
+            vec!["--history", "redis://u:hunter2@h/0"],
+            "use sqlite:PATH, postgres://USER@HOST",
+        ),
     ] {
         let args = ["serve", "--name", "a", "--port", "0", "--registry", registry, "--data", &data];
         let output = run(&[&args[..], &more[..]].concat());

@@ -25,6 +25,7 @@ mod schedules;
 mod security;
 mod service;
 mod shards;
+mod shared_history;
 mod told;
 mod tree;
 mod wire;

@@ -77,7 +77,7 @@ fn email(server: &str, login: Option<(String, Password)>) -> Notifier {
 #[tokio::test]
 async fn a_mail_goes_to_all_addresses_and_is_tried_again_when_the_server_is_busy() {
     let (address, talks) = server(&[("MAIL", "451 come again"), ("mail", "452 no room"), ("", "")]);
-    let mut telling = Telling::new(vec![email(&address, None)]);
+    let mut telling = Telling::new(vec![email(&address, None)]).await;
     telling.tell(1_000, "alarm", &ALARM);
     for _ in 0..2 {
         talks.recv_timeout(PATIENCE).unwrap();
@@ -103,7 +103,7 @@ async fn a_login_is_made_and_its_password_is_told_to_nobody_else() {
     std::fs::write(&file, "tide-and-keel\n").unwrap();
     let login = || Some(("evenkeel".to_owned(), Password::File(file.clone())));
     let (address, talks) = server(&[("", "")]);
-    let mut telling = Telling::new(vec![email(&address, login())]);
+    let mut telling = Telling::new(vec![email(&address, login())]).await;
     telling.tell(1_000, "alarm", &ALARM);
     let said = talks.recv_timeout(PATIENCE).unwrap();
     // The base64 of NUL evenkeel NUL tide-and-keel.
@@ -112,13 +112,13 @@ async fn a_login_is_made_and_its_password_is_told_to_nobody_else() {
     let (address, _talks) = server(&[("AUTH", "535 tide-and-keel is wrong"); 3]);
     let notifier = email(&address, login());
     assert!(!format!("{notifier:?}").contains("tide-and-keel"));
-    let mut telling = Telling::new(vec![notifier]);
+    let mut telling = Telling::new(vec![notifier]).await;
     telling.tell(1_000, "alarm", &ALARM);
     let complaint = telling.complaint().await.text;
     assert!(complaint.contains("is wrong") && !complaint.contains("tide-and-keel"), "{complaint}");
 
     std::fs::remove_file(&file).unwrap();
-    let mut telling = Telling::new(vec![email(&address, login())]);
+    let mut telling = Telling::new(vec![email(&address, login())]).await;
     telling.tell(1_000, "alarm", &ALARM);
     let complaint = telling.complaint().await.text;
     assert!(complaint.contains("the password file"), "{complaint}");
@@ -143,7 +143,7 @@ async fn a_server_that_refuses_hangs_or_is_not_there_is_complained_of() {
     ] {
         let mut notifier = email(&address, None);
         notifier.timeout = Duration::from_millis(300);
-        let mut telling = Telling::new(vec![notifier]);
+        let mut telling = Telling::new(vec![notifier]).await;
         telling.tell(1_000, "alarm", &ALARM);
         let complaint = telling.complaint().await.text;
         let server = address.trim_start_matches("smtp://");

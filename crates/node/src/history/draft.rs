@@ -1,0 +1,271 @@
+//! What a batch comes to, worked out in memory from the rows that it names.
+//!
+//! Nobody else writes meanwhile, so what was read stands. An end that stands is left alone; what comes after it is kept
+//! aside (`I22`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::time::Wall;
+use evenkeel_core::words::{JobName, RunId, Shard};
+
+use super::notice::{self, Notice};
+use super::record::{EventRecord, LoadPoint, RunRecord, State};
+use super::write::Entry;
+
+/// A result that came after the end that stands.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Late {
+    pub(super) run: RunId,
+    pub(super) attempt: u32,
+    pub(super) node: String,
+    pub(super) state: State,
+}
+
+/// An attempt, and whether the table has to hear of it.
+#[derive(Debug)]
+struct Line {
+    record: RunRecord,
+    stored: bool,
+    touched: bool,
+}
+
+/// The last number given in each list.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Last {
+    pub(super) attempt: u64,
+    pub(super) event: u64,
+    pub(super) notice: i64,
+}
+
+/// A batch under way.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) now: Wall,
+    pub(super) last: Last,
+    attempts: BTreeMap<(RunId, u32), Line>,
+    /// Since when each shard of a job fails; as it was, and as it is by now.
+    failing_before: BTreeMap<(JobName, Shard), Wall>,
+    failing: BTreeMap<(JobName, Shard), Wall>,
+    /// Rows to be deleted.
+    pub(super) gone: Vec<u64>,
+    /// With what each said, and only the first of the same.
+    pub(super) late: BTreeMap<Late, String>,
+    pub(super) events: Vec<EventRecord>,
+    pub(super) loads: BTreeMap<(String, Wall), LoadPoint>,
+    /// What may be to tell, each once and with the node that tells it.
+    pub(super) notices: Vec<(Notice, String)>,
+    named: BTreeSet<String>,
+    /// Notices that were told.
+    pub(super) told: Vec<i64>,
+    /// Nodes that want what their earlier lives have not told.
+    pub(super) untold: Vec<String>,
+    /// How many rows each job got.
+    pub(super) jobs: BTreeMap<JobName, u32>,
+}
+
+impl Draft {
+    pub(super) fn new(now: Wall, last: Last) -> Self {
+        Self { now, last, ..Self::default() }
+    }
+
+    /// Takes in an attempt that the table has.
+    pub(super) fn found(&mut self, record: RunRecord) {
+        let key = (record.run.clone(), record.attempt);
+        self.attempts.insert(key, Line { record, stored: true, touched: false });
+    }
+
+    /// Takes in that a shard of a job fails.
+    pub(super) fn found_failing(&mut self, job: JobName, shard: Shard, since: Wall) {
+        self.failing_before.insert((job.clone(), shard), since);
+        self.failing.insert((job, shard), since);
+    }
+
+    /// Takes an entry of the batch.
+    pub(super) fn take(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Attempt(record) => {
+                self.put(record);
+                self.count(&record.job);
+            }
+            Entry::Outcome(record, wish) => {
+                if self.put(record) {
+                    notice::of_outcome(self, record, wish.as_deref());
+                }
+                self.count(&record.job);
+            }
+            Entry::NotStarted { run, attempt } => self.not_started(run, *attempt),
+            Entry::Verdict(verdict, wish) => {
+                let shards: Vec<Shard> = shards_of(verdict).collect();
+                let mut new = shards.clone();
+                new.retain(|shard| self.put(&of_verdict(verdict, *shard, self.now)));
+                notice::of_verdict(self, verdict, (&shards, &new), wish.as_deref());
+                self.count(&verdict.run.job);
+            }
+            Entry::Notice(made, node) => self.tell((**made).clone(), node),
+            Entry::Noticed(seq) => self.told.push(*seq),
+            Entry::Untold(node) => self.untold.push(node.clone()),
+            Entry::Load(load) => drop(self.loads.insert((load.node.clone(), load.at), (**load).clone())),
+            Entry::Event { at, node, kind, text } => self.event(*at, node, kind, text),
+        }
+    }
+
+    fn count(&mut self, job: &JobName) {
+        *self.jobs.entry(job.clone()).or_default() += 1;
+    }
+
+    /// Writes an attempt as it stands now. Says whether it was written.
+    fn put(&mut self, record: &RunRecord) -> bool {
+        let key = (record.run.clone(), record.attempt);
+        let written = match self.attempts.get_mut(&key) {
+            None => {
+                self.last.attempt += 1;
+                let record = RunRecord { seq: self.last.attempt, ..record.clone() };
+                self.attempts.insert(key, Line { record, stored: false, touched: true });
+                true
+            }
+            Some(line) if !line.record.state.is_end() => {
+                merge(&mut line.record, record);
+                line.touched = true;
+                true
+            }
+            Some(line) => {
+                // The same end told twice is one.
+                if record.state.is_end() && record.state != line.record.state {
+                    let RunRecord { run, attempt, node, state, reason, .. } = record.clone();
+                    self.late.entry(Late { run, attempt, node, state }).or_insert(reason);
+                }
+                false
+            }
+        };
+        self.end_earlier(&record.run, record.attempt);
+        written
+    }
+
+    /// Whoever had the attempts before this one will not tell any more, or will be late.
+    fn end_earlier(&mut self, run: &RunId, attempt: u32) {
+        let earlier = self.attempts.range_mut((run.clone(), 0)..(run.clone(), attempt));
+        for (_, line) in earlier.filter(|(_, line)| attempt > 1 && !line.record.state.is_end()) {
+            line.record.state = State::Lost;
+            line.record.reason = "taken over by a later attempt".into();
+            line.record.ended = Some(self.now);
+            line.touched = true;
+        }
+    }
+
+    /// Of a run that was attempted before something is to come; of another one there is nothing to tell.
+    fn not_started(&mut self, run: &RunId, attempt: u32) {
+        let key = (run.clone(), attempt);
+        let Some(line) = self.attempts.get_mut(&key).filter(|line| line.record.state == State::Running)
+        else {
+            return;
+        };
+        if attempt > 1 {
+            (line.record.state, line.touched) = (State::Waiting, true);
+            return;
+        }
+        self.gone.extend(line.stored.then_some(line.record.seq));
+        self.attempts.remove(&key);
+    }
+
+    /// How an attempt stands, if anything is known of it.
+    pub(super) fn stands(&self, run: &RunId, attempt: u32) -> Option<State> {
+        self.attempts.get(&(run.clone(), attempt)).map(|line| line.record.state)
+    }
+
+    /// A shard of a job fails from now on, unless it has done so already.
+    pub(super) fn fail(&mut self, job: &JobName, shard: Shard) {
+        self.failing.entry((job.clone(), shard)).or_insert(self.now);
+    }
+
+    /// It fails no more; since when it did, if it did.
+    pub(super) fn heal(&mut self, job: &JobName, shard: Shard) -> Option<Wall> {
+        self.failing.remove(&(job.clone(), shard))
+    }
+
+    /// Something may be to tell.
+    pub(super) fn tell(&mut self, notice: Notice, node: &str) {
+        if self.named.insert(notice.id.clone()) {
+            self.notices.push((notice, node.to_owned()));
+        }
+    }
+
+    pub(super) fn event(&mut self, at: Wall, node: &str, kind: &str, text: &str) {
+        self.last.event += 1;
+        let (seq, node, kind, text) = (self.last.event, node.into(), kind.into(), text.into());
+        self.events.push(EventRecord { seq, at, node, kind, text });
+    }
+
+    /// The attempts that the table has to hear of, in the order in which history heard of them.
+    pub(super) fn touched(&self) -> Vec<&RunRecord> {
+        let mut all: Vec<_> =
+            self.attempts.values().filter(|line| line.touched).map(|line| &line.record).collect();
+        all.sort_by_key(|record| record.seq);
+        all
+    }
+
+    /// What fails since another moment than the table says, or does not any more.
+    pub(super) fn healed(&self) -> impl Iterator<Item = &(JobName, Shard)> {
+        differ(&self.failing_before, &self.failing).map(|(key, _)| key)
+    }
+
+    /// What fails, since a moment that the table does not know.
+    pub(super) fn failed(&self) -> impl Iterator<Item = (&(JobName, Shard), &Wall)> {
+        differ(&self.failing, &self.failing_before)
+    }
+}
+
+/// What one has, and the other has not or has otherwise.
+fn differ<'a, K: Ord, V: Eq>(
+    one: &'a BTreeMap<K, V>,
+    other: &'a BTreeMap<K, V>,
+) -> impl Iterator<Item = (&'a K, &'a V)> {
+    one.iter().filter(|(key, value)| other.get(key) != Some(value))
+}
+
+/// Brings an attempt that has not ended to what is said of it now.
+fn merge(known: &mut RunRecord, said: &RunRecord) {
+    if said.state == State::Running {
+        known.node.clone_from(&said.node);
+    }
+    if !said.sent.is_empty() {
+        known.sent.clone_from(&said.sent);
+    }
+    known.state = said.state;
+    known.reason.clone_from(&said.reason);
+    known.code = said.code;
+    known.token = said.token.or(known.token);
+    known.started = said.started.or(known.started);
+    known.ended = said.ended;
+    known.output = said.output;
+}
+
+/// A verdict may be on many shards of one fire; each of them is a run.
+pub(super) fn shards_of(verdict: &Verdict) -> impl Iterator<Item = Shard> {
+    let own = verdict.shards.is_empty().then_some(verdict.run.shard);
+    verdict.shards.iter().chain(own)
+}
+
+fn of_verdict(verdict: &Verdict, shard: Shard, now: Wall) -> RunRecord {
+    RunRecord {
+        seq: 0,
+        run: RunId { shard, ..verdict.run.clone() },
+        attempt: verdict.attempt,
+        job: verdict.run.job.clone(),
+        shard,
+        due: verdict.due,
+        node: verdict.node.clone(),
+        state: match verdict.state {
+            VerdictState::Lost => State::Lost,
+            VerdictState::Skipped => State::Skipped,
+        },
+        reason: verdict.reason.clone(),
+        code: None,
+        sent: String::new(),
+        token: None,
+        started: None,
+        ended: Some(now),
+        from: verdict.from,
+        output: 0,
+    }
+}

@@ -1,0 +1,219 @@
+//! One connection to the history's database, whichever it is.
+
+use std::fmt;
+use std::time::Duration;
+
+use evenkeel_registry::sql::{self, Arg, Statement};
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::{Connection, params_from_iter};
+
+use super::dialect::{Dialect, SQLITE};
+use super::place::{Place, Server};
+use super::{schema, tables};
+
+/// How long a server may take for one answer before its connection counts as dead. Longer than it lets anything take.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// Why the database did not do what it was asked, in words, with the fix where one is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault(pub(super) String);
+
+/// A connection. After a fault it is in a state that nobody knows, and is to be dropped.
+pub(super) struct Link {
+    pub(super) dialect: &'static Dialect,
+    prefix: String,
+    kind: Kind,
+}
+
+enum Kind {
+    File(Box<Connection>),
+    Server(Box<sql::Link>, String),
+}
+
+/// A row that came back.
+pub(super) enum Row {
+    File(Vec<Value>),
+    Server(sql::Row),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl Link {
+    /// Opens the file or connects to the server, and makes what is missing there.
+    pub(super) async fn open(place: &Place) -> Result<Self, Fault> {
+        match place {
+            Place::File(path) => schema::open(path).map(Self::file).map_err(Fault),
+            Place::Server(server) => {
+                let mut link = Self::connect(server).await?;
+                if let Kind::Server(link, _) = &mut link.kind {
+                    tables::prepare(link, server).await.map_err(|error| Fault(error.to_string()))?;
+                }
+                Ok(link)
+            }
+        }
+    }
+
+    /// The same to read what is there.
+    pub(super) async fn open_to_read(place: &Place) -> Result<Self, Fault> {
+        match place {
+            Place::File(path) => Ok(Self::file(schema::open_to_read(path)?)),
+            Place::Server(server) => Self::connect(server).await,
+        }
+    }
+
+    fn file(db: Connection) -> Self {
+        // Lists of one, two, four … up to a thousand, of several tables.
+        db.set_prepared_statement_cache_capacity(96);
+        Self { dialect: &SQLITE, prefix: String::new(), kind: Kind::File(Box::new(db)) }
+    }
+
+    async fn connect(server: &Server) -> Result<Self, Fault> {
+        let Server { target, dialect, prefix, place, .. } = server;
+        let link = sql::Link::open(target, dialect.greeting).await;
+        let link = link.map_err(|error| Fault(sql::explain(place, &error).to_string()))?;
+        let kind = Kind::Server(Box::new(link), place.clone());
+        Ok(Self { dialect, prefix: prefix.clone(), kind })
+    }
+
+    /// A table's name, as it stands in a statement.
+    pub(super) fn table(&self, name: &str) -> String {
+        format!("{0}{1}{name}{0}", self.dialect.quote, self.prefix)
+    }
+
+    /// Begins a statement with text.
+    pub(super) fn says<'a>(&self, text: impl Into<String>) -> Statement<'a> {
+        Statement::of(self.dialect.numbered, text)
+    }
+
+    /// Begins a transaction that no other writer is beside, so that what it reads stands until its end.
+    pub(super) async fn lock(&mut self) -> Result<(), Fault> {
+        self.say(self.dialect.begin).await?;
+        if !self.dialect.locks {
+            return Ok(());
+        }
+        let lock = self.says(format!("SELECT layout FROM {} FOR UPDATE", self.table("history")));
+        match self.rows(lock).await?.len() {
+            1 => Ok(()),
+            _ => Err(Fault(
+                "the history has lost the row that its writers lock: restore it from a backup".into(),
+            )),
+        }
+    }
+
+    /// Ends it. After a fault nobody knows whether it was made.
+    pub(super) async fn commit(&mut self) -> Result<(), Fault> {
+        self.say("COMMIT").await
+    }
+
+    async fn say(&mut self, text: &str) -> Result<(), Fault> {
+        match &mut self.kind {
+            Kind::File(db) => Ok(db.execute_batch(text)?),
+            Kind::Server(link, place) => answered(place, link.say(text)).await,
+        }
+    }
+
+    /// Carries out a statement and returns how many rows it changed.
+    pub(super) async fn run(&mut self, statement: Statement<'_>) -> Result<u64, Fault> {
+        match &mut self.kind {
+            Kind::File(db) => {
+                let (text, args) = statement.into_parts();
+                let changed = db.prepare_cached(&text)?.execute(params_from_iter(args.iter().map(given)))?;
+                Ok(changed as u64)
+            }
+            Kind::Server(link, place) => answered(place, link.run(statement)).await,
+        }
+    }
+
+    /// Carries out a statement and returns what it found.
+    pub(super) async fn rows(&mut self, statement: Statement<'_>) -> Result<Vec<Row>, Fault> {
+        match &mut self.kind {
+            Kind::File(db) => {
+                let (text, args) = statement.into_parts();
+                let mut statement = db.prepare_cached(&text)?;
+                let columns = statement.column_count();
+                let row = |row: &rusqlite::Row<'_>| (0..columns).map(|at| row.get(at)).collect();
+                let found = statement.query_map(params_from_iter(args.iter().map(given)), row)?;
+                Ok(found.map(|row| row.map(Row::File)).collect::<rusqlite::Result<_>>()?)
+            }
+            Kind::Server(link, place) => {
+                let rows = answered(place, link.rows(statement)).await?;
+                Ok(rows.into_iter().map(Row::Server).collect())
+            }
+        }
+    }
+}
+
+/// Waits for a server's answer, not for ever: one that has gone without a word never answers.
+async fn answered<T, F>(place: &str, asked: F) -> Result<T, Fault>
+where
+    F: Future<Output = sql::Answer<T>>,
+{
+    let answer = tokio::time::timeout(ANSWER, asked).await;
+    let answer = answer.unwrap_or_else(|_| Err(sql::late("no answer", ANSWER)));
+    answer.map_err(|error| Fault(sql::explain(place, &error).to_string()))
+}
+
+/// An argument as a file takes it.
+fn given<'a>(arg: &'a Arg<'_>) -> ToSqlOutput<'a> {
+    ToSqlOutput::Borrowed(match arg {
+        Arg::Int(number) | Arg::Maybe(Some(number)) => ValueRef::Integer(*number),
+        Arg::Maybe(None) => ValueRef::Null,
+        Arg::Text(text) => ValueRef::Text(text.as_bytes()),
+        Arg::Bytes(bytes) => ValueRef::Blob(bytes),
+    })
+}
+
+impl Row {
+    /// A number that may be missing.
+    pub(super) fn maybe(&self, at: usize) -> Result<Option<i64>, Fault> {
+        match self {
+            Self::File(values) => match values.get(at) {
+                Some(Value::Null) => Ok(None),
+                Some(Value::Integer(number)) => Ok(Some(*number)),
+                _ => Err(odd(at)),
+            },
+            Self::Server(row) => row.maybe(at).map_err(|_| odd(at)),
+        }
+    }
+
+    /// A number.
+    pub(super) fn int(&self, at: usize) -> Result<i64, Fault> {
+        self.maybe(at)?.ok_or_else(|| odd(at))
+    }
+
+    /// A number of ours.
+    pub(super) fn number<T: TryFrom<i64>>(&self, at: usize) -> Result<T, Fault> {
+        T::try_from(self.int(at)?).map_err(|_| odd(at))
+    }
+
+    /// A number of ours that may be missing.
+    pub(super) fn maybe_number<T: TryFrom<i64>>(&self, at: usize) -> Result<Option<T>, Fault> {
+        self.maybe(at)?.map(T::try_from).transpose().map_err(|_| odd(at))
+    }
+
+    /// A text.
+    pub(super) fn text(&self, at: usize) -> Result<String, Fault> {
+        match self {
+            Self::File(values) => match values.get(at) {
+                Some(Value::Text(text)) => Ok(text.clone()),
+                _ => Err(odd(at)),
+            },
+            Self::Server(row) => row.text(at).map_err(|_| odd(at)),
+        }
+    }
+}
+
+/// The database holds what nobody wrote.
+pub(super) fn odd(column: usize) -> Fault {
+    Fault(format!("column {column} of a row holds what evenkeel did not write: delete the row"))
+}

@@ -1,0 +1,162 @@
+//! The history's tables on a server, made by whichever node comes first.
+//!
+//! They are those of the [file](super::schema), with the indexes that servers need to find in order what is listed in order.
+
+use evenkeel_registry::RegistryError;
+use evenkeel_registry::sql::{Layout, Link, Statement, Target};
+
+use super::place::Server;
+
+/// Makes the tables, or waits for whoever is at it.
+///
+/// # Errors
+/// The database cannot hold every text, a newer program made the tables, or the server did not do it.
+pub(super) async fn prepare(link: &mut Link, server: &Server) -> Result<(), RegistryError> {
+    if let Link::Postgres(_) = link {
+        refuse_other_alphabets(link, server).await?;
+    }
+    layout(server).prepare(link).await
+}
+
+/// A text that the server's alphabet lacks would hold up all that comes after it.
+async fn refuse_other_alphabets(link: &mut Link, server: &Server) -> Result<(), RegistryError> {
+    let encoding = link.row(Statement::of(true, "SELECT current_setting('server_encoding')")).await;
+    let encoding = encoding.and_then(|row| row.text(0));
+    let encoding = encoding.map_err(|error| evenkeel_registry::sql::explain(&server.place, &error))?;
+    match encoding.as_str() {
+        "UTF8" => Ok(()),
+        other => Err(RegistryError::Refused(format!(
+            "{} is in {other} and cannot hold every text: create it with ENCODING 'UTF8'",
+            server.place
+        ))),
+    }
+}
+
+fn layout(server: &Server) -> Layout {
+    let tongue = server.target.tongue();
+    let name = |what: &str| format!("{0}{1}{what}{0}", tongue.quote, server.prefix);
+    let (meta, (ignore, nothing)) = (name("history"), tongue.ignore);
+    let words = Words::of(&server.target);
+    let first = [
+        format!(
+            "CREATE TABLE IF NOT EXISTS {meta} (one SMALLINT PRIMARY KEY, layout BIGINT NOT NULL,
+             busy_until BIGINT NOT NULL) {}",
+            words.table
+        ),
+        format!("INSERT {ignore} INTO {meta} (one, layout, busy_until) VALUES (1, 0, 0) {nothing}"),
+    ];
+    let steps = vec![first_layout(&words, &name)];
+    Layout { place: server.place.clone(), tongue, meta, first, steps }
+}
+
+/// Types, and what else the servers call differently.
+struct Words {
+    /// A short text that is compared byte by byte.
+    key: &'static str,
+    /// A text of any length, which is not compared.
+    prose: &'static str,
+    /// What stands behind a table.
+    table: &'static str,
+    /// Whether an index may leave rows out.
+    partial: bool,
+    /// Whether an index stands in its table, where it can be made with it in one step.
+    inside: bool,
+}
+
+impl Words {
+    fn of(target: &Target) -> Self {
+        match target {
+            Target::Postgres(_) => {
+                Self { key: "TEXT COLLATE \"C\"", prose: "TEXT", table: "", partial: true, inside: false }
+            }
+            Target::MySql(_) => Self {
+                key: "VARBINARY(700)",
+                prose: "MEDIUMTEXT CHARACTER SET utf8mb4",
+                table: "ENGINE = InnoDB ROW_FORMAT = DYNAMIC",
+                partial: false,
+                inside: true,
+            },
+        }
+    }
+
+    /// A table with indexes, each a name, its columns and what rows it has where it may choose.
+    fn table(
+        &self,
+        name: &impl Fn(&str) -> String,
+        table: &str,
+        columns: &str,
+        indexes: &[(&str, &str, &str)],
+    ) -> Vec<String> {
+        let here = name(table);
+        let index = |(index, columns, _): &(&str, &str, &str)| {
+            format!(", INDEX {} ({columns})", name(&format!("{table}_{index}")))
+        };
+        let inside: String = if self.inside { indexes.iter().map(index).collect() } else { String::new() };
+        let table_made = format!("CREATE TABLE IF NOT EXISTS {here} ({columns}{inside}) {}", self.table);
+        let outside = |(index, columns, rows): &(&str, &str, &str)| {
+            let rows = if self.partial { *rows } else { "" };
+            let index = name(&format!("{table}_{index}"));
+            format!("CREATE INDEX IF NOT EXISTS {index} ON {here} ({columns}) {rows}")
+        };
+        let outside = indexes.iter().filter(|_| !self.inside).map(outside);
+        std::iter::once(table_made).chain(outside).collect()
+    }
+}
+
+/// All tables but the first one's. Successes are by far the most attempts and nobody looks for them alone, so they are
+/// not in the index of states where that is possible.
+fn first_layout(words: &Words, name: &impl Fn(&str) -> String) -> Vec<String> {
+    let Words { key, prose, .. } = words;
+    let attempt = format!(
+        "seq BIGINT PRIMARY KEY, run {key} NOT NULL, attempt BIGINT NOT NULL, job {key} NOT NULL, shard BIGINT NOT NULL,
+         due BIGINT NOT NULL, node {key} NOT NULL, state BIGINT NOT NULL, reason {prose} NOT NULL, code BIGINT,
+         token BIGINT, started BIGINT, ended BIGINT, since BIGINT NOT NULL, output BIGINT NOT NULL,
+         sent {prose} NOT NULL, UNIQUE (run, attempt)"
+    );
+    let late = format!(
+        "run {key} NOT NULL, attempt BIGINT NOT NULL, node {key} NOT NULL, state BIGINT NOT NULL,
+         reason {prose} NOT NULL, heard BIGINT NOT NULL, PRIMARY KEY (run, attempt, node, state)"
+    );
+    let event = format!(
+        "seq BIGINT PRIMARY KEY, at BIGINT NOT NULL, node {key} NOT NULL, kind {key} NOT NULL, text {prose} NOT NULL"
+    );
+    let load = format!(
+        "node {key} NOT NULL, at BIGINT NOT NULL, cpu BIGINT, memory BIGINT, busy BIGINT NOT NULL,
+         slots BIGINT NOT NULL, score BIGINT NOT NULL, PRIMARY KEY (node, at)"
+    );
+    let notice = format!(
+        "seq BIGINT PRIMARY KEY, id {key} NOT NULL UNIQUE, node {key} NOT NULL, at BIGINT NOT NULL,
+         told BIGINT NOT NULL DEFAULT 0, body {prose} NOT NULL"
+    );
+    let failing =
+        format!("job {key} NOT NULL, shard BIGINT NOT NULL, since BIGINT NOT NULL, PRIMARY KEY (job, shard)");
+    let writer = format!(
+        "name {key} NOT NULL, life BIGINT NOT NULL, batch BIGINT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (name, life)"
+    );
+    let by_time: &[_] = &[("at", "at", "")];
+    [
+        words.table(
+            name,
+            "attempt",
+            &attempt,
+            &[("of_job", "job, seq", ""), ("in_state", "state, seq", "WHERE state <> 1")],
+        ),
+        words.table(name, "late", &late, &[("heard", "heard", "")]),
+        words.table(
+            name,
+            "event",
+            &event,
+            &[("at", "at", ""), ("of_kind", "kind, seq", ""), ("of_node", "node, seq", "")],
+        ),
+        words.table(name, "load", &load, by_time),
+        words.table(
+            name,
+            "notice",
+            &notice,
+            &[("at", "at", ""), ("untold", "node, told, seq", "WHERE told = 0")],
+        ),
+        words.table(name, "failing", &failing, &[]),
+        words.table(name, "writer", &writer, by_time),
+    ]
+    .concat()
+}

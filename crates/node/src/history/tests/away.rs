@@ -1,0 +1,112 @@
+//! A history on a server that is away, refuses, or is made by several at once.
+
+use super::*;
+use evenkeel_registry::EngineUrl;
+use proxy::{Proxy, Way};
+
+#[expect(dead_code, reason = "other tests ask more of it")]
+#[path = "../../../../registry/tests/common/proxy.rs"]
+mod proxy;
+
+/// The servers that the tests were told of.
+fn servers() -> Vec<String> {
+    ["POSTGRES", "MYSQL"].into_iter().filter_map(conformance::server).collect()
+}
+
+fn place(url: &str) -> Place {
+    println!("on {}", evenkeel_registry::redacted(url));
+    Place::of(Some(url), "memory:", Path::new("/")).unwrap()
+}
+
+/// proves: I47
+#[tokio::test]
+async fn a_database_that_is_away_takes_what_waited_when_it_is_back() {
+    for url in servers() {
+        let host = EngineUrl::parse(&url).unwrap().host().unwrap().to_string();
+        let proxy = Proxy::start(host.parse().unwrap()).await;
+        let place = place(&conformance::fresh(&url.replace(&host, &proxy.at().to_string())));
+        let (told, mut news) = mpsc::unbounded_channel();
+        let (history, reader) =
+            History::open(place, "a", Keep::default(), told, Arc::default()).await.unwrap();
+        let runs = ["j:1000:0", "j:2000:0"].map(|run| run.parse::<RunId>().unwrap());
+        let recorded = |run: &RunId| Some(Told::Recorded { run: run.clone(), attempt: 1 });
+        history.put(lost("j:1000:0"));
+        assert_eq!(news.recv().await, recorded(&runs[0]));
+        assert_eq!(reader.run(runs[0].clone()).await.unwrap().len(), 1);
+
+        // A connection that was cut is nothing to tell of: there is another one.
+        proxy.set(Way::Closed);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        proxy.set(Way::Open);
+        assert_eq!(reader.run(runs[0].clone()).await.unwrap().len(), 1);
+        history.put(lost("j:2000:0"));
+        assert_eq!(news.recv().await, recorded(&runs[1]));
+
+        proxy.set(Way::Closed);
+        let many: Vec<String> = (0..50).map(|n| format!("k:{n}:0")).collect();
+        many.iter().for_each(|run| history.put(lost(run)));
+        assert_eq!(news.recv().await, Some(Told::Able(false)));
+        let why = reader.run(runs[0].clone()).await.unwrap_err().to_string();
+        assert!(why.contains("cannot be reached"), "{why}");
+        assert!(news.try_recv().is_err(), "nothing is acknowledged");
+        proxy.set(Way::Open);
+        for run in &many {
+            assert_eq!(news.recv().await, recorded(&run.parse().unwrap()));
+        }
+        assert_eq!(news.recv().await, Some(Told::Able(true)));
+        let all = reader.runs(RunFilter::default()).await.unwrap();
+        assert_eq!(all.len(), 52);
+        history.close(Duration::from_secs(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn nodes_that_start_at_once_make_the_tables_once() {
+    for url in servers() {
+        let place = place(&conformance::fresh(&url));
+        let open = async |name: &'static str| {
+            let (told, mut news) = mpsc::unbounded_channel();
+            let opened = History::open(place.clone(), name, Keep::default(), told, Arc::default());
+            let (history, _) = opened.await.unwrap();
+            history.put(lost(&format!("{name}:1000:0")));
+            news.recv().await.unwrap();
+            history.close(Duration::from_secs(5)).await;
+        };
+        tokio::join!(open("a"), open("b"), open("c"), open("d"), open("e"));
+        let reader = HistoryReader::start(place).unwrap();
+        assert_eq!(reader.runs(RunFilter::default()).await.unwrap().len(), 5);
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_used_is_refused_with_the_fix_and_without_its_password() {
+    for url in servers() {
+        let refused = async |place: Place| {
+            let (told, _) = mpsc::unbounded_channel();
+            match History::open(place, "a", Keep::default(), told, Arc::default()).await {
+                Ok(_) => panic!("it should have been refused"),
+                Err(why) => why,
+            }
+        };
+        let fresh = conformance::fresh(&url);
+        let mut link = Link::open(&place(&fresh)).await.unwrap();
+        let newer = link.says(format!("UPDATE {} SET layout = 99", link.table("history")));
+        assert_eq!(link.run(newer).await.unwrap(), 1);
+        let why = refused(place(&fresh)).await;
+        assert!(why.contains("run at least that version"), "{why}");
+        // Tables that a writer finds gone are a fault like any other, and locked rows are not passed by.
+        let gone = link.says(format!("DELETE FROM {}", link.table("history")));
+        link.run(gone).await.unwrap();
+        assert!(link.lock().await.is_err());
+
+        let host = EngineUrl::parse(&url).unwrap().host().unwrap().to_string();
+        let scheme = url.split_once(':').unwrap().0;
+        let why = refused(place(&format!("{scheme}://nobody:hunter2@{host}/nowhere"))).await;
+        assert!(why.starts_with(&format!("history {scheme}://nobody:***@")), "{why}");
+        assert!(why.contains("mend its URL") || why.contains("create it"), "{why}");
+        assert!(!why.contains("hunter2"), "{why}");
+        // A port on which nobody listens.
+        let why = refused(place(&format!("{scheme}://u:hunter2@127.0.0.1:1/d"))).await;
+        assert!(why.contains("cannot be reached") && !why.contains("hunter2"), "{why}");
+    }
+}

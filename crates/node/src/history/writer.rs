@@ -1,0 +1,168 @@
+//! The thread that writes: entries go to the database together, and nothing is forgotten before they are there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::time::sleep;
+
+use super::link::{Fault, Link};
+use super::notice::Notice;
+use super::place::Place;
+use super::write::{self, Entry, Stamp, Written};
+use super::{Told, retention, store};
+use crate::clock;
+
+/// The most entries of one transaction.
+const BATCH: usize = 10_000;
+/// How long the first entry of a batch waits for company: most attempts end within it and become one row.
+const LINGER: Duration = Duration::from_millis(20);
+/// How long after a failure the same batch is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+/// With so many entries waiting the database cannot keep up, and the node takes on no more work …
+const MUCH: usize = 200_000;
+/// … until so few are left.
+const LITTLE: usize = 50_000;
+
+/// The one writer of a node.
+pub(super) struct Writer {
+    place: Place,
+    /// `None` after a failure: opened again for the next try.
+    link: Option<Link>,
+    entries: mpsc::UnboundedReceiver<Entry>,
+    told: mpsc::UnboundedSender<Told>,
+    changed: Arc<Notify>,
+    sweeper: retention::Sweeper,
+    able: bool,
+    stamp: Stamp,
+    /// What the present batch came to when its commit was not answered.
+    unsure: Option<Written>,
+}
+
+impl Writer {
+    /// Opens the database, makes what is missing there, and sees that it can be written to.
+    pub(super) async fn open(
+        place: Place,
+        name: &str,
+        sweeper: retention::Sweeper,
+        entries: mpsc::UnboundedReceiver<Entry>,
+        (told, changed): (mpsc::UnboundedSender<Told>, Arc<Notify>),
+    ) -> Result<Self, Fault> {
+        let mut link = Link::open(&place).await?;
+        let life = store::enter(&mut link, name, clock::now().wall).await?;
+        let stamp = Stamp { name: name.into(), life, batch: 0 };
+        Ok(Self { place, link: Some(link), entries, told, changed, sweeper, able: true, stamp, unsure: None })
+    }
+
+    /// Writes until nobody can hand anything over any more.
+    pub(super) async fn run(mut self) {
+        while let Some(first) = self.entries.recv().await {
+            let mut batch = vec![first];
+            self.fill(&mut batch);
+            if batch.len() < BATCH && !self.entries.is_closed() {
+                sleep(LINGER).await;
+                self.fill(&mut batch);
+            }
+            let verdicts: Vec<Told> = batch.iter().filter_map(acknowledgement).collect();
+            let Some(notices) = self.persist(&write::coalesce(batch)).await else { return };
+            let notices = notices.into_iter().map(|notice| Told::Notice(Box::new(notice)));
+            for told in verdicts.into_iter().chain(notices) {
+                let _ = self.told.send(told);
+            }
+            self.changed.notify_one();
+            self.watch_backlog();
+        }
+    }
+
+    fn fill(&mut self, batch: &mut Vec<Entry>) {
+        while batch.len() < BATCH
+            && let Ok(entry) = self.entries.try_recv()
+        {
+            batch.push(entry);
+        }
+    }
+
+    /// Tries until the batch is written; `None` when it is given up, at the node's end.
+    async fn persist(&mut self, batch: &[Entry]) -> Option<Vec<Notice>> {
+        self.stamp.batch += 1;
+        loop {
+            let error = match self.write(batch).await {
+                Ok(notices) => return Some(notices),
+                Err(error) => error.to_string(),
+            };
+            self.tell_able(false, &error);
+            if self.entries.is_closed() && self.entries.is_empty() {
+                tracing::error!("{} entries of the history are lost: {error}", batch.len());
+                return None;
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    async fn write(&mut self, batch: &[Entry]) -> Result<Vec<Notice>, Fault> {
+        let waited = self.link.is_some();
+        match self.write_once(batch).await {
+            // A server closes connections that were silent for long: nothing is wrong with a new one.
+            Err(_) if waited => self.write_once(batch).await,
+            done => done,
+        }
+    }
+
+    async fn write_once(&mut self, batch: &[Entry]) -> Result<Vec<Notice>, Fault> {
+        // Whatever fails, this connection is not used again.
+        let mut link = match self.link.take() {
+            Some(link) => link,
+            None => Link::open(&self.place).await?,
+        };
+        let now = clock::now();
+        let written = write::write(&mut link, batch, &self.stamp, &mut self.unsure, now.wall).await?;
+        // What is written is written: that nothing was swept must not write it again, and lose what is to be told.
+        match self.sweeper.sweep(&mut link, written.jobs, now).await {
+            Ok(()) => self.link = Some(link),
+            Err(error) => tracing::warn!("the history was not swept: {error}"),
+        }
+        Ok(written.notices)
+    }
+
+    /// Says so when the database falls behind and when it has caught up.
+    fn watch_backlog(&mut self) {
+        let waiting = self.entries.len();
+        if waiting > MUCH {
+            self.tell_able(false, "the disk cannot keep up");
+        } else if waiting < LITTLE {
+            self.tell_able(true, "");
+        }
+    }
+
+    fn tell_able(&mut self, able: bool, why: &str) {
+        if self.able == able {
+            return;
+        }
+        self.able = able;
+        match able {
+            true => tracing::info!("the history takes entries again"),
+            false => tracing::error!(
+                "the history {} takes no entries ({why}): {}; no fire is claimed meanwhile",
+                self.place,
+                self.place.remedy()
+            ),
+        }
+        let _ = self.told.send(Told::Able(able));
+    }
+}
+
+fn acknowledgement(entry: &Entry) -> Option<Told> {
+    match entry {
+        Entry::Verdict(verdict, _) => {
+            Some(Told::Recorded { run: verdict.run.clone(), attempt: verdict.attempt })
+        }
+        Entry::Attempt(_)
+        | Entry::Outcome(..)
+        | Entry::NotStarted { .. }
+        | Entry::Load(_)
+        | Entry::Event { .. }
+        | Entry::Notice(..)
+        | Entry::Noticed(_)
+        | Entry::Untold(_) => None,
+    }
+}
