@@ -20,6 +20,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::due::Turns;
+use crate::labels::Nodes;
 use crate::registry::Class;
 use crate::schedule::{Dst, Schedule, Times};
 use crate::shards::ShardSet;
@@ -79,6 +80,10 @@ pub struct Job {
     /// How nodes are chosen for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placement: Placement,
+    /// Which nodes it may run on: conditions on their labels, such as `gpu`, `zone=eu|us`, `!spot` or `name=n1`, all of which
+    /// hold; on every node when empty.
+    #[serde(default, skip_serializing_if = "Nodes::is_everywhere")]
+    pub nodes: Nodes,
     /// Into how many shards a fire is cut.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub shards: u32,
@@ -307,6 +312,7 @@ impl Job {
             except: Vec::new(),
             only: Vec::new(),
             placement: Placement::default(),
+            nodes: Nodes::default(),
             shards: 1,
             parameters: Vec::new(),
             parameter: String::new(),

@@ -424,6 +424,7 @@ mod tests {
             tolerance: 1,
             alarm: 100,
             slots: 100,
+            labels: crate::labels::Labels::default(),
             spread: Spread::Even,
             quota: Quota::Now,
             lead: Millis(1_000),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::effect::Verdict;
 use crate::job::Spec;
+use crate::labels::Labels;
 use crate::overlap::Passed;
 use crate::registry::Value;
 use crate::shards::ShardSet;
@@ -48,6 +49,9 @@ pub struct MemberInfo {
     pub alarm: u32,
     /// Its program's version.
     pub version: String,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 /// A job's declaration with its switches, or what is left of a deleted one, under `keys::spec`.

@@ -16,6 +16,7 @@ use crate::words::{CalendarName, JobName, LockName, Member, NodeName};
 mod absorb;
 mod calendars;
 mod dispatched;
+mod groups;
 mod index;
 mod notify;
 mod peers;
@@ -23,6 +24,7 @@ mod sharded;
 
 pub use absorb::Absorbed;
 pub use dispatched::{Dispatched, KnownPlan};
+pub use groups::GroupId;
 pub use sharded::{KnownLane, ShardTerms, Sharded};
 
 /// A job's number within one view. Numbers are local to a node and never reused.
@@ -73,6 +75,8 @@ pub(crate) struct JobState {
     pub(crate) enabled: bool,
     pub(crate) live: bool,
     pub(crate) placement: Placement,
+    /// The jobs that may run on the same nodes.
+    pub(crate) group: GroupId,
     pub(crate) owner: Option<Arc<Member>>,
     pub(crate) epoch: u64,
     pub(crate) place: Revision,
@@ -140,8 +144,6 @@ pub struct View {
     life: Option<Member>,
     listed: bool,
     listing: u32,
-    /// K and S as of the last listing.
-    balance: (usize, usize),
     /// News from before the last listing is in the listing.
     floor: Revision,
     /// Deletions since the listing, so that news that comes late brings nobody back to life.
@@ -155,7 +157,7 @@ pub struct View {
     own_locks: BTreeSet<LockName>,
     jobs: Vec<JobState>,
     names: BTreeMap<JobName, JobId>,
-    free: BTreeSet<(u64, JobId)>,
+    groups: groups::Groups,
     owned: BTreeMap<Arc<Member>, BTreeSet<JobId>>,
     asked: BTreeMap<JobId, Known<AskedRecord>>,
     held: BTreeMap<JobId, Held>,
@@ -193,7 +195,6 @@ impl View {
             life: None,
             listed: false,
             listing: 0,
-            balance: (0, 0),
             floor: Revision(0),
             gone: BTreeMap::new(),
             members: BTreeMap::new(),
@@ -203,7 +204,7 @@ impl View {
             own_locks: BTreeSet::new(),
             jobs: Vec::new(),
             names: BTreeMap::new(),
-            free: BTreeSet::new(),
+            groups: groups::Groups::default(),
             owned: BTreeMap::new(),
             asked: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -261,12 +262,6 @@ impl View {
         self.enabled
     }
 
-    /// K and S as they were at the last listing.
-    #[must_use]
-    pub fn balance_listed(&self) -> (usize, usize) {
-        self.balance
-    }
-
     /// X: how many jobs a member holds.
     #[must_use]
     pub fn count(&self, member: &Member) -> usize {
@@ -294,15 +289,9 @@ impl View {
             || self.accepted_count() > 0
     }
 
-    /// How many jobs nobody holds though they may be held.
-    #[must_use]
-    pub fn free_count(&self) -> usize {
-        self.free.len()
-    }
-
-    /// The jobs nobody holds, in this node's own order, which differs from node to node so that they seldom collide.
+    /// The jobs that nobody holds though they may be held, group by group.
     pub fn free(&self) -> impl Iterator<Item = JobId> {
-        self.free.iter().map(|(_, id)| *id)
+        self.groups().flat_map(|group| self.free_of(group))
     }
 
     /// Holders that are no members any more, and since when.

@@ -10,6 +10,7 @@ use crate::tamper::{Honest, Tamper};
 
 mod commits;
 mod deaf;
+mod labels;
 mod overlap;
 mod peers;
 mod retries;
@@ -116,6 +117,7 @@ pub static ALL: &[Mutant] = {
         mutant("fire given up without a word for a run", &overlap::SkipsQuietly, &[I16]),
         mutant("run ended for no later fire", &overlap::GivesWayToNothing, &[I18]),
         mutant("more waits for a run than may", &overlap::LetsAllWait, &[I23]),
+        mutant("run wherever there is room", &labels::RunsEverywhere, &[I54]),
         mutant("beat of another number, be it smaller", &peers::TakesOtherBeats, &[I11, I23, I17, I16]),
         mutant("token of a beat not raised", &peers::KeepsBeatToken, &[I1]),
         mutant("lead without the wait", &peers::WaitsForNobody, &[I5]),

@@ -18,6 +18,7 @@ mod calendars;
 mod carried;
 mod dataflow;
 mod dispatched;
+mod labels;
 mod late;
 mod overlap;
 mod retries;
@@ -78,6 +79,7 @@ fn settings(name: &str) -> Settings {
         tolerance: 1,
         alarm: 100,
         slots: 100,
+        labels: crate::labels::Labels::default(),
         spread: Spread::Even,
         quota: Quota::Now,
         lead: Millis(1_000),

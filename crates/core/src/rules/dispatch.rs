@@ -150,7 +150,8 @@ impl<'a> Desk<'a> {
         let repeats = self.job.spec().is_some_and(|spec| spec.job.delivery == Delivery::AtLeastOnce);
         let retries = self.job.spec().is_some_and(|spec| spec.job.retry.is_some());
         for run in core::mem::take(&mut self.draft.runs) {
-            let chosen = if dead(&run) && repeats { self.batch.choose(self.scene, &[]) } else { None };
+            let chosen =
+                if dead(&run) && repeats { self.batch.choose(self.scene, &self.job, &[]) } else { None };
             if !dead(&run) || (repeats && chosen.is_none()) {
                 // With nobody to repeat it, it waits for somebody.
                 if dead(&run) {
@@ -235,10 +236,10 @@ impl<'a> Desk<'a> {
                 Some(OfferState::Busy) => !sent.is_some_and(Sent::is_settled),
                 Some(OfferState::Asked | OfferState::Taken) | None => false,
             };
-            if !refused && self.batch.may_have(&run.by) {
+            if !refused && self.batch.may_have(scene, &self.job, &run.by) {
                 continue;
             }
-            if let Some((by, free)) = self.batch.move_from(scene, &run.by, busy) {
+            if let Some((by, free)) = self.batch.move_from(scene, &self.job, &run.by, busy) {
                 let run = &mut self.draft.runs[at];
                 *run = Planned { by, free, ..run.clone() };
                 self.act("plan again");
@@ -253,7 +254,7 @@ impl<'a> Desk<'a> {
             if self.draft.runs.len() >= RUNS_MAX {
                 break;
             }
-            let Some((member, free)) = self.batch.idlest() else {
+            let Some((member, free)) = self.batch.idlest(self.scene, &self.job) else {
                 out.add(Decision::JobUnplaced(self.job.id));
                 break;
             };
@@ -331,10 +332,11 @@ impl<'a> Desk<'a> {
 
     /// A fire that was planned already stays where it is.
     fn whose(&mut self, fire: &Fire) -> Option<Chosen> {
-        let before = self.anew.iter().find(|run| run.fire == *fire && self.batch.may_have(&run.by));
-        match before {
-            Some(run) => Some((run.by.clone(), run.free)),
-            None => self.batch.choose(self.scene, &[]),
+        match self.anew.iter().find(|run| run.fire == *fire) {
+            Some(run) if self.batch.may_have(self.scene, &self.job, &run.by) => {
+                Some((run.by.clone(), run.free))
+            }
+            _ => self.batch.choose(self.scene, &self.job, &[]),
         }
     }
 

@@ -225,10 +225,14 @@ impl Desk<'_> {
 
     fn start(&self, open: &Open, out: &mut Decisions) {
         let now = self.scene.now;
-        if self.is_stale(open)
+        let fits = self.job.fits(self.scene.member);
+        if (self.is_stale(open) || !fits)
             && let Some(txn) = drain::withdraw(self.scene, &self.job)
         {
             return out.commit(Subject::Job(self.job.id), "withdraw", txn);
+        }
+        if !fits {
+            return self.set_aside(open, out);
         }
         if self.scene.local.put_off.contains_key(&self.job.id) {
             return;
@@ -305,7 +309,7 @@ impl Desk<'_> {
     /// Claims the next fire, or asks to be called when that may be done. Returns whether it claimed.
     fn claim(&self, lane: Lane, out: &mut Decisions) -> bool {
         let Some(terms) = &self.held.terms else { return false };
-        if !terms.enabled || self.scene.gives_up() || self.scene.local.unable.is_some() {
+        if !terms.enabled || !self.scene.takes(&self.job) {
             return false;
         }
         if lane.verdicts.len() >= VERDICTS_MAX {

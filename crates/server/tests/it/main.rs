@@ -14,6 +14,7 @@ mod events;
 mod explain;
 mod histories;
 mod http;
+mod labels;
 mod logs;
 mod notify;
 mod overlap;

@@ -274,7 +274,7 @@ impl<'a> Desk<'a> {
             }
             return;
         }
-        if scene.gives_up() || scene.local.unable.is_some() {
+        if !scene.takes(&self.job) {
             return;
         }
         let now = scene.now.wall;

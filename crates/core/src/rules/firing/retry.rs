@@ -75,7 +75,7 @@ impl Desk<'_> {
         if let Some(until) = wait.left(now.wall) {
             return out.add(Decision::JobAt(self.job.id, until));
         }
-        if scene.gives_up() || scene.local.unable.is_some() {
+        if !scene.takes(&self.job) {
             return;
         }
         if !self.clock_agrees(out) {
@@ -86,10 +86,22 @@ impl Desk<'_> {
         }
         let mut lane = self.lane();
         lane.seq += 1;
-        self.make_way(&mut lane, (wait.until - wait.length, now.mono));
+        // What was only set aside held nothing up.
+        if wait.length > Millis::ZERO {
+            self.make_way(&mut lane, (wait.until - wait.length, now.mono));
+        }
         lane.open = Some(Box::new(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() }));
         self.commit("try again", &lane, out);
         out.claimed += 1;
+    }
+
+    /// What was claimed and may not start on this node waits for one on which it may, as between two attempts.
+    pub(super) fn set_aside(&self, open: &Open, out: &mut Decisions) {
+        let mut lane = self.lane();
+        lane.seq += 1;
+        let wait = Some(wait_of(self.scene, Millis::ZERO));
+        lane.open = Some(Box::new(Open { wait, ..open.clone() }));
+        self.commit("set aside", &lane, out);
     }
 
     /// History was told of this attempt, and it will not be made.

@@ -1,9 +1,11 @@
 //! Retries of shards: those that failed together wait together, without slots, in their node's lane.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Desk;
+use super::withdraw::FITS_NO_MORE;
 use crate::effect::VerdictState;
 use crate::local::Given;
 use crate::record::{OpenShards, Wait};
@@ -51,13 +53,13 @@ impl Desk<'_> {
         match self.terms() {
             None => Some("its job was deleted"),
             Some((terms, _)) if !terms.enabled => Some("its job was disabled"),
-            Some(_) => None,
+            Some(_) => (!self.table.job.fits(self.scene().member)).then_some(FITS_NO_MORE),
         }
     }
 
     /// History was told that another attempt waits, and there will be none.
     pub(super) fn give_up(&mut self, open: &OpenShards, shards: &ShardSet, attempt: u32, why: &str) {
-        let reason = format!("not attempted again: {why}");
+        let reason = if attempt > 1 { format!("not attempted again: {why}") } else { String::from(why) };
         let told = (&open.fire, open.due, open.due);
         self.draft.verdicts.extend(self.verdict(told, shards, attempt, VerdictState::Skipped, reason));
     }
