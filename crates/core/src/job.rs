@@ -7,6 +7,7 @@ mod late;
 mod limits;
 mod notify;
 mod overlap;
+mod priority;
 mod program;
 mod retry;
 mod written;
@@ -34,6 +35,7 @@ pub use late::{Late, default_grace};
 pub use limits::{Ceilings, Limits};
 pub use notify::{Notify, Occasion};
 pub use overlap::Overlap;
+pub use priority::Priority;
 pub use program::{Program, SHELL, Setting};
 pub use retry::{Backoff, Retry};
 
@@ -84,6 +86,9 @@ pub struct Job {
     /// hold; on every node when empty.
     #[serde(default, skip_serializing_if = "Nodes::is_everywhere")]
     pub nodes: Nodes,
+    /// Which runs start first where slots are short: 0 those of last, 9 those of first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: Priority,
     /// Into how many shards a fire is cut.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub shards: u32,
@@ -313,6 +318,7 @@ impl Job {
             only: Vec::new(),
             placement: Placement::default(),
             nodes: Nodes::default(),
+            priority: Priority::default(),
             shards: 1,
             parameters: Vec::new(),
             parameter: String::new(),

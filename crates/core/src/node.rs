@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use crate::effect::{Effect, Event};
 use crate::input::{Answer, Input, Refusal};
@@ -129,7 +130,7 @@ impl Node {
         }
         let put_off = |id: &JobId| {
             let waiting = &self.local.waiting;
-            self.local.uncertain.contains(id) || waiting.iter().any(|(_, waits)| waits == id)
+            self.local.uncertain.contains(id) || waiting.iter().any(|(.., waits)| waits == id)
         };
         let out = self.decide(now, lease, &member, self.view.ids().filter(|id| !put_off(id)));
         out.list.into_iter().filter(|decision| self.would_act(decision)).collect()
@@ -219,11 +220,12 @@ impl Node {
         {
             local.agenda.insert(id);
         }
-        // Those that waited go first, in the order in which they are due: a slot is nobody's by its place in the view.
+        // Those that waited go first, by their priorities and then in the order in which they are due: a slot is nobody's by its
+        // place in the view.
         let mut focus = Vec::new();
         let room = if self.local.waiting.is_empty() { 0 } else { self.free_slots().min(FOCUS_MAX) };
         for _ in 0..room {
-            let Some((_, id)) = self.local.waiting.pop_first() else { break };
+            let Some((.., id)) = self.local.waiting.pop_first() else { break };
             focus.push(id);
             self.local.agenda.remove(&id);
         }
@@ -232,6 +234,8 @@ impl Node {
         {
             focus.push(id);
         }
+        // What came up in this step is no nearer to a slot than what waited, nor farther from it.
+        focus.sort_by_key(|id| Reverse(self.view.job(*id).priority()));
         focus
     }
 

@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::job::{Delivery, Late, Notify, Placement, Spec};
+use crate::job::{Delivery, Late, Notify, Placement, Priority, Spec};
 use crate::keys::{self, Key};
 use crate::record::{AskedRecord, Intent, Lane, LockRecord, MemberInfo, Place, SpecRecord, Switches, decode};
 use crate::registry::{Guard, Revision, Value};
@@ -75,6 +75,7 @@ pub(crate) struct JobState {
     pub(crate) enabled: bool,
     pub(crate) live: bool,
     pub(crate) placement: Placement,
+    pub(crate) priority: Priority,
     /// The jobs that may run on the same nodes.
     pub(crate) group: GroupId,
     pub(crate) owner: Option<Arc<Member>>,
@@ -435,6 +436,12 @@ impl<'a> JobView<'a> {
             SpecRecord::Live(spec) => Some(*spec),
             SpecRecord::Deleted { .. } => None,
         }
+    }
+
+    /// How soon its runs get a slot beside those of others.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.state.priority
     }
 
     /// The requests to run it now.

@@ -21,6 +21,7 @@ mod dispatched;
 mod labels;
 mod late;
 mod overlap;
+mod priority;
 mod retries;
 mod sharded;
 mod told;

@@ -5,7 +5,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::{GroupId, JobId, Known, MemberState, View};
-use crate::job::Placement;
+use crate::job::{Placement, Priority};
 use crate::keys::{Key, Parsed, parse};
 use crate::record::{LockRecord, SpecRecord, decode};
 use crate::registry::{Batch, Change, Entry, Revision};
@@ -192,6 +192,7 @@ impl View {
         };
         let enabled = declared.is_some_and(|job| job.enabled);
         let placement = declared.map_or(Placement::default(), |job| job.placement);
+        let priority = declared.map_or(Priority::default(), |job| job.priority);
         let group = declared.map_or(GroupId::EVERYWHERE, |job| self.group_of(&job.nodes));
         let version = record.as_ref().and_then(Option::as_ref).map_or(0, SpecRecord::version);
         self.change(now, id, |state| {
@@ -200,6 +201,7 @@ impl View {
             state.enabled = enabled;
             state.placement = placement;
             state.group = group;
+            state.priority = priority;
             state.versions.0 = version;
         });
         let record = record.flatten();

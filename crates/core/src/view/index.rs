@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 
 use super::groups::{Counted, GroupId};
 use super::{Held, JobId, JobState, Known, View};
-use crate::job::Placement;
+use crate::job::{Placement, Priority};
 use crate::record::Lane;
 use crate::registry::Revision;
 use crate::time::Mono;
@@ -28,6 +28,7 @@ impl View {
             enabled: false,
             live: false,
             placement: Placement::default(),
+            priority: Priority::default(),
             group: GroupId::EVERYWHERE,
             owner: None,
             epoch: 0,

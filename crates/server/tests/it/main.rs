@@ -20,6 +20,7 @@ mod notify;
 mod overlap;
 mod peers;
 mod plan;
+mod priority;
 mod process;
 mod retries;
 mod security;
