@@ -10,6 +10,7 @@ mod overlap;
 mod priority;
 mod program;
 mod retry;
+mod run_timeout;
 mod written;
 
 use alloc::boxed::Box;
@@ -165,6 +166,9 @@ pub struct Job {
     /// How long one attempt may take, in seconds; for ever when absent, or [`http::HTTP_TIMEOUT`] for a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
+    /// How long a run may take with all its attempts and the waits between them, in seconds; for ever when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_timeout: Option<u64>,
     /// Whether a run that failed is attempted again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
@@ -343,6 +347,7 @@ impl Job {
             dataflow: None,
             http: None,
             timeout: None,
+            run_timeout: None,
             retry: None,
             grace: None,
             catch_up: CatchUp::default(),
@@ -428,7 +433,8 @@ impl Job {
             return fail("timeout is 0 seconds: leave it out for none".to_string());
         }
         if let Err(text) = self
-            .validate_program()
+            .validate_run_timeout()
+            .and_then(|()| self.validate_program())
             .and_then(|()| self.validate_retry())
             .and_then(|()| self.validate_overlap())
             .and_then(|()| self.validate_dataflow())

@@ -152,6 +152,17 @@ pub struct Open {
     /// The attempt before failed, and this one is not claimed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
+    /// When the first attempt could start; `None` in the first itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<Wall>,
+}
+
+impl Open {
+    /// When the first attempt could start: from then on the run takes its time.
+    #[must_use]
+    pub fn began(&self) -> Wall {
+        self.began.unwrap_or(self.from)
+    }
 }
 
 /// How far a clock may be set back before a wait counts as over.

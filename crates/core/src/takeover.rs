@@ -65,6 +65,7 @@ pub(crate) fn settle(scene: &Scene<'_>, job: &JobView<'_>, lane: &Lane, why: &st
     }
     if repeats {
         lane.open = Some(Box::new(Open {
+            began: Some(open.began()),
             from: scene.now.wall.max(open.due),
             by: scene.member.clone(),
             attempt: open.attempt + 1,

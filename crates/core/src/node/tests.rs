@@ -23,6 +23,7 @@ mod late;
 mod overlap;
 mod priority;
 mod retries;
+mod run_timeout;
 mod sharded;
 mod told;
 

@@ -169,6 +169,7 @@ impl<'a> Desk<'a> {
                 self.draft.runs.push(Planned {
                     by,
                     free,
+                    began: run.began(),
                     attempt: run.attempt + 1,
                     seq: 0,
                     from: None,
@@ -268,6 +269,7 @@ impl<'a> Desk<'a> {
                 seq: 0,
                 from: None,
                 wait: None,
+                began: None,
             });
         }
         if self.job.asked().and_then(|known| known.value.as_ref()) != Some(&record) {
@@ -323,6 +325,7 @@ impl<'a> Desk<'a> {
                     seq: 0,
                     from: None,
                     wait: None,
+                    began: None,
                 });
             }
             self.draft.watermark = due;

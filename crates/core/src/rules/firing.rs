@@ -119,7 +119,7 @@ fn run_of(
     id: RunId,
     due: Wall,
     (attempt, seq): (u32, u64),
-    declared: &Job,
+    (declared, began): (&Job, Wall),
     not_after: Mono,
 ) -> Run {
     Run {
@@ -134,7 +134,7 @@ fn run_of(
         work: declared.work(),
         setting: declared.setting().into(),
         retry: declared.backoff().map(Box::new),
-        timeout: declared.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
+        timeout: declared.attempt_time(began, scene.now.wall),
         not_after,
     }
 }
@@ -267,9 +267,13 @@ impl Desk<'_> {
                 self.finish(None, out)
             };
         };
+        if let Some(why) = self.time_is_over(&spec.job, open) {
+            return self.call_off(open, &why, out);
+        }
         let not_after = self.scene.lease.until().min(now.mono + (latest - now.wall));
         let id = takeover::run_id(&self.job, open);
-        let run = run_of(self.scene, id, open.due, (open.attempt, open.seq), &spec.job, not_after);
+        let declared = (&spec.job, open.began());
+        let run = run_of(self.scene, id, open.due, (open.attempt, open.seq), declared, not_after);
         out.add(Decision::Start(self.job.id, run));
     }
 
@@ -391,6 +395,7 @@ impl Desk<'_> {
             seq,
             back: lane.watermark,
             wait: None,
+            began: None,
         };
         Lane { watermark, seq, open: Some(Box::new(open)), ..lane.clone() }
     }

@@ -174,8 +174,17 @@ async fn run(lane: Lane, registry: &Arc<dyn Registry>) {
 
 fn going_on() -> Lane {
     let (due, by) = (Wall(7), member("a@1"));
-    let open =
-        Open { fire: Fire::Due(due), due, from: due, by, attempt: 1, seq: 8, back: Wall(0), wait: None };
+    let open = Open {
+        fire: Fire::Due(due),
+        due,
+        from: due,
+        by,
+        attempt: 1,
+        seq: 8,
+        back: Wall(0),
+        wait: None,
+        began: None,
+    };
     Lane { watermark: due, seq: 8, open: Some(open.into()), ..Lane::default() }
 }
 

@@ -180,6 +180,7 @@ fn open(due: i64, back: Wall, its: &str) -> OpenShards {
         total: 4,
         shards: shards(its),
         wait: None,
+        began: None,
     }
 }
 

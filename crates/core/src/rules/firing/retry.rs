@@ -9,6 +9,7 @@ use alloc::string::String;
 
 use super::Desk;
 use crate::effect::{Verdict, VerdictState};
+use crate::job::Job;
 use crate::local::Given;
 use crate::overlap::SUPERSEDED;
 use crate::record::{Open, Wait};
@@ -51,23 +52,24 @@ impl Desk<'_> {
     pub(super) fn retry(&self, open: &Open, (length, over): (Millis, Mono), out: &mut Decisions) {
         let mut lane = self.lane();
         lane.seq += 1;
-        if let Some(why) = self.goes_on_no_more() {
+        let wait = wait_of(self.scene, length);
+        if let Some(why) = self.goes_on_no_more(open, wait.until) {
             lane.open = None;
-            lane.verdicts.push(self.given_up(open, open.attempt + 1, why));
+            lane.verdicts.push(self.given_up(open, open.attempt + 1, &why));
             return self.commit("finish", &lane, out);
         }
         self.make_way(&mut lane, (open.from, over));
-        let wait = wait_of(self.scene, length);
-        let attempt = open.attempt + 1;
-        lane.open = Some(Box::new(Open { attempt, from: wait.until, wait: Some(wait), ..open.clone() }));
+        let (attempt, began) = (open.attempt + 1, Some(open.began()));
+        let next = Open { attempt, from: wait.until, wait: Some(wait), began, ..open.clone() };
+        lane.open = Some(Box::new(next));
         self.commit("wait", &lane, out);
     }
 
     /// Waits for the moment of the next attempt, and claims it.
     pub(super) fn await_retry(&self, open: &Open, wait: Wait, out: &mut Decisions) {
         let (scene, now) = (self.scene, self.scene.now);
-        if let Some(why) = self.goes_on_no_more() {
-            return self.call_off(open, why, out);
+        if let Some(why) = self.goes_on_no_more(open, now.wall) {
+            return self.call_off(open, &why, out);
         }
         if self.is_superseded(open, out) {
             return self.call_off(open, SUPERSEDED, out);
@@ -114,12 +116,18 @@ impl Desk<'_> {
     }
 
     /// Why no attempt follows, whatever was told before.
-    fn goes_on_no_more(&self) -> Option<&'static str> {
+    fn goes_on_no_more(&self, open: &Open, at: Wall) -> Option<String> {
         match self.job.spec() {
-            None => Some("its job was deleted"),
-            Some(spec) if !spec.job.enabled => Some("its job was disabled"),
-            Some(_) => None,
+            None => Some("its job was deleted".into()),
+            Some(spec) if !spec.job.enabled => Some("its job was disabled".into()),
+            Some(_) if open.began.is_none() && open.wait.is_some() => None,
+            Some(spec) => spec.job.time_is_over(open.began(), at),
         }
+    }
+
+    /// Why an attempt that is claimed is not made after all: the ones before took all the time of the run.
+    pub(super) fn time_is_over(&self, declared: &Job, open: &Open) -> Option<String> {
+        declared.time_is_over(open.began.filter(|_| open.attempt > 1)?, self.scene.now.wall)
     }
 
     fn given_up(&self, open: &Open, attempt: u32, why: &str) -> Verdict {

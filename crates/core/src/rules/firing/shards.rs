@@ -169,6 +169,7 @@ impl<'a> Desk<'a> {
             if repeats {
                 let (from, seq) = (self.scene().now.wall, self.draft.seq);
                 self.draft.add_open(OpenShards {
+                    began: Some(open.began()),
                     from,
                     attempt: open.attempt + 1,
                     seq,
@@ -370,7 +371,18 @@ impl<'a> Desk<'a> {
         }
         let (from, seq) = (from.max(self.scene().now.wall), self.draft.seq);
         let total = self.table.sharding.cut.total;
-        self.draft.add_open(OpenShards { fire, due, from, back, attempt: 1, seq, total, shards, wait: None });
+        self.draft.add_open(OpenShards {
+            fire,
+            due,
+            from,
+            back,
+            attempt: 1,
+            seq,
+            total,
+            shards,
+            wait: None,
+            began: None,
+        });
         self.draft.began = Some(from);
     }
 

@@ -17,9 +17,9 @@ impl Desk<'_> {
         for open in self.draft.open.clone() {
             let idle = open.shards.minus(&given);
             if open.wait.is_some()
-                && let Some(why) = self.goes_on_no_more()
+                && let Some(why) = self.goes_on_no_more(&open, self.scene().now.wall)
             {
-                self.give_up(&open, &open.shards, open.attempt, why);
+                self.give_up(&open, &open.shards, open.attempt, &why);
                 self.draft.close(&open.shards);
                 self.act("give up");
                 continue;
@@ -36,8 +36,10 @@ impl Desk<'_> {
                 self.take_back(&idle, Some(open.back));
             } else if first {
                 self.take_back(&off, None);
-            } else if !idle.is_empty() && !self.table.job.fits(self.scene().member) {
-                self.give_up(&open, &idle, open.attempt, FITS_NO_MORE);
+            } else if !idle.is_empty()
+                && let Some(why) = self.starts_no_more(&open)
+            {
+                self.give_up(&open, &idle, open.attempt, &why);
                 self.take_back(&idle, None);
             }
         }
