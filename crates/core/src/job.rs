@@ -437,6 +437,7 @@ impl Job {
             .and_then(|()| self.validate_program())
             .and_then(|()| self.validate_retry())
             .and_then(|()| self.validate_overlap())
+            .and_then(|()| self.validate_follows_runs())
             .and_then(|()| self.validate_dataflow())
             .and_then(|()| self.validate_notify())
         {

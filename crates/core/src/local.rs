@@ -16,7 +16,9 @@ use crate::settings::Settings;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
 use crate::view::JobId;
-use crate::words::{CalendarName, JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Shard};
+use crate::words::{
+    CalendarName, Fire, JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Shard,
+};
 
 mod pace;
 mod peers;
@@ -208,8 +210,8 @@ pub struct Local {
     pub pace: Pace,
     /// Transactions refused since the view last changed about their subject; not sent again.
     pub spent: BTreeMap<Subject, Txn>,
-    /// Runs given to executors.
-    pub given: BTreeMap<(JobId, Shard), Given>,
+    /// Runs given to executors, in the order of their jobs, shards and fires.
+    pub given: BTreeMap<(JobId, Shard, Fire), Given>,
     /// How many of them each sharded job has; none where it has none.
     pub tallies: BTreeMap<JobId, Tally>,
     /// How many of them are of sharded jobs and still run.
@@ -326,19 +328,40 @@ impl Local {
 
     /// The runs of a job that were given to an executor.
     pub fn given_of(&self, job: JobId) -> impl Iterator<Item = (Shard, &Given)> {
-        self.given.range((job, Shard(0))..=(job, Shard(u32::MAX))).map(|((_, shard), given)| (*shard, given))
+        let jobs = self.given.range((job, Shard(0), Fire::FIRST)..);
+        jobs.take_while(move |((id, ..), _)| *id == job).map(|((_, shard, _), given)| (*shard, given))
+    }
+
+    /// The run of a fire that was given to an executor.
+    #[must_use]
+    pub fn given_to(&self, job: JobId, run: &RunId) -> Option<&Given> {
+        self.given.get(&key(job, run))
+    }
+
+    /// Whether a shard's run, of whichever fire, was given to an executor.
+    #[must_use]
+    pub fn is_given(&self, job: JobId, shard: Shard) -> bool {
+        let mut from = self.given.range((job, shard, Fire::FIRST)..);
+        from.next().is_some_and(|((id, of, _), _)| (*id, *of) == (job, shard))
     }
 
     /// Remembers a run.
     pub fn give(&mut self, job: JobId, given: Given) {
-        self.forget_given(job, given.run.shard);
+        self.forget_given(job, &given.run);
         self.count(job, &given, true);
-        self.given.insert((job, given.run.shard), given);
+        self.given.insert(key(job, &given.run), given);
+    }
+
+    /// Its end was asked for.
+    pub fn stop_given(&mut self, job: JobId, run: &RunId) {
+        if let Some(given) = self.given.get_mut(&key(job, run)) {
+            given.stopping = true;
+        }
     }
 
     /// Forgets a run.
-    pub fn forget_given(&mut self, job: JobId, shard: Shard) {
-        if let Some(old) = self.given.remove(&(job, shard)) {
+    pub fn forget_given(&mut self, job: JobId, run: &RunId) {
+        if let Some(old) = self.given.remove(&key(job, run)) {
             self.count(job, &old, false);
         }
     }
@@ -346,14 +369,14 @@ impl Local {
     /// Forgets the runs that have ended.
     pub fn forget_ended(&mut self) {
         let ended = self.given.iter().filter(|(_, given)| given.ended.is_some());
-        for (job, shard) in ended.map(|(key, _)| *key).collect::<Vec<_>>() {
-            self.forget_given(job, shard);
+        for (job, run) in ended.map(|((job, ..), given)| (*job, given.run.clone())).collect::<Vec<_>>() {
+            self.forget_given(job, &run);
         }
     }
 
     /// A run has ended.
-    pub fn end_given(&mut self, job: JobId, shard: Shard, ended: (Ended, Mono)) {
-        if let Some(given) = self.given.get(&(job, shard)).filter(|given| given.ended.is_none()) {
+    pub fn end_given(&mut self, job: JobId, run: &RunId, ended: (Ended, Mono)) {
+        if let Some(given) = self.given_to(job, run).filter(|given| given.ended.is_none()) {
             let given = Given { ended: Some(ended), ..given.clone() };
             self.give(job, given);
         }
@@ -406,12 +429,16 @@ impl Local {
     }
 }
 
+/// Where a run is remembered.
+fn key(job: JobId, run: &RunId) -> (JobId, Shard, Fire) {
+    (job, run.shard, run.fire.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::input::Ended;
     use crate::settings::{Quota, Spread};
-    use crate::words::Fire;
     use alloc::string::String;
 
     fn settings() -> Settings {
@@ -455,13 +482,14 @@ mod tests {
         assert_eq!((local.tally(job), local.shards_running), (Tally { running: 3, ended: 0 }, 3));
         assert_eq!(local.tally(other), Tally::default(), "a claimed job's run takes no slot of its own");
         // The same end told twice is one, and an attempt given anew takes the place of the one before.
-        (0..2).for_each(|_| local.end_given(job, Shard(1), (Ended::Succeeded, Mono(5))));
+        let run = |shard| given(shard, true).run;
+        (0..2).for_each(|_| local.end_given(job, &run(1), (Ended::Succeeded, Mono(5))));
         local.give(job, given(2, true));
         assert_eq!((local.tally(job), local.shards_running), (Tally { running: 2, ended: 1 }, 2));
         local.forget_ended();
-        local.forget_given(job, Shard(0));
+        local.forget_given(job, &run(0));
         assert_eq!((local.tally(job), local.shards_running), (Tally { running: 1, ended: 0 }, 1));
-        local.forget_given(job, Shard(2));
+        local.forget_given(job, &run(2));
         assert!(local.tallies.is_empty() && local.shards_running == 0);
     }
 }

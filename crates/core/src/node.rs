@@ -334,7 +334,7 @@ impl Node {
         // A run that has ended only waited for its place in the registry to close, which is not ours any more.
         local.forget_ended();
         // One that goes on must end in the next life, whoever holds its job then.
-        local.agenda.extend(local.given.keys().map(|(id, _)| *id));
+        local.agenda.extend(local.given.keys().map(|(id, ..)| *id));
         local.locks.clear();
         local.spent.clear();
         local.recording.clear();

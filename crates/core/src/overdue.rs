@@ -64,15 +64,14 @@ fn claimed(
     holder: Option<&Member>,
     lives: &dyn Fn(&Member) -> bool,
 ) -> Stand {
-    let open = lane.and_then(|lane| lane.open.as_deref());
-    if let Some(open) = open.filter(|open| open.fire == Fire::Due(fire)) {
+    if let Some(open) = lane.and_then(|lane| lane.open_of(&Fire::Due(fire))) {
         return going(open.from, open.attempt, &open.by, now, lives);
     }
     if lane.is_some_and(|lane| lane.watermark >= fire || lane.passed.iter().any(|passed| passed.holds(fire)))
     {
         return Stand::Over;
     }
-    Stand::Waits(match (open, holder) {
+    Stand::Waits(match (lane.and_then(|lane| lane.open.first()), holder) {
         (Some(open), _) => format!("its run of {} is not over on {}", open.due, open.by.node),
         (None, None) => "no node holds it".into(),
         (None, Some(holder)) if !lives(holder) => {
@@ -150,7 +149,6 @@ fn going(from: Wall, attempt: u32, by: &Member, now: Wall, lives: &dyn Fn(&Membe
 
 #[cfg(test)]
 mod tests {
-    use alloc::boxed::Box;
     use alloc::vec::Vec;
 
     use super::*;
@@ -183,7 +181,7 @@ mod tests {
     }
 
     fn lane(watermark: i64, open: Option<Open>) -> Lane {
-        Lane { watermark: at(watermark), seq: 1, open: open.map(Box::new), ..Lane::default() }
+        Lane { watermark: at(watermark), seq: 1, open: open.into_iter().collect(), ..Lane::default() }
     }
 
     #[test]

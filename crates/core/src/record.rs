@@ -115,9 +115,9 @@ pub struct Lane {
     pub watermark: Wall,
     /// Counts claims, attempts and withdrawals; the lower part of tokens. Rises with every write.
     pub seq: u64,
-    /// The fire that is claimed and not finished.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub open: Option<Box<Open>>,
+    /// The fires that are claimed and not finished: one, unless the job lets its runs overlap. Only the last may be unstarted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<Open>,
     /// Verdicts that history has not acknowledged yet (law 9).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,
@@ -128,7 +128,28 @@ pub struct Lane {
 
 impl Default for Lane {
     fn default() -> Self {
-        Self { watermark: Wall::MIN, seq: 0, open: None, verdicts: Vec::new(), passed: Vec::new() }
+        Self { watermark: Wall::MIN, seq: 0, open: Vec::new(), verdicts: Vec::new(), passed: Vec::new() }
+    }
+}
+
+impl Lane {
+    /// What is open of a fire.
+    #[must_use]
+    pub fn open_of(&self, fire: &Fire) -> Option<&Open> {
+        self.open.iter().find(|open| open.fire == *fire)
+    }
+
+    /// Puts an open fire in the place of what was open of it before.
+    pub fn put_open(&mut self, new: Open) {
+        match self.open.iter_mut().find(|open| open.fire == new.fire) {
+            Some(open) => *open = new,
+            None => self.open.push(new),
+        }
+    }
+
+    /// Closes a fire.
+    pub fn close(&mut self, fire: &Fire) {
+        self.open.retain(|open| open.fire != *fire);
     }
 }
 

@@ -187,6 +187,12 @@ impl Decisions {
         self.list.push(decision);
     }
 
+    /// Whether a transaction is among the decisions from this one on.
+    #[must_use]
+    pub fn commits_since(&self, first: usize) -> bool {
+        self.list.iter().skip(first).any(|decision| matches!(decision, Decision::Commit(..)))
+    }
+
     /// Adds a transaction.
     pub fn commit(&mut self, subject: Subject, why: &'static str, txn: Txn) {
         self.paced += usize::from(Pace::counts(why));

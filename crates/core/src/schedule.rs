@@ -27,6 +27,7 @@ pub use zone::Dst;
 
 use crate::steps::step;
 use crate::time::{Millis, Wall};
+use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bounds::Bounds;
@@ -99,6 +100,8 @@ enum Rule {
     Calendar(Calendar, Dst),
     /// Every so many milliseconds, counted from so many after the Unix epoch.
     Every(i64, i64),
+    /// So many milliseconds after whatever it is counted from: the end of the run before.
+    After(i64),
     /// One moment.
     Once(Wall),
 }
@@ -144,6 +147,7 @@ impl Rule {
                 Timestamp::from_millisecond(due).ok()?;
                 Some(Wall(due))
             }
+            Self::After(delay) => Self::Every(*delay, after.0).next(zone, after),
             Self::Once(due) => Some(*due).filter(|due| *due > after),
         }
     }
@@ -153,7 +157,7 @@ impl Rule {
         let start = match self {
             Self::Calendar(calendar, _) if calendar.every_year() => RECENT,
             Self::Calendar(..) => Wall(-zone::REACH * 1000),
-            Self::Every(..) | Self::Once(_) => return Ok(()),
+            Self::Every(..) | Self::After(_) | Self::Once(_) => return Ok(()),
         };
         match self.next(zone, start) {
             Some(_) => Ok(()),
@@ -168,7 +172,7 @@ impl Rule {
 
 impl Schedule {
     /// Reads one or several rules, one a line: 5 fields as Vixie cron, 6 or 7 as Quartz, `@daily` and its kin,
-    /// `@every 90s`, `at <time>`. `zone` is an IANA name; empty means UTC.
+    /// `@every 90s`, `@after 90s`, `at <time>`. `zone` is an IANA name; empty means UTC.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -200,7 +204,13 @@ impl Schedule {
         }
         let rules = if text.contains('\n') {
             let rules: Result<Vec<_>, _> = lines().map(|line| Rule::parse(line, &zone, times)).collect();
-            Rules::Many(rules?.into())
+            let rules: Arc<[Rule]> = rules?.into();
+            if rules.iter().any(|rule| matches!(rule, Rule::After(_))) {
+                return Err(ScheduleError::new(
+                    "`@after` stands alone: it is counted from runs, and no other rule is",
+                ));
+            }
+            Rules::Many(rules)
         } else {
             Rules::One(Rule::parse(text, &zone, times)?)
         };
@@ -210,7 +220,27 @@ impl Schedule {
         let schedule =
             Self { text: text.into(), zone, rules, dst: times.dst, spread, bounds, calendars: None };
         schedule.refuse_empty()?;
+        if schedule.follows_runs() && schedule.bounds.as_ref().is_some_and(|bounds| bounds.moves()) {
+            return Err(ScheduleError::new(
+                "jitter moves moments of the clock, and `@after` has none: leave it out",
+            ));
+        }
         Ok(schedule)
+    }
+
+    /// Whether each fire is counted from the end of the run before.
+    #[must_use]
+    pub fn follows_runs(&self) -> bool {
+        matches!(self.rules, Rules::One(Rule::After(_)))
+    }
+
+    /// The fires as they are when the last run ended at this moment and no other follows. Only where fires
+    /// [follow runs](Self::follows_runs) this differs from the schedule itself.
+    #[must_use]
+    pub fn counted_from(&self, end: Wall) -> Cow<'_, Self> {
+        let Rules::One(Rule::After(delay)) = self.rules else { return Cow::Borrowed(self) };
+        let end = end.0.clamp(Timestamp::MIN.as_millisecond(), Timestamp::MAX.as_millisecond());
+        Cow::Owned(Self { rules: Rules::One(Rule::Every(delay, end)), ..self.clone() })
     }
 
     /// The first fire strictly after `after`, or `None` when there is none (any more).
@@ -255,12 +285,19 @@ impl Schedule {
         self.spread.unwrap_or_else(|| Spread::of(""))
     }
 
-    /// The last fire in `(after, until]`, or `None` when there is none.
+    /// Whether a fire is due at exactly this moment; of those that follow runs one may be.
+    #[must_use]
+    pub fn has(&self, due: Wall) -> bool {
+        self.follows_runs() || self.next(due - Millis(1)) == Some(due)
+    }
+
+    /// The last fire in `(after, until]`, or `None` when there is none. Fires that follow runs are counted from `after`.
     ///
     /// Found by halving, so it costs some forty calls of [`Self::next`] however many fires lie between.
     #[must_use]
     pub fn latest(&self, after: Wall, until: Wall) -> Option<Wall> {
-        latest(after, until, |after| self.next(after))
+        let counted = self.counted_from(after);
+        latest(after, until, |after| counted.next(after))
     }
 
     /// The IANA name of the zone in which the text is read.

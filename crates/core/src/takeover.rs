@@ -1,6 +1,5 @@
 //! Takeover: from a holder that is gone the place changes hands and the open run is settled, in one commit.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -20,28 +19,41 @@ pub(crate) fn txn(scene: &Scene<'_>, job: &JobView<'_>, lane: &Known<Lane>, gone
     let lane_key = keys::lane(job.name());
     let guards = scene.born().into_iter().chain([job.place_guard(), gone, lane.guard(lane_key.clone())]);
     // A job that may not be held is let go; but somebody has to tell history what became of its last run.
-    let told = lane.value.as_ref().is_none_or(|l| l.open.is_none() && l.verdicts.is_empty());
+    let told = lane.value.as_ref().is_none_or(|l| l.open.is_empty() && l.verdicts.is_empty());
     let stays = job.is_enabled() && job.fits(scene.member);
     let owner = (stays || !told).then(|| scene.member.clone());
     let place = Place { owner, ..job.place().next() };
     let mut writes =
         Vec::from([Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None }]);
-    if let Some(lane) = lane.value.as_ref().filter(|l| l.open.is_some()) {
-        let settled = settle(scene, job, lane, "its node is gone");
+    if let Some(lane) = lane.value.as_ref().filter(|l| !l.open.is_empty()) {
+        let settled = settle(scene, job, lane, |_| true, "its node is gone");
         writes.push(Write::Put { key: lane_key, value: encode(&settled), owner: None });
     }
     Txn { guards: guards.collect(), writes }
 }
 
-/// The lane once its doubtful open run is settled as the job's delivery says: given up, or attempted again by this node.
-pub(crate) fn settle(scene: &Scene<'_>, job: &JobView<'_>, lane: &Lane, why: &str) -> Lane {
-    let mut lane = lane.clone();
-    lane.seq += 1;
-    let Some(open) = lane.open.take() else { return lane };
+/// The lane once its doubtful runs are settled as the job's delivery says: given up, or attempted again by this node.
+pub(crate) fn settle(
+    scene: &Scene<'_>,
+    job: &JobView<'_>,
+    lane: &Lane,
+    is_doubtful: impl Fn(&Open) -> bool,
+    why: &str,
+) -> Lane {
+    let mut settled = Lane { open: Vec::new(), seq: lane.seq + 1, ..lane.clone() };
+    for open in &lane.open {
+        match is_doubtful(open) {
+            true => settle_one(scene, job, &mut settled, open.clone(), why),
+            false => settled.open.push(open.clone()),
+        }
+    }
+    settled
+}
+
+fn settle_one(scene: &Scene<'_>, job: &JobView<'_>, lane: &mut Lane, open: Open, why: &str) {
     if open.wait.is_some() {
         // Nothing went on, so nothing is in doubt.
-        lane.open = Some(Box::new(Open { by: scene.member.clone(), ..*open }));
-        return lane;
+        return lane.open.push(Open { by: scene.member.clone(), ..open });
     }
     let spec = job.spec();
     let repeats = spec.as_ref().is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
@@ -63,17 +75,29 @@ pub(crate) fn settle(scene: &Scene<'_>, job: &JobView<'_>, lane: &Lane, why: &st
         let (run, node) = (run_id(job, &open), open.by.node.as_str());
         lane.verdicts.push(given_up(run, open.attempt + 1, open.due, node, "the attempt before is lost"));
     }
+    if !repeats && scene.clock_agrees() && follows_runs(job) {
+        // Nobody knows when it ended, but by now it has.
+        lane.watermark = lane.watermark.max(scene.now.wall);
+    }
     if repeats {
-        lane.open = Some(Box::new(Open {
+        // Each has a number of its own: tokens are made of them.
+        let taken = lane.open.iter().map(|other| other.seq + 1).max();
+        lane.seq = lane.seq.max(taken.unwrap_or(0));
+        lane.open.push(Open {
             began: Some(open.began()),
             from: scene.now.wall.max(open.due),
             by: scene.member.clone(),
             attempt: open.attempt + 1,
             seq: lane.seq,
-            ..*open
-        }));
+            ..open
+        });
     }
-    lane
+}
+
+/// Whether the next fire is counted from the end of the run before.
+fn follows_runs(job: &JobView<'_>) -> bool {
+    let schedule = job.spec().and_then(|spec| spec.job.schedule().ok()).flatten();
+    schedule.is_some_and(|schedule| schedule.follows_runs())
 }
 
 /// The run of an open fire. A claimed job has one shard.

@@ -7,11 +7,13 @@ use alloc::vec::Vec;
 
 use crate::job::{Delivery, Late, Notify, Placement, Priority, Spec};
 use crate::keys::{self, Key};
-use crate::record::{AskedRecord, Intent, Lane, LockRecord, MemberInfo, Place, SpecRecord, Switches, decode};
+use crate::record::{
+    AskedRecord, Intent, Lane, LockRecord, MemberInfo, Open, Place, SpecRecord, Switches, decode,
+};
 use crate::registry::{Guard, Revision, Value};
 use crate::schedule::Schedule;
 use crate::time::{Mono, Wall};
-use crate::words::{CalendarName, JobName, LockName, Member, NodeName};
+use crate::words::{CalendarName, Fire, JobName, LockName, Member, NodeName};
 
 mod absorb;
 mod calendars;
@@ -124,7 +126,7 @@ pub struct Held {
     /// The job's terms; `None` when the job is deleted or unreadable.
     pub terms: Option<Box<Terms>>,
     /// Whether a fire is open that this node runs in this life.
-    opens: bool,
+    opens: usize,
 }
 
 /// A living member.
@@ -283,8 +285,7 @@ impl View {
     /// Whether any lane known here has a fire opened by this member, but for those that wait for their next attempt.
     #[must_use]
     pub fn opened_by(&self, member: &Member) -> bool {
-        let opens =
-            |lane: &Lane| lane.open.as_ref().is_some_and(|open| open.wait.is_none() && open.by == *member);
+        let opens = |lane: &Lane| lane.open.iter().any(|open| open.wait.is_none() && open.by == *member);
         self.held.values().filter_map(Held::record).any(opens)
             || self.shards_opened_by(member)
             || self.accepted_count() > 0
@@ -454,6 +455,20 @@ impl<'a> JobView<'a> {
     #[must_use]
     pub fn held(&self) -> Option<&'a Held> {
         self.view.held.get(&self.id)
+    }
+
+    /// How many of its runs may go on beside each other.
+    #[must_use]
+    pub fn beside(&self) -> usize {
+        let planned = || self.dispatched().and_then(|state| state.terms.as_deref());
+        let terms = self.held().and_then(|held| held.terms.as_deref()).or_else(planned);
+        terms.map_or(1, |terms| terms.late.overlap.beside())
+    }
+
+    /// What is open of a fire in the lane of a claimed job that this node holds.
+    #[must_use]
+    pub fn open_of(&self, fire: &Fire) -> Option<&'a Open> {
+        self.held()?.record()?.open_of(fire)
     }
 
     /// Since when, by our clock, nobody has held it.

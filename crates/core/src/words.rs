@@ -192,6 +192,11 @@ pub enum Fire {
     Asked(RequestId),
 }
 
+impl Fire {
+    /// The first one in their order.
+    pub(crate) const FIRST: Self = Self::Due(Wall::MIN);
+}
+
 /// The handling of one fire of one shard. It exists once, whoever computes it.
 ///
 /// Written `job:1763749200000:0` (due moment in ms) or `job:ask-<request id>:0`.

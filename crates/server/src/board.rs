@@ -109,6 +109,8 @@ fn next(copied: &Copied, now: Wall) -> Option<String> {
     let spec = &copied.spec;
     let schedule = spec.job.schedule_under(copied.calendars.as_ref());
     let schedule = schedule.filter(|_| spec.job.enabled && !spec.paused);
+    // Where fires follow runs, nobody knows while one goes on.
+    let schedule = schedule.filter(|schedule| !schedule.follows_runs());
     schedule.and_then(|schedule| schedule.next(now.max(spec.since))).map(moment)
 }
 
@@ -262,7 +264,7 @@ pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
         }),
         Fire::Due(due) => {
             let schedule = spec.job.schedule_under(calendars.as_ref());
-            *due > spec.since && schedule.is_some_and(|it| it.next(Wall(due.0 - 1)) == Some(*due))
+            *due > spec.since && schedule.is_some_and(|schedule| schedule.has(*due))
         }
     }
 }

@@ -13,6 +13,7 @@ use evenkeel_core::words::{JobName, LockName, Member, NodeName, RunId, Token};
 
 use crate::faults::kinds;
 
+mod after;
 mod book;
 mod calendars;
 mod dispatched;

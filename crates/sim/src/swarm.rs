@@ -97,6 +97,7 @@ pub struct Swarm {
     pub labelled: bool,
 }
 
+mod after;
 mod calendars;
 mod labels;
 mod overlap;
@@ -161,6 +162,7 @@ impl Swarm {
         swarm.add_calendars(seed);
         swarm.add_retries(seed);
         swarm.add_overlap(seed, ttl);
+        swarm.add_after(seed);
         swarm.add_labels(seed);
         if span == Span::Long {
             let lasts = LONG.0 + Random::new(seed, "length").between(0, LONG.1);

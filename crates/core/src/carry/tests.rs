@@ -56,7 +56,7 @@ fn books() -> Entries {
         wait: None,
         began: None,
     };
-    let lane = Lane { watermark: Wall(7), seq: 3, open: Some(open.into()), ..Lane::default() };
+    let lane = Lane { watermark: Wall(7), seq: 3, open: [open].into(), ..Lane::default() };
     let shard_lane = ShardLane {
         seq: 8,
         groups: Vec::from([group]),
@@ -151,7 +151,7 @@ fn nobody_who_is_carried_can_come_to_life_by_a_lease_of_another_engine() {
 fn numbers_and_watermarks_stay_as_they_are() {
     let after = settled(&books());
     let lane: Lane = read(&after, &keys::lane(&job("held")));
-    assert_eq!((lane.watermark, lane.seq, lane.open.unwrap().seq), (Wall(7), 3, 3));
+    assert_eq!((lane.watermark, lane.seq, lane.open[0].seq), (Wall(7), 3, 3));
     let b = Member { incarnation: GONE, ..member("b@2") };
     let lane: ShardLane = read(&after, &keys::shard_lane(&job("dealt"), &b));
     assert_eq!((lane.seq, lane.groups[0].watermark), (8, Wall(5)));

@@ -4,10 +4,12 @@ use alloc::format;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use super::{CatchUp, Job, Placement};
+use super::{CatchUp, Job, Notify, Placement};
 
 /// The most fires that may wait for the end of a run.
 const QUEUE_MAX: u32 = 100;
+/// The most runs of one job that may go on beside each other: all of them stand in one entry.
+const BESIDE_MAX: u32 = 64;
 
 /// What becomes of fires that come due while a run of their job goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,6 +24,10 @@ pub enum Overlap {
     Queue(u32),
     /// The run is ended in favour of the latest of them.
     Replace,
+    /// They run beside it, each on time, as long as fewer than 64 runs go on.
+    Allow,
+    /// They run beside it as long as fewer runs than this go on; others wait as if they were forbidden.
+    AtMost(u32),
 }
 
 impl Overlap {
@@ -31,12 +37,48 @@ impl Overlap {
         match self {
             Self::Skip => Some(0),
             Self::Queue(n) => Some(n as usize),
-            Self::Forbid | Self::Replace => None,
+            Self::Forbid | Self::Replace | Self::Allow | Self::AtMost(_) => None,
+        }
+    }
+
+    /// How many runs may go on beside each other.
+    #[must_use]
+    pub fn beside(self) -> usize {
+        match self {
+            Self::Forbid | Self::Skip | Self::Queue(_) | Self::Replace => 1,
+            Self::Allow => BESIDE_MAX as usize,
+            Self::AtMost(n) => n as usize,
         }
     }
 }
 
 impl Job {
+    /// What goes with fires that are counted from the end of the run before.
+    pub(super) fn validate_follows_runs(&self) -> Result<(), String> {
+        if !self.schedule().ok().flatten().is_some_and(|schedule| schedule.follows_runs()) {
+            return Ok(());
+        }
+        if self.placement != Placement::Claimed {
+            return Err(
+                "`@after` counts from the runs that one node sees: set placement = \"claimed\"".into()
+            );
+        }
+        if self.overlap != Overlap::Forbid {
+            return Err(
+                "no fire comes due while the run before goes on, as `@after` says: leave overlap out".into(),
+            );
+        }
+        let limited = |notify: &Notify| !notify.late_after.is_empty() || !notify.absent_after.is_empty();
+        if self.notify.as_deref().is_some_and(limited) {
+            return Err(
+                "notify.late_after and absent_after count from moments of the clock, and `@after` has \
+                        none: leave them out"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+
     pub(super) fn validate_overlap(&self) -> Result<(), String> {
         if self.overlap != Overlap::Forbid && self.placement == Placement::Sharded {
             return Err(
@@ -52,6 +94,9 @@ impl Job {
             Overlap::Queue(n) if self.catch_up != CatchUp::Latest => {
                 Err(format!("overlap.queue says already that the latest {n} are made up: leave catch_up out"))
             }
+            Overlap::AtMost(n) if !(2..=BESIDE_MAX).contains(&n) => Err(format!(
+                "overlap.at_most is {n}, allowed are 2 to {BESIDE_MAX}; one at a time is \"forbid\""
+            )),
             _ => Ok(()),
         }
     }

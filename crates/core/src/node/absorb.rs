@@ -187,17 +187,15 @@ impl Node {
     /// A run that has ended is forgotten once the view shows it closed (law 3).
     fn tidy_given(&mut self, id: JobId) {
         let job = self.view.job(id);
-        let gone: Vec<Shard> = match job.is_sharded() {
+        let gone: Vec<RunId> = match job.is_sharded() {
             true => firing::closed_shards(&self.local, &job, self.member().as_ref()),
-            false => self
-                .local
-                .given_of(id)
-                .filter(|(_, given)| self.is_closed(&job, given))
-                .map(|(s, _)| s)
-                .collect(),
+            false => {
+                let closed = self.local.given_of(id).filter(|(_, given)| self.is_closed(&job, given));
+                closed.map(|(_, given)| given.run.clone()).collect()
+            }
         };
-        for shard in gone {
-            self.local.forget_given(id, shard);
+        for run in &gone {
+            self.local.forget_given(id, run);
         }
     }
 
@@ -207,12 +205,10 @@ impl Node {
             let open = self.member().is_some_and(|me| firing::is_open_planned(job, given, &me));
             return given.ended.is_some() && !open;
         }
-        let open = job.held().and_then(Held::record).and_then(|lane| lane.open.as_deref());
+        let open = job.open_of(&given.run.fire);
         let member = self.member();
         let holds = member.is_some() && job.owner() == member.as_ref();
-        let ours = open.is_some_and(|o| {
-            Some(&o.by) == member.as_ref() && o.fire == given.run.fire && o.attempt == given.attempt
-        });
+        let ours = open.is_some_and(|o| Some(&o.by) == member.as_ref() && o.attempt == given.attempt);
         given.ended.is_some() && !(holds && ours)
     }
 
@@ -321,20 +317,19 @@ impl Node {
 
     fn absorb_run(&mut self, now: Now, run: &RunId, attempt: u32, event: &RunEvent) {
         let Some(id) = self.view.id(&run.job) else { return };
-        let given = self.local.given.get(&(id, run.shard));
-        if !given.is_some_and(|given| given.run == *run && given.attempt == attempt) {
+        if self.local.given_to(id, run).is_none_or(|given| given.attempt != attempt) {
             return;
         }
         match event {
             RunEvent::NotStarted => {
-                self.local.forget_given(id, run.shard);
+                self.local.forget_given(id, run);
                 self.local.put_off.insert(id, now.mono + RETRY);
                 // It may have become stale in the meantime, and can be taken back now.
                 self.local.agenda.insert(id);
             }
             RunEvent::Ended(ended) => {
-                self.local.end_given(id, run.shard, (*ended, now.mono));
-                match self.gathers(id, run.shard) {
+                self.local.end_given(id, run, (*ended, now.mono));
+                match self.gathers(id, run) {
                     // Looking at the job with each end would cost the square of its shards.
                     Some(wait) if self.local.tally(id).ended == 1 => {
                         self.local.timers.insert((now.mono + wait, id));
@@ -347,8 +342,8 @@ impl Node {
     }
 
     /// How long the end of a shard's run may wait for others of its job, whose ends are then told with it.
-    fn gathers(&self, id: JobId, shard: Shard) -> Option<Millis> {
-        let given = self.local.given.get(&(id, shard)).filter(|given| given.sharded)?;
+    fn gathers(&self, id: JobId, run: &RunId) -> Option<Millis> {
+        let given = self.local.given_to(id, run).filter(|given| given.sharded)?;
         firing::gathers(&self.local, &self.view.job(id), self.member().as_ref(), given)
     }
 

@@ -12,6 +12,7 @@ use crate::local::{Asking, Switch, Wish};
 use crate::rules::{claims, firing};
 use crate::scene::Settled;
 use crate::time::{Millis, Now};
+use crate::view::JobId;
 use crate::words::{JobName, NodeName, RunId};
 
 /// How long a command waits for a trusted lease, and a lock for its holder.
@@ -117,10 +118,10 @@ impl Node {
     }
 
     fn kill(&mut self, ask: AskId, run: &RunId, effects: &mut Vec<Effect>) {
-        let given = self.view.id(&run.job).and_then(|id| self.local.given.get_mut(&(id, run.shard)));
-        match given.filter(|g| g.run == *run && g.ended.is_none()) {
-            Some(given) => {
-                given.stopping = true;
+        let goes_on = |id: &JobId| self.local.given_to(*id, run).is_some_and(|given| given.ended.is_none());
+        match self.view.id(&run.job).filter(goes_on) {
+            Some(id) => {
+                self.local.stop_given(id, run);
                 effects.push(Effect::Stop(run.clone(), Reason::Killed));
                 effects.push(Effect::Answer(ask, Answer::Done));
             }

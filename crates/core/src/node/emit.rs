@@ -81,9 +81,7 @@ impl Node {
                 bundle.offers.entry(to).or_default().push(Offer { run, must });
             }
             Decision::Stop(id, run, reason) => {
-                if let Some(given) = self.local.given.get_mut(&(id, run.shard)) {
-                    given.stopping = true;
-                }
+                self.local.stop_given(id, &run);
                 effects.push(Effect::Stop(run, reason));
             }
             Decision::Read(id, keys) => {
@@ -124,9 +122,13 @@ impl Node {
             }
             // A commit about the job may be taking the fire back at this very moment.
             Decision::Start(id, run) => {
-                !local.busy.contains(&Subject::Job(*id)) && !local.given.contains_key(&(*id, run.id.shard))
+                let is_given = match self.view.job(*id).is_sharded() {
+                    true => local.is_given(*id, run.id.shard),
+                    false => local.given_to(*id, &run.id).is_some(),
+                };
+                !local.busy.contains(&Subject::Job(*id)) && !is_given
             }
-            Decision::Stop(id, run, _) => local.given.get(&(*id, run.shard)).is_some_and(|g| !g.stopping),
+            Decision::Stop(id, run, _) => local.given_to(*id, run).is_some_and(|g| !g.stopping),
             Decision::Read(id, _) => !local.reading.contains(id) && !local.put_off.contains_key(id),
             Decision::Record(verdict) => {
                 !local.recording.contains_key(&(verdict.run.clone(), verdict.attempt))
@@ -220,8 +222,8 @@ impl Node {
     fn start(&mut self, id: JobId, run: Run, effects: &mut Vec<Effect>) {
         let job = self.view.job(id);
         let sharded = job.is_sharded();
-        // A run that nobody monitors is closed as soon as it was given.
-        if job.terms().is_some_and(|(_, shards)| !shards.monitor) {
+        // A run that nobody monitors is closed as soon as it was given, and one beside which others may go on is followed.
+        if job.terms().is_some_and(|(_, shards)| !shards.monitor) || job.beside() > 1 {
             self.local.agenda.insert(id);
         }
         let (attempt, ended, retry) = (run.attempt, None, run.retry.clone());

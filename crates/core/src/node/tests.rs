@@ -13,7 +13,9 @@ use crate::store::Store;
 use crate::time::Wall;
 use crate::words::{NodeName, RunId};
 
+mod after;
 mod alarms;
+mod beside;
 mod calendars;
 mod carried;
 mod dataflow;

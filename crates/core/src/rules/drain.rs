@@ -8,9 +8,10 @@ use alloc::vec::Vec;
 use crate::effect::Verdict;
 use crate::keys;
 use crate::local::Subject;
-use crate::record::{Lane, Place, encode};
+use crate::record::{Lane, Open, Place, encode};
 use crate::registry::{Txn, Write};
 use crate::scene::{Decisions, Scene};
+use crate::takeover;
 use crate::view::{JobId, JobView};
 use crate::words::Fire;
 
@@ -28,7 +29,7 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     }
     // A node that leaves need not release job by job: others take everything over once its member entry is gone.
     if scene.local.leaving && job.is_enabled() {
-        if let Some(txn) = withdraw(scene, &job) {
+        if let Some(txn) = withdraw_last(scene, &job) {
             out.commit(Subject::Job(id), "withdraw", txn);
         }
     } else if let Some(txn) = release(scene, &job) {
@@ -37,8 +38,13 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
 }
 
 /// The transaction that takes a claimed, unstarted fire back, with its watermark; `None` when there is none.
-pub(super) fn withdraw(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
-    let (known, back) = (job.held()?.lane.as_ref()?, withdrawn(scene, job)?);
+fn withdraw_last(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
+    withdraw(scene, job, job.held()?.record()?.open.last()?)
+}
+
+/// The transaction that takes this fire back, with its watermark; `None` when it may have started.
+pub(super) fn withdraw(scene: &Scene<'_>, job: &JobView<'_>, open: &Open) -> Option<Txn> {
+    let (known, back) = (job.held()?.lane.as_ref()?, withdrawn(scene, job, open)?);
     let key = keys::lane(job.name());
     Some(Txn {
         guards: scene.born().into_iter().chain([known.guard(key.clone())]).collect(),
@@ -46,15 +52,17 @@ pub(super) fn withdraw(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
     })
 }
 
-/// The lane without the fire that was claimed ahead; `None` when there is none to be taken back.
-fn withdrawn(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Lane> {
+/// The lane without a fire that was claimed ahead, and after which none was; `None` when it is not to be taken back.
+fn withdrawn(scene: &Scene<'_>, job: &JobView<'_>, open: &Open) -> Option<Lane> {
     let lane = job.held()?.record()?;
-    let open = lane.open.as_ref()?;
-    let started = scene.local.given_of(job.id).next().is_some();
-    if started || open.by != *scene.member || open.attempt > 1 || !matches!(open.fire, Fire::Due(_)) {
+    let started = scene.local.given_to(job.id, &takeover::run_id(job, open)).is_some();
+    let last = open.fire == Fire::Due(lane.watermark);
+    if started || !last || open.by != *scene.member || open.attempt > 1 {
         return None;
     }
-    Some(Lane { watermark: open.back, seq: lane.seq + 1, open: None, ..lane.clone() })
+    let mut lane = Lane { watermark: open.back, seq: lane.seq + 1, ..lane.clone() };
+    lane.close(&open.fire);
+    Some(lane)
 }
 
 /// The transaction that gives a job back, unstarted fire and all; `None` while a run goes on.
@@ -62,7 +70,7 @@ fn withdrawn(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Lane> {
 /// Verdicts that history lacks stay in the lane and are handed to it by the next holder; so a job that will have none is
 /// kept until history has them. That is also one that no living node may run.
 pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
-    if !job.is_whole() {
+    if !job.is_whole() || scene.local.given_of(job.id).next().is_some() {
         return None;
     }
     let known = job.held()?.lane.as_ref()?;
@@ -74,21 +82,17 @@ pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
     } {
         return None;
     }
-    let lane_key = keys::lane(job.name());
-    let mut writes = Vec::new();
-    let open = known.value.as_ref().and_then(|lane| lane.open.as_deref());
-    if open.is_some_and(|open| open.wait.is_some()) && scene.local.given_of(job.id).next().is_none() {
-        // Whoever claims the place goes on waiting; a job that nobody is to hold gives the attempt up first.
-        if !job.is_enabled() {
-            return None;
-        }
-    } else if open.is_some() {
-        let back = withdrawn(scene, job)?;
-        writes.push(Write::Put { key: lane_key.clone(), value: encode(&back), owner: None });
-    } else if scene.local.given_of(job.id).next().is_some() {
+    let last = known.value.as_ref().and_then(|lane| lane.open.last());
+    let back = last.and_then(|open| withdrawn(scene, job, open));
+    let mut left = back.as_ref().or(known.value.as_ref()).into_iter().flat_map(|lane| &lane.open).peekable();
+    // Whoever claims the place goes on waiting; a job that nobody is to hold gives the attempt up first.
+    let waits = left.peek().is_some();
+    if waits && !job.is_enabled() || left.any(|open| open.wait.is_none()) {
         return None;
     }
-    let waits = writes.is_empty() && open.is_some();
+    let lane_key = keys::lane(job.name());
+    let mut writes = Vec::new();
+    writes.extend(back.map(|back| Write::Put { key: lane_key.clone(), value: encode(&back), owner: None }));
     let place = Place { owner: None, waits, ..job.place().next() };
     writes.push(Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None });
     let guards = scene.born().into_iter().chain([job.place_guard(), known.guard(lane_key)]);

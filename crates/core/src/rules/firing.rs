@@ -65,10 +65,15 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     };
     let desk = Desk { scene, job, held, known };
     desk.record(out);
-    match desk.lane().open.as_deref() {
-        Some(open) => desk.attend(open, out),
-        None => desk.rest(out),
+    let lane = desk.lane();
+    for open in &lane.open {
+        let before = out.list.len();
+        desk.attend(open, out);
+        if out.commits_since(before) {
+            return;
+        }
     }
+    desk.rest(lane, out);
 }
 
 /// A run whose place in the registry is gone must end, whatever became of it.
@@ -79,9 +84,8 @@ fn stop_strays(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
 }
 
 fn stop_stray(scene: &Scene<'_>, job: &JobView<'_>, given: &Given, out: &mut Decisions) {
-    let open = job.held().and_then(Held::record).and_then(|lane| lane.open.as_deref());
-    let ours =
-        open.is_some_and(|o| o.by == *scene.member && o.fire == given.run.fire && o.attempt == given.attempt);
+    let open = job.open_of(&given.run.fire);
+    let ours = open.is_some_and(|open| open.by == *scene.member && open.attempt == given.attempt);
     if !(ours && scene.holds(job)) {
         out.add(Decision::Stop(job.id, given.run.clone(), Reason::Fenced));
     }
@@ -194,42 +198,57 @@ impl Desk<'_> {
     fn attend(&self, open: &Open, out: &mut Decisions) {
         if open.by != *self.scene.member {
             // Only the holder writes the lane, so this is left over from a holder whose place we took without it.
-            self.commit(
-                "settle",
-                &takeover::settle(self.scene, &self.job, &self.lane(), "its holder is gone"),
-                out,
-            );
-            return;
+            let left = |open: &Open| open.by != *self.scene.member;
+            return self.settle(left, "its holder is gone", out);
         }
-        let Some((_, given)) = self.scene.local.given_of(self.job.id).next() else {
+        let Some(given) = self.given_to(open) else {
             return match open.wait {
+                _ if self.is_in_the_way() => {}
                 Some(wait) => self.await_retry(open, wait, out),
                 None => self.start(open, out),
             };
         };
-        let ours = given.run.fire == open.fire && given.attempt == open.attempt;
+        let ours = given.attempt == open.attempt;
         match given.ended {
             Some((Ended::Stopped(Reason::Fenced), _)) if ours => {
-                let settled =
-                    takeover::settle(self.scene, &self.job, &self.lane(), "ended when trust ran out");
-                self.commit("settle", &settled, out);
+                self.settle(|other| other.fire == open.fire, "ended when trust ran out", out);
             }
             Some((_, over)) if ours => match retry::wait_after(given) {
                 Some(length) => self.retry(open, (length, over), out),
-                None => self.finish(Some((open.from, over)), out),
+                None => self.finish(open, Some((open.from, over)), out),
             },
             None if ours && !given.stopping => self.give_way(open, given, out),
             Some(_) | None => {}
         }
     }
 
+    /// What was given of an open fire.
+    fn given_to(&self, open: &Open) -> Option<&Given> {
+        self.scene.local.given_to(self.job.id, &takeover::run_id(&self.job, open))
+    }
+
+    /// Whether a run that goes on keeps others of its job from beginning.
+    fn is_in_the_way(&self) -> bool {
+        self.job.beside() == 1 && self.scene.local.given_of(self.job.id).next().is_some()
+    }
+
+    fn settle(&self, is_doubtful: impl Fn(&Open) -> bool, why: &str, out: &mut Decisions) {
+        let settled = takeover::settle(self.scene, &self.job, &self.lane(), is_doubtful, why);
+        self.commit("settle", &settled, out);
+    }
+
     fn start(&self, open: &Open, out: &mut Decisions) {
         let now = self.scene.now;
         let fits = self.job.fits(self.scene.member);
-        if (self.is_stale(open) || !fits)
-            && let Some(txn) = drain::withdraw(self.scene, &self.job)
-        {
-            return out.commit(Subject::Job(self.job.id), "withdraw", txn);
+        if open.attempt == 1 && (self.is_stale(open) || !fits) {
+            match drain::withdraw(self.scene, &self.job, open) {
+                Some(txn) => return out.commit(Subject::Job(self.job.id), "withdraw", txn),
+                // A later one was claimed after it, so the watermark cannot go back for it.
+                None if self.is_stale(open) => {
+                    return self.call_off(open, "its job was changed before it could start", out);
+                }
+                None => {}
+            }
         }
         if !fits {
             return self.set_aside(open, out);
@@ -255,8 +274,7 @@ impl Desk<'_> {
             }
             let mut lane = self.lane();
             lane.seq += 1;
-            let open = Open { from: now.wall.max(moment), ..open.clone() };
-            lane.open = Some(Box::new(open));
+            lane.put_open(Open { from: now.wall.max(moment), ..open.clone() });
             return self.commit("confirm", &lane, out);
         }
         let Some(spec) = self.job.spec() else {
@@ -264,7 +282,7 @@ impl Desk<'_> {
             return if open.attempt > 1 {
                 self.call_off(open, "its job was deleted", out)
             } else {
-                self.finish(None, out)
+                self.finish(open, None, out)
             };
         };
         if let Some(why) = self.time_is_over(&spec.job, open) {
@@ -282,27 +300,35 @@ impl Desk<'_> {
     fn is_stale(&self, open: &Open) -> bool {
         let Fire::Due(due) = open.fire else { return false };
         let Some(terms) = &self.held.terms else { return true };
-        let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(due - Millis(1)));
+        let counted = terms.schedule.as_ref().map(|s| s.counted_from(open.back.max(terms.since)));
+        let scheduled = || counted.and_then(|schedule| schedule.next(due - Millis(1)));
         terms.paused || !terms.enabled || due <= terms.since || scheduled() != Some(due)
     }
 
     /// Closes the open fire, which ran in this `span` if it did; the next claim rides along when it is near.
-    fn finish(&self, span: Option<(Wall, Mono)>, out: &mut Decisions) {
+    fn finish(&self, open: &Open, span: Option<(Wall, Mono)>, out: &mut Decisions) {
         let mut lane = self.lane();
         lane.seq += 1;
-        lane.open = None;
+        lane.close(&open.fire);
         if let Some(span) = span {
             self.make_way(&mut lane, span);
+            self.count_from(&mut lane, span.1);
         }
         if !self.claim(lane.clone(), out) {
             self.commit("finish", &lane, out);
         }
     }
 
-    /// Nothing is open.
-    fn rest(&self, out: &mut Decisions) {
-        let lane = self.lane();
-        if self.claim(lane.clone(), out) {
+    /// Where fires follow runs, the next one is counted from this end.
+    fn count_from(&self, lane: &mut Lane, over: Mono) {
+        let schedule = self.held.terms.as_ref().and_then(|terms| terms.schedule.as_ref());
+        let end = schedule.filter(|schedule| schedule.follows_runs()).and_then(|_| self.time_of(over));
+        lane.watermark = end.map_or(lane.watermark, |end| end.max(lane.watermark));
+    }
+
+    /// What is open needs nothing.
+    fn rest(&self, lane: Lane, out: &mut Decisions) {
+        if self.claim(lane.clone(), out) || !lane.open.is_empty() {
             return;
         }
         if self.known.value.as_ref().is_some_and(|known| known.verdicts.len() != lane.verdicts.len()) {
@@ -316,10 +342,17 @@ impl Desk<'_> {
         if !terms.enabled || !self.scene.takes(&self.job) {
             return false;
         }
-        if lane.verdicts.len() >= VERDICTS_MAX {
+        if lane.verdicts.len() >= VERDICTS_MAX || !self.has_room(&lane) {
             return false;
         }
         self.claim_asked(&lane, out) || (!terms.paused && self.claim_due(terms, lane, out))
+    }
+
+    /// Whether another fire may be open beside those that are. Of several only the last may be unstarted: no watermark could
+    /// be taken back for one before it.
+    fn has_room(&self, lane: &Lane) -> bool {
+        let is_begun = |open: &Open| open.wait.is_some() || self.given_to(open).is_some();
+        lane.open.is_empty() || (lane.open.len() < self.job.beside() && lane.open.iter().all(is_begun))
     }
 
     /// The oldest request by hand that has no run yet.
@@ -348,6 +381,7 @@ impl Desk<'_> {
         let (now, settings) = (self.scene.now, &self.scene.local.settings);
         let policy = terms.late.policy(settings.ttl);
         let floor = lane.watermark.max(terms.since);
+        let schedule = &*schedule.counted_from(floor);
         let next = due::next(&Timetable { schedule, passed: &lane.passed }, floor, now.wall, &policy);
         let near = next.from.is_some_and(|from| from <= now.wall + settings.lead);
         if next.skipped.is_none() && !near {
@@ -397,7 +431,9 @@ impl Desk<'_> {
             wait: None,
             began: None,
         };
-        Lane { watermark, seq, open: Some(Box::new(open)), ..lane.clone() }
+        let mut lane = Lane { watermark, seq, ..lane.clone() };
+        lane.open.push(open);
+        lane
     }
 
     fn skipped(&self, (from, last): (Wall, Wall), reason: String) -> Verdict {

@@ -261,12 +261,15 @@ fn retire(table: &Table<'_>, out: &mut Decisions) {
     let written = table.known(member).and_then(|known| known.value);
     let mut sharding = table.sharding.clone();
     sharding.lanes.retain(|other| other != member);
+    let Cut { number, seq, mut portions, .. } = sharding.cut.clone();
+    // The others' lanes stay what they are, for what they take back yet; nobody begins this one again.
+    portions.retain(|portion| portion.holder != *member);
     sharding.cut = Cut {
-        number: table.job.place().epoch + 1,
-        seq: sharding.cut.seq.max(lane.seq),
-        // With the first lane that goes the cut is another one, and what the others say of it counts no more; but how far
-        // they had come must not be forgotten, for the job may be created again.
+        number,
+        seq: seq.max(lane.seq),
+        // How far its shards had come must not be forgotten, for the job may be created again.
         furthest: furthest(&sharding.cut, written.iter().chain([&lane])),
+        portions,
         ..Cut::default()
     };
     let mut writes = Vec::from([table.put(sharding)]);

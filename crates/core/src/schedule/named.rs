@@ -1,4 +1,4 @@
-//! Schedules in words: `@daily` and its kin, `@every 90s`, and `at` one moment.
+//! Schedules in words: `@daily` and its kin, `@every 90s`, `@after 90s`, and `at` one moment.
 
 use super::error::{ScheduleError, quote};
 use super::spread::Spread;
@@ -22,7 +22,7 @@ const NAMES: &[(&str, &str)] = &[
     ("@hourly", "0 * * * *"),
 ];
 
-/// Units of `@every`, in milliseconds.
+/// Units of spans, in milliseconds.
 const UNITS: &[(&str, i64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// Reads a schedule that begins with `@`.
@@ -34,6 +34,9 @@ pub(super) fn at_sign(text: &str, spread: Spread) -> Result<Rule, ScheduleError>
     let is = |name: &str| word.eq_ignore_ascii_case(name);
     if is("@every") {
         return every(rest);
+    }
+    if is("@after") {
+        return span("@after", rest, 1_000).map(Rule::After);
     }
     if is("@reboot") {
         return Err(ScheduleError::new(
@@ -48,7 +51,7 @@ pub(super) fn at_sign(text: &str, spread: Spread) -> Result<Rule, ScheduleError>
             cron::parse(line, None, spread).map(|(calendar, dst)| Rule::Calendar(calendar, dst))
         }
         None => Err(ScheduleError::new(format_args!(
-            "{} is unknown; write @yearly, @monthly, @weekly, @daily, @hourly or `@every 90s`",
+            "{} is unknown; write @yearly, @monthly, @weekly, @daily, @hourly, `@every 90s` or `@after 90s`",
             quote(word)
         ))
         .on(word)),

@@ -19,6 +19,10 @@ impl Schedule {
     #[must_use]
     pub fn notes(&self, due: Wall) -> Vec<String> {
         let mut said = Vec::new();
+        if self.follows_runs() {
+            said.push("counted from the end of the run before".to_string());
+            return said;
+        }
         let named = |after| self.named(after);
         let origin = match &self.bounds {
             Some(bounds) if bounds.moves() => bounds.origin(due, named).unwrap_or(due),

@@ -237,7 +237,7 @@ fn refusals_say_what_is_wrong() {
         ("@reboot", "`@reboot` is no point in time; start such a job from the host's service manager"),
         (
             "@fortnightly",
-            "`@fortnightly` is unknown; write @yearly, @monthly, @weekly, @daily, @hourly or `@every 90s`",
+            "`@fortnightly` is unknown; write @yearly, @monthly, @weekly, @daily, @hourly, `@every 90s` or `@after 90s`",
         ),
         ("@daily 5", "@daily stands alone, without `5`"),
         ("@every 999ms", "@every `999ms`: the span must be at least 1s and at most 366d"),

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use super::groups::{Counted, GroupId};
 use super::{Held, JobId, JobState, Known, View};
 use crate::job::{Placement, Priority};
-use crate::record::Lane;
+use crate::record::{Lane, Open};
 use crate::registry::Revision;
 use crate::time::Mono;
 use crate::words::{JobName, Member};
@@ -108,19 +108,17 @@ impl View {
     }
 
     pub(super) fn set_lane(&mut self, id: JobId, lane: Known<Lane>) {
-        let open = lane.value.as_ref().and_then(|l| l.open.as_ref());
         // A lane read for a takeover that somebody else won takes no slot of ours, nor does a run between two attempts.
-        let opens = open.is_some_and(|open| open.wait.is_none() && Some(&open.by) == self.life.as_ref());
+        let takes_slot = |open: &&Open| open.wait.is_none() && Some(&open.by) == self.life.as_ref();
+        let opens = lane.value.iter().flat_map(|lane| &lane.open).filter(takes_slot).count();
         let held = self.held.entry(id).or_default();
         let opened = core::mem::replace(&mut held.opens, opens);
         held.lane = Some(lane);
-        self.open = self.open + usize::from(opens) - usize::from(opened);
+        self.open = self.open + opens - opened;
     }
 
     pub(super) fn let_go(&mut self, id: JobId) {
-        if self.held.remove(&id).is_some_and(|held| held.opens) {
-            self.open -= 1;
-        }
+        self.open -= self.held.remove(&id).map_or(0, |held| held.opens);
     }
 
     pub(super) fn held_mut(&mut self, id: JobId) -> &mut Held {

@@ -130,7 +130,7 @@ async fn stopped() -> Arc<dyn Registry> {
     for n in 0..5 {
         let job = job(&format!("j{n}"));
         let place = Place { owner: Some(member("a@1")), epoch: 3, ..Place::default() };
-        let lane = Lane { watermark: Wall(n), seq: 7, open: None, ..Lane::default() };
+        let lane = Lane { watermark: Wall(n), seq: 7, ..Lane::default() };
         all.push(put(keys::place(&job), encode(&place), None));
         all.push(put(keys::lane(&job), encode(&lane), None));
     }
@@ -185,7 +185,7 @@ fn going_on() -> Lane {
         wait: None,
         began: None,
     };
-    Lane { watermark: due, seq: 8, open: Some(open.into()), ..Lane::default() }
+    Lane { watermark: due, seq: 8, open: vec![open], ..Lane::default() }
 }
 
 /// proves: I1
@@ -222,7 +222,7 @@ async fn what_is_backed_up_is_restored_with_hot_entries_and_a_larger_generation(
     assert_eq!(everything(&new).await, settled(&backup.entries));
     let gone = Member { incarnation: GONE, ..member("a@1") };
     let lane: Lane = decode(&everything(&new).await[&keys::lane(&job("j0"))]).unwrap();
-    assert_eq!(lane.open.unwrap().by, gone);
+    assert_eq!(lane.open[0].by, gone);
 
     let again = put_back(&books(&new, "new"), &backup).await.unwrap();
     assert!(again.already, "and nothing is changed");
@@ -351,7 +351,7 @@ async fn a_move_is_refused_while_anything_goes_on_or_does_not_fit() {
     refused(&books(&new, "new"), "runs that have not ended").await;
     let full = empty();
     full.commit(vec![put(Key::from_stored("theirs"), Value::from(*b"x"), None)]).await;
-    run(Lane { open: None, ..going_on() }, &old).await;
+    run(Lane { open: Vec::new(), ..going_on() }, &old).await;
     refused(&books(&full, "full"), "is not empty, there is theirs").await;
 
     carry_over(&books(&old, "old"), &books(&new, "new")).await.unwrap();

@@ -41,7 +41,7 @@ pub(crate) async fn whole(handle: &Handle, only: Option<&JobName>) -> Result<Who
         let mut plans = handle.plans(&of(Placement::Dispatched)).await?;
         for job in some {
             let lane = lanes.remove(&job.spec.job.name);
-            job.open = lane.and_then(|lane| lane.open).map(|open| *open);
+            job.open = lane.map(|lane| lane.open).unwrap_or_default();
             job.plan = plans.remove(&job.spec.job.name);
         }
     }
@@ -112,7 +112,7 @@ fn seen(view: &View, job: JobView<'_>) -> Option<JobSeen> {
         calendars: view.calendars_of(&spec.job),
         spec,
         holders: holders.cloned().collect(),
-        open: None,
+        open: Vec::new(),
         waiting: waiting.map(|request| (request.id.clone(), request.at)).collect(),
         plan: None,
     })

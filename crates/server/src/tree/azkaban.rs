@@ -53,6 +53,7 @@ fn trigger(whole: &Whole, job: &JobSeen) -> String {
     let (spec, calendars, job) = (&job.spec, &job.calendars, job.job());
     let fires = job.enabled && !spec.paused;
     let schedule: Option<Schedule> = job.schedule_under(calendars.as_ref()).filter(|_| fires);
+    let schedule = schedule.filter(|schedule| !schedule.follows_runs());
     let next = schedule.and_then(|schedule| schedule.next(whole.now.max(spec.since)));
     let row = json!({
         "project": job.name,

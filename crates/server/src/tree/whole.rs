@@ -58,7 +58,7 @@ pub(crate) struct JobSeen {
     /// Who holds it, or shards of it.
     pub(crate) holders: BTreeSet<Member>,
     /// The fire that is claimed and not finished, of a job that is held whole.
-    pub(crate) open: Option<Open>,
+    pub(crate) open: Vec<Open>,
     /// What is planned of it, where it is dispatched.
     pub(crate) plan: Option<Plan>,
     /// Requests to run it now that nobody has taken, and when they were made.
@@ -85,6 +85,6 @@ impl JobSeen {
 
     /// Whether a run of it has begun, as far as its lane says.
     pub(super) fn runs(&self, now: Wall) -> bool {
-        self.open.as_ref().is_some_and(|open| open.from <= now)
+        self.open.iter().any(|open| open.from <= now)
     }
 }

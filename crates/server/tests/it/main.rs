@@ -23,6 +23,7 @@ mod plan;
 mod priority;
 mod process;
 mod retries;
+mod schedules;
 mod security;
 mod service;
 mod shards;

@@ -67,6 +67,59 @@ fn a_run_that_is_replaced_is_ended_with_all_it_started_and_says_why() {
 }
 
 #[test]
+fn runs_go_on_beside_each_other_up_to_what_the_job_says() {
+    for placement in ["claimed", "dispatched"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let node =
+            busy(folder.path(), placement, "overlap = { at_most = 3 }\ncommand = [\"sleep\", \"3600\"]");
+        let running = || {
+            let rows = rows(&node, "busy").into_iter().filter(|row| row["state"] == "running");
+            rows.filter_map(|row| row["run"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+        };
+        until("three runs go on", || (running().len() == 3).then_some(()));
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        let all = running();
+        assert_eq!(all.len(), 3, "{placement}: a fourth would be one too many");
+        let why = node.json(&["explain", "job", "busy"]);
+        let told = why.to_string();
+        assert!(all.iter().all(|run| told.contains(run.as_str())), "{placement}: {told}");
+        // The one in the middle is killed, and only that: the next fire takes its place.
+        node.ok(&["run", "kill", &all[1]]);
+        until("another one goes on", || {
+            let now = running();
+            (now.len() == 3 && !now.contains(&all[1])).then_some(())
+        });
+        assert!([&all[0], &all[2]].into_iter().all(|run| running().contains(run)), "{placement}");
+    }
+}
+
+#[test]
+fn a_job_that_follows_its_runs_rests_between_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let job = "[[job]]\nname = \"rests\"\nschedule = \"@after 2s\"\ncommand = [\"sleep\", \"1.5\"]\n";
+    let applied = node.fed(&["job", "apply", "-f", "-"], job);
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    let ended = until("three runs have ended", || {
+        let ended: Vec<Value> =
+            rows(&node, "rests").into_iter().filter(|row| row["state"] == "succeeded").collect();
+        (ended.len() >= 3).then_some(ended)
+    });
+    let at = |row: &Value, what: &str| -> i64 {
+        let moment: jiff::Timestamp = row[what].as_str().and_then(|at| at.parse().ok()).expect("a moment");
+        moment.as_millisecond()
+    };
+    let mut runs: Vec<(i64, i64)> = ended.iter().map(|row| (at(row, "started"), at(row, "ended"))).collect();
+    runs.sort_unstable();
+    for pair in runs.windows(2) {
+        let rest = pair[1].0 - pair[0].1;
+        assert!((1_900..4_000).contains(&rest), "{rest} ms between {runs:?}");
+    }
+    let next = node.ok(&["job", "next", "rests", "-n", "1"]);
+    assert!(next.contains("counted from the end of the run before"), "{next}");
+}
+
+#[test]
 fn what_makes_no_sense_together_is_refused_with_what_does() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
@@ -77,7 +130,8 @@ fn what_makes_no_sense_together_is_refused_with_what_does() {
         ),
         ("overlap = { queue = 0 }", "\"skip\" lets nothing wait"),
         ("overlap = { queue = 2 }\ncatch_up = \"skip\"", "leave catch_up out"),
-        ("overlap = \"sometimes\"", "`forbid`, `skip`, `queue`, `replace`"),
+        ("overlap = { at_most = 1 }", "one at a time is \"forbid\""),
+        ("overlap = \"sometimes\"", "`forbid`, `skip`, `queue`, `replace`, `allow`, `at_most`"),
     ] {
         let job = format!("[[job]]\nname = \"j\"\nschedule = \"@hourly\"\ncommand = [\"true\"]\n{lines}\n");
         let refused = node.fed(&["job", "apply", "-f", "-"], &job);

@@ -45,10 +45,10 @@ pub(crate) struct JobBook {
     pub fires: BTreeMap<Fire, FireBook>,
     /// First and last of the fires that history was told will not run; not of a sharded job.
     pub given_up: Vec<(Wall, Wall)>,
-    /// The run that physically goes on.
-    pub running: Option<(Fire, u32, NodeName)>,
-    /// The highest token that physically started.
-    pub token: Option<Token>,
+    /// The runs that physically go on: which attempts, and where.
+    pub running: BTreeMap<Fire, (u32, NodeName)>,
+    /// The highest token that physically started; where runs go on beside each other, of each fire.
+    pub tokens: BTreeMap<Option<Fire>, Token>,
     /// Lost members whose claim on this job was taken over.
     pub rescued: BTreeSet<Member>,
     /// Of a sharded job, its shards.
@@ -62,6 +62,8 @@ pub(crate) struct JobBook {
 pub(crate) struct FireBook {
     /// Claimed and not taken back.
     pub claimed: bool,
+    /// How many runs might go on beside each other when it was.
+    pub beside: usize,
     pub attempts: BTreeMap<u32, AttemptBook>,
     /// How it closed.
     pub closed: Option<Closed>,

@@ -142,7 +142,7 @@ impl Rest<'_> {
         let now = Wall(START.0 + at);
         let longest = self.longest();
         let somebody = self.fits_somebody(book);
-        if let Some(open) = open.as_ref().filter(|_| somebody) {
+        for open in open.iter().filter(|_| somebody) {
             let old =
                 open.from + Millis(longest + CLOSING) < now && (open.wait.is_none() || self.swarm.roomy);
             findings.test(at, Invariant::I53, !old, || format!("{name} is open since long: {open:?}"));
@@ -169,6 +169,13 @@ impl Rest<'_> {
             + book.queue(longest + CLOSING)
             + if light { PROMPT } else { busy };
         let floor = spec.since.max(Wall(START.0 + book.changed));
+        if let Some(delay) = book.delay() {
+            let closed = spec.job.calendars().next().is_some();
+            let far = closed || floor.max(*watermark) + delay + Millis(slack + longest) > now;
+            return findings.test(at, Invariant::I16, far, || {
+                format!("nothing of {name} was claimed for long: the watermark is {watermark}")
+            });
+        }
         if let Some(due) = schedule.latest(floor, now - Millis(slack)) {
             findings.test(at, Invariant::I16, *watermark >= due, || {
                 format!("the fire of {name} due at {due} was never claimed: the watermark is {watermark}")
@@ -186,7 +193,7 @@ impl Rest<'_> {
         let calm = self.swarm.calm_jobs.contains(name);
         let planned = book.plan.iter().flat_map(|plan| &plan.runs).map(|run| &run.fire);
         let open: BTreeSet<&Fire> =
-            book.lane.iter().filter_map(|l| l.open.as_ref()).map(|o| &o.fire).chain(planned).collect();
+            book.lane.iter().flat_map(|lane| &lane.open).map(|open| &open.fire).chain(planned).collect();
         let waiting = |run: &RunId, attempt: u32| {
             let verdicts = book.plan.iter().flat_map(|plan| &plan.verdicts);
             let mut all = book.lane.iter().flat_map(|l| &l.verdicts).chain(verdicts);

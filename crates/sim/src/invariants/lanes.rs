@@ -72,8 +72,8 @@ impl Turn<'_> {
         let (from, to) = (self.before.watermark, self.after.watermark);
         let at = self.act.at;
         if to < from {
-            let withdrawn = self.before.open.as_ref().filter(|o| o.back == to && o.attempt == 1);
-            let holds = withdrawn.is_some() && self.after.open.is_none();
+            let withdrawn = self.before.open.iter().find(|open| self.takes_back(open));
+            let holds = withdrawn.is_some() && self.after.open.len() + 1 == self.before.open.len();
             return findings.test(at, Invariant::I14, holds, || {
                 format!("the watermark of {} went back from {from} to {to}", self.job)
             });
@@ -82,12 +82,19 @@ impl Turn<'_> {
         let grace = book.grace(self.ttl);
         let skips: Vec<&Verdict> =
             self.new_verdicts(VerdictState::Skipped).filter(|v| v.attempt == 0).collect();
-        let opened = self.after.open.as_ref().map(|open| &open.fire);
+        if book.delay().is_some() {
+            let skipped = skips.iter().any(|verdict| verdict.due == to);
+            let holds = book.follows_to(&self.before, &self.after, skipped);
+            return findings.test(at, Invariant::I16, holds, || {
+                format!("the watermark of {} went from {from} to {to} by {}", self.job, self.act.why)
+            });
+        }
         let mut fire = from.max(spec.since);
         while let Some(due) = schedule.next(fire).filter(|due| *due <= to) {
             fire = due;
             let skipped = skips.iter().find(|v| v.from <= due && due <= v.due);
-            let known = skipped.is_some() || opened == Some(&Fire::Due(due)) || book.is_given_up(due);
+            let known =
+                skipped.is_some() || self.after.open_of(&Fire::Due(due)).is_some() || book.is_given_up(due);
             findings.test(at, Invariant::I16, known, || {
                 format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.why)
             });
@@ -98,6 +105,12 @@ impl Turn<'_> {
                 });
             }
         }
+    }
+
+    /// Whether a fire that was open comes after all.
+    fn takes_back(&self, open: &Open) -> bool {
+        let last = open.fire == Fire::Due(self.before.watermark) && open.back == self.after.watermark;
+        last && open.attempt == 1 && self.after.watermark < self.before.watermark
     }
 
     fn new_verdicts(&self, state: VerdictState) -> impl Iterator<Item = &Verdict> {
@@ -123,28 +136,47 @@ impl Turn<'_> {
         findings: &mut Findings,
         lives: impl Fn(&evenkeel_core::words::Member) -> bool,
     ) {
-        match (self.before.open.as_deref(), self.after.open.as_deref()) {
-            (None, None) => {}
-            (None, Some(new)) => self.claimed(new, book, findings),
-            (Some(old), None) => self.closed(old, book, findings, lives),
-            (Some(old), Some(new)) if old.fire != new.fire => {
-                self.closed(old, book, findings, lives);
-                self.claimed(new, book, findings);
+        for old in &self.before.open {
+            match self.after.open_of(&old.fire) {
+                None => self.closed(old, book, findings, &lives),
+                Some(new) if new == old => {}
+                Some(new) => self.moved(old, new, book, findings, &lives),
             }
-            (Some(old), Some(new)) if old.attempt == new.attempt => match (old.wait, new.wait) {
+        }
+        let claimed = self.after.open.iter().filter(|new| self.before.open_of(&new.fire).is_none());
+        for new in claimed {
+            let beside = self.after.open.len();
+            findings.test(self.act.at, Invariant::I15, beside <= book.overlap().beside(), || {
+                format!("{beside} fires of {} are open at once", self.job)
+            });
+            self.claimed(new, book, findings);
+        }
+    }
+
+    /// A fire that was open is open otherwise.
+    fn moved(
+        &self,
+        old: &Open,
+        new: &Open,
+        book: &mut JobBook,
+        findings: &mut Findings,
+        lives: impl Fn(&evenkeel_core::words::Member) -> bool,
+    ) {
+        if old.attempt == new.attempt {
+            return match (old.wait, new.wait) {
                 (None, None) => self.confirmed(old, new, book, findings),
                 (Some(wait), None) => self.tried(new, wait, book, findings),
                 (None, Some(_)) => self.set_aside(old, new, book, findings),
                 (_, Some(_)) => self.waits_on(old, new, findings),
-            },
-            (Some(old), Some(new)) if new.wait.is_some() => {
-                let run = self.run(&old.fire);
-                let next = new.attempt == old.attempt + 1 && new.by == old.by;
-                let by_its_node = next && Some(&old.by) == self.act.member;
-                self.trial(&run, old, book).waits(by_its_node, findings);
-            }
-            (Some(old), Some(new)) => self.attempted_again(old, new, book, findings, lives),
+            };
         }
+        if new.wait.is_none() {
+            return self.attempted_again(old, new, book, findings, lives);
+        }
+        let run = self.run(&old.fire);
+        let next = new.attempt == old.attempt + 1 && new.by == old.by;
+        let by_its_node = next && Some(&old.by) == self.act.member;
+        self.trial(&run, old, book).waits(by_its_node, findings);
     }
 
     fn run(&self, fire: &Fire) -> RunId {
@@ -155,18 +187,26 @@ impl Turn<'_> {
         let at = self.act.at;
         let run = self.run(&open.fire);
         let known = match &open.fire {
-            Fire::Due(due) => book.is_due_at(*due) && book.fires_by_schedule(),
+            Fire::Due(due) => {
+                let due_then = match book.delay() {
+                    Some(_) => book.follows(*due, open.back),
+                    None => book.is_due_at(*due),
+                };
+                due_then && book.fires_by_schedule()
+            }
             Fire::Asked(id) => book.asked.contains_key(id),
         };
-        findings.test(at, Invariant::I18, known, || format!("{run} was claimed, but nothing is due"));
+        findings
+            .test(at, Invariant::I18, known, || format!("{run} was claimed, but nothing is due: {open:?}"));
         let mine = Some(&open.by) == self.act.member && open.attempt == 1 && open.seq == self.after.seq;
         findings.test(at, Invariant::I20, mine, || format!("{run} was opened as {open:?}"));
         let young = book.is_young_enough(&open.fire, open.from, self.ttl);
         findings.test(at, Invariant::I23, young, || format!("{run} was made up though too old: {open:?}"));
+        let beside = book.overlap().beside();
         let fire = book.fires.entry(open.fire.clone()).or_default();
         let again = fire.claimed || fire.closed.is_some();
         findings.test(at, Invariant::I14, !again, || format!("{run} was claimed twice"));
-        fire.claimed = true;
+        (fire.claimed, fire.beside) = (true, beside);
         fire.attempts.insert(1, AttemptBook::of(&open.by));
     }
 
@@ -247,7 +287,7 @@ impl Turn<'_> {
         let run = self.run(&old.fire);
         let said = self.new_verdicts(VerdictState::Lost).any(|v| v.run == run && v.attempt == old.attempt);
         findings.test(at, Invariant::I16, said, || format!("{run}: nobody recorded that it is lost"));
-        let running = book.running.as_ref().is_some_and(|(f, a, _)| *f == old.fire && *a == old.attempt);
+        let running = book.is_running(&old.fire, old.attempt);
         findings.test(at, Invariant::I20, !running, || format!("{run} is lost while it still runs"));
         let Some(attempt) = book.attempt(&old.fire, old.attempt) else { return };
         let fenced = matches!(attempt.ended, Some(Ended::Stopped(_)));
@@ -278,7 +318,7 @@ impl Turn<'_> {
             .attempt(&old.fire, old.attempt)
             .map_or((false, false), |a| (a.started.is_some(), a.ended.is_some()));
         let lost = self.new_verdicts(VerdictState::Lost).any(|v| v.run == run && v.attempt == old.attempt);
-        let withdrawn = self.after.watermark < self.before.watermark;
+        let withdrawn = self.takes_back(old);
         let closed = if lost {
             self.lost(old, book, findings, lives);
             Closed::Lost
@@ -295,8 +335,10 @@ impl Turn<'_> {
             }
             return;
         } else {
-            // Only with its job may a fire go without a word, and for a later fire with one.
-            let may = book.spec.is_none() || book.overlap() == Overlap::Replace;
+            // Only with its job may a fire go without a word; with one for a later fire, and when its job changed before it
+            // could start and a later one was claimed.
+            let beside = book.fires.get(&old.fire).is_some_and(|fire| fire.beside > 1);
+            let may = book.spec.is_none() || book.overlap() == Overlap::Replace || beside;
             findings.test(at, Invariant::I16, may, || {
                 format!("{run} was closed by {} without a start and without a word", self.act.why)
             });

@@ -40,6 +40,11 @@ impl JobBook {
         self.spec.as_ref().map_or(Overlap::Forbid, |spec| spec.job.overlap)
     }
 
+    /// Whether an attempt physically goes on.
+    pub(super) fn is_running(&self, fire: &Fire, attempt: u32) -> bool {
+        self.running.get(fire).is_some_and(|(of, _)| *of == attempt)
+    }
+
     /// How long what waits for runs may keep the next fire waiting, if each of them takes so long.
     pub(crate) fn queue(&self, longest: i64) -> i64 {
         i64::try_from(self.overlap().keeps().unwrap_or(0)).unwrap_or(i64::MAX) * longest

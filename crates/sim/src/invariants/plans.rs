@@ -161,9 +161,12 @@ impl Turn<'_> {
 
     fn runs(&self, book: &mut JobBook, findings: &mut Findings, lives: impl Fn(&Member) -> bool) {
         let at = self.act.at;
-        let accepted = self.after.runs.iter().filter(|run| run.is_accepted()).count();
-        findings.test(at, Invariant::I15, accepted <= 1, || {
-            format!("{accepted} runs of {} are accepted at once", self.job)
+        let was = |run: &Planned| self.old(&run.fire).is_some_and(Planned::is_accepted);
+        let accepted: Vec<&Planned> = self.after.runs.iter().filter(|run| run.is_accepted()).collect();
+        // A job that lets them go on beside each other no more lets those that do.
+        let room = accepted.iter().all(|run| was(run)) || accepted.len() <= book.overlap().beside();
+        findings.test(at, Invariant::I15, room, || {
+            format!("{} runs of {} are accepted at once", accepted.len(), self.job)
         });
         for run in &self.after.runs {
             let twice = self.after.runs.iter().filter(|other| other.fire == run.fire).count();
@@ -255,10 +258,11 @@ impl Turn<'_> {
         if let Some(wait) = old.wait {
             self.trial(&id, run, book).begins(wait, findings);
         }
+        let beside = book.overlap().beside();
         let fire = book.fires.entry(run.fire.clone()).or_default();
         let first = (fire.claimed == (run.attempt > 1)) && fire.closed.is_none();
         findings.test(at, Invariant::I14, first, || format!("{id} was accepted twice"));
-        fire.claimed = true;
+        (fire.claimed, fire.beside) = (true, beside);
         let before = fire.attempts.insert(run.attempt, AttemptBook::of(&run.by));
         findings.test(at, Invariant::I20, before.is_none(), || {
             format!("attempt {} of {id} was accepted twice", run.attempt)
@@ -314,7 +318,7 @@ impl Turn<'_> {
         let run = self.run(&old.fire);
         let said = self.new_verdicts(VerdictState::Lost).any(|v| v.run == run && v.attempt == old.attempt);
         findings.test(at, Invariant::I16, said, || format!("{run}: nobody recorded that it is lost"));
-        let running = book.running.as_ref().is_some_and(|(f, a, _)| *f == old.fire && *a == old.attempt);
+        let running = book.is_running(&old.fire, old.attempt);
         findings.test(at, Invariant::I20, !running, || format!("{run} is lost while it still runs"));
         let Some(attempt) = book.attempt(&old.fire, old.attempt) else { return };
         let fenced = matches!(attempt.ended, Some(Ended::Stopped(_)));

@@ -48,13 +48,16 @@ impl Watch {
         }
         let claimed = claim_of(store, book, run, member.as_ref());
         findings.test(at, Invariant::I18, claimed, || format!("{} started without a claim", id()));
-        let beside = book.running.clone();
-        findings.test(at, Invariant::I15, beside.is_none(), || format!("{} runs beside {beside:?}", id()));
-        book.running = Some((run.id.fire.clone(), run.attempt, name.clone()));
-        let last = book.token.replace(run.token);
+        let claimed = book.fires.get(&run.id.fire).map_or(1, |fire| fire.beside);
+        let beside = book.overlap().beside().max(claimed);
+        let room = book.running.len() < beside && !book.running.contains_key(&run.id.fire);
+        findings.test(at, Invariant::I15, room, || format!("{} runs beside {:?}", id(), book.running));
+        book.running.insert(run.id.fire.clone(), (run.attempt, name.clone()));
+        let last = book.tokens.insert((beside > 1).then(|| run.id.fire.clone()), run.token);
         findings.test(at, Invariant::I2, last.is_none_or(|last| last < run.token), || {
             format!("{} has token {} after {last:?}", id(), run.token)
         });
+        book.follows_its_last(at, &run.id, findings);
         if let Fire::Due(due) = run.id.fire {
             let early = START.0 + at + UNNOTICED < due.0;
             findings.test(at, Invariant::I17, !early, || format!("{} started early", id()));
@@ -89,8 +92,8 @@ impl Watch {
         if book.is_sharded() {
             return book.shares.ended(at, name, run, attempt, ended);
         }
-        if book.running.as_ref().is_some_and(|(f, a, n)| *f == run.fire && *a == attempt && n == name) {
-            book.running = None;
+        if book.running.get(&run.fire).is_some_and(|(of, on)| *of == attempt && on == name) {
+            book.running.remove(&run.fire);
         }
         if let Some(attempt) = book.attempt(&run.fire, attempt) {
             (attempt.ended, attempt.over) = (Some(ended), Some(at));
@@ -117,8 +120,8 @@ fn claim_of(store: &Store, book: &JobBook, run: &Run, member: Option<&Member>) -
         (open.by, open.seq)
     } else {
         let lane = entry(keys::lane(&run.id.job)).and_then(|entry| decode::<Lane>(&entry.value));
-        let open = lane.and_then(|lane| lane.open);
-        let Some(open) = open.filter(|o| o.fire == run.id.fire && o.attempt == run.attempt) else {
+        let open = lane.and_then(|lane| lane.open_of(&run.id.fire).cloned());
+        let Some(open) = open.filter(|open| open.attempt == run.attempt) else {
             return false;
         };
         (open.by, open.seq)

@@ -307,8 +307,9 @@ impl State {
             };
             return plan.runs.iter().any(ours) && plans::present(self.store.get(), by);
         }
-        let open = self.lane().and_then(|lane| lane.open);
-        let open = open.is_some_and(|o| o.by == *by && o.due == run.due && o.attempt == run.attempt);
+        let open = self.lane().is_some_and(|lane| {
+            lane.open.iter().any(|o| o.by == *by && o.due == run.due && o.attempt == run.attempt)
+        });
         open && self.store.get().read(&[keys::node(by)]).iter().any(|change| change.entry.is_some())
     }
 

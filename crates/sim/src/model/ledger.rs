@@ -115,8 +115,8 @@ impl Ledger {
         let seq = old.map_or(0, |l| l.seq);
         require(new.seq > seq, "seq rises (I1)", || format!("seq goes from {seq} to {}", new.seq))?;
         self.watermark(old, new)?;
-        let was = old.and_then(|l| l.open.as_deref());
-        let is = new.open.as_deref();
+        let was = old.and_then(|l| l.open.first());
+        let is = new.open.first();
         let told = |o: &Open| new.verdicts.iter().any(|v| v.due == o.due && v.attempt == o.attempt);
         if let Some(open) = is {
             require(open.by == *by, "only the holder writes (I14)", || {
@@ -156,7 +156,7 @@ impl Ledger {
         let to = new.watermark.0;
         let told = |due: i64| {
             let span = new.verdicts.iter().any(|v| v.from.0 <= due && due <= v.due.0);
-            span || new.open.as_ref().is_some_and(|o| o.due.0 == due)
+            span || new.open.iter().any(|open| open.due.0 == due)
         };
         let silent = self.due.iter().find(|due| from < **due && **due <= to && !told(**due));
         require(silent.is_none(), "no fire passed in silence (I16)", || {

@@ -88,8 +88,7 @@ impl Shares {
             if let Some(o) = open.cloned() {
                 let (by, fire) = (member.clone(), o.fire);
                 let (due, from, back, attempt, seq) = (o.due, o.from, o.back, o.attempt, o.seq);
-                found.open =
-                    Some(Box::new(Open { fire, due, from, by, attempt, seq, back, wait: None, began: None }));
+                found.open.push(Open { fire, due, from, by, attempt, seq, back, wait: None, began: None });
             }
         }
         found.watermark = watermark.unwrap_or(Wall::MIN);
@@ -180,7 +179,7 @@ impl Turn<'_> {
         // Of a deleted job nobody keeps a watermark.
         is.watermark = watermark.unwrap_or(was.watermark);
         // And what it had claimed ahead nobody claims again, so that the watermark need not go back over it.
-        if let (true, Some(open), None) = (self.after.deleted, &was.open, &is.open)
+        if let (true, Some(open), None) = (self.after.deleted, was.open.first(), is.open.first())
             && !ledger.started(open.due.0)
         {
             (was.watermark, is.watermark) = (open.due, open.back);
@@ -200,8 +199,8 @@ impl Turn<'_> {
         if unmoved {
             return Ok(());
         }
-        let fresh = |o: &Open| was.open.as_ref().is_none_or(|old| old.due != o.due);
-        let claimed = is.open.as_deref().filter(|o| fresh(o) && matches!(o.fire, Fire::Due(_)));
+        let fresh = |o: &Open| was.open.iter().all(|old| old.due != o.due);
+        let claimed = is.open.first().filter(|o| fresh(o) && matches!(o.fire, Fire::Due(_)));
         require(
             claimed.is_none() || self.before.sharding.mark.is_none(),
             "no claim under the mark (I30)",
@@ -219,7 +218,7 @@ impl Turn<'_> {
         require(distinct.len() == lost.len(), "an attempt has one outcome (I22)", || {
             format!("two lanes give up the same attempt of shard {}", shard.0)
         })?;
-        let ended = |v: &Verdict| was.open.as_ref().is_some_and(|o| (o.due, o.attempt) == (v.due, v.attempt));
+        let ended = |v: &Verdict| was.open.iter().any(|o| (o.due, o.attempt) == (v.due, v.attempt));
         let new = lost.into_iter().find(|v| !was.verdicts.contains(v) && !ended(v));
         require(new.is_none(), "failover happens once (I21)", || {
             format!("an attempt of shard {} that is not open is given up", shard.0)

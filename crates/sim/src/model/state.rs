@@ -254,7 +254,7 @@ impl State {
             return plan(self.store.get())
                 .is_none_or(|plan| plan.runs.is_empty() && plan.verdicts.is_empty());
         }
-        self.lane().is_none_or(|lane| lane.open.is_none() && lane.verdicts.is_empty())
+        self.lane().is_none_or(|lane| lane.open.is_empty() && lane.verdicts.is_empty())
     }
 
     /// The children that are alive anywhere.

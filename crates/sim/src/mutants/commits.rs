@@ -81,8 +81,9 @@ pub(super) struct KeepsToken;
 impl Tamper for KeepsToken {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
         lanes(node, effects, &["take over", "settle"], |lane, known| {
-            if let (Some(open), Some(before)) = (&mut lane.open, known.and_then(|k| k.open.as_ref())) {
-                open.seq = before.seq;
+            for open in &mut lane.open {
+                let before = known.and_then(|known| known.open_of(&open.fire));
+                open.seq = before.map_or(open.seq, |before| before.seq);
             }
         });
     }
@@ -117,7 +118,7 @@ pub(super) struct ForgetsWatermark;
 impl Tamper for ForgetsWatermark {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
         lanes(node, effects, &["claim fire"], |lane, _| {
-            if let Some(open) = &lane.open {
+            if let Some(open) = lane.open.last() {
                 lane.watermark = open.back;
             }
         });

@@ -39,16 +39,53 @@ pub(super) struct LetsAllWait;
 
 impl Tamper for LetsAllWait {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
-        let changes = match input {
-            Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
-            Input::Committed { outcome: Outcome::Refused(found), .. } => found,
-            _ => return,
-        };
-        for entry in changes.iter_mut().filter_map(|change| change.entry.as_mut()) {
-            if let Some(SpecRecord::Live(mut spec)) = decode(&entry.value) {
-                spec.job.overlap = Overlap::Forbid;
-                entry.value = encode(&SpecRecord::Live(spec));
-            }
+        reads(input, |_| Overlap::Forbid);
+    }
+}
+
+/// Takes every bound on the runs beside each other for none.
+pub(super) struct AllowsAll;
+
+impl Tamper for AllowsAll {
+    fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
+        reads(input, |overlap| match overlap {
+            Overlap::AtMost(_) => Overlap::Allow,
+            other => other,
+        });
+    }
+}
+
+/// Closes all runs of a job when one of them ends.
+pub(super) struct ClosesBeside;
+
+impl Tamper for ClosesBeside {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        lanes(node, effects, &["finish"], |lane, _| lane.open.clear());
+    }
+}
+
+/// Counts fires that follow runs from when the last one was due.
+pub(super) struct CountsFromDue;
+
+impl Tamper for CountsFromDue {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        lanes(node, effects, &["finish"], |lane, known| {
+            lane.watermark = known.map_or(lane.watermark, |known| known.watermark);
+        });
+    }
+}
+
+/// A node reads something else of what jobs say of overlap.
+fn reads(input: &mut Input, change: impl Fn(Overlap) -> Overlap) {
+    let changes = match input {
+        Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
+        Input::Committed { outcome: Outcome::Refused(found), .. } => found,
+        _ => return,
+    };
+    for entry in changes.iter_mut().filter_map(|change| change.entry.as_mut()) {
+        if let Some(SpecRecord::Live(mut spec)) = decode(&entry.value) {
+            spec.job.overlap = change(spec.job.overlap);
+            entry.value = encode(&SpecRecord::Live(spec));
         }
     }
 }

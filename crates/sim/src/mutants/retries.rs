@@ -78,8 +78,9 @@ pub(super) struct KeepsToken;
 impl Tamper for KeepsToken {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
         lanes(node, effects, &["try again"], |lane, known| {
-            if let (Some(open), Some(before)) = (&mut lane.open, known.and_then(|k| k.open.as_ref())) {
-                open.seq = before.seq;
+            for open in &mut lane.open {
+                let before = known.and_then(|known| known.open_of(&open.fire));
+                open.seq = before.map_or(open.seq, |before| before.seq);
             }
         });
     }

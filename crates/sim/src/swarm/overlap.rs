@@ -20,7 +20,15 @@ impl Swarm {
         }
         for job in self.jobs.iter_mut().filter(|job| job.placement != Placement::Sharded) {
             let queue = u32::try_from(random.between(1, QUEUE)).unwrap_or(1);
-            let policies = [Overlap::Forbid, Overlap::Skip, Overlap::Queue(queue), Overlap::Replace];
+            let beside = u32::try_from(random.between(2, QUEUE)).unwrap_or(2);
+            let policies = [
+                Overlap::Forbid,
+                Overlap::Skip,
+                Overlap::Queue(queue),
+                Overlap::Replace,
+                Overlap::Allow,
+                Overlap::AtMost(beside),
+            ];
             job.overlap = *random.pick(&policies).unwrap_or(&Overlap::Forbid);
             if matches!(job.overlap, Overlap::Queue(_)) {
                 job.catch_up = CatchUp::Latest;

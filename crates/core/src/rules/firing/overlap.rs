@@ -59,6 +59,11 @@ fn last_before(fire: &Fire, due: Wall, from: Option<Wall>) -> Wall {
 }
 
 impl Desk<'_> {
+    /// What the time was at a moment of our own clock; `None` when nobody can say.
+    pub(super) fn time_of(&self, moment: Mono) -> Option<Wall> {
+        time_of(self.scene, moment)
+    }
+
     fn last(&self, open: &Open) -> Wall {
         last_before(&open.fire, open.due, Some(open.from)).max(self.lane().watermark)
     }

@@ -1,7 +1,7 @@
 //! Firing of a dispatched job: each node accepts the runs that are planned for it shortly before they are due, starts them
 //! on time, and closes them when they end.
 //!
-//! One run of a job goes on at a time, wherever. A run that finds another one going on waits for it; whoever closes that
+//! One run of a job goes on at a time, wherever, unless the job lets them go on beside each other. A run that finds another one going on waits for it; whoever closes that
 //! one says so to the next. Accepting moves the plan, in one commit that names the node and a token; so a run that was
 //! planned for somebody else in the meantime cannot be accepted.
 
@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::retry::{given_up, wait_after, wait_of};
-use super::{START_WINDOW, free_slots, is_misdated, keeps_pace, moment, run_of};
+use super::{START_WINDOW, is_misdated, keeps_pace, moment, run_of};
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::{Delivery, Job};
@@ -26,12 +26,7 @@ use crate::time::{Millis, Wall};
 use crate::view::{JobView, KnownPlan, Terms};
 use crate::words::{Fire, Member, RunId, Shard};
 
-/// How often a run that is due and held up by another one of its job looks whether that has ended.
-const LOOK_AGAIN: Millis = Millis::secs(1);
-/// How soon it looks before it is due: what is known of the others' runs is as old as the last offer.
-const LOOK_AHEAD: Millis = Millis(100);
-/// How long an earlier run of the job, which waits for a slot somewhere, is let go first.
-const PATIENCE: Millis = Millis::secs(1);
+mod accept;
 
 /// Looks at one job.
 pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
@@ -65,7 +60,7 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
         Some(why) => desk.commit(why, out),
         None => {
             desk.give_way(out);
-            desk.start(out);
+            desk.start_all(out);
         }
     }
 }
@@ -130,15 +125,16 @@ impl<'a> Desk<'a> {
 
     /// What has ended leaves the plan; what was ended because trust ran out is in doubt.
     fn close(&mut self) {
-        let Some((_, given)) = self.scene.local.given_of(self.job.id).next() else { return };
-        let Some((ended, over)) = given.ended else { return };
-        let ours = |run: &Planned| {
+        let is_of = |run: &Planned, given: &Given| {
             run.is_accepted()
                 && run.by == *self.scene.member
                 && run.fire == given.run.fire
                 && run.attempt == given.attempt
         };
-        let Some(at) = self.draft.runs.iter().position(ours) else { return };
+        let place = |given: &Given| self.draft.runs.iter().position(|run| is_of(run, given));
+        let ended = |given: &'a Given| Some((given, given.ended?, place(given)?));
+        let mut given = self.scene.local.given_of(self.job.id);
+        let Some((given, (ended, over), at)) = given.find_map(|(_, given)| ended(given)) else { return };
         let run = self.draft.runs.remove(at);
         self.draft.freed = Some(self.scene.now.wall);
         let spec = self.job.spec();
@@ -283,114 +279,8 @@ impl<'a> Desk<'a> {
         self.draft.verdicts.push(given_up(self.id(run), run.attempt, run.due, node, why));
     }
 
-    /// Accepts the run that is due next, or asks to be called when that may be done.
-    fn accept(&mut self, out: &mut Decisions) {
-        let scene = self.scene;
-        // What was begun goes on first.
-        let order = |run: &&Planned| (run.attempt == 1, self.moment(run));
-        let first = self.mine().filter(|run| !run.is_accepted()).min_by_key(order).cloned();
-        let Some(run) = first else { return };
-        if self.terms.is_none_or(|terms| !terms.enabled || self.goes_when_due(terms, &run)) {
-            // Once it is due it is dropped, or the pause is over.
-            if run.due > scene.now.wall {
-                out.add(Decision::JobAt(self.job.id, run.due));
-            }
-            return;
-        }
-        if !scene.takes(&self.job) {
-            return;
-        }
-        let now = scene.now.wall;
-        if let Some(again) = self.attempt_before(&run) {
-            return out.add(again);
-        }
-        let from = self.turn(&run);
-        if now < from - scene.local.settings.lead {
-            let policy = self.terms.map(|terms| terms.late.policy(scene.local.settings.ttl));
-            let schedule = self.terms.and_then(|terms| terms.schedule.as_ref());
-            let other = policy.zip(schedule).and_then(|(p, schedule)| p.turn_changes(schedule, run.due, now));
-            let at = from - scene.local.settings.lead;
-            return out.add(Decision::JobAt(self.job.id, other.map_or(at, |other| other.min(at))));
-        }
-        let soon = if now < self.moment(&run) { LOOK_AHEAD } else { LOOK_AGAIN };
-        if self.draft.runs.iter().any(Planned::is_accepted) {
-            if !self.mine().any(Planned::is_accepted) {
-                out.add(self.look_again(now + soon));
-            }
-            return;
-        }
-        let alive = |run: &&Planned| scene.view.member(&run.by).is_some();
-        let earlier = self
-            .draft
-            .runs
-            .iter()
-            .filter(alive)
-            .any(|other| self.moment(other) < self.moment(&run) && other.by != run.by);
-        // Who closed a run would otherwise take the next one each time, and those that wait elsewhere would wait for ever.
-        let moment = self.moment(&run);
-        let turn = self.draft.freed.map_or(moment, |freed| moment.max(freed)) + PATIENCE;
-        if earlier && now < turn {
-            // Once it is due, one that was asked for by a clock ahead of ours is no earlier any more.
-            let own = if now < moment { moment } else { turn };
-            return out.add(self.look_again((now + LOOK_AHEAD).min(own)));
-        }
-        if !scene.clock_agrees() {
-            out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_difference)));
-            return out.add(Decision::JobUncertain(self.job.id));
-        }
-        if scene.now.mono + (from - now) >= scene.lease.until() {
-            return out.add(Decision::JobUncertain(self.job.id));
-        }
-        if free_slots(scene.view, scene.local) <= out.claimed || !keeps_pace(scene.local, out) {
-            return out.add(Decision::JobWaits(self.job.id, run.due));
-        }
-        out.claimed += 1;
-        if let Some(wait) = run.wait {
-            self.make_way((wait.until - wait.length, scene.now.mono));
-        }
-        let seq = self.draft.seq + 1;
-        if let Some(mine) = self.draft.runs.iter_mut().find(|r| r.fire == run.fire) {
-            *mine = Planned { seq, from: Some(from.max(now)), wait: None, ..run.clone() };
-        }
-        if let Fire::Due(due) = run.fire {
-            self.draft.reached = self.draft.reached.max(due);
-        }
-        // It outweighs the rest: what waits for slots counts it.
-        self.why = Some("accept");
-    }
-
-    /// When to look again at a run that another attempt goes before: a run goes on until its last one, and until then no other
-    /// one of the job begins.
-    fn attempt_before(&self, run: &Planned) -> Option<Decision> {
-        let now = self.scene.now.wall;
-        let waits = |other: &&Planned| other.fire == run.fire || run.attempt == 1;
-        let wait = self.draft.runs.iter().filter(waits).find_map(|other| other.wait)?;
-        match wait.left(now) {
-            Some(until) => Some(Decision::JobAt(self.job.id, until)),
-            None => (run.attempt == 1).then(|| self.look_again(now + LOOK_AGAIN)),
-        }
-    }
-
     fn moment(&self, run: &Planned) -> Wall {
         moment(&run.fire, run.due, self.scene.now.wall)
-    }
-
-    /// When it may start: at its moment, or in the job's turn when it is made up.
-    fn turn(&self, run: &Planned) -> Wall {
-        let (now, ttl) = (self.scene.now.wall, self.scene.local.settings.ttl);
-        if run.wait.is_some() {
-            return now;
-        }
-        let first = run.attempt == 1 && matches!(run.fire, Fire::Due(_));
-        let terms = self.terms.filter(|_| first && self.scene.clock_agrees());
-        let turn =
-            terms.and_then(|terms| Some(terms.late.policy(ttl).turn(terms.schedule.as_ref()?, run.due, now)));
-        turn.unwrap_or_else(|| self.moment(run))
-    }
-
-    /// The plan is to be read again at this moment, and not in this one.
-    fn look_again(&self, at: Wall) -> Decision {
-        Decision::Reread(self.job.id, at.max(self.scene.now.wall + Millis(1)))
     }
 
     fn commit(self, why: &'static str, out: &mut Decisions) {
@@ -410,14 +300,26 @@ impl<'a> Desk<'a> {
     }
 
     /// Starts what is accepted, within a second of its moment; later it is confirmed first.
-    fn start(&self, out: &mut Decisions) {
-        let scene = self.scene;
-        let Some((run, from)) = self.mine().find_map(|run| Some((run, run.from?))) else { return };
-        if scene.local.given_of(self.job.id).next().is_some()
-            || scene.local.put_off.contains_key(&self.job.id)
+    fn start_all(&self, out: &mut Decisions) {
+        let local = self.scene.local;
+        if local.put_off.contains_key(&self.job.id)
+            || (self.job.beside() == 1 && local.given_of(self.job.id).next().is_some())
         {
             return;
         }
+        for (run, from) in self.mine().filter_map(|run| Some((run, run.from?))) {
+            if local.given_to(self.job.id, &self.id(run)).is_none() {
+                let before = out.list.len();
+                self.start(run, from, out);
+                if out.commits_since(before) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn start(&self, run: &Planned, from: Wall, out: &mut Decisions) {
+        let scene = self.scene;
         if self.is_superseded(run, out) {
             return self.call_off(run, out);
         }

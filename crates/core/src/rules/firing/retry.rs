@@ -3,7 +3,6 @@
 //! What waits is nobody's doubt: whoever takes the place over goes on waiting, whatever the job's delivery says. The next
 //! attempt is claimed like a fire, in a commit of its own, when its moment has come.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
@@ -54,14 +53,13 @@ impl Desk<'_> {
         lane.seq += 1;
         let wait = wait_of(self.scene, length);
         if let Some(why) = self.goes_on_no_more(open, wait.until) {
-            lane.open = None;
+            lane.close(&open.fire);
             lane.verdicts.push(self.given_up(open, open.attempt + 1, &why));
             return self.commit("finish", &lane, out);
         }
         self.make_way(&mut lane, (open.from, over));
         let (attempt, began) = (open.attempt + 1, Some(open.began()));
-        let next = Open { attempt, from: wait.until, wait: Some(wait), began, ..open.clone() };
-        lane.open = Some(Box::new(next));
+        lane.put_open(Open { attempt, from: wait.until, wait: Some(wait), began, ..open.clone() });
         self.commit("wait", &lane, out);
     }
 
@@ -92,7 +90,7 @@ impl Desk<'_> {
         if wait.length > Millis::ZERO {
             self.make_way(&mut lane, (wait.until - wait.length, now.mono));
         }
-        lane.open = Some(Box::new(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() }));
+        lane.put_open(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() });
         self.commit("try again", &lane, out);
         out.claimed += 1;
     }
@@ -102,7 +100,7 @@ impl Desk<'_> {
         let mut lane = self.lane();
         lane.seq += 1;
         let wait = Some(wait_of(self.scene, Millis::ZERO));
-        lane.open = Some(Box::new(Open { wait, ..open.clone() }));
+        lane.put_open(Open { wait, ..open.clone() });
         self.commit("set aside", &lane, out);
     }
 
@@ -110,7 +108,7 @@ impl Desk<'_> {
     pub(super) fn call_off(&self, open: &Open, why: &str, out: &mut Decisions) {
         let mut lane = self.lane();
         lane.seq += 1;
-        lane.open = None;
+        lane.close(&open.fire);
         lane.verdicts.push(self.given_up(open, open.attempt, why));
         self.commit("give up", &lane, out);
     }

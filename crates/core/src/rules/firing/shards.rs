@@ -58,10 +58,10 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
 
 /// Runs that have ended and whose lane shows them closed.
 #[must_use]
-pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<Shard> {
+pub fn closed(local: &Local, job: &JobView<'_>, me: Option<&Member>) -> Vec<RunId> {
     let lane = me.and_then(|me| job.lane_of(me)).and_then(|known| known.lane.value.as_ref());
     let ended = local.given_of(job.id).filter(|(_, given)| given.ended.is_some());
-    ended.filter(|(_, given)| !is_open(lane, given)).map(|(shard, _)| shard).collect()
+    ended.filter(|(_, given)| !is_open(lane, given)).map(|(_, given)| given.run.clone()).collect()
 }
 
 /// How long the end of this run may wait, because others of the job go on and their ends are gathered with it; `None` when

@@ -1,6 +1,6 @@
 //! Why a claimed job is where it is, and why it runs or does not.
 
-use evenkeel_core::record::Lane;
+use evenkeel_core::record::{Lane, Open};
 use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Member, RunId, Shard};
 
@@ -41,29 +41,33 @@ fn holder(known: &Known, told: &mut Explained) {
     }
 }
 
+/// What becomes of an open fire at this moment, and which rule says so.
+fn going_on(known: &Known, open: &Open) -> (&'static str, String) {
+    let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) };
+    let (by, attempt) = (&open.by, open.attempt);
+    if let Some(wait) = open.wait {
+        if wait.length == Millis::ZERO {
+            return ("firing", format!("run {run} waits for a node that fits"));
+        }
+        let until = moment(wait.until);
+        return ("firing", format!("run {run} failed, and its attempt {attempt} follows from {until} on"));
+    }
+    match open.from <= known.now {
+        _ if !known.lives(by) => ("claims", taken_over(by)),
+        true => ("firing", format!("run {run} is under way on {}, attempt {attempt}", by.node)),
+        false => (
+            "firing",
+            format!("run {run} is claimed ahead by {} and starts at {}", by.node, moment(open.from)),
+        ),
+    }
+}
+
 /// What it does at this moment, and which rule says so.
 fn now(known: &Known, lane: Option<&Lane>) -> (&'static str, String) {
-    if let Some(open) = lane.and_then(|lane| lane.open.as_ref()) {
-        let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) };
-        let (by, attempt) = (&open.by, open.attempt);
-        if let Some(wait) = open.wait {
-            if wait.length == Millis::ZERO {
-                return ("firing", format!("run {run} waits for a node that fits"));
-            }
-            let until = moment(wait.until);
-            return (
-                "firing",
-                format!("run {run} failed, and its attempt {attempt} follows from {until} on"),
-            );
-        }
-        return match open.from <= known.now {
-            _ if !known.lives(by) => ("claims", taken_over(by)),
-            true => ("firing", format!("run {run} is under way on {}, attempt {attempt}", by.node)),
-            false => (
-                "firing",
-                format!("run {run} is claimed ahead by {} and starts at {}", by.node, moment(open.from)),
-            ),
-        };
+    let open: Vec<_> = lane.iter().flat_map(|lane| &lane.open).map(|open| going_on(known, open)).collect();
+    if let Some((rule, _)) = open.first() {
+        let all: Vec<String> = open.iter().map(|(_, what)| what.clone()).collect();
+        return (rule, all.join("; "));
     }
     let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
     match &known.owner {

@@ -131,6 +131,6 @@ impl Known {
     /// Whether the schedule as it is now has this fire.
     fn schedules(&self, due: evenkeel_core::time::Wall) -> bool {
         let schedule = self.job().schedule_under(self.calendars.as_ref());
-        schedule.is_some_and(|schedule| schedule.next(evenkeel_core::time::Wall(due.0 - 1)) == Some(due))
+        schedule.is_some_and(|schedule| schedule.has(due))
     }
 }

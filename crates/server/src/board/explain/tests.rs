@@ -41,7 +41,7 @@ fn held() -> Known {
 }
 
 fn lane(watermark: i64) -> Lane {
-    Lane { watermark: Wall(watermark), seq: 3, open: None, ..Lane::default() }
+    Lane { watermark: Wall(watermark), seq: 3, ..Lane::default() }
 }
 
 fn claimed(known: &Known, lane: &Lane) -> String {
@@ -112,7 +112,7 @@ fn an_open_fire_is_under_way_or_ahead_or_orphaned() {
             wait: None,
             began: None,
         };
-        Lane { open: Some(Box::new(open)), ..lane(T) }
+        Lane { open: vec![open], ..lane(T) }
     };
     let run = "run j:1795259680000:0";
     assert_eq!(claimed(&known, &open(T)), format!("firing: {run} is under way on a, attempt 2"));

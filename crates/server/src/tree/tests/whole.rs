@@ -17,15 +17,15 @@ fn job(name: &str, holder: Option<&str>) -> JobSeen {
         spec: Spec { job, version: 3, since: Wall(T - 60_000), paused: false, off: ShardSet::empty() },
         calendars: Some(evenkeel_core::schedule::Calendars::default()),
         holders: holder.map(member).into_iter().collect(),
-        open: None,
+        open: Vec::new(),
         plan: None,
         waiting: Vec::new(),
     }
 }
 
-fn open(by: &str, from: i64) -> Option<Open> {
+fn open(by: &str, from: i64) -> Vec<Open> {
     let (by, due) = (member(by), Wall(T));
-    Some(Open {
+    vec![Open {
         fire: Fire::Due(due),
         due,
         from: Wall(from),
@@ -35,7 +35,7 @@ fn open(by: &str, from: i64) -> Option<Open> {
         back: Wall(T - 10_000),
         wait: None,
         began: None,
-    })
+    }]
 }
 
 /// Three nodes, of which one is wanted drained; another drained one is away.

@@ -1,0 +1,156 @@
+//! Accepting: a node takes a run that is planned for it, shortly before it is due, when no other one of the job goes first.
+
+use alloc::vec::Vec;
+
+use super::Desk;
+use crate::effect::Event;
+use crate::record::Planned;
+use crate::rules::firing::{free_slots, keeps_pace};
+use crate::scene::{Decision, Decisions};
+use crate::time::{Millis, Wall};
+use crate::words::Fire;
+
+/// How often a run that is due and held up by another one of its job looks whether that has ended.
+const LOOK_AGAIN: Millis = Millis::secs(1);
+/// How soon it looks before it is due: what is known of the others' runs is as old as the last offer.
+const LOOK_AHEAD: Millis = Millis(100);
+/// How long an earlier run of the job, which waits for a slot somewhere, is let go first.
+const PATIENCE: Millis = Millis::secs(1);
+
+/// Whether this run takes one of the places beside which `next` may begin. What was begun goes on first.
+fn holds_back(run: &Planned, next: &Planned) -> bool {
+    run.is_accepted() || (run.wait.is_some() && next.attempt == 1)
+}
+
+impl Desk<'_> {
+    /// Accepts the run that is due next, or asks to be called when that may be done.
+    pub(super) fn accept(&mut self, out: &mut Decisions) {
+        let scene = self.scene;
+        let Some(run) = self.candidate(out) else { return };
+        if self.terms.is_none_or(|terms| !terms.enabled || self.goes_when_due(terms, &run)) {
+            // Once it is due it is dropped, or the pause is over.
+            if run.due > scene.now.wall {
+                out.add(Decision::JobAt(self.job.id, run.due));
+            }
+            return;
+        }
+        if !scene.takes(&self.job) {
+            return;
+        }
+        let now = scene.now.wall;
+        if let Some(again) = self.attempt_before(&run) {
+            return out.add(again);
+        }
+        let from = self.turn(&run);
+        if now < from - scene.local.settings.lead {
+            let policy = self.terms.map(|terms| terms.late.policy(scene.local.settings.ttl));
+            let schedule = self.terms.and_then(|terms| terms.schedule.as_ref());
+            let other = policy.zip(schedule).and_then(|(p, schedule)| p.turn_changes(schedule, run.due, now));
+            let at = from - scene.local.settings.lead;
+            return out.add(Decision::JobAt(self.job.id, other.map_or(at, |other| other.min(at))));
+        }
+        if self.others_go_first(&run, out) {
+            return;
+        }
+        if !scene.clock_agrees() {
+            out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_difference)));
+            return out.add(Decision::JobUncertain(self.job.id));
+        }
+        if scene.now.mono + (from - now) >= scene.lease.until() {
+            return out.add(Decision::JobUncertain(self.job.id));
+        }
+        if free_slots(scene.view, scene.local) <= out.claimed || !keeps_pace(scene.local, out) {
+            return out.add(Decision::JobWaits(self.job.id, run.due));
+        }
+        out.claimed += 1;
+        if let Some(wait) = run.wait {
+            self.make_way((wait.until - wait.length, scene.now.mono));
+        }
+        let seq = self.draft.seq + 1;
+        if let Some(mine) = self.draft.runs.iter_mut().find(|r| r.fire == run.fire) {
+            *mine = Planned { seq, from: Some(from.max(now)), wait: None, ..run.clone() };
+        }
+        if let Fire::Due(due) = run.fire {
+            self.draft.reached = self.draft.reached.max(due);
+        }
+        // It outweighs the rest: what waits for slots counts it.
+        self.why = Some("accept");
+    }
+
+    /// When to look again at a run that another attempt goes before: a run goes on until its last one, and until then no other
+    /// one of the job begins.
+    fn attempt_before(&self, run: &Planned) -> Option<Decision> {
+        let now = self.scene.now.wall;
+        let waits = |other: &&Planned| other.fire == run.fire || (run.attempt == 1 && self.job.beside() == 1);
+        let wait = self.draft.runs.iter().filter(waits).find_map(|other| other.wait)?;
+        match wait.left(now) {
+            Some(until) => Some(Decision::JobAt(self.job.id, until)),
+            None => (run.attempt == 1).then(|| self.look_again(now + LOOK_AGAIN)),
+        }
+    }
+
+    /// Whether a run that this node accepted beside others has not begun; no other is accepted before it is.
+    fn is_unstarted(&self) -> bool {
+        let given = |run: &Planned| self.scene.local.given_to(self.job.id, &self.id(run)).is_some();
+        self.job.beside() > 1 && self.mine().any(|run| run.is_accepted() && !given(run))
+    }
+
+    /// The run that is to be accepted next. What was begun goes on first.
+    fn candidate(&self, out: &mut Decisions) -> Option<Planned> {
+        let order = |run: &&Planned| (run.attempt == 1, self.moment(run));
+        let mut open: Vec<&Planned> = self.mine().filter(|run| !run.is_accepted()).collect();
+        if self.job.beside() > 1 {
+            // What waits for its next attempt keeps no other one waiting.
+            let until = |run: &Planned| run.wait.and_then(|wait| wait.left(self.scene.now.wall));
+            let moments = open.iter().filter_map(|run| until(run));
+            out.list.extend(moments.map(|at| Decision::JobAt(self.job.id, at)));
+            open.retain(|run| until(run).is_none());
+        }
+        open.into_iter().min_by_key(order).cloned()
+    }
+
+    /// Whether others of the job go before this run, now that it is due; then it looks again when that may be over.
+    fn others_go_first(&self, run: &Planned, out: &mut Decisions) -> bool {
+        let (now, moment) = (self.scene.now.wall, self.moment(run));
+        if self.is_unstarted() {
+            return true;
+        }
+        if self.draft.runs.iter().filter(|other| holds_back(other, run)).count() >= self.job.beside() {
+            if !self.mine().any(Planned::is_accepted) {
+                let soon = if now < moment { LOOK_AHEAD } else { LOOK_AGAIN };
+                out.add(self.look_again(now + soon));
+            }
+            return true;
+        }
+        let alive = |run: &&Planned| self.scene.view.member(&run.by).is_some();
+        let goes_before = |other: &Planned| self.moment(other) < moment && other.by != run.by;
+        let mut others = self.draft.runs.iter().filter(alive);
+        let earlier = self.job.beside() == 1 && others.any(goes_before);
+        // Who closed a run would otherwise take the next one each time, and those that wait elsewhere would wait for ever.
+        let turn = self.draft.freed.map_or(moment, |freed| moment.max(freed)) + PATIENCE;
+        if earlier && now < turn {
+            // Once it is due, one that was asked for by a clock ahead of ours is no earlier any more.
+            let own = if now < moment { moment } else { turn };
+            out.add(self.look_again((now + LOOK_AHEAD).min(own)));
+        }
+        earlier && now < turn
+    }
+
+    /// When it may start: at its moment, or in the job's turn when it is made up.
+    fn turn(&self, run: &Planned) -> Wall {
+        let (now, ttl) = (self.scene.now.wall, self.scene.local.settings.ttl);
+        if run.wait.is_some() {
+            return now;
+        }
+        let first = run.attempt == 1 && matches!(run.fire, Fire::Due(_));
+        let terms = self.terms.filter(|_| first && self.scene.clock_agrees());
+        let turn =
+            terms.and_then(|terms| Some(terms.late.policy(ttl).turn(terms.schedule.as_ref()?, run.due, now)));
+        turn.unwrap_or_else(|| self.moment(run))
+    }
+
+    /// The plan is to be read again at this moment, and not in this one.
+    fn look_again(&self, at: Wall) -> Decision {
+        Decision::Reread(self.job.id, at.max(self.scene.now.wall + Millis(1)))
+    }
+}
