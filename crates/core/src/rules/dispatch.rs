@@ -310,11 +310,11 @@ impl<'a> Desk<'a> {
             if !self.draft.runs.iter().any(|run| run.fire == fire) {
                 let Some((by, free)) = self.whose(&fire) else {
                     out.add(Decision::JobUnplaced(self.job.id));
-                    // One that is kept though it is old gives way to the next one that becomes so.
+                    // One that is kept though it is old gives way to the next one that becomes so, or to its age.
                     let first = schedule.next((now - grace - Millis(1)).max(floor));
-                    return out
-                        .list
-                        .extend(first.map(|due| Decision::JobAt(self.job.id, due + grace + Millis(1))));
+                    let looks = first.map(|due| due + grace + Millis(1)).into_iter();
+                    let looks = looks.chain(next.until.filter(|until| *until > now));
+                    return out.list.extend(looks.map(|at| Decision::JobAt(self.job.id, at)));
                 };
                 self.draft.runs.push(Planned {
                     fire,

@@ -167,3 +167,16 @@ fn a_run_on_a_node_that_does_not_fit_is_refused_with_the_reason() {
     assert_eq!(why, "node a does not fit job s: that is for nodes with !spot, and it has the labels spot");
     assert!(matches!(world.ask("a", run("b")), Answer::Accepted(..)));
 }
+
+/// proves: I54, I16
+#[test]
+fn a_dispatched_fire_that_no_node_fits_is_given_up_at_its_age() {
+    let mut world = world(&[("a", ""), ("b", "")]);
+    let job =
+        Job { placement: Placement::Dispatched, grace: Some(11), ..bound("d", "7/30 * * * * ?", "gpu") };
+    apply(&mut world, [Job { catch_up_age: "17s".into(), ..job }]);
+    // While time passes the nodes are looked at for what they overlooked.
+    world.run(60_000);
+    let given_up: Vec<_> = world.recorded.iter().map(|verdict| verdict.due.0 / 1000).collect();
+    assert_eq!(given_up, [7, 37], "{:?}", world.recorded);
+}
