@@ -147,7 +147,7 @@ impl Rule {
                 Timestamp::from_millisecond(due).ok()?;
                 Some(Wall(due))
             }
-            Self::After(delay) => Self::Every(*delay, after.0).next(zone, after),
+            Self::After(delay) => Self::Every(*delay, within(after)).next(zone, after),
             Self::Once(due) => Some(*due).filter(|due| *due > after),
         }
     }
@@ -239,8 +239,7 @@ impl Schedule {
     #[must_use]
     pub fn counted_from(&self, end: Wall) -> Cow<'_, Self> {
         let Rules::One(Rule::After(delay)) = self.rules else { return Cow::Borrowed(self) };
-        let end = end.0.clamp(Timestamp::MIN.as_millisecond(), Timestamp::MAX.as_millisecond());
-        Cow::Owned(Self { rules: Rules::One(Rule::Every(delay, end)), ..self.clone() })
+        Cow::Owned(Self { rules: Rules::One(Rule::Every(delay, within(end))), ..self.clone() })
     }
 
     /// The first fire strictly after `after`, or `None` when there is none (any more).
@@ -322,6 +321,11 @@ impl Schedule {
         let (bounds, calendars) = (self.bounds.as_deref(), self.calendars.as_deref());
         (&self.text, self.zone(), self.dst, self.spread, bounds, calendars)
     }
+}
+
+/// A moment in milliseconds, or the first or last that there is.
+fn within(moment: Wall) -> i64 {
+    moment.0.clamp(Timestamp::MIN.as_millisecond(), Timestamp::MAX.as_millisecond())
 }
 
 /// A span of time as jobs write it, such as `90s` or `1h30m`, of at least a second.

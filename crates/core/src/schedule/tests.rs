@@ -356,3 +356,34 @@ fn hashed(schedule: &Schedule) -> u64 {
     schedule.hash(&mut sum);
     sum.finish()
 }
+
+#[test]
+fn what_follows_runs_is_counted_from_their_end() {
+    let at = |secs: i64| Wall(secs * 1000);
+    let after = Schedule::parse("@after 10m", "").unwrap();
+    assert!(after.follows_runs() && after.has(at(7)) && after.to_string() == "@after 10m");
+    assert_eq!(after.next(at(7)), Some(at(607)));
+    let counted = after.counted_from(at(7));
+    assert_eq!((counted.next(at(7)), counted.next(at(1_000))), (Some(at(607)), Some(at(1_207))));
+    assert_eq!(after.latest(at(7), at(2_000)), Some(at(1_807)));
+    assert_eq!(after.latest(at(7), at(606)), None);
+    let daily = Schedule::parse("@daily", "").unwrap();
+    assert!(!daily.follows_runs() && *daily.counted_from(at(7)) == daily && !daily.has(at(7)));
+    // The first and the last moments there are.
+    for moment in [Wall::MIN, Wall(i64::MIN + 1), Wall::MAX] {
+        let next = after.next(moment).or_else(|| after.counted_from(moment).next(at(0)));
+        assert!(next.is_none_or(|next| next > moment || next > at(0)));
+    }
+    let bounded =
+        |from, until| Schedule::read(&Times { text: "@after 10m", from, until, ..Times::default() });
+    let bounded = bounded("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z").unwrap();
+    let from: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let from = Wall(from.as_millisecond());
+    let first = bounded.counted_from(from - Millis(90_000)).next(from - Millis(90_000)).unwrap();
+    assert_eq!(first, from + Millis(510_000), "the first one that is not before it");
+    assert_eq!(bounded.counted_from(from).next(from + Millis(50 * 60_000)), None);
+    assert!(
+        Schedule::read(&Times { text: "@after 1h", until: "2026-01-01T00:00:00Z", ..Times::default() })
+            .is_ok()
+    );
+}

@@ -204,7 +204,12 @@ impl Desk {
             changes: edit.changes.iter().map(changed).collect(),
             kept: edit.kept,
             until: edit.until.map(moment),
-            notes: Vec::new(),
+            notes: match old.into_iter().chain(new).any(Schedule::follows_runs) {
+                true => {
+                    vec!["`@after` counts from the end of each run: shown as if runs took no time".to_owned()]
+                }
+                false => Vec::new(),
+            },
         }
     }
 

@@ -84,6 +84,16 @@ fn a_plan_shows_what_an_edit_does_to_fires_and_does_nothing() {
 }
 
 #[test]
+fn what_follows_runs_is_planned_as_if_they_took_no_time_and_the_plan_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let plan = planned(&node, "[[job]]\nname = \"rests\"\nschedule = \"@after 10m\"\ncommand = [\"true\"]\n");
+    let notes = plan[0]["notes"].to_string();
+    assert!(notes.contains("shown as if runs took no time"), "{notes}");
+    assert_eq!(fires(&plan, "rests", "added").len(), 10);
+}
+
+#[test]
 fn a_plan_of_a_resume_shows_what_comes_and_one_of_a_paused_job_that_nothing_does() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
