@@ -9,6 +9,7 @@ use evenkeel_core::effect::Effect;
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::job::{Job, Placement, Spec, Work};
 use evenkeel_core::keys;
+use evenkeel_core::labels::Labels;
 use evenkeel_core::load::Score;
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{MemberInfo, Place, Plan, SpecRecord, decode, encode};
@@ -143,7 +144,7 @@ fn spec(n: usize) -> SpecRecord {
 
 fn info() -> MemberInfo {
     let (address, home, version) = ("10.0.0.1:7700".to_owned(), String::new(), String::new());
-    MemberInfo { address, home, slots: 64, tolerance: 1, alarm: 100, version }
+    MemberInfo { address, home, slots: 64, tolerance: 1, alarm: 100, version, labels: Labels::default() }
 }
 
 fn settings() -> Settings {
@@ -157,6 +158,7 @@ fn settings() -> Settings {
         tolerance: 1,
         alarm: 100,
         slots: 64,
+        labels: Labels::default(),
         spread: Spread::Even,
         quota: Quota::Now,
         lead: Millis::secs(1),

@@ -11,6 +11,7 @@ use evenkeel_core::effect::Effect;
 use evenkeel_core::input::{Ended, Input, LeaseEvent, RunEvent};
 use evenkeel_core::job::{Job, Spec, Work};
 use evenkeel_core::keys;
+use evenkeel_core::labels::Labels;
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{MemberInfo, Place, SpecRecord, encode};
 use evenkeel_core::registry::{Batch, Change, Entry, Granted, LeaseId, Outcome, Revision, Value};
@@ -173,7 +174,15 @@ fn spec(i: usize, version: u64) -> SpecRecord {
 
 fn info() -> MemberInfo {
     let text = String::new;
-    MemberInfo { address: text(), home: text(), slots: 1_000, tolerance: 1, alarm: 100, version: text() }
+    MemberInfo {
+        address: text(),
+        home: text(),
+        slots: 1_000,
+        tolerance: 1,
+        alarm: 100,
+        version: text(),
+        labels: Labels::default(),
+    }
 }
 
 fn settings() -> Settings {
@@ -187,6 +196,7 @@ fn settings() -> Settings {
         tolerance: 1,
         alarm: 100,
         slots: 1_000,
+        labels: Labels::default(),
         spread: Spread::Even,
         quota: Quota::Now,
         lead: Millis::secs(1),

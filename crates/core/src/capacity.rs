@@ -44,8 +44,19 @@ pub struct Capacity {
     pub free: usize,
     /// For how many jobs the nodes that take any have room: ΣN of those.
     pub room: usize,
+    /// For how many of them there is none: a group's room is of no use to another one.
+    pub short: usize,
     /// Node by node, in the order of their names.
     pub shares: Vec<Share>,
+}
+
+/// Jobs that name the same nodes, and those nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Group {
+    /// How many may be held (K of the group).
+    pub jobs: usize,
+    /// The nodes that fit, and how many of them each holds.
+    pub nodes: Vec<Standing>,
 }
 
 /// What a node has and may have.
@@ -77,13 +88,42 @@ impl Capacity {
         shares.sort_by(|a, b| a.name.cmp(&b.name));
         let room = shares.iter().filter(|share| share.works).map(|share| share.quota).sum();
         let held: usize = nodes.iter().map(|node| node.held).sum();
-        Self { jobs, nodes: nodes.len(), free: jobs.saturating_sub(held), room, shares }
+        let (free, short) = (jobs.saturating_sub(held), jobs.saturating_sub(room));
+        Self { jobs, nodes: nodes.len(), free, room, short, shares }
+    }
+
+    /// How things stand with all groups; the first is of the jobs that any node may hold.
+    #[must_use]
+    pub fn of_all(groups: &[Group]) -> Self {
+        let all = groups.iter().map(|group| Self::of(group.jobs, &group.nodes));
+        all.reduce(Self::and).unwrap_or_else(|| Self::of(0, &[]))
+    }
+
+    /// With another group's.
+    #[must_use]
+    fn and(mut self, other: Self) -> Self {
+        self.jobs += other.jobs;
+        self.nodes = self.nodes.max(other.nodes);
+        self.free += other.free;
+        self.room += other.room;
+        self.short += other.short;
+        for more in other.shares {
+            match self.shares.iter_mut().find(|share| share.name == more.name) {
+                // What a node may hold counts where there is something to hold.
+                Some(share) if other.jobs > 0 => {
+                    (share.held, share.quota) = (share.held + more.held, share.quota + more.quota)
+                }
+                Some(share) => share.held += more.held,
+                None => self.shares.push(more),
+            }
+        }
+        self
     }
 
     /// Whether those that take jobs have room for all there are: ΣN ≥ K (S1-54).
     #[must_use]
     pub fn covers(&self) -> bool {
-        self.room >= self.jobs
+        self.short == 0
     }
 
     /// How many nodes take jobs.
@@ -135,12 +175,24 @@ pub fn outlook(jobs: usize, nodes: &[Standing], what_if: &WhatIf) -> Outlook {
     let mut at_once = Capacity::of(jobs, &all);
     at_once.shares.retain(|share| !what_if.lost.contains(&share.name));
     at_once.room = at_once.shares.iter().filter(|share| share.works).map(|share| share.quota).sum();
+    at_once.short = jobs.saturating_sub(at_once.room);
     at_once.free = jobs.saturating_sub(at_once.shares.iter().map(|share| share.held).sum());
     // What is drained by then has given everything up.
     let left = all.into_iter().filter(|node| !what_if.lost.contains(&node.name));
     let emptied = |node: Standing| Standing { held: if node.drained { 0 } else { node.held }, ..node };
     let left: Vec<Standing> = left.map(emptied).collect();
     Outlook { at_once, then: Capacity::of(jobs, &left).settled() }
+}
+
+/// What would be, with all groups; the first is of the jobs that any node may hold.
+#[must_use]
+pub fn outlook_of_all(groups: &[Group], what_if: &WhatIf) -> Outlook {
+    let all = groups.iter().map(|group| outlook(group.jobs, &group.nodes, what_if));
+    let and = |one: Outlook, other: Outlook| Outlook {
+        at_once: one.at_once.and(other.at_once),
+        then: one.then.and(other.then),
+    };
+    all.reduce(and).unwrap_or_else(|| outlook(0, &[], what_if))
 }
 
 #[cfg(test)]
@@ -212,6 +264,22 @@ mod tests {
         assert_eq!((outlook.at_once.room, outlook.then.free, outlook.then.working()), (0, 3, 0));
         assert!(!outlook.then.covers());
         assert!(super::outlook(0, &one, &without(&["a"], &[])).at_once.covers(), "no job needs room");
+    }
+
+    #[test]
+    fn the_room_of_one_group_is_of_no_use_to_another() {
+        let everywhere =
+            Group { jobs: 2, nodes: [("a", 1), ("b", 1)].map(|(m, x)| standing(m, x, 1)).into() };
+        let only_a = Group { jobs: 3, nodes: [standing("a", 3, 1)].into() };
+        let groups = [everywhere, only_a];
+        let now = Capacity::of_all(&groups);
+        assert_eq!(face(&now), "a=4/7 b=1/3 room 10 free 0");
+        assert_eq!((now.jobs, now.nodes, now.covers()), (5, 2, true));
+        let without_b = outlook_of_all(&groups, &without(&["b"], &[]));
+        assert!(without_b.at_once.covers());
+        let without_a = outlook_of_all(&groups, &without(&["a"], &[]));
+        assert_eq!((without_a.at_once.room, without_a.at_once.short), (3, 3), "b has room of no use");
+        assert!(!without_a.at_once.covers() && !without_a.then.covers());
     }
 
     /// proves: S1-54

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::input::{Answer, AskId, Offer};
 use crate::job::{Backoff, Setting, Work};
 use crate::keys::Key;
+use crate::labels::Nodes;
 use crate::record::Shut;
 use crate::registry::{LeaseId, Txn};
 use crate::shards::ShardSet;
@@ -105,6 +106,8 @@ pub enum Event {
     ClockDiffers(Millis),
     /// An entry could not be read; it is left alone.
     Unreadable(Key),
+    /// There are jobs for nodes like these, and none of those there are is: nothing of them runs until one is.
+    FitsNobody(Nodes),
     /// This node drains or ends and holds nothing more: it may be stopped (S1-61).
     Drained,
     /// This node stands for the leadership of a job (S3-05).
@@ -241,6 +244,12 @@ impl fmt::Display for Event {
                 write!(f, "clock differs from the registry's by {by}: no fire is claimed")
             }
             Self::Unreadable(key) => write!(f, "entry {key} cannot be read and is left alone"),
+            Self::FitsNobody(nodes) => {
+                write!(
+                    f,
+                    "no living node fits jobs for {nodes}: start one with these labels, or change the jobs"
+                )
+            }
             Self::Connected => f.write_str("connected with the registry"),
             Self::Disconnected => f.write_str("the registry does not answer: the lease may be lost"),
             Self::NodesChanged(1) => f.write_str("there is 1 node now"),

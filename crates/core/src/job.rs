@@ -7,8 +7,10 @@ mod late;
 mod limits;
 mod notify;
 mod overlap;
+mod priority;
 mod program;
 mod retry;
+mod run_timeout;
 mod written;
 
 use alloc::boxed::Box;
@@ -20,6 +22,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::due::Turns;
+use crate::labels::Nodes;
 use crate::registry::Class;
 use crate::schedule::{Dst, Schedule, Times};
 use crate::shards::ShardSet;
@@ -33,6 +36,7 @@ pub use late::{Late, default_grace};
 pub use limits::{Ceilings, Limits};
 pub use notify::{Notify, Occasion};
 pub use overlap::Overlap;
+pub use priority::Priority;
 pub use program::{Program, SHELL, Setting};
 pub use retry::{Backoff, Retry};
 
@@ -79,6 +83,13 @@ pub struct Job {
     /// How nodes are chosen for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placement: Placement,
+    /// Which nodes it may run on: conditions on their labels, such as `gpu`, `zone=eu|us`, `!spot` or `name=n1`, all of which
+    /// hold; on every node when empty.
+    #[serde(default, skip_serializing_if = "Nodes::is_everywhere")]
+    pub nodes: Nodes,
+    /// Which runs start first where slots are short: 0 those of last, 9 those of first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: Priority,
     /// Into how many shards a fire is cut.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub shards: u32,
@@ -155,6 +166,9 @@ pub struct Job {
     /// How long one attempt may take, in seconds; for ever when absent, or [`http::HTTP_TIMEOUT`] for a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
+    /// How long a run may take with all its attempts and the waits between them, in seconds; for ever when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_timeout: Option<u64>,
     /// Whether a run that failed is attempted again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
@@ -307,6 +321,8 @@ impl Job {
             except: Vec::new(),
             only: Vec::new(),
             placement: Placement::default(),
+            nodes: Nodes::default(),
+            priority: Priority::default(),
             shards: 1,
             parameters: Vec::new(),
             parameter: String::new(),
@@ -331,6 +347,7 @@ impl Job {
             dataflow: None,
             http: None,
             timeout: None,
+            run_timeout: None,
             retry: None,
             grace: None,
             catch_up: CatchUp::default(),
@@ -416,7 +433,8 @@ impl Job {
             return fail("timeout is 0 seconds: leave it out for none".to_string());
         }
         if let Err(text) = self
-            .validate_program()
+            .validate_run_timeout()
+            .and_then(|()| self.validate_program())
             .and_then(|()| self.validate_retry())
             .and_then(|()| self.validate_overlap())
             .and_then(|()| self.validate_follows_runs())

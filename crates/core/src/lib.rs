@@ -12,6 +12,7 @@ pub mod effect;
 pub mod input;
 pub mod job;
 pub mod keys;
+pub mod labels;
 pub mod lease;
 pub mod load;
 pub mod local;

@@ -3,11 +3,12 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use crate::calendar::Calendar;
 use crate::effect::{Event, Ticket};
 use crate::input::{Answer, Applied, AskId, Ended, NodeSwitch, Setting};
-use crate::job::{Backoff, Job, Occasion};
+use crate::job::{Backoff, Job, Occasion, Priority};
 use crate::lease::Lease;
 use crate::record::Count;
 use crate::registry::{LeaseId, Revision, Txn};
@@ -249,8 +250,8 @@ pub struct Local {
     pub put_off: BTreeMap<JobId, Mono>,
     /// Whether the node gave up its jobs when those it holds were last looked at.
     pub yielding: bool,
-    /// Jobs due but without a slot.
-    pub waiting: BTreeSet<(Wall, JobId)>,
+    /// Jobs due but without a slot: the first of them gets the next one.
+    pub waiting: BTreeSet<(Reverse<Priority>, Wall, JobId)>,
     /// When the registry was last listed.
     pub listed: Option<Mono>,
     /// When a listing was asked for that was not answered yet.
@@ -451,6 +452,7 @@ mod tests {
             tolerance: 1,
             alarm: 100,
             slots: 100,
+            labels: crate::labels::Labels::default(),
             spread: Spread::Even,
             quota: Quota::Now,
             lead: Millis(1_000),

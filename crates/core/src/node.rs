@@ -1,7 +1,8 @@
 //! `Node::step`: absorb one input, decide, emit. The only way in and the only way out.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use crate::effect::{Effect, Event};
 use crate::input::{Answer, Input, Refusal};
@@ -13,7 +14,7 @@ use crate::rules::{self, firing};
 use crate::scene::{Decide, Decision, Decisions, Rule, Scene};
 pub use crate::settings::{Quota, Settings, Spread};
 use crate::time::{Millis, Mono, Now};
-use crate::view::{JobId, View};
+use crate::view::{GroupId, JobId, View};
 use crate::words::Member;
 
 mod absorb;
@@ -98,6 +99,7 @@ impl Node {
         self.tend_listing(now, effects, &mut wake);
         self.expire_wishes(now, effects, &mut wake);
         self.resume_put_off(now, &mut wake);
+        self.forget_news();
         if let Some(lease) = self.local.lease.trusted(now.mono)
             && self.view.is_listed()
             && let Some(member) = self.member()
@@ -128,7 +130,7 @@ impl Node {
         }
         let put_off = |id: &JobId| {
             let waiting = &self.local.waiting;
-            self.local.uncertain.contains(id) || waiting.iter().any(|(_, waits)| waits == id)
+            self.local.uncertain.contains(id) || waiting.iter().any(|(.., waits)| waits == id)
         };
         let out = self.decide(now, lease, &member, self.view.ids().filter(|id| !put_off(id)));
         out.list.into_iter().filter(|decision| self.would_act(decision)).collect()
@@ -158,12 +160,31 @@ impl Node {
         Scene { now, lease, member, born, view: &self.view, local: &self.local }
     }
 
+    /// What was announced of jobs that no node fits is said anew when it comes about again.
+    fn forget_news(&mut self) {
+        let view = &self.view;
+        self.local.announced.retain(|event| match event {
+            Event::FitsNobody(nodes) => view.names_nobody(nodes),
+            _ => true,
+        });
+    }
+
     /// What could be given to nobody is planned once there is somebody.
     fn revisit_unplaced(&mut self, now: Now, lease: Trusted, member: &Member) {
-        let waits = !self.local.peers.unplaced.is_empty();
-        if waits && Batch::new(&self.scene(now, lease, member)).has_anybody() {
-            self.local.agenda.append(&mut self.local.peers.unplaced);
+        if self.local.peers.unplaced.is_empty() {
+            return;
         }
+        let (mut batch, view) = (Batch::new(&self.scene(now, lease, member)), &self.view);
+        // Many jobs are of few groups.
+        let mut groups: BTreeMap<GroupId, bool> = BTreeMap::new();
+        let has_anybody = |id: &JobId| {
+            let group = view.job(*id).group();
+            *groups.entry(group).or_insert_with(|| batch.has_anybody(view, group))
+        };
+        let (placed, unplaced) =
+            core::mem::take(&mut self.local.peers.unplaced).into_iter().partition(has_anybody);
+        self.local.agenda.extend::<BTreeSet<JobId>>(placed);
+        self.local.peers.unplaced = unplaced;
     }
 
     /// Waits that were made under other clocks or another trust are not worth keeping.
@@ -199,11 +220,12 @@ impl Node {
         {
             local.agenda.insert(id);
         }
-        // Those that waited go first, in the order in which they are due: a slot is nobody's by its place in the view.
+        // Those that waited go first, by their priorities and then in the order in which they are due: a slot is nobody's by its
+        // place in the view.
         let mut focus = Vec::new();
         let room = if self.local.waiting.is_empty() { 0 } else { self.free_slots().min(FOCUS_MAX) };
         for _ in 0..room {
-            let Some((_, id)) = self.local.waiting.pop_first() else { break };
+            let Some((.., id)) = self.local.waiting.pop_first() else { break };
             focus.push(id);
             self.local.agenda.remove(&id);
         }
@@ -212,6 +234,8 @@ impl Node {
         {
             focus.push(id);
         }
+        // What came up in this step is no nearer to a slot than what waited, nor farther from it.
+        focus.sort_by_key(|id| Reverse(self.view.job(*id).priority()));
         focus
     }
 
@@ -327,7 +351,8 @@ impl Node {
         if self.local.joined.is_none() && !self.local.departed && self.view.member(member).is_some() {
             self.local.joined = Some(member.clone());
             self.local.predecessor = None;
-            self.local.announced.clear();
+            // What is said of the cluster was not said of the life that is over.
+            self.local.announced.retain(|event| matches!(event, Event::FitsNobody(_)));
             // What plans say of an earlier life is this one's to tell.
             self.local.agenda.extend(self.view.dispatched());
             effects.push(Effect::Announce(Event::Joined));

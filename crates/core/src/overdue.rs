@@ -177,7 +177,7 @@ mod tests {
 
     fn open(due: i64, from: i64, by: &str, attempt: u32) -> Open {
         let (fire, due, from, back) = (Fire::Due(at(due)), at(due), at(from), at(0));
-        Open { fire, due, from, by: member(by), attempt, seq: 1, back, wait: None }
+        Open { fire, due, from, by: member(by), attempt, seq: 1, back, wait: None, began: None }
     }
 
     fn lane(watermark: i64, open: Option<Open>) -> Lane {
@@ -231,6 +231,7 @@ mod tests {
                 seq: 1,
                 from: from.map(at),
                 wait: None,
+                began: None,
             }]
             .into(),
             ..Plan::default()
@@ -259,6 +260,7 @@ mod tests {
             total: 4,
             shards,
             wait: None,
+            began: None,
         };
         let lanes = |of_b: Group, open: Vec<OpenShards>| {
             let of_a = [group(100, ShardSet::range(0, 2))].into();

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::effect::Verdict;
 use crate::job::Spec;
+use crate::labels::Labels;
 use crate::overlap::Passed;
 use crate::registry::Value;
 use crate::shards::ShardSet;
@@ -48,6 +49,9 @@ pub struct MemberInfo {
     pub alarm: u32,
     /// Its program's version.
     pub version: String,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 /// A job's declaration with its switches, or what is left of a deleted one, under `keys::spec`.
@@ -169,6 +173,17 @@ pub struct Open {
     /// The attempt before failed, and this one is not claimed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
+    /// When the first attempt could start; `None` in the first itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<Wall>,
+}
+
+impl Open {
+    /// When the first attempt could start: from then on the run takes its time.
+    #[must_use]
+    pub fn began(&self) -> Wall {
+        self.began.unwrap_or(self.from)
+    }
 }
 
 /// How far a clock may be set back before a wait counts as over.

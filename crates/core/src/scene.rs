@@ -161,6 +161,12 @@ impl<'a> Scene<'a> {
         self.is_drained() || self.local.yields(self.now.mono)
     }
 
+    /// Whether the node takes on runs of the job: it is able and wanted, and fits.
+    #[must_use]
+    pub fn takes(&self, job: &JobView<'_>) -> bool {
+        !self.gives_up() && self.local.unable.is_none() && job.fits(self.member)
+    }
+
     /// Whether the clocks agree well enough to claim fires (law 6).
     #[must_use]
     pub fn clock_agrees(&self) -> bool {

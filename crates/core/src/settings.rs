@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 
+use crate::labels::Labels;
 use crate::registry::Class;
 use crate::time::Millis;
 use crate::words::NodeName;
@@ -27,6 +28,8 @@ pub struct Settings {
     pub alarm: u32,
     /// How many runs it executes at once.
     pub slots: u32,
+    /// What jobs may choose it by.
+    pub labels: Labels,
     /// How free jobs are spread over nodes.
     pub spread: Spread,
     /// By which quota it goes.

@@ -79,16 +79,23 @@ pub fn on_standby(scene: &Scene<'_>) -> bool {
     scene.view.settings().planner == PlannerKind::Leader && serves(scene).is_none()
 }
 
-/// The members that runs may be offered to, in the order of their names: not drained, not taken for unreachable. Of two
-/// lives of one node the later.
+/// The members that work, in the order of their names: those that are able and not drained. Of two lives of one node the
+/// later.
 #[must_use]
-pub fn candidates<'a>(scene: &Scene<'a>) -> Vec<&'a Member> {
+pub fn workers<'a>(scene: &Scene<'a>) -> Vec<&'a Member> {
     let members = scene.view.members().map(|(member, _)| member);
     let mut list: Vec<&Member> = members.filter(|member| !scene.view.is_replaced(member)).collect();
     list.retain(|member| match *member == scene.member {
         true => !scene.gives_up() && scene.local.unable.is_none(),
         false => scene.view.intent(&member.node).is_none(),
     });
+    list
+}
+
+/// Those of them that are not taken for unreachable.
+#[must_use]
+pub fn candidates<'a>(scene: &Scene<'a>) -> Vec<&'a Member> {
+    let mut list = workers(scene);
     // Where everybody is offline the strikes say nothing any more: better one of them than nobody.
     if list.iter().any(|member| !scene.view.is_offline(member)) {
         list.retain(|member| !scene.view.is_offline(member));

@@ -20,7 +20,8 @@ pub(crate) fn txn(scene: &Scene<'_>, job: &JobView<'_>, lane: &Known<Lane>, gone
     let guards = scene.born().into_iter().chain([job.place_guard(), gone, lane.guard(lane_key.clone())]);
     // A job that may not be held is let go; but somebody has to tell history what became of its last run.
     let told = lane.value.as_ref().is_none_or(|l| l.open.is_empty() && l.verdicts.is_empty());
-    let owner = (job.is_enabled() || !told).then(|| scene.member.clone());
+    let stays = job.is_enabled() && job.fits(scene.member);
+    let owner = (stays || !told).then(|| scene.member.clone());
     let place = Place { owner, ..job.place().next() };
     let mut writes =
         Vec::from([Write::Put { key: keys::place(job.name()), value: encode(&place), owner: None }]);
@@ -83,6 +84,7 @@ fn settle_one(scene: &Scene<'_>, job: &JobView<'_>, lane: &mut Lane, open: Open,
         let taken = lane.open.iter().map(|other| other.seq + 1).max();
         lane.seq = lane.seq.max(taken.unwrap_or(0));
         lane.open.push(Open {
+            began: Some(open.began()),
             from: scene.now.wall.max(open.due),
             by: scene.member.clone(),
             attempt: open.attempt + 1,

@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::job::{Delivery, Late, Notify, Placement, Spec};
+use crate::job::{Delivery, Late, Notify, Placement, Priority, Spec};
 use crate::keys::{self, Key};
 use crate::record::{
     AskedRecord, Intent, Lane, LockRecord, MemberInfo, Open, Place, SpecRecord, Switches, decode,
@@ -18,6 +18,7 @@ use crate::words::{CalendarName, Fire, JobName, LockName, Member, NodeName};
 mod absorb;
 mod calendars;
 mod dispatched;
+mod groups;
 mod index;
 mod notify;
 mod peers;
@@ -25,6 +26,7 @@ mod sharded;
 
 pub use absorb::Absorbed;
 pub use dispatched::{Dispatched, KnownPlan};
+pub use groups::GroupId;
 pub use sharded::{KnownLane, ShardTerms, Sharded};
 
 /// A job's number within one view. Numbers are local to a node and never reused.
@@ -75,6 +77,9 @@ pub(crate) struct JobState {
     pub(crate) enabled: bool,
     pub(crate) live: bool,
     pub(crate) placement: Placement,
+    pub(crate) priority: Priority,
+    /// The jobs that may run on the same nodes.
+    pub(crate) group: GroupId,
     pub(crate) owner: Option<Arc<Member>>,
     pub(crate) epoch: u64,
     pub(crate) place: Revision,
@@ -142,8 +147,6 @@ pub struct View {
     life: Option<Member>,
     listed: bool,
     listing: u32,
-    /// K and S as of the last listing.
-    balance: (usize, usize),
     /// News from before the last listing is in the listing.
     floor: Revision,
     /// Deletions since the listing, so that news that comes late brings nobody back to life.
@@ -157,7 +160,7 @@ pub struct View {
     own_locks: BTreeSet<LockName>,
     jobs: Vec<JobState>,
     names: BTreeMap<JobName, JobId>,
-    free: BTreeSet<(u64, JobId)>,
+    groups: groups::Groups,
     owned: BTreeMap<Arc<Member>, BTreeSet<JobId>>,
     asked: BTreeMap<JobId, Known<AskedRecord>>,
     held: BTreeMap<JobId, Held>,
@@ -195,7 +198,6 @@ impl View {
             life: None,
             listed: false,
             listing: 0,
-            balance: (0, 0),
             floor: Revision(0),
             gone: BTreeMap::new(),
             members: BTreeMap::new(),
@@ -205,7 +207,7 @@ impl View {
             own_locks: BTreeSet::new(),
             jobs: Vec::new(),
             names: BTreeMap::new(),
-            free: BTreeSet::new(),
+            groups: groups::Groups::default(),
             owned: BTreeMap::new(),
             asked: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -263,12 +265,6 @@ impl View {
         self.enabled
     }
 
-    /// K and S as they were at the last listing.
-    #[must_use]
-    pub fn balance_listed(&self) -> (usize, usize) {
-        self.balance
-    }
-
     /// X: how many jobs a member holds.
     #[must_use]
     pub fn count(&self, member: &Member) -> usize {
@@ -295,15 +291,9 @@ impl View {
             || self.accepted_count() > 0
     }
 
-    /// How many jobs nobody holds though they may be held.
-    #[must_use]
-    pub fn free_count(&self) -> usize {
-        self.free.len()
-    }
-
-    /// The jobs nobody holds, in this node's own order, which differs from node to node so that they seldom collide.
+    /// The jobs that nobody holds though they may be held, group by group.
     pub fn free(&self) -> impl Iterator<Item = JobId> {
-        self.free.iter().map(|(_, id)| *id)
+        self.groups().flat_map(|group| self.free_of(group))
     }
 
     /// Holders that are no members any more, and since when.
@@ -447,6 +437,12 @@ impl<'a> JobView<'a> {
             SpecRecord::Live(spec) => Some(*spec),
             SpecRecord::Deleted { .. } => None,
         }
+    }
+
+    /// How soon its runs get a slot beside those of others.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.state.priority
     }
 
     /// The requests to run it now.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::labels::Labels;
 use evenkeel_core::node::{Quota, Spread};
 use evenkeel_core::words::NodeName;
 
@@ -28,6 +29,8 @@ pub struct Config {
     pub alarm: u32,
     /// How many runs are executed at once.
     pub slots: u32,
+    /// What jobs may choose the node by: `zone=eu`, `gpu`.
+    pub labels: Labels,
     /// How free jobs are spread over nodes.
     pub spread: Spread,
     /// By which quota the node goes (`S1-21`).
@@ -98,6 +101,7 @@ impl Config {
             tolerance: 1,
             alarm: 100,
             slots: 64,
+            labels: Labels::default(),
             spread: Spread::default(),
             quota: Quota::default(),
             history: None,
@@ -110,6 +114,13 @@ impl Config {
             keep: Keep::default(),
             peers: Arc::new(Nobody),
         }
+    }
+
+    /// The same with these labels, so that jobs may choose the node by them.
+    #[must_use]
+    pub fn labelled(mut self, labels: Labels) -> Self {
+        self.labels = labels;
+        self
     }
 
     /// The same with these functions.

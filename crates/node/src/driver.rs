@@ -321,6 +321,7 @@ impl Driver {
             Event::NameTaken(_) => "name_taken",
             Event::ClockDiffers(_) => "clock_differs",
             Event::Unreadable(_) => "unreadable",
+            Event::FitsNobody(_) => "fits_nobody",
             Event::Drained => "drained",
             Event::Electing(_) => "electing",
             Event::Elected(_) => "elected",

@@ -50,6 +50,7 @@ pub use config::{Config, Keep};
 pub use error::OpenError;
 pub use evenkeel_core::input::{Answer, Command};
 pub use evenkeel_core::job::{Dataflow, Http, Job, Program, Work};
+pub use evenkeel_core::labels::{Labels, Nodes};
 pub use executors::{FetchOutput, FunctionOutput, Functions, Network, RunContext};
 pub use handle::{ApplyError, Beat, Handle, LanesError, Left};
 pub use history::{EventFilter, EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord, State};

@@ -25,13 +25,14 @@ use window::{Telling, Window};
 use worker::Worker;
 
 /// Every kind of event there is, as history, notifiers and `event list` write them.
-pub(crate) const KINDS: [&str; 30] = [
+pub(crate) const KINDS: [&str; 31] = [
     "joined",
     "lease_lost",
     "alarm",
     "name_taken",
     "clock_differs",
     "unreadable",
+    "fits_nobody",
     "drained",
     "electing",
     "elected",

@@ -33,6 +33,8 @@ struct Copied {
     calendars: Option<Calendars>,
     /// Those that are.
     missing: Vec<String>,
+    /// Whether no living node fits.
+    fits_nobody: bool,
     /// Who holds it, leads it, or plans it.
     owner: Option<String>,
     /// How many hold it, or shards of it.
@@ -50,6 +52,7 @@ fn copied(view: &View, job: JobView<'_>) -> Option<Copied> {
     Some(Copied {
         calendars: view.calendars_of(&spec.job),
         missing: view.missing(&spec.job).into_iter().map(String::from).collect(),
+        fits_nobody: spec.job.enabled && view.fitting(job.group()).next().is_none(),
         spec,
         owner: owner.map(|member| member.node.to_string()),
         nodes: sharding.map_or(usize::from(job.owner().is_some()), shards::holders),
@@ -97,6 +100,7 @@ fn row(copied: Copied, now: Wall) -> JobRow {
         next,
         paused: copied.spec.paused,
         missing: copied.missing,
+        fits_nobody: copied.fits_nobody,
         schedule: job.schedule.lines().map(str::trim).collect::<Vec<_>>().join("; "),
     }
 }
@@ -129,11 +133,12 @@ pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
         Some((copied, sharing))
     })?;
     let next = next(&copied, zones::now());
-    let Copied { spec, owner, missing, .. } = copied;
+    let Copied { spec, owner, missing, fits_nobody, .. } = copied;
     Some(JobDetail {
         name: name.to_string(),
         next,
         missing,
+        fits_nobody,
         version: spec.version,
         owner,
         paused: spec.paused,
@@ -149,6 +154,15 @@ pub(crate) fn enabled(handle: &Handle) -> usize {
         let view = node.view();
         let others = view.sharded().chain(view.dispatched()).filter(|id| view.job(*id).is_enabled());
         view.enabled() + others.count()
+    })
+}
+
+/// Why nothing of a job will run just now: no living node fits it.
+pub(crate) fn warning(handle: &Handle, name: &JobName) -> Option<String> {
+    handle.look(|node| {
+        let view = node.view();
+        let job = view.find(name).filter(|job| view.fits_nobody(job.group()))?;
+        Some(format!("no living node fits job {name}, which is for {}", view.nodes_named(job.group())))
     })
 }
 

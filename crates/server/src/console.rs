@@ -220,7 +220,7 @@ fn nodes(nodes: &[NodeRow]) -> Markup {
 fn node_row(node: &NodeRow) -> Markup {
     html! {
         tr {
-            td.name { (node.name) }
+            td.name { (node.name) @if !node.labels.is_empty() { " " small { (node.labels) } } }
             td { (chip(state_of(node))) }
             td.number { (node.held) }
             td.number { (node.quota) }

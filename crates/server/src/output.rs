@@ -9,6 +9,7 @@ use evenkeel_core::job::Placement;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
 use crate::rows::{
@@ -46,6 +47,7 @@ impl Row for JobRow {
             owner(self),
             match self.missing.first() {
                 Some(missing) => format!("never: no calendar {missing}"),
+                None if self.fits_nobody => "no node fits".to_owned(),
                 None => local(self.next.as_deref()),
             },
             yes(self.paused),
@@ -117,8 +119,10 @@ impl Row for LoadRow {
 }
 
 impl Row for NodeRow {
-    const HEADS: &'static [&'static str] =
-        &["name", "state", "held", "quota", "shards", "alarm", "busy", "cpu", "memory", "score", "address"];
+    const HEADS: &'static [&'static str] = &[
+        "name", "state", "held", "quota", "shards", "alarm", "busy", "cpu", "memory", "score", "labels",
+        "address",
+    ];
     fn cells(&self) -> Vec<String> {
         let busy = self.busy.map_or_else(|| "-".to_owned(), |busy| busy.to_string());
         vec![
@@ -132,6 +136,7 @@ impl Row for NodeRow {
             percent(self.cpu),
             percent(self.memory),
             score(self.score),
+            or_dash(Some(&self.labels.to_string())),
             or_dash(Some(&self.address)),
         ]
     }
@@ -234,6 +239,12 @@ fn owner(job: &JobRow) -> String {
         (Some(planner), Placement::Dispatched) => format!("{planner} plans"),
         (owner, _) => or_dash(owner.as_deref()),
     }
+}
+
+/// Says what the node wants thought of, beside the answer.
+pub(crate) fn warn(answer: &Value) {
+    let warnings = answer["warnings"].as_array().into_iter().flatten();
+    warnings.filter_map(Value::as_str).for_each(|text| eprintln!("evenkeel: {}", plain(text)));
 }
 
 /// Says whose history is not in a list.

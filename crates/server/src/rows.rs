@@ -7,6 +7,7 @@ mod explain;
 mod shards;
 
 use evenkeel_core::job::{Job, Placement};
+use evenkeel_core::labels::Labels;
 use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub(crate) struct JobRow {
     /// The calendars that it names and that there are not: without them it never fires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
+    /// Whether no living node has the labels that it asks for: until one has, nothing of it runs.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub(crate) fits_nobody: bool,
 }
 
 /// Everything about a job.
@@ -61,6 +65,9 @@ pub(crate) struct JobDetail {
     /// The calendars that it names and that there are not: without them it never fires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
+    /// Whether no living node has the labels that it asks for: until one has, nothing of it runs.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub(crate) fits_nobody: bool,
     /// Who has which of its shards; none when it is not sharded.
     pub(crate) sharing: Option<Sharing>,
 }
@@ -110,6 +117,9 @@ pub(crate) struct NodeRow {
     pub(crate) offline: bool,
     /// Its load score; none until load is sampled.
     pub(crate) score: Option<f64>,
+    /// What jobs may choose it by.
+    #[serde(default)]
+    pub(crate) labels: Labels,
     /// Where it answers; empty for one that does not.
     pub(crate) address: String,
     /// How much of its processors is in use, in percent.

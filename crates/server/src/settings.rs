@@ -62,6 +62,10 @@ pub(crate) struct Written {
     /// How many runs are executed at once; 64 when absent
     #[arg(long, value_name = "N", env = "EVENKEEL_SLOTS")]
     pub(crate) slots: Option<u32>,
+    /// What jobs may choose the node by, such as gpu or zone=eu; several with commas, or the flag again
+    #[arg(long, value_name = "LABEL", env = "EVENKEEL_LABEL", value_delimiter = ',')]
+    #[serde(default)]
+    pub(crate) label: Vec<String>,
     /// Where history is kept: sqlite:PATH, or one for all nodes at postgres://USER@HOST/DATABASE or mysql://…; a file beside the registry's, or in the data folder, when absent
     #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY")]
     pub(crate) history: Option<String>,
@@ -126,6 +130,7 @@ impl Written {
             quota: self.quota.or(below.quota),
             alarm: self.alarm.or(below.alarm),
             slots: self.slots.or(below.slots),
+            label: if self.label.is_empty() { below.label } else { self.label },
             history: self.history.or(below.history),
             output_max: self.output_max.or(below.output_max),
             output_rate: self.output_rate.or(below.output_rate),
@@ -156,6 +161,7 @@ impl Written {
         node.quota = self.quota.as_deref().map_or(Ok(Quota::Now), quota)?;
         node.alarm = at_least_one("--alarm", self.alarm, node.alarm)?;
         node.slots = at_least_one("--slots", self.slots, node.slots)?;
+        node.labels = self.label.join(",").parse().map_err(|e| Failure::usage(format!("--label: {e}")))?;
         node.history = self.history;
         node.keep.output = self.output_max.unwrap_or(node.keep.output);
         node.keep.output_rate =
@@ -280,6 +286,7 @@ mod tests {
     fn nonsense_is_refused_with_the_fix() {
         let ip = |text: &str| Some(text.parse().expect("an address"));
         let text = |text: &str| Some(text.to_owned());
+        let labels = |list: &[&str]| list.iter().map(ToString::to_string).collect();
         for (written, says) in [
             (Written { name: None, ..least() }, "say --name NAME"),
             (Written { registry: None, ..least() }, "say --registry URL"),
@@ -301,6 +308,9 @@ mod tests {
             ),
             (Written { http_allow: vec!["10.1.0.0/8".to_owned()], ..least() }, "write 10.0.0.0/8"),
             (Written { advertise: text("a b:1"), ..least() }, "write IP:PORT"),
+            (Written { label: labels(&["g p u"]), ..least() }, "--label: label \"g p u\" is not allowed"),
+            (Written { label: labels(&["name=n1"]), ..least() }, "choose another word"),
+            (Written { label: labels(&["zone=eu", "zone=us"]), ..least() }, "are one: choose"),
         ] {
             let failure = written.clone().meant().expect_err("it is nonsense");
             assert!(failure.message.contains(says), "{written:?}: {failure}");

@@ -18,6 +18,7 @@ mod book;
 mod calendars;
 mod dispatched;
 pub(crate) mod healed;
+mod labels;
 mod lanes;
 mod minds;
 mod overlap;
@@ -128,6 +129,8 @@ kinds! {
     I46 = "I46",
     /// Once faults end, everything comes to rest.
     I53 = "I53",
+    /// No run starts on a node that its job may not run on.
+    I54 = "I54",
     /// Deciding about everything is deciding about what was touched.
     Touched = "touched",
     /// Broken on purpose, to see that it is told.

@@ -10,6 +10,7 @@ use crate::tamper::{Honest, Tamper};
 
 mod commits;
 mod deaf;
+mod labels;
 mod overlap;
 mod peers;
 mod retries;
@@ -116,6 +117,7 @@ pub static ALL: &[Mutant] = {
         mutant("fire given up without a word for a run", &overlap::SkipsQuietly, &[I16]),
         mutant("run ended for no later fire", &overlap::GivesWayToNothing, &[I18]),
         mutant("more waits for a run than may", &overlap::LetsAllWait, &[I23]),
+        mutant("run wherever there is room", &labels::RunsEverywhere, &[I54]),
         mutant("more go on beside each other than may", &overlap::AllowsAll, &[I15]),
         mutant("the end of a run that another one goes on beside", &overlap::ClosesBeside, &[I22]),
         mutant("counted from when the run before was due", &overlap::CountsFromDue, &[I17]),

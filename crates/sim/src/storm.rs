@@ -9,7 +9,7 @@ use evenkeel_core::words::{JobName, LockName, NodeName, RequestId};
 
 use crate::faults::Fault;
 use crate::random::Random;
-use crate::swarm::{CALMING, SHARDS, Swarm, Wish, calendar, job};
+use crate::swarm::{CALMING, SHARDS, Swarm, Wish, calendar, job, named_nodes};
 use crate::world::{Link, World};
 
 mod peers;
@@ -36,6 +36,8 @@ pub(crate) struct Storm<'a> {
     chance: Random,
     work: Random,
     dates: Random,
+    /// Which nodes jobs ask for.
+    places: Random,
     ttl: i64,
     undo: BTreeMap<(i64, u64), Undo>,
     number: u64,
@@ -51,6 +53,7 @@ impl<'a> Storm<'a> {
             chance: Random::new(seed, "faults"),
             work: Random::new(seed, "workload"),
             dates: Random::new(seed, "calendars"),
+            places: Random::new(seed, "labels"),
             ttl,
             undo: BTreeMap::new(),
             number: 0,
@@ -349,8 +352,13 @@ impl<'a> Storm<'a> {
                 }
                 // What a failure means never changes in a job's life either.
                 job.retry.clone_from(&old.retry);
+                job.nodes.clone_from(&old.nodes);
             }
             self.jobs.insert(name.clone(), job);
+        }
+        if self.swarm.labelled && self.places.chance(300) {
+            let nodes = named_nodes(&mut self.places);
+            self.jobs.entry(name.clone()).and_modify(|job| job.nodes = nodes);
         }
         self.jobs[name].clone()
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Work};
+use evenkeel_core::labels::Labels;
 use evenkeel_core::node::{Quota, Settings, Spread};
 use evenkeel_core::registry::Class;
 use evenkeel_core::share::{Order, Strategy};
@@ -92,15 +93,19 @@ pub struct Swarm {
     pub roomy: bool,
     /// What nodes have to do with each other; `None` where no job is dispatched.
     pub peers: Option<Peers>,
+    /// Whether jobs ask for nodes with certain labels.
+    pub labelled: bool,
 }
 
 mod after;
 mod calendars;
+mod labels;
 mod overlap;
 mod peers;
 mod retries;
 
 pub(crate) use calendars::calendar;
+pub(crate) use labels::named_nodes;
 pub(crate) use peers::BEAT_MAX;
 pub use peers::Peers;
 
@@ -151,12 +156,14 @@ impl Swarm {
             jobs,
             calendars: Vec::new(),
             peers: None,
+            labelled: false,
         };
         swarm.add_peers(seed, ttl);
         swarm.add_calendars(seed);
         swarm.add_retries(seed);
         swarm.add_overlap(seed, ttl);
         swarm.add_after(seed);
+        swarm.add_labels(seed);
         if span == Span::Long {
             let lasts = LONG.0 + Random::new(seed, "length").between(0, LONG.1);
             swarm.faults_last = lasts - CALMING * ttl - swarm.healing_lasts;
@@ -211,6 +218,7 @@ fn nodes(
             tolerance,
             alarm,
             slots,
+            labels: Labels::default(),
             spread,
             quota: Quota::Now,
             lead: LEAD,

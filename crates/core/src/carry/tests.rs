@@ -42,6 +42,7 @@ fn books() -> Entries {
         seq: 3,
         back: Wall(6),
         wait: None,
+        began: None,
     };
     let open_shards = OpenShards {
         fire: Fire::Due(Wall(7)),
@@ -53,6 +54,7 @@ fn books() -> Entries {
         back: Wall(6),
         shards: ShardSet::range(0, 2),
         wait: None,
+        began: None,
     };
     let lane = Lane { watermark: Wall(7), seq: 3, open: [open].into(), ..Lane::default() };
     let shard_lane = ShardLane {
@@ -70,6 +72,7 @@ fn books() -> Entries {
         seq: 2,
         from,
         wait: None,
+        began: None,
     };
     let plan = Plan {
         seq: 4,

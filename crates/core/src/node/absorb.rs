@@ -11,7 +11,7 @@ use crate::registry::{Change, Entry, Outcome, Revision, Txn, Write};
 use crate::rules::firing;
 use crate::time::{Millis, Now, Wall};
 use crate::view::{Absorbed, Held, JobId, JobView};
-use crate::words::{Fire, RunId, Shard};
+use crate::words::{Fire, Member, RunId, Shard};
 
 /// The first wait before a transaction of unknown outcome is sent again; doubled each time.
 const RESEND: Millis = Millis(50);
@@ -155,7 +155,7 @@ impl Node {
             self.local.spent.clear();
             self.local.agenda.extend(self.view.sharded());
             let drained = self.view.intent(&self.local.settings.name);
-            if core::mem::replace(&mut self.local.intent, drained) != drained {
+            if core::mem::replace(&mut self.local.intent, drained) != drained || self.holds_misfits() {
                 self.revisit_held();
             }
         }
@@ -167,6 +167,12 @@ impl Node {
         self.tidy_given(id);
         self.tidy_recording(id);
         self.tidy_offers(id);
+    }
+
+    /// Whether this node holds jobs that it may not run: with somebody who may it can let them go.
+    fn holds_misfits(&self) -> bool {
+        let misfit = |me: &Member, group| !self.view.fits(group, me) && self.view.held_of(group, me) > 0;
+        self.member().is_some_and(|me| self.view.groups().any(|group| misfit(&me, group)))
     }
 
     /// Whether this node can and may work changed, which concerns every job it holds.

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use super::{Earliest, Node};
 use crate::effect::{Effect, Event, Run, Ticket};
@@ -169,7 +170,8 @@ impl Node {
                 self.local.peers.unplaced.insert(id);
             }
             Decision::JobWaits(id, due) => {
-                self.local.waiting.insert((due, id));
+                let first = Reverse(self.view.job(id).priority());
+                self.local.waiting.insert((first, due, id));
             }
             Decision::Reread(id, at) => {
                 // The earliest moment that was named stands: looking in the meantime puts nothing off.

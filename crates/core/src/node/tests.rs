@@ -20,9 +20,12 @@ mod calendars;
 mod carried;
 mod dataflow;
 mod dispatched;
+mod labels;
 mod late;
 mod overlap;
+mod priority;
 mod retries;
+mod run_timeout;
 mod sharded;
 mod told;
 
@@ -80,6 +83,7 @@ fn settings(name: &str) -> Settings {
         tolerance: 1,
         alarm: 100,
         slots: 100,
+        labels: crate::labels::Labels::default(),
         spread: Spread::Even,
         quota: Quota::Now,
         lead: Millis(1_000),

@@ -92,6 +92,9 @@ pub struct Planned {
     /// The attempt before failed, and this one is not accepted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
+    /// When the first attempt could start; `None` in the first itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<Wall>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -100,6 +103,12 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl Planned {
+    /// When the first attempt could start, if one was accepted: from then on the run takes its time.
+    #[must_use]
+    pub fn began(&self) -> Option<Wall> {
+        self.began.or(self.from)
+    }
+
     /// Whether its node has accepted it, so that it may be running.
     #[must_use]
     pub fn is_accepted(&self) -> bool {

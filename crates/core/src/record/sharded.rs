@@ -154,6 +154,17 @@ pub struct OpenShards {
     /// The attempt before failed, and this one is not claimed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
+    /// When the first attempt could start; `None` in the first itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<Wall>,
+}
+
+impl OpenShards {
+    /// When the first attempt could start: from then on the runs take their time.
+    #[must_use]
+    pub fn began(&self) -> Wall {
+        self.began.unwrap_or(self.from)
+    }
 }
 
 /// What an operator has switched for one job on one node, under `keys::switches`. Each switch has its own way back.
@@ -249,7 +260,7 @@ impl ShardLane {
 
     /// Adds an open fire; to one that differs from it in its shards only, and then starts as late as this one.
     pub fn add_open(&mut self, new: OpenShards) {
-        let kind = |o: &OpenShards| (o.fire.clone(), o.attempt, o.back, o.total, o.wait);
+        let kind = |o: &OpenShards| (o.fire.clone(), o.attempt, o.back, o.total, o.wait, o.began);
         let same = |o: &&mut OpenShards| kind(o) == kind(&new);
         match self.open.iter_mut().find(same) {
             Some(open) => *open = OpenShards { shards: open.shards.or(&new.shards), ..new },

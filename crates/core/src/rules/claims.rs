@@ -3,7 +3,13 @@
 //! A job is free when nobody holds it, or when its holder is no member any more. With `spread = even` a node takes its
 //! fair share at once, lets others go first for a second above it, and eases jobs off, one at a time, while others have
 //! fewer. `first_come` is seed 001 to the letter.
+//!
+//! Jobs that name the same nodes are a group, and all of this holds group by group, K and S being its own: so what only few
+//! nodes may run neither waits behind what all may, nor takes its room.
 
+use alloc::collections::BTreeMap;
+
+use crate::effect::Event;
 use crate::keys;
 use crate::local::Subject;
 use crate::node::{Quota, Settings, Spread};
@@ -12,7 +18,7 @@ use crate::registry::{Guard, Txn, Write};
 use crate::scene::{Decision, Decisions, Scene};
 use crate::takeover;
 use crate::time::{Millis, Mono};
-use crate::view::{JobId, JobView, View};
+use crate::view::{GroupId, JobId, JobView, View};
 use crate::words::Member;
 
 /// How many claims are under way at most; more are sent when half of them are answered, so that what is under way is
@@ -28,24 +34,38 @@ pub fn quota(jobs: usize, nodes: usize, tolerance: u32) -> usize {
     1 + jobs / spare.max(1)
 }
 
-/// The quota a node goes by: as it has heard, or the larger of that and what it last listed (S1-21).
+/// The quota a node goes by for the jobs of a group: as it has heard, or the larger of that and what it last listed (S1-21).
 #[must_use]
-pub fn quota_in_use(view: &View, settings: &Settings) -> usize {
-    let heard = quota(view.enabled(), view.nodes(), settings.tolerance);
-    let (jobs, nodes) = view.balance_listed();
+pub fn quota_in(view: &View, settings: &Settings, group: GroupId) -> usize {
+    let heard = quota(view.jobs_of(group), view.nodes_of(group), settings.tolerance);
+    let (jobs, nodes) = view.listed_of(group);
     match settings.quota {
         Quota::Now => heard,
         Quota::Larger => heard.max(quota(jobs, nodes, settings.tolerance)),
     }
 }
 
-/// Claims what is free, up to the quota.
-pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
-    decide_within(scene, quota_in_use(scene.view, &scene.local.settings), out);
+/// The most jobs a member may hold, of all groups together that have any: what is shown.
+#[must_use]
+pub fn quota_of(view: &View, member: &Member, tolerance: u32) -> usize {
+    let counts = |group: &GroupId| *group == GroupId::EVERYWHERE || view.jobs_of(*group) > 0;
+    let groups = view.groups().filter(counts).filter(|group| view.fits(*group, member));
+    groups.map(|group| quota(view.jobs_of(group), view.nodes_of(group), tolerance)).sum()
 }
 
-/// Claims what is free, up to any quota; the rule itself gives its own.
-pub fn decide_within(scene: &Scene<'_>, quota: usize, out: &mut Decisions) {
+/// Claims what is free, up to the quotas; says aloud of which jobs nobody may run any.
+pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+    // One voice is enough: the first by name.
+    if scene.born.is_some() && scene.view.members().next().is_some_and(|(first, _)| first == scene.member) {
+        let nowhere = scene.view.groups().filter(|group| scene.view.fits_nobody(*group));
+        let said = nowhere.map(|group| Event::FitsNobody(scene.view.nodes_named(group).clone()));
+        out.list.extend(said.map(Decision::Announce));
+    }
+    decide_within(scene, |group| quota_in(scene.view, &scene.local.settings, group), out);
+}
+
+/// Claims what is free, up to any quotas; the rule itself gives its own.
+pub fn decide_within(scene: &Scene<'_>, quota: impl Fn(GroupId) -> usize, out: &mut Decisions) {
     if scene.born.is_none() || scene.gives_up() || scene.local.unable.is_some() {
         return;
     }
@@ -54,57 +74,97 @@ pub fn decide_within(scene: &Scene<'_>, quota: usize, out: &mut Decisions) {
     if claiming + scene.local.reading.len() > BATCH / 2 {
         return;
     }
-    let held = view.count(scene.member) + claiming;
-    // The quota counts every node (seed 001), a fair share only those that may take one.
-    let working = view.members().filter(|(m, _)| view.intent(&m.node).is_none()).count();
-    let fair = view.enabled().div_ceil(working.max(1));
-    if view.free_count() == 0 && view.dead().next().is_none() {
-        ease(scene, held, fair, out);
-        return;
-    }
-    let first_come = scene.local.settings.spread == Spread::FirstCome || scene.local.eager;
-    let mut room = Room { held, quota, fair: if first_come { quota } else { fair }, left: BATCH - claiming };
-    for id in view.free() {
-        let job = scene.job(id);
-        if !room.admits(scene, job.free_since(), out) {
-            break;
-        }
-        if scene.is_idle(&Subject::Job(id)) && job.is_whole() {
-            room.take();
-            out.commit(Subject::Job(id), "claim", claim(scene, &job));
-        }
+    let mut rooms =
+        Rooms { scene, quota: &quota, claiming, left: BATCH - claiming, of: BTreeMap::new(), gave: false };
+    let free = |group: &GroupId| view.free_count_of(*group) > 0 && view.fits(*group, scene.member);
+    for group in view.groups().filter(free) {
+        claim_free(scene, group, &mut rooms, out);
     }
     for (dead, since) in view.dead() {
-        inherit(scene, dead, since, &mut room, out);
+        rooms.gave = true;
+        inherit(scene, dead, since, &mut rooms, out);
+    }
+    if !rooms.gave {
+        ease(scene, &mut rooms, out);
+    }
+}
+
+fn claim_free(scene: &Scene<'_>, group: GroupId, rooms: &mut Rooms<'_, '_>, out: &mut Decisions) {
+    rooms.gave = true;
+    for id in scene.view.free_of(group) {
+        let job = scene.job(id);
+        if !rooms.admits(group, job.free_since(), out) {
+            return;
+        }
+        if scene.is_idle(&Subject::Job(id)) && job.is_whole() {
+            rooms.take(group);
+            out.commit(Subject::Job(id), "claim", claim(scene, &job));
+        }
     }
 }
 
 /// How many more jobs may be claimed in this step.
+struct Rooms<'a, 's> {
+    scene: &'a Scene<'s>,
+    quota: &'a dyn Fn(GroupId) -> usize,
+    /// How many claims are under way. Of which groups nobody counts, so each has all of them for its own until they are
+    /// answered.
+    claiming: usize,
+    left: usize,
+    /// Those of them that were looked at.
+    of: BTreeMap<GroupId, Room>,
+    /// Whether there was anything to claim.
+    gave: bool,
+}
+
+/// The same of the jobs of one group.
+#[derive(Clone, Copy)]
 struct Room {
     held: usize,
     quota: usize,
+    /// The part of the jobs that is this node's where all nodes have equally many.
     fair: usize,
-    left: usize,
 }
 
-impl Room {
-    /// Whether one more job, free since then, may be claimed; asks to be woken when only patience forbids it.
-    fn admits(&self, scene: &Scene<'_>, since: Mono, out: &mut Decisions) -> bool {
-        if self.held >= self.quota || self.left == 0 {
+impl Rooms<'_, '_> {
+    fn room(&mut self, group: GroupId) -> &mut Room {
+        let Self { scene, quota, claiming, .. } = *self;
+        self.of.entry(group).or_insert_with(|| {
+            let quota = if scene.view.fits(group, scene.member) { quota(group) } else { 0 };
+            // The quota counts every node (seed 001), a fair share only those that may take one.
+            let working = working(scene, group).count();
+            let fair = scene.view.jobs_of(group).div_ceil(working.max(1));
+            let first_come = scene.local.settings.spread == Spread::FirstCome || scene.local.eager;
+            let held = scene.view.held_of(group, scene.member) + claiming;
+            Room { held, quota, fair: if first_come { quota } else { fair } }
+        })
+    }
+
+    /// Whether one more job of a group, free since then, may be claimed; asks to be woken when only patience forbids it.
+    fn admits(&mut self, group: GroupId, since: Mono, out: &mut Decisions) -> bool {
+        let (left, now) = (self.left, self.scene.now.mono);
+        let room = self.room(group);
+        if room.held >= room.quota || left == 0 {
             return false;
         }
         let ripe = since + PATIENCE;
-        if self.held >= self.fair && scene.now.mono < ripe {
+        if room.held >= room.fair && now < ripe {
             out.add(Decision::Wake(ripe, "others go first"));
             return false;
         }
         true
     }
 
-    fn take(&mut self) {
-        self.held += 1;
+    fn take(&mut self, group: GroupId) {
+        self.room(group).held += 1;
         self.left -= 1;
     }
+}
+
+/// The members that take jobs of a group.
+fn working<'a>(scene: &Scene<'a>, group: GroupId) -> impl Iterator<Item = &'a Member> {
+    let view = scene.view;
+    view.fitting(group).filter(|member| view.intent(&member.node).is_none())
 }
 
 fn claim(scene: &Scene<'_>, job: &JobView<'_>) -> Txn {
@@ -116,28 +176,29 @@ fn claim(scene: &Scene<'_>, job: &JobView<'_>) -> Txn {
 }
 
 /// Takes jobs over from a holder that is gone. Their lanes are read first, for open runs are settled in the same commit.
-fn inherit(scene: &Scene<'_>, dead: &Member, since: Mono, room: &mut Room, out: &mut Decisions) {
+fn inherit(scene: &Scene<'_>, dead: &Member, since: Mono, rooms: &mut Rooms<'_, '_>, out: &mut Decisions) {
     let jobs = || scene.view.owned(dead);
     // Survivors begin at different places, so that they seldom want the same job at the same time.
     let start = scene.member.node.as_str().bytes().fold(0_usize, |sum, b| sum * 31 % 65_521 + usize::from(b));
     let start = start % scene.view.count(dead).max(1);
     for id in jobs().skip(start).chain(jobs().take(start)) {
         let job = scene.job(id);
-        if room.left == 0 {
+        if rooms.left == 0 {
             return;
         }
-        // A job that may not be held has only its open run to settle, which takes no room.
-        if job.is_enabled() && !room.admits(scene, since, out) {
+        // A job that may not be held, by nobody or by no living node, has only its open run to settle, which takes no room.
+        let stays = job.is_enabled() && !scene.view.fits_nobody(job.group());
+        if stays && !rooms.admits(job.group(), since, out) {
             continue;
         }
         if !scene.is_idle(&Subject::Job(id)) || !job.is_whole() || scene.local.reading.contains(&id) {
             continue;
         }
-        room.left -= 1;
+        rooms.left -= 1;
         match job.held().and_then(|h| h.lane.as_ref()) {
             None => out.add(Decision::Read(id, [keys::lane(job.name())].into())),
             Some(lane) => {
-                room.held += usize::from(job.is_enabled());
+                rooms.room(job.group()).held += usize::from(stays);
                 let gone = Guard::Absent(keys::node(dead));
                 out.commit(Subject::Job(id), "take over", takeover::txn(scene, &job, lane, gone));
             }
@@ -145,23 +206,32 @@ fn inherit(scene: &Scene<'_>, dead: &Member, since: Mono, room: &mut Room, out: 
     }
 }
 
-/// Releases one job when this node holds more than its fair share and somebody holds at least two fewer.
-fn ease(scene: &Scene<'_>, held: usize, fair: usize, out: &mut Decisions) {
-    let even = scene.local.settings.spread == Spread::Even;
-    if !even || held <= fair || scene.local.under_way("ease") > 0 || held > scene.view.count(scene.member) {
+/// Releases one job of a group of which this node holds more than its fair share while somebody holds at least two fewer.
+fn ease(scene: &Scene<'_>, rooms: &mut Rooms<'_, '_>, out: &mut Decisions) {
+    let view = scene.view;
+    if scene.local.settings.spread != Spread::Even || scene.local.under_way("ease") > 0 {
         return;
     }
-    let others = scene.view.members().map(|(m, _)| m).filter(|m| scene.view.intent(&m.node).is_none());
-    if !others.map(|m| scene.view.count(m)).any(|count| count + 2 <= held) {
-        return;
-    }
-    let restful = |id: &JobId| {
-        scene.is_idle(&Subject::Job(*id)) && crate::rules::drain::release(scene, &scene.job(*id)).is_some()
-    };
-    if let Some(id) = scene.view.owned(scene.member).rev().take(BATCH).find(restful)
-        && let Some(txn) = crate::rules::drain::release(scene, &scene.job(id))
-    {
-        out.commit(Subject::Job(id), "ease", txn);
+    for group in view.groups().filter(|group| view.held_of(*group, scene.member) > 0) {
+        let Room { held, .. } = *rooms.room(group);
+        let fair = view.jobs_of(group).div_ceil(working(scene, group).count().max(1));
+        if held <= fair || held > view.held_of(group, scene.member) {
+            continue;
+        }
+        if !working(scene, group).any(|member| view.held_of(group, member) + 2 <= held) {
+            continue;
+        }
+        let restful = |id: &JobId| {
+            let job = scene.job(*id);
+            job.group() == group
+                && scene.is_idle(&Subject::Job(*id))
+                && crate::rules::drain::release(scene, &job).is_some()
+        };
+        if let Some(id) = view.owned(scene.member).rev().take(BATCH).find(restful)
+            && let Some(txn) = crate::rules::drain::release(scene, &scene.job(id))
+        {
+            return out.commit(Subject::Job(id), "ease", txn);
+        }
     }
 }
 

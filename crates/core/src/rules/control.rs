@@ -233,7 +233,7 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&Node
     if !job.is_enabled() {
         return refuse(Refusal::Conflict, format!("job {name} is disabled: enable it first"));
     }
-    if let Some((kind, text)) = node.and_then(|node| nodes::cannot_run(&job, node)) {
+    if let Some((kind, text)) = node.and_then(|node| nodes::cannot_run(scene, &job, node)) {
         return refuse(kind, text);
     }
     if record.requests.len() >= REQUESTS_MAX {

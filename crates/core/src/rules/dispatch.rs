@@ -150,7 +150,8 @@ impl<'a> Desk<'a> {
         let repeats = self.job.spec().is_some_and(|spec| spec.job.delivery == Delivery::AtLeastOnce);
         let retries = self.job.spec().is_some_and(|spec| spec.job.retry.is_some());
         for run in core::mem::take(&mut self.draft.runs) {
-            let chosen = if dead(&run) && repeats { self.batch.choose(self.scene, &[]) } else { None };
+            let chosen =
+                if dead(&run) && repeats { self.batch.choose(self.scene, &self.job, &[]) } else { None };
             if !dead(&run) || (repeats && chosen.is_none()) {
                 // With nobody to repeat it, it waits for somebody.
                 if dead(&run) {
@@ -168,6 +169,7 @@ impl<'a> Desk<'a> {
                 self.draft.runs.push(Planned {
                     by,
                     free,
+                    began: run.began(),
                     attempt: run.attempt + 1,
                     seq: 0,
                     from: None,
@@ -235,10 +237,10 @@ impl<'a> Desk<'a> {
                 Some(OfferState::Busy) => !sent.is_some_and(Sent::is_settled),
                 Some(OfferState::Asked | OfferState::Taken) | None => false,
             };
-            if !refused && self.batch.may_have(&run.by) {
+            if !refused && self.batch.may_have(scene, &self.job, &run.by) {
                 continue;
             }
-            if let Some((by, free)) = self.batch.move_from(scene, &run.by, busy) {
+            if let Some((by, free)) = self.batch.move_from(scene, &self.job, &run.by, busy) {
                 let run = &mut self.draft.runs[at];
                 *run = Planned { by, free, ..run.clone() };
                 self.act("plan again");
@@ -253,7 +255,7 @@ impl<'a> Desk<'a> {
             if self.draft.runs.len() >= RUNS_MAX {
                 break;
             }
-            let Some((member, free)) = self.batch.idlest() else {
+            let Some((member, free)) = self.batch.idlest(self.scene, &self.job) else {
                 out.add(Decision::JobUnplaced(self.job.id));
                 break;
             };
@@ -267,6 +269,7 @@ impl<'a> Desk<'a> {
                 seq: 0,
                 from: None,
                 wait: None,
+                began: None,
             });
         }
         if self.job.asked().and_then(|known| known.value.as_ref()) != Some(&record) {
@@ -307,11 +310,11 @@ impl<'a> Desk<'a> {
             if !self.draft.runs.iter().any(|run| run.fire == fire) {
                 let Some((by, free)) = self.whose(&fire) else {
                     out.add(Decision::JobUnplaced(self.job.id));
-                    // One that is kept though it is old gives way to the next one that becomes so.
+                    // One that is kept though it is old gives way to the next one that becomes so, or to its age.
                     let first = schedule.next((now - grace - Millis(1)).max(floor));
-                    return out
-                        .list
-                        .extend(first.map(|due| Decision::JobAt(self.job.id, due + grace + Millis(1))));
+                    let looks = first.map(|due| due + grace + Millis(1)).into_iter();
+                    let looks = looks.chain(next.until.filter(|until| *until > now));
+                    return out.list.extend(looks.map(|at| Decision::JobAt(self.job.id, at)));
                 };
                 self.draft.runs.push(Planned {
                     fire,
@@ -322,6 +325,7 @@ impl<'a> Desk<'a> {
                     seq: 0,
                     from: None,
                     wait: None,
+                    began: None,
                 });
             }
             self.draft.watermark = due;
@@ -331,10 +335,11 @@ impl<'a> Desk<'a> {
 
     /// A fire that was planned already stays where it is.
     fn whose(&mut self, fire: &Fire) -> Option<Chosen> {
-        let before = self.anew.iter().find(|run| run.fire == *fire && self.batch.may_have(&run.by));
-        match before {
-            Some(run) => Some((run.by.clone(), run.free)),
-            None => self.batch.choose(self.scene, &[]),
+        match self.anew.iter().find(|run| run.fire == *fire) {
+            Some(run) if self.batch.may_have(self.scene, &self.job, &run.by) => {
+                Some((run.by.clone(), run.free))
+            }
+            _ => self.batch.choose(self.scene, &self.job, &[]),
         }
     }
 

@@ -1,9 +1,11 @@
 //! Drain: what a node should not hold it gives back, each job after its run (S1-39, S1-60).
 //!
-//! That is every job of a node that somebody drains or that leaves, and a disabled or deleted job of any node.
+//! That is every job of a node that somebody drains or that leaves, a disabled or deleted job of any node, and a job that
+//! may not run on its node any more.
 
 use alloc::vec::Vec;
 
+use crate::effect::Verdict;
 use crate::keys;
 use crate::local::Subject;
 use crate::record::{Lane, Open, Place, encode};
@@ -16,7 +18,7 @@ use crate::words::Fire;
 /// Releases the job, with a fire that was claimed ahead and not started; a run that goes on is waited for.
 pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     let job = scene.job(id);
-    let unwanted = !job.is_enabled() || scene.gives_up();
+    let unwanted = !job.is_enabled() || scene.gives_up() || !job.fits(scene.member);
     if !unwanted
         || !job.is_whole()
         || scene.born.is_none()
@@ -66,13 +68,18 @@ fn withdrawn(scene: &Scene<'_>, job: &JobView<'_>, open: &Open) -> Option<Lane> 
 /// The transaction that gives a job back, unstarted fire and all; `None` while a run goes on.
 ///
 /// Verdicts that history lacks stay in the lane and are handed to it by the next holder; so a job that will have none is
-/// kept until history has them.
+/// kept until history has them. That is also one that no living node may run.
 pub(super) fn release(scene: &Scene<'_>, job: &JobView<'_>) -> Option<Txn> {
     if !job.is_whole() || scene.local.given_of(job.id).next().is_some() {
         return None;
     }
     let known = job.held()?.lane.as_ref()?;
-    if !job.is_enabled() && known.value.as_ref().is_some_and(|lane| !lane.verdicts.is_empty()) {
+    let told = |v: &Verdict| scene.local.recording.get(&(v.run.clone(), v.attempt)) == Some(&true);
+    let verdicts = || known.value.iter().flat_map(|lane| &lane.verdicts);
+    if match job.is_enabled() {
+        true => scene.view.fits_nobody(job.group()) && !verdicts().all(told),
+        false => verdicts().next().is_some(),
+    } {
         return None;
     }
     let last = known.value.as_ref().and_then(|lane| lane.open.last());

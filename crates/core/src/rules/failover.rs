@@ -139,7 +139,7 @@ impl Legacy<'_> {
         self.lose(own, open, shards.clone(), repeats);
         let from = self.table.scene.now.wall.max(open.due);
         let (attempt, seq) = (open.attempt + 1, own.seq);
-        own.add_open(OpenShards { from, attempt, seq, shards, ..open.clone() });
+        own.add_open(OpenShards { from, attempt, seq, shards, began: Some(open.began()), ..open.clone() });
         own.began = Some(from);
     }
 

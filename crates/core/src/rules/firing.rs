@@ -125,7 +125,7 @@ fn run_of(
     id: RunId,
     due: Wall,
     (attempt, seq): (u32, u64),
-    declared: &Job,
+    (declared, began): (&Job, Wall),
     not_after: Mono,
 ) -> Run {
     Run {
@@ -140,7 +140,7 @@ fn run_of(
         work: declared.work(),
         setting: declared.setting().into(),
         retry: declared.backoff().map(Box::new),
-        timeout: declared.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
+        timeout: declared.attempt_time(began, scene.now.wall),
         not_after,
     }
 }
@@ -237,12 +237,19 @@ impl Desk<'_> {
 
     fn start(&self, open: &Open, out: &mut Decisions) {
         let now = self.scene.now;
-        if open.attempt == 1 && self.is_stale(open) {
-            return match drain::withdraw(self.scene, &self.job, open) {
-                Some(txn) => out.commit(Subject::Job(self.job.id), "withdraw", txn),
+        let fits = self.job.fits(self.scene.member);
+        if open.attempt == 1 && (self.is_stale(open) || !fits) {
+            match drain::withdraw(self.scene, &self.job, open) {
+                Some(txn) => return out.commit(Subject::Job(self.job.id), "withdraw", txn),
                 // A later one was claimed after it, so the watermark cannot go back for it.
-                None => self.call_off(open, "its job was changed before it could start", out),
-            };
+                None if self.is_stale(open) => {
+                    return self.call_off(open, "its job was changed before it could start", out);
+                }
+                None => {}
+            }
+        }
+        if !fits {
+            return self.set_aside(open, out);
         }
         if self.scene.local.put_off.contains_key(&self.job.id) {
             return;
@@ -276,9 +283,13 @@ impl Desk<'_> {
                 self.finish(open, None, out)
             };
         };
+        if let Some(why) = self.time_is_over(&spec.job, open) {
+            return self.call_off(open, &why, out);
+        }
         let not_after = self.scene.lease.until().min(now.mono + (latest - now.wall));
         let id = takeover::run_id(&self.job, open);
-        let run = run_of(self.scene, id, open.due, (open.attempt, open.seq), &spec.job, not_after);
+        let declared = (&spec.job, open.began());
+        let run = run_of(self.scene, id, open.due, (open.attempt, open.seq), declared, not_after);
         out.add(Decision::Start(self.job.id, run));
     }
 
@@ -326,7 +337,7 @@ impl Desk<'_> {
     /// Claims the next fire, or asks to be called when that may be done. Returns whether it claimed.
     fn claim(&self, lane: Lane, out: &mut Decisions) -> bool {
         let Some(terms) = &self.held.terms else { return false };
-        if !terms.enabled || self.scene.gives_up() || self.scene.local.unable.is_some() {
+        if !terms.enabled || !self.scene.takes(&self.job) {
             return false;
         }
         if lane.verdicts.len() >= VERDICTS_MAX || !self.has_room(&lane) {
@@ -416,6 +427,7 @@ impl Desk<'_> {
             seq,
             back: lane.watermark,
             wait: None,
+            began: None,
         };
         let mut lane = Lane { watermark, seq, ..lane.clone() };
         lane.open.push(open);

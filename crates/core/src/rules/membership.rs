@@ -60,6 +60,7 @@ fn join(scene: &Scene<'_>, predecessor: Option<Member>) -> Txn {
         tolerance: settings.tolerance,
         alarm: settings.alarm,
         version: settings.version.clone(),
+        labels: settings.labels.clone(),
     };
     let mut writes = Vec::from([Write::Put { key: key.clone(), value: encode(&info), owner: Some(lease) }]);
     writes.extend(predecessor.map(|p| Write::Delete { key: keys::node(&p) }));

@@ -4,8 +4,8 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::{JobId, Known, MemberState, View};
-use crate::job::Placement;
+use super::{GroupId, JobId, Known, MemberState, View};
+use crate::job::{Placement, Priority};
 use crate::keys::{Key, Parsed, parse};
 use crate::record::{LockRecord, SpecRecord, decode};
 use crate::registry::{Batch, Change, Entry, Revision};
@@ -55,7 +55,7 @@ impl View {
         self.drop_unlisted(now, batch.revision, &rest, &mut touched);
         self.floor = self.floor.max(batch.revision);
         self.listed = true;
-        self.balance = (self.enabled, self.nodes());
+        self.note_listed();
         touched
     }
 
@@ -192,12 +192,16 @@ impl View {
         };
         let enabled = declared.is_some_and(|job| job.enabled);
         let placement = declared.map_or(Placement::default(), |job| job.placement);
+        let priority = declared.map_or(Priority::default(), |job| job.priority);
+        let group = declared.map_or(GroupId::EVERYWHERE, |job| self.group_of(&job.nodes));
         let version = record.as_ref().and_then(Option::as_ref).map_or(0, SpecRecord::version);
         self.change(now, id, |state| {
             state.spec = spec;
             state.live = live;
             state.enabled = enabled;
             state.placement = placement;
+            state.group = group;
+            state.priority = priority;
             state.versions.0 = version;
         });
         let record = record.flatten();

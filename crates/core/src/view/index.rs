@@ -2,19 +2,13 @@
 
 use alloc::sync::Arc;
 
+use super::groups::{Counted, GroupId};
 use super::{Held, JobId, JobState, Known, View};
-use crate::job::Placement;
+use crate::job::{Placement, Priority};
 use crate::record::{Lane, Open};
 use crate::registry::Revision;
 use crate::time::Mono;
 use crate::words::{JobName, Member};
-
-impl JobState {
-    /// Whether nodes may claim it.
-    fn is_claimable(&self) -> bool {
-        self.enabled && self.placement == Placement::Claimed
-    }
-}
 
 impl View {
     /// The number of a job, which is new if the name is.
@@ -34,6 +28,8 @@ impl View {
             enabled: false,
             live: false,
             placement: Placement::default(),
+            priority: Priority::default(),
+            group: GroupId::EVERYWHERE,
             owner: None,
             epoch: 0,
             place: Revision(0),
@@ -56,26 +52,18 @@ impl View {
     /// Changes a job through `change` and brings the indexes up to date.
     pub(super) fn change(&mut self, now: Mono, id: JobId, change: impl FnOnce(&mut JobState)) {
         let state = &mut self.jobs[id.0 as usize];
-        let before = (state.is_claimable(), state.owner.clone());
+        let before = Counted::of(state);
         change(state);
-        let after = (state.is_claimable(), state.owner.clone());
+        let after = Counted::of(state);
         if before == after {
             return;
         }
-        self.enabled = self.enabled + usize::from(after.0) - usize::from(before.0);
-        self.index_free(now, id);
-        if before.1 != after.1 {
-            self.index_owner(now, id, before.1, after.1);
-        }
-    }
-
-    fn index_free(&mut self, now: Mono, id: JobId) {
-        let state = &mut self.jobs[id.0 as usize];
-        let entry = (state.order, id);
-        if !(state.is_claimable() && state.owner.is_none()) {
-            self.free.remove(&entry);
-        } else if self.free.insert(entry) {
+        self.enabled = self.enabled + usize::from(after.claimable) - usize::from(before.claimable);
+        if self.groups.recount((state.order, id), &before, &after) {
             state.free_since = now;
+        }
+        if before.owner != after.owner {
+            self.index_owner(now, id, before.owner, after.owner);
         }
     }
 
@@ -107,6 +95,7 @@ impl View {
 
     /// A member came or went.
     pub(super) fn index_member(&mut self, now: Mono, member: &Member) {
+        self.regroup_member(member);
         let owner = self.owned.get_key_value(member).map(|(shared, _)| shared.clone());
         match owner {
             Some(shared) if !self.members.contains_key(member) => {

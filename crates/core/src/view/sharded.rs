@@ -251,14 +251,15 @@ impl<'a> JobView<'a> {
         of_job.filter_map(|((_, node), known)| Some((node, known.value.as_ref()?)))
     }
 
-    /// The members that take part in it, by name: living, not drained, not switched off for it, and one a host where the
-    /// job says so. Of two lives of one node the later.
+    /// The members that take part in it, by name: living, fitting, not drained, not switched off for it, and one a host where
+    /// the job says so. Of two lives of one node the later.
     #[must_use]
     pub fn available(&self) -> Vec<&'a Member> {
         let mut members: Vec<(&Member, &str)> = Vec::new();
         for (member, state) in self.view.members() {
             let switches = self.switches(&member.node);
-            let off = switches.disabled
+            let off = !self.fits(member)
+                || switches.disabled
                 || switches.shutdown == Some(member.incarnation)
                 || self.view.intent(&member.node).is_some();
             let host = state.info.address.rsplit_once(':').map_or("", |(host, _)| host);

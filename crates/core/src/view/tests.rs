@@ -28,7 +28,15 @@ fn put(key: Key, value: Value) -> Write {
 
 fn info() -> Value {
     let text = String::new;
-    encode(&MemberInfo { address: text(), home: text(), slots: 1, tolerance: 1, alarm: 1, version: text() })
+    encode(&MemberInfo {
+        address: text(),
+        home: text(),
+        slots: 1,
+        tolerance: 1,
+        alarm: 1,
+        version: text(),
+        labels: crate::labels::Labels::default(),
+    })
 }
 
 fn spec(n: u8, enabled: bool, version: u64) -> Value {
@@ -209,7 +217,7 @@ fn an_unreadable_entry_is_named_and_left_alone() {
     }
     let touched = view.list(Mono(0), &store.list());
     assert_eq!(touched.unreadable.len(), 3);
-    assert_eq!((view.enabled(), view.nodes(), view.free_count()), (0, 0, 0));
+    assert_eq!((view.enabled(), view.nodes(), view.free().count()), (0, 0, 0));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use evenkeel_core::carry::{Entries, GONE, is_carried};
 use evenkeel_core::job::{Job, Spec, Work};
 use evenkeel_core::keys::{self, Key};
+use evenkeel_core::labels::Labels;
 use evenkeel_core::record::{Lane, MemberInfo, Open, Place, ShardLane, Sharding, SpecRecord, decode, encode};
 use evenkeel_core::registry::{
     Change, Class, Facts, Granted, Guard, LeaseId, Outcome, Revision, Txn, Value, Write,
@@ -173,8 +174,17 @@ async fn run(lane: Lane, registry: &Arc<dyn Registry>) {
 
 fn going_on() -> Lane {
     let (due, by) = (Wall(7), member("a@1"));
-    let open =
-        Open { fire: Fire::Due(due), due, from: due, by, attempt: 1, seq: 8, back: Wall(0), wait: None };
+    let open = Open {
+        fire: Fire::Due(due),
+        due,
+        from: due,
+        by,
+        attempt: 1,
+        seq: 8,
+        back: Wall(0),
+        wait: None,
+        began: None,
+    };
     Lane { watermark: due, seq: 8, open: vec![open], ..Lane::default() }
 }
 
@@ -191,6 +201,7 @@ async fn what_is_backed_up_is_restored_with_hot_entries_and_a_larger_generation(
         tolerance: 1,
         alarm: 1,
         version: String::new(),
+        labels: Labels::default(),
     };
     old.commit(vec![put(keys::node(&member("a@1")), encode(&info), Some(lease))]).await;
     let (source, _) = frail(Frail { generation: 4, ..Frail::on(&old) }, "old");

@@ -339,6 +339,7 @@ fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>, gene
         tolerance: config.tolerance.max(1),
         alarm: config.alarm,
         slots: config.slots,
+        labels: config.labels.clone(),
         spread: config.spread,
         quota: config.quota,
         lead: LEAD,

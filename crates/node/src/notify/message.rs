@@ -68,6 +68,7 @@ impl Message {
             Event::LeaderChanged(None, _) => "nobody".to_owned(),
             Event::MultiLeader(one, other) => format!("{one}, {other}"),
             Event::Unreadable(key) => key.to_string(),
+            Event::FitsNobody(nodes) => nodes.to_string(),
             Event::Electing(job) | Event::Elected(job) | Event::Pinned(job, _) | Event::Rejected(job, ..) => {
                 job.to_string()
             }

@@ -106,10 +106,12 @@ pub(super) async fn next(
 pub(super) async fn apply(State(app): State<App>, body: Bytes) -> Answered {
     let Apply { jobs } = serde_json::from_slice(&body)?;
     match app.handle.ask(Command::Apply(jobs)).await {
-        Answer::Applied(jobs) => {
+        Answer::Applied(applied) => {
             let jobs: Vec<_> =
-                jobs.iter().map(|(name, applied)| json!({ "name": name, "applied": applied })).collect();
-            Ok(Json(json!({ "jobs": jobs })))
+                applied.iter().map(|(name, applied)| json!({ "name": name, "applied": applied })).collect();
+            let warnings: Vec<_> =
+                applied.iter().filter_map(|(name, _)| board::warning(&app.handle, name)).collect();
+            Ok(Json(json!({ "jobs": jobs, "warnings": warnings })))
         }
         other => done(other),
     }

@@ -1,10 +1,8 @@
 //! What the nodes have room for, now and "what if", as rows; and what a careful operator is told about it.
 
-use std::collections::BTreeMap;
-
 use evenkeel::Handle;
-use evenkeel_core::capacity::{Capacity, NODES_ADVISED, Outlook, Standing, WhatIf, outlook};
-use evenkeel_core::view::View;
+use evenkeel_core::capacity::{Capacity, Group, NODES_ADVISED, Outlook, Standing, WhatIf, outlook_of_all};
+use evenkeel_core::view::{GroupId, View};
 use evenkeel_core::words::NodeName;
 
 use super::{enabled, nodes};
@@ -12,10 +10,10 @@ use crate::rows::{Balance, BalanceRow, NodeRow, Then};
 
 /// How things stand, and how they would if `what_if` came to pass.
 pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> Balance {
-    let (jobs, standings, _) = handle.look(|node| looked(node.view()));
-    let now = Capacity::of(jobs, &standings);
+    let groups = handle.look(|node| groups(node.view()));
+    let now = Capacity::of_all(&groups);
     let asked = *what_if != WhatIf::default();
-    let outlook = asked.then(|| outlook(jobs, &standings, what_if));
+    let outlook = asked.then(|| outlook_of_all(&groups, what_if));
     let mut warnings = few(now.nodes);
     let rows = nodes(handle).into_iter().map(|row| {
         let then = outlook.as_ref().and_then(|outlook| share(&outlook.then, &row.name));
@@ -30,12 +28,12 @@ pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> Balance {
     let rows: Vec<BalanceRow> = rows.collect();
     warnings.extend(rows.iter().filter_map(alarmed));
     Balance {
-        jobs,
+        jobs: now.jobs,
         nodes: now.nodes,
         free: now.free,
         room: now.room,
         covers: now.covers(),
-        then: outlook.map(|outlook| summed(jobs, &standings, what_if, &outlook)),
+        then: outlook.map(|outlook| summed(&groups, what_if, &outlook)),
         rows,
         warnings,
     }
@@ -43,21 +41,23 @@ pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> Balance {
 
 /// Why a node should better not be drained; `None` when the others have room for everything (S1-63).
 pub(crate) fn cannot_drain(handle: &Handle, name: &NodeName) -> Option<String> {
-    let (jobs, standings, _) = handle.look(|node| looked(node.view()));
+    let mut groups = handle.look(|node| groups(node.view()));
+    // Jobs that it may not hold are none of its business.
+    groups.retain(|group| group.nodes.iter().any(|node| node.name == *name));
     let what_if = WhatIf { drained: [name.clone()].into(), ..WhatIf::default() };
-    let left = outlook(jobs, &standings, &what_if).at_once;
+    let left = outlook_of_all(&groups, &what_if).at_once;
     let fix =
         format!("undrain another node, start one more, or insist with `evenkeel node drain {name} --force`");
     if left.working() == 0 && enabled(handle) > 0 {
         return Some(format!("draining node {name} leaves no node that works: {fix}"));
     }
-    (!left.covers())
-        .then(|| format!("draining node {name} leaves room for {} of {jobs} jobs: {fix}", left.room))
+    let (jobs, room) = (left.jobs, left.jobs - left.short);
+    (!left.covers()).then(|| format!("draining node {name} leaves room for {room} of {jobs} jobs: {fix}"))
 }
 
 /// What to think of while a node drains: others that drain too (S1-64), and too few of them (S1-93).
 pub(crate) fn drain_warnings(handle: &Handle, name: &NodeName) -> Vec<String> {
-    let (_, standings, _) = handle.look(|node| looked(node.view()));
+    let standings = handle.look(|node| standings(node.view(), GroupId::EVERYWHERE));
     let others = standings.iter().filter(|node| node.drained && node.name != *name);
     let others: Vec<&str> = others.map(|node| node.name.as_str()).collect();
     let mut warnings = few(standings.len());
@@ -80,13 +80,18 @@ pub(crate) fn few(nodes: usize) -> Vec<String> {
     Vec::from_iter(few.then_some(text))
 }
 
-/// K, the living nodes, and how many runs each executes at once. Two lives of one node are one.
-pub(super) fn looked(view: &View) -> (usize, Vec<Standing>, BTreeMap<String, u32>) {
+/// The jobs that may be held, by the nodes that they name; first those that any node may hold.
+fn groups(view: &View) -> Vec<Group> {
+    let counts = |group: &GroupId| *group == GroupId::EVERYWHERE || view.jobs_of(*group) > 0;
+    let groups = view.groups().filter(counts);
+    groups.map(|group| Group { jobs: view.jobs_of(group), nodes: standings(view, group) }).collect()
+}
+
+/// The nodes that a group's jobs may run on. Two lives of one node are one.
+pub(super) fn standings(view: &View, group: GroupId) -> Vec<Standing> {
     let mut standings: Vec<Standing> = Vec::new();
-    let mut slots = BTreeMap::new();
-    for (member, state) in view.members() {
-        let held = view.count(member);
-        slots.insert(member.node.to_string(), state.info.slots);
+    for (member, state) in view.members().filter(|(member, _)| view.fits(group, member)) {
+        let held = view.held_of(group, member);
         match standings.last_mut().filter(|last| last.name == member.node) {
             Some(last) => last.held += held,
             None => standings.push(Standing {
@@ -97,7 +102,7 @@ pub(super) fn looked(view: &View) -> (usize, Vec<Standing>, BTreeMap<String, u32
             }),
         }
     }
-    (view.enabled(), standings, slots)
+    standings
 }
 
 fn share(capacity: &Capacity, name: &str) -> Option<(usize, usize)> {
@@ -105,12 +110,7 @@ fn share(capacity: &Capacity, name: &str) -> Option<(usize, usize)> {
     Some((share.held, share.quota))
 }
 
-fn summed(
-    jobs: usize,
-    standings: &[Standing],
-    what_if: &WhatIf,
-    outlook: &Outlook,
-) -> crate::rows::WhatIfRow {
+fn summed(groups: &[Group], what_if: &WhatIf, outlook: &Outlook) -> crate::rows::WhatIfRow {
     let gives_up = |node: &&Standing| {
         node.drained || what_if.drained.contains(&node.name) || what_if.lost.contains(&node.name)
     };
@@ -118,9 +118,9 @@ fn summed(
     crate::rows::WhatIfRow {
         lost: names(&what_if.lost),
         drained: names(&what_if.drained),
-        moved: standings.iter().filter(gives_up).map(|node| node.held).sum(),
+        moved: groups.iter().flat_map(|group| &group.nodes).filter(gives_up).map(|node| node.held).sum(),
         room_at_once: outlook.at_once.room,
-        covers_at_once: outlook.at_once.room >= jobs,
+        covers_at_once: outlook.at_once.covers(),
         room: outlook.then.room,
         covers: outlook.then.covers(),
         free: outlook.then.free,

@@ -23,7 +23,7 @@ use evenkeel_core::time::Wall;
 use evenkeel_core::view::View;
 use evenkeel_core::words::{CalendarName, JobName, Member, NodeName};
 
-use super::capacity::looked;
+use super::capacity::standings;
 use crate::rows::{Explained, moment, word, zone};
 use crate::zones;
 pub(crate) use run::run;
@@ -42,8 +42,9 @@ struct Known {
     /// Requests to run it now that nobody has taken.
     waiting: Vec<Request>,
     members: Vec<Member>,
+    /// The living nodes that fit.
     standings: Vec<Standing>,
-    /// K.
+    /// K of the jobs that name the same nodes.
     jobs: usize,
     slots: BTreeMap<String, u32>,
     loads: BTreeMap<NodeName, LoadRecord>,
@@ -65,6 +66,7 @@ pub(crate) async fn job(handle: &Handle, name: &JobName) -> Result<Option<Explai
     told.fact("epoch", known.epoch);
     told.fact("enabled", job.enabled);
     told.fact("paused", known.spec.paused);
+    known.tell_nodes(&mut told);
     absent::explain(handle, &known, &mut told).await;
     match job.placement {
         Placement::Claimed => {
@@ -90,7 +92,7 @@ fn look(handle: &Handle, name: &JobName) -> Option<Known> {
 
 fn known(view: &View, name: &JobName, me: (NodeName, usize)) -> Option<Known> {
     let job = view.find(name)?;
-    let (jobs, standings, slots) = looked(view);
+    let slots = view.members().map(|(member, state)| (member.node.to_string(), state.info.slots)).collect();
     let asked = job.asked().and_then(|known| known.value.as_ref());
     let waiting = asked.into_iter().flat_map(|asked| &asked.requests).filter(|request| !request.taken);
     let members: Vec<Member> = view.members().map(|(member, _)| member.clone()).collect();
@@ -110,8 +112,8 @@ fn known(view: &View, name: &JobName, me: (NodeName, usize)) -> Option<Known> {
         serving: view.serving().value.clone(),
         now: zones::now(),
         members,
-        standings,
-        jobs,
+        standings: standings(view, job.group()),
+        jobs: view.jobs_of(job.group()),
         slots,
         me,
     })
@@ -141,6 +143,29 @@ impl Known {
             return Some((all.saturating_sub(u32::try_from(self.me.1).unwrap_or(all)), all));
         }
         self.loads.get(node).map(|load| (load.busy, load.slots))
+    }
+
+    /// Whom it may run on, where that is not everybody.
+    fn tell_nodes(&self, told: &mut Explained) {
+        let nodes = &self.job().nodes;
+        if nodes.is_everywhere() {
+            return;
+        }
+        told.fact("nodes_named", nodes);
+        let fit: Vec<&str> = self.standings.iter().map(|standing| standing.name.as_str()).collect();
+        let text = match fit.as_slice() {
+            [] => format!("it is for nodes with {nodes}, and none that lives is"),
+            fit => format!("it is for nodes with {nodes}: {} fit", fit.join(", ")),
+        };
+        told.point("nodes", "", text);
+    }
+
+    /// Why nothing of it runs: no living node fits.
+    fn nowhere(&self) -> Option<String> {
+        let nodes = &self.job().nodes;
+        let nowhere = self.job().enabled && self.standings.is_empty();
+        nowhere
+            .then(|| format!("no living node fits {nodes}: start one with these labels, or change the job"))
     }
 
     /// The schedule in words.

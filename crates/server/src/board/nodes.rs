@@ -2,7 +2,7 @@
 
 use evenkeel::{EventFilter, Handle};
 use evenkeel_core::load::Part;
-use evenkeel_core::rules::claims::quota;
+use evenkeel_core::rules::claims::quota_of;
 use evenkeel_core::view::{MemberState, View};
 use evenkeel_core::words::Member;
 
@@ -50,10 +50,11 @@ fn row(view: &View, member: &Member, state: &MemberState) -> NodeRow {
         name: member.node.to_string(),
         held: view.count(member),
         shards: 0,
-        quota: quota(view.enabled(), view.nodes(), state.info.tolerance),
+        quota: quota_of(view, member, state.info.tolerance),
         alarm: state.info.alarm,
         draining: view.intent(&member.node).is_some(),
         score: load.map(points),
+        labels: state.info.labels.clone(),
         address: state.info.address.clone(),
         offline: offline.is_some(),
         cpu: load.and_then(|load| load.sample.cpu).map(percent),

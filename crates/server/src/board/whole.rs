@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel::{EventFilter, Handle, LanesError};
 use evenkeel_core::job::Placement;
-use evenkeel_core::rules::claims::quota;
+use evenkeel_core::rules::claims::quota_of;
 use evenkeel_core::view::{JobView, View};
 use evenkeel_core::words::{JobName, NodeName};
 
@@ -78,7 +78,7 @@ fn nodes(view: &View) -> Vec<NodeSeen> {
             member: member.clone(),
             info: state.info.clone(),
             held: before + view.count(member),
-            quota: quota(view.enabled(), view.nodes(), state.info.tolerance),
+            quota: quota_of(view, member, state.info.tolerance),
             load: view.load(member).cloned(),
             strikes: view.strikes(member).map(|(_, _, strike)| strike.count).sum(),
             offline: offline.filter(|_| view.is_offline(member)).map(|record| record.since),

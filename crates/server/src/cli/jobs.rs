@@ -213,6 +213,7 @@ pub(crate) fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
         left = rest;
         let answer: Value = client.post("/jobs/apply", &json!({ "jobs": some }))?;
         answers.extend(answer["jobs"].as_array().cloned().unwrap_or_default());
+        output::warn(&answer);
     }
     if reach.output == Output::Json {
         return output::json(&answers);
@@ -274,6 +275,11 @@ fn show(job: &OneJob) -> Result<(), Failure> {
         output::local(found.next.as_deref()),
         found.version
     ))?;
+    if found.fits_nobody {
+        output::line(
+            "# nothing of it runs: no living node has the labels that it asks for, see `evenkeel node list`",
+        )?;
+    }
     if let Some(missing) = found.missing.first() {
         output::line(&format!(
             "# it never fires: there is no calendar {missing}, declare it with `evenkeel calendar apply`"

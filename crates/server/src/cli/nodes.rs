@@ -82,7 +82,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             if answer["closed"] == Value::Bool(true) {
                 eprintln!("evenkeel: this node was closed from outside and is no member: start it again");
             }
-            warn(&answer);
+            output::warn(&answer);
             output::list(reach.output, &nodes, "no node has joined yet")
         }
         Verb::Idlest { reach } => {
@@ -112,14 +112,8 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
 
 fn switch(reach: &Reach, name: &str, verb: &str, body: &Value, done: &str) -> Result<(), Failure> {
     let answer: Value = reach.client()?.post(&format!("/nodes/{}/{verb}", escape(name)), body)?;
-    warn(&answer);
+    output::warn(&answer);
     said(reach, &answer, &format!("node {name} is {done}"))
-}
-
-/// What the node wants thought of, beside the answer.
-fn warn(answer: &Value) {
-    let warnings = answer["warnings"].as_array().into_iter().flatten();
-    warnings.filter_map(Value::as_str).for_each(|text| eprintln!("evenkeel: {}", output::plain(text)));
 }
 
 fn balance(simulate: &[String], reach: &Reach) -> Result<(), Failure> {

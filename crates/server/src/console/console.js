@@ -177,7 +177,7 @@ const runRow = (run) => [
 
 /** @param {Member} node */
 const nodeRow = (node) => [
-  el("td", { class: "name" }, node.name),
+  el("td", { class: "name" }, node.name, ...(node.labels.length ? [" ", el("small", {}, node.labels.join(","))] : [])),
   el("td", {}, chip(node.offline ? "offline" : node.draining ? "draining" : "online")),
   el("td", { class: "number" }, node.held),
   el("td", { class: "number" }, node.quota),

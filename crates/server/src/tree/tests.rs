@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::job::{CatchUp, Dataflow, Delivery, Job, Placement, Program, Spec, Work};
+use evenkeel_core::labels::Labels;
 use evenkeel_core::record::{
     AskedRecord, Cause, Count, Cut, Group, Mark, MemberInfo, OpenShards, Portion, Request, ShardLane,
     Sharding, Switches,
@@ -42,6 +43,7 @@ fn info(address: &str) -> MemberInfo {
         tolerance: 1,
         alarm: 100,
         version: "1".into(),
+        labels: Labels::default(),
     }
 }
 
@@ -178,6 +180,7 @@ fn open(due: i64, back: Wall, its: &str) -> OpenShards {
         total: 4,
         shards: shards(its),
         wait: None,
+        began: None,
     }
 }
 

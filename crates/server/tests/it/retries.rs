@@ -110,3 +110,28 @@ fn what_waits_is_skipped_aloud_when_its_job_is_disabled() {
     let shown = node.ok(&["run", "show", &run]);
     assert!(shown.contains("not attempted again: its job was disabled"), "{shown}");
 }
+
+#[test]
+fn a_run_that_took_all_its_time_is_not_attempted_again_and_says_why() {
+    for placement in ["claimed", "dispatched", "sharded"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let node = Node::serve(folder.path(), "a", &[]);
+        node.json(&["cluster", "settings", "--beat", "1"]);
+        let job = format!(
+            "[[job]]\nname = \"j\"\nplacement = \"{placement}\"\nrun_timeout = 4\n\
+             retry = {{ times = 9, wait = \"1s\", up_to = \"1s\" }}\nshell = true\n\
+             command = \"test $EVENKEEL_ATTEMPT = 1 || sleep 60; exit 3\"\n"
+        );
+        let applied = node.fed(&["job", "apply", "-f", "-"], &job);
+        assert!(applied.status.success(), "{}", text(&applied.stderr));
+        node.ok(&["job", "run", "j"]);
+        let rows = || node.json(&["run", "list", "--job", "j"]).as_array().cloned().unwrap_or_default();
+        let of = |attempt: u64| rows().into_iter().find(|row| row["attempt"] == attempt);
+        let skipped =
+            until("the third attempt is given up", || of(3).filter(|row| row["state"] == "skipped"));
+        assert_eq!(skipped["reason"], "not attempted again: its run_timeout of 4 s is over", "{placement}");
+        let second = of(2).expect("there was a second attempt");
+        assert_eq!(second["state"], "timed_out", "{placement}: {second}");
+        assert_eq!(of(1).expect("there was a first one")["state"], "failed", "{placement}");
+    }
+}

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::{Delivery, Placement, Retry, Spec};
+use evenkeel_core::labels::Nodes;
 use evenkeel_core::record::{Lane, Place, Plan};
 use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
@@ -31,6 +32,8 @@ pub(crate) struct JobBook {
     pub unmonitored: bool,
     /// Whether its runs are attempted again, also of a job that was deleted; nor does the workload change that.
     pub retry: Option<Retry>,
+    /// The nodes that declarations before this one named, and until when those stood, in the world's time; the latest only.
+    pub nodes: Vec<(i64, Nodes)>,
     pub place: Place,
     pub lane: Option<Lane>,
     /// Of a dispatched job, its plan.

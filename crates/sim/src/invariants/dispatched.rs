@@ -46,7 +46,8 @@ pub(super) fn look(rest: &Rest<'_>, name: &JobName, book: &JobBook, findings: &m
         return;
     };
     let longest = rest.longest();
-    for run in &plan.runs {
+    let somebody = rest.fits_somebody(book);
+    for run in plan.runs.iter().filter(|_| somebody) {
         let since = run.from.unwrap_or(run.due);
         // Each waits for the one before it, and without slots for everything for those of other jobs.
         let queue = if rest.swarm.roomy { 6 } else { 2 * i64::try_from(rest.swarm.jobs.len()).unwrap_or(1) };
@@ -62,7 +63,7 @@ pub(super) fn look(rest: &Rest<'_>, name: &JobName, book: &JobBook, findings: &m
         findings.test(at, Invariant::I53, known, || format!("history never got {verdict:?}"));
     }
     let (Some(spec), Some(schedule)) = (&book.spec, &book.schedule) else { return };
-    if !book.fires_by_schedule() {
+    if !book.fires_by_schedule() || !somebody {
         return;
     }
     let floor = spec.since.max(Wall(START.0 + book.changed));

@@ -112,7 +112,14 @@ impl Rest<'_> {
                 format!("{name} is not enabled and {owner:?} holds it")
             });
         }
+        if !self.fits_somebody(book) {
+            let fit = owner.is_none_or(|owner| self.fits(book, owner));
+            return findings
+                .test(at, Invariant::I54, fit, || format!("{owner:?} holds {name}, which it may not run"));
+        }
         let held = owner.is_some_and(|o| self.members.contains(o));
+        let fit = owner.is_none_or(|owner| self.fits(book, owner));
+        findings.test(at, Invariant::I54, fit, || format!("{owner:?} holds {name}, which it may not run"));
         let short = if self.drained.is_empty() { Invariant::I37 } else { Invariant::I35 };
         findings.test(at, short, held, || format!("{name} is held by {owner:?} though there is room"));
         if let Some(owner) = owner
@@ -134,7 +141,8 @@ impl Rest<'_> {
         let at = self.at;
         let now = Wall(START.0 + at);
         let longest = self.longest();
-        for open in open {
+        let somebody = self.fits_somebody(book);
+        for open in open.iter().filter(|_| somebody) {
             let old =
                 open.from + Millis(longest + CLOSING) < now && (open.wait.is_none() || self.swarm.roomy);
             findings.test(at, Invariant::I53, !old, || format!("{name} is open since long: {open:?}"));
@@ -144,7 +152,7 @@ impl Rest<'_> {
             findings.test(at, Invariant::I53, known, || format!("history never got {verdict:?}"));
         }
         let (Some(spec), Some(schedule)) = (&book.spec, &book.schedule) else { return };
-        if !book.fires_by_schedule() {
+        if !book.fires_by_schedule() || !somebody {
             return;
         }
         let light = self.swarm.roomy
@@ -215,7 +223,7 @@ impl Rest<'_> {
     /// Every accepted request ran. Where nodes have too few slots the oldest goes first, and shards that take longer than
     /// their period are older with every minute: no time to heal is enough then, but a request that waits still stands.
     fn requests(&self, world: &World, name: &JobName, book: &JobBook, findings: &mut Findings) {
-        if !self.swarm.calm_jobs.contains(name) {
+        if !self.swarm.calm_jobs.contains(name) || !self.fits_somebody(book) {
             return;
         }
         let record: Option<AskedRecord> = world.entry(&keys::asked(name)).and_then(|value| decode(&value));

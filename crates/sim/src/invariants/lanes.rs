@@ -166,6 +166,7 @@ impl Turn<'_> {
             return match (old.wait, new.wait) {
                 (None, None) => self.confirmed(old, new, book, findings),
                 (Some(wait), None) => self.tried(new, wait, book, findings),
+                (None, Some(_)) => self.set_aside(old, new, book, findings),
                 (_, Some(_)) => self.waits_on(old, new, findings),
             };
         }
@@ -230,6 +231,16 @@ impl Turn<'_> {
         let mine = new.by == old.by || Some(&new.by) == self.act.member;
         findings.test(self.act.at, Invariant::I22, same && mine, || {
             format!("{} was {old:?} and is {new:?}", self.run(&new.fire))
+        });
+    }
+
+    /// What was claimed on a node that the job may not run on any more, or by one that only told what was lost, waits for another.
+    fn set_aside(&self, old: &Open, new: &Open, book: &mut JobBook, findings: &mut Findings) {
+        let same = old.by == new.by && old.seq == new.seq && old.due == new.due;
+        let mine = Some(&new.by) == self.act.member;
+        let idle = book.attempt(&new.fire, new.attempt).is_none_or(|a| a.started.is_none());
+        findings.test(self.act.at, Invariant::I22, same && mine && idle, || {
+            format!("{} was {old:?} and is set aside as {new:?}", self.run(&new.fire))
         });
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_core::effect::{Effect, Event, Ticket};
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::keys::{self, Parsed, parse};
+use evenkeel_core::labels::{Labels, Nodes};
 use evenkeel_core::node::{Node, Quota};
 use evenkeel_core::record::{Intent, Place, decode};
 use evenkeel_core::registry::{Batch, Change, Outcome, Revision, Txn, Write};
@@ -26,12 +27,14 @@ pub(super) struct MindBook {
     /// How long it takes its leader's predecessor to notice, and by how much its registry is early.
     pub(super) notice: Millis,
     pub(super) early: Millis,
+    /// What it says of itself.
+    pub(super) labels: Labels,
     /// Until when each of its leases may be trusted, by what it was told.
     trust: BTreeMap<u64, Mono>,
     /// The last it was told of the wish to drain it.
     drain: (Revision, bool),
-    /// How many jobs it held after its last step, and in which life.
-    held: (Option<Member>, usize),
+    /// How many jobs it held after its last step, how many of them were enabled, and in which life.
+    held: (Option<Member>, usize, usize),
     /// A claim went above the threshold and the alarm has not sounded.
     owes_alarm: bool,
 }
@@ -116,10 +119,11 @@ impl Watch {
         if let Some(mind) = self.minds.get_mut(name) {
             let settings = &node.local().settings;
             (mind.notice, mind.early) = (settings.notice, settings.early);
+            mind.labels.clone_from(&settings.labels);
         }
         self.check_peers(at, name, life, node, now, effects);
         let claims = self.acts(at, name, life, node, now, effects);
-        self.check_quota(at, name, node, claims);
+        self.check_quota(at, name, node, &claims);
         self.check_alarm(at, name, node, effects);
         match heard {
             Heard::Outcome(ticket, told) => self.ticket_told(at, name, life, node, ticket, told),
@@ -133,7 +137,7 @@ impl Watch {
         }
     }
 
-    /// Looks at each new commit and start. Returns whether jobs were claimed.
+    /// Looks at each new commit and start. Returns which jobs were claimed.
     fn acts(
         &mut self,
         at: i64,
@@ -142,12 +146,12 @@ impl Watch {
         node: &Node,
         now: Now,
         effects: &[Effect],
-    ) -> bool {
+    ) -> BTreeSet<JobName> {
         let member = node.member();
         let trust = member.as_ref().and_then(|m| self.trust(name, m.incarnation));
         let trusted = trust.is_some_and(|until| now.mono < until);
         let drained = self.minds.get(name).is_some_and(|mind| mind.drain.1);
-        let mut claims = false;
+        let mut claims = BTreeSet::new();
         for effect in effects {
             match effect {
                 Effect::Commit { ticket, why, txn } => {
@@ -158,7 +162,7 @@ impl Watch {
                         .test(at, Invariant::I3, trusted, || format!("{name} commits ({why}) without trust"));
                     let job = claimed(txn, member.as_ref());
                     let job = job.and_then(|job| node.view().find(&job)).filter(JobView::is_enabled);
-                    claims |= job.is_some();
+                    claims.extend(job.map(|job| job.name().clone()));
                     let new = job.is_some() || matches!(*why, "claim fire" | "accept");
                     if drained {
                         self.findings.test(at, Invariant::I38, !new, || {
@@ -182,25 +186,27 @@ impl Watch {
     }
 
     /// X ≤ N right after a claim, by the node's own view and our own arithmetic.
-    fn check_quota(&mut self, at: i64, name: &NodeName, node: &Node, claims: bool) {
-        let Some(member) = node.member().filter(|_| claims) else { return };
+    fn check_quota(&mut self, at: i64, name: &NodeName, node: &Node, claims: &BTreeSet<JobName>) {
+        let Some(member) = node.member().filter(|_| !claims.is_empty()) else { return };
         let (view, local) = (node.view(), node.local());
         let mut held: BTreeSet<JobName> = view.owned(&member).map(|id| view.job(id).name().clone()).collect();
         held.extend(local.pending.values().filter_map(|p| claimed(&p.txn, Some(&member))));
-        // What is only settled, and let go as soon as history knows, takes no room.
-        held.retain(|job| view.find(job).is_some_and(|job| job.is_enabled()));
-        let jobs = view.page(None, usize::MAX).filter(JobView::is_enabled).count();
-        let nodes: BTreeSet<&NodeName> = view.members().map(|(m, _)| &m.node).collect();
-        let tolerance = local.settings.tolerance.max(1) as usize;
-        let quota = |jobs: usize, nodes: usize| 1 + jobs / nodes.saturating_sub(tolerance).max(1);
-        let (listed, there) = view.balance_listed();
-        let quota = match local.settings.quota {
-            Quota::Now => quota(jobs, nodes.len()),
-            Quota::Larger => quota(jobs, nodes.len()).max(quota(listed, there)),
-        };
-        self.findings.test(at, Invariant::I36, held.len() <= quota, || {
-            format!("{name} claims up to {} jobs, its quota is {quota}", held.len())
-        });
+        let declared = |job: &JobName| view.find(job)?.spec().map(|spec| spec.job);
+        let mut groups: BTreeMap<Nodes, usize> = BTreeMap::new();
+        for job in held.iter().filter_map(declared) {
+            // What is only settled, and let go as soon as history knows, takes no room.
+            if job.enabled && job.nodes.fits(name, &local.settings.labels) {
+                *groups.entry(job.nodes).or_default() += 1;
+            }
+        }
+        // Another group's quota may have fallen below what the node holds of it.
+        let claimed: BTreeSet<Nodes> = claims.iter().filter_map(declared).map(|job| job.nodes).collect();
+        for (nodes, held) in groups.into_iter().filter(|(nodes, _)| claimed.contains(nodes)) {
+            let quota = quota(node, &nodes);
+            self.findings.test(at, Invariant::I36, held <= quota, || {
+                format!("{name} claims up to {held} jobs for [{nodes}], its quota is {quota}")
+            });
+        }
     }
 
     /// Above the threshold each claim sounds the alarm, once its outcome is known.
@@ -209,10 +215,13 @@ impl Watch {
         let member = node.member();
         let held = member.as_ref().map_or(0, |m| node.view().count(m));
         let threshold = node.local().settings.alarm as usize;
-        let (life, before) = std::mem::replace(&mut mind.held, (member.clone(), held));
+        let jobs = member.iter().flat_map(|m| node.view().owned(m));
+        let enabled = jobs.filter(|id| node.view().job(*id).is_enabled()).count();
+        let (life, before, were) = std::mem::replace(&mut mind.held, (member.clone(), held, enabled));
         if life != member {
             mind.owes_alarm = false;
-        } else if held > before && held > threshold {
+        } else if held > before && enabled > were && held > threshold {
+            // Whoever disables a job that nobody holds takes it only to give up the run that waits.
             mind.owes_alarm = true;
         } else if held <= threshold {
             mind.owes_alarm = false;
@@ -298,6 +307,24 @@ fn is_intent(key: &keys::Key, name: &NodeName) -> bool {
 /// Whether an entry wishes its node drained.
 pub(super) fn wanted(value: &[u8]) -> bool {
     decode::<Intent>(value).is_some_and(|intent| intent.wanted)
+}
+
+/// N of the jobs that name these nodes, by a node's view and our own arithmetic.
+fn quota(node: &Node, nodes: &Nodes) -> usize {
+    let (view, settings) = (node.view(), &node.local().settings);
+    let jobs = view.page(None, usize::MAX).filter(JobView::is_enabled).filter_map(|job| job.spec());
+    let jobs = jobs.filter(|spec| spec.job.nodes == *nodes).count();
+    let fitting = view.members().filter(|(m, state)| nodes.fits(&m.node, &state.info.labels));
+    let fitting: BTreeSet<&NodeName> = fitting.map(|(m, _)| &m.node).collect();
+    let tolerance = settings.tolerance.max(1) as usize;
+    let quota = |jobs: usize, nodes: usize| 1 + jobs / nodes.saturating_sub(tolerance).max(1);
+    let now = quota(jobs, fitting.len());
+    let listed = |group| view.listed_of(group);
+    let group = view.groups().find(|group| view.nodes_named(*group) == nodes);
+    match (settings.quota, group.map(listed)) {
+        (Quota::Larger, Some((jobs, nodes))) => now.max(quota(jobs, nodes)),
+        _ => now,
+    }
 }
 
 /// The job that a transaction would give to this member.

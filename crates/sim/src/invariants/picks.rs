@@ -8,6 +8,7 @@ use evenkeel_core::node::Node;
 use evenkeel_core::record::{BeatRecord, Plan, PlannerKind, decode};
 use evenkeel_core::registry::{Guard, Txn, Write};
 use evenkeel_core::time::Now;
+use evenkeel_core::view::{GroupId, JobView};
 use evenkeel_core::words::{Fire, Member, NodeName};
 
 use super::peers::{is_led, is_order};
@@ -30,7 +31,7 @@ impl Watch {
             return;
         }
         let mut picks: Vec<(Member, i64)> = Vec::new();
-        let mut pure = true;
+        let (mut pure, mut first) = (true, None);
         for effect in effects {
             match effect {
                 // What is sent again was decided on earlier.
@@ -44,7 +45,10 @@ impl Watch {
                         }
                         // A run by hand goes to the idlest, and takes a slot there before others are given out.
                         "plan" => match self.picked(at, name, node, txn) {
-                            Some(new) => picks.extend(new),
+                            Some(new) => {
+                                first = first.or_else(|| Some(planned(node, txn)?.group()));
+                                picks.extend(new);
+                            }
                             None => pure = false,
                         },
                         "plan again" | "settle" | "follow the schedule" | "clear verdicts" | "skip" => {
@@ -59,7 +63,7 @@ impl Watch {
             }
         }
         if pure && !picks.is_empty() {
-            self.check_argmax(at, name, node, now, &picks);
+            self.check_argmax(at, name, node, now, (first.unwrap_or_default(), &picks));
         }
     }
 
@@ -135,7 +139,14 @@ impl Watch {
     }
 
     /// The first pick of a step had as many free slots as anybody, by what the node knew.
-    fn check_argmax(&mut self, at: i64, name: &NodeName, node: &Node, now: Now, picks: &[(Member, i64)]) {
+    fn check_argmax(
+        &mut self,
+        at: i64,
+        name: &NodeName,
+        node: &Node,
+        now: Now,
+        (group, picks): (GroupId, &[(Member, i64)]),
+    ) {
         let (view, local) = (node.view(), node.local());
         let Some((_, free)) = picks.first() else { return };
         let mut lives: BTreeMap<&NodeName, &Member> = BTreeMap::new();
@@ -148,7 +159,8 @@ impl Watch {
         };
         let more = lives.values().filter(|m| m.node != *name).find_map(|member| {
             let state = view.member(member)?;
-            let open = view.intent(&member.node).is_none()
+            let open = view.nodes_named(group).fits(&member.node, &state.info.labels)
+                && view.intent(&member.node).is_none()
                 && !view.is_offline(member)
                 && !local.peers.is_unreachable(member, beat)
                 && !state.info.address.is_empty();
@@ -177,4 +189,12 @@ impl Watch {
             });
         }
     }
+}
+
+/// The job that a transaction plans.
+fn planned<'a>(node: &'a Node, txn: &Txn) -> Option<JobView<'a>> {
+    txn.writes.iter().find_map(|write| match parse(write.key())? {
+        Parsed::Plan(job) => Some(node.view().job(node.view().id(&job)?)),
+        _ => None,
+    })
 }

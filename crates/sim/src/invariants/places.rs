@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::keys::{self, Parsed, parse};
+use evenkeel_core::labels::Nodes;
 use evenkeel_core::record::{AskedRecord, Lane, LockRecord, Place, Plan, SpecRecord, Switches, decode};
 use evenkeel_core::registry::{Change, Guard, Write};
 use evenkeel_core::store::Store;
@@ -98,6 +99,7 @@ impl Watch {
             Some(SpecRecord::Live(spec)) => {
                 book.since = spec.since;
                 (book.delivery, book.placement) = (spec.job.delivery, spec.job.placement);
+                book.note_nodes(act.at, &spec.job.nodes);
                 book.unmonitored = !spec.job.monitor;
                 book.retry.clone_from(&spec.job.retry);
                 book.spec = Some(*spec);
@@ -105,6 +107,7 @@ impl Watch {
                 book.put_under(&self.calendars);
             }
             _ => {
+                book.note_nodes(act.at, &Nodes::default());
                 (book.spec, book.schedule) = (None, None);
                 book.deleted = Some(act.at);
             }

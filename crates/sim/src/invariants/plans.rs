@@ -3,6 +3,7 @@
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::{Delivery, Overlap};
+use evenkeel_core::labels::Labels;
 use evenkeel_core::record::{Plan, Planned};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Wall};
@@ -28,6 +29,8 @@ struct Turn<'a> {
     /// Whether whoever wrote it had the right to plan.
     plans: bool,
     now: Wall,
+    /// What the node that wrote it says of itself.
+    labels: Option<Labels>,
 }
 
 impl Watch {
@@ -41,11 +44,12 @@ impl Watch {
     ) {
         let ttl = self.minds.get(act.node).map_or(Millis(0), |mind| mind.ttl);
         let plans = self.may_plan(act, &after, store);
+        let labels = self.minds.get(act.node).map(|mind| mind.labels.clone());
         let Self { findings, jobs, gone, .. } = self;
         let book = jobs.entry(job.clone()).or_default();
         let before = book.plan.clone().unwrap_or_default();
         let now = Wall(START.0 + act.at);
-        let turn = Turn { act, job, before, after, ttl, plans, now };
+        let turn = Turn { act, job, before, after, ttl, plans, now, labels };
         let lives = |member: &Member| !gone.contains(member);
         findings.test(act.at, Invariant::I1, turn.after.seq > turn.before.seq, || {
             format!("{} wrote seq {} of {job} over {}", act.why, turn.after.seq, turn.before.seq)
@@ -247,6 +251,10 @@ impl Turn<'_> {
                 format!("{id} was accepted, and may be planned again")
             });
         }
+        let fits = self.labels.as_ref().is_none_or(|labels| book.fits(&run.by.node, labels));
+        findings.test(at, Invariant::I54, fits, || {
+            format!("{id} was accepted by {}, which does not fit", run.by)
+        });
         if let Some(wait) = old.wait {
             self.trial(&id, run, book).begins(wait, findings);
         }

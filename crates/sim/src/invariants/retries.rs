@@ -4,6 +4,7 @@ use evenkeel_core::effect::{Reason, Verdict, VerdictState};
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::Retry;
 use evenkeel_core::record::Wait;
+use evenkeel_core::time::Millis;
 use evenkeel_core::words::RunId;
 
 use super::book::FireBook;
@@ -60,6 +61,10 @@ impl Trial<'_> {
 
     /// It waited, and is claimed: not before its wait is over.
     pub(super) fn begins(&self, wait: Wait, findings: &mut Findings) {
+        // One that was only set aside waited for no length of time.
+        if wait.length == Millis::ZERO {
+            return;
+        }
         let before = self.fire.and_then(|fire| fire.attempts.get(&(self.attempt - 1)));
         let over = before.and_then(|attempt| attempt.over);
         let early = over.is_none_or(|over| self.at < over + SHORTEST - 2 * UNNOTICED);

@@ -33,6 +33,7 @@ impl Watch {
             self.findings.test(at, Invariant::Canary, false, || "this one always breaks".to_owned());
         }
         let trust = member.as_ref().and_then(|m| self.trust(name, m.incarnation));
+        self.check_fit(at, name, run);
         let Self { findings, jobs, .. } = self;
         let book = jobs.entry(run.id.job.clone()).or_default();
         let id = || format!("{} attempt {} on {name}", run.id, run.attempt);

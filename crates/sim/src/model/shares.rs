@@ -88,7 +88,7 @@ impl Shares {
             if let Some(o) = open.cloned() {
                 let (by, fire) = (member.clone(), o.fire);
                 let (due, from, back, attempt, seq) = (o.due, o.from, o.back, o.attempt, o.seq);
-                found.open.push(Open { fire, due, from, by, attempt, seq, back, wait: None });
+                found.open.push(Open { fire, due, from, by, attempt, seq, back, wait: None, began: None });
             }
         }
         found.watermark = watermark.unwrap_or(Wall::MIN);

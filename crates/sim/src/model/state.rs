@@ -146,6 +146,7 @@ fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
         tolerance: 1,
         alarm: 100,
         slots: 10,
+        labels: evenkeel_core::labels::Labels::default(),
         spread: Spread::FirstCome,
         quota: Quota::Now,
         lead: Millis(1_000),

@@ -22,9 +22,8 @@ impl Tamper for BeyondQuota {
 }
 
 fn beyond(scene: &Scene<'_>, out: &mut Decisions) {
-    let (jobs, nodes) = (scene.view.enabled(), scene.view.nodes());
-    let quota = claims::quota(jobs, nodes, scene.local.settings.tolerance);
-    claims::decide_within(scene, quota + 1, out);
+    let quota = |group| claims::quota_in(scene.view, &scene.local.settings, group);
+    claims::decide_within(scene, |group| quota(group) + 1, out);
 }
 
 /// Claims as if nobody were ever missing: N = 1 + K/S.
@@ -41,7 +40,7 @@ impl Tamper for IgnoresTolerance {
 }
 
 fn intolerant(scene: &Scene<'_>, out: &mut Decisions) {
-    let quota = 1 + scene.view.enabled() / scene.view.nodes().max(1);
+    let quota = |group| 1 + scene.view.jobs_of(group) / scene.view.nodes_of(group).max(1);
     claims::decide_within(scene, quota, out);
 }
 

@@ -157,6 +157,7 @@ impl Command {
             tolerance: self.count("n", 1)?,
             alarm: self.count("M", 1_000)?,
             slots: self.count("slots", 1_000)?,
+            labels: evenkeel_core::labels::Labels::default(),
             spread: if self.setting("spread", "first come") == "even" {
                 Spread::Even
             } else {

@@ -11,6 +11,7 @@ use evenkeel_core::registry::{Change, Value};
 use evenkeel_core::rules::claims;
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::store::Store;
+use evenkeel_core::view::GroupId;
 use evenkeel_core::words::{Fire, JobName, Member, NodeName};
 
 use super::{World, clock};
@@ -51,7 +52,7 @@ impl World {
     /// N: a node's quota, by what it believes.
     #[must_use]
     pub fn quota(&self, name: &NodeName) -> usize {
-        let quota = |n: &Node| claims::quota_in_use(n.view(), &n.local().settings);
+        let quota = |n: &Node| claims::quota_in(n.view(), &n.local().settings, GroupId::EVERYWHERE);
         self.node(name).map_or(0, quota)
     }
 

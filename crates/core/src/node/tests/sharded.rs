@@ -65,8 +65,15 @@ fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> Switches) 
     let other = Member { node: "b".parse().unwrap(), incarnation: 77 };
     if leader == "b" {
         let text = String::new;
-        let info =
-            MemberInfo { address: text(), home: text(), slots: 1, tolerance: 1, alarm: 1, version: text() };
+        let info = MemberInfo {
+            address: text(),
+            home: text(),
+            slots: 1,
+            tolerance: 1,
+            alarm: 1,
+            version: text(),
+            labels: crate::labels::Labels::default(),
+        };
         world.write(keys::node(&other), Some(encode(&info)));
     }
     let leader = match leader {

@@ -59,19 +59,29 @@ pub(super) fn count(scene: &Scene<'_>, name: &JobName, count: Count) -> Turn {
 }
 
 /// Why a job cannot be run by hand on this node alone.
-pub(super) fn cannot_run(job: &JobView<'_>, node: &NodeName) -> Option<(Refusal, String)> {
+pub(super) fn cannot_run(scene: &Scene<'_>, job: &JobView<'_>, node: &NodeName) -> Option<(Refusal, String)> {
     if !job.is_sharded() {
         return Some((Refusal::Invalid, not_sharded(job.name())));
     }
     if job.available().iter().any(|member| member.node == *node) {
         return None;
     }
-    let text = format!(
-        "node {node} takes no part in job {}: `shard list {}` shows who does",
-        job.name(),
-        job.name()
-    );
+    let name = job.name();
+    let text = match unfit(job, scene, node) {
+        Some(why) => format!("node {node} does not fit job {name}: {why}"),
+        None => format!("node {node} takes no part in job {name}: `shard list {name}` shows who does"),
+    };
     Some((Refusal::Conflict, text))
+}
+
+/// Which of the job's conditions a living node does not meet.
+fn unfit(job: &JobView<'_>, scene: &Scene<'_>, node: &NodeName) -> Option<String> {
+    let lives = scene.view.members().filter(|(member, _)| member.node == *node);
+    let (member, state) = lives.last()?;
+    let labels = &state.info.labels;
+    let unmet = scene.view.nodes_named(job.group()).unmet(&member.node, labels)?;
+    let has = if labels.is_empty() { String::from("no labels") } else { format!("the labels {labels}") };
+    Some(format!("that is for nodes with {unmet}, and it has {has}"))
 }
 
 /// What is wrong with switching these shards.

@@ -13,7 +13,7 @@ use super::retry::{given_up, wait_after, wait_of};
 use super::{START_WINDOW, is_misdated, keeps_pace, moment, run_of};
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
-use crate::job::Delivery;
+use crate::job::{Delivery, Job};
 use crate::keys;
 use crate::local::{Given, Subject};
 use crate::overlap::SUPERSEDED;
@@ -142,21 +142,25 @@ impl<'a> Desk<'a> {
             let repeats = spec.is_some_and(|s| s.job.enabled && s.job.delivery == Delivery::AtLeastOnce);
             self.draft.verdicts.push(lost_verdict(self.id(&run), &run, repeats));
             if repeats {
-                self.draft.runs.insert(at, Planned { attempt: run.attempt + 1, seq: 0, from: None, ..run });
+                let (attempt, began) = (run.attempt + 1, run.began());
+                self.draft.runs.insert(at, Planned { attempt, seq: 0, from: None, began, ..run });
             }
             return self.act("settle");
         }
         self.make_way((run.from.unwrap_or(run.due), over));
         if let Some(length) = wait_after(given) {
-            let next = Planned { attempt: run.attempt + 1, seq: 0, from: None, ..run };
-            match spec.map(|spec| spec.job.enabled) {
-                Some(true) => {
-                    let wait = Some(wait_of(self.scene, length));
+            let (attempt, began) = (run.attempt + 1, run.began());
+            let next = Planned { attempt, seq: 0, from: None, began, ..run };
+            let wait = wait_of(self.scene, length);
+            let over = |job: &Job| job.time_is_over(began?, wait.until);
+            match spec.map(|spec| (spec.job.enabled, over(&spec.job))) {
+                Some((true, None)) => {
                     let at = at.min(self.draft.runs.len());
-                    self.draft.runs.insert(at, Planned { wait, ..next });
+                    self.draft.runs.insert(at, Planned { wait: Some(wait), ..next });
                     return self.act("wait");
                 }
-                Some(false) => self.give_up(&next, "its job was disabled"),
+                Some((true, Some(why))) => self.give_up(&next, &why),
+                Some((false, _)) => self.give_up(&next, "its job was disabled"),
                 None => self.give_up(&next, "its job was deleted"),
             }
         }
@@ -194,6 +198,7 @@ impl<'a> Desk<'a> {
             self.act("withdraw");
         }
         let Some(terms) = terms.filter(|_| agrees) else { return };
+        self.drop_overtime();
         self.drop_superseded(out);
         let goes = |run: &&Planned| run.by == me && run.due > now && self.goes_when_due(terms, run);
         let first = self.draft.runs.iter().filter(goes).map(|run| run.due).min();
@@ -232,6 +237,24 @@ impl<'a> Desk<'a> {
             self.draft.reached = self.draft.reached.max(run.due);
             self.draft.verdicts.push(verdict);
             self.act("skip");
+        }
+    }
+
+    /// Of a run that took all its time with the attempts before there is no other one.
+    fn drop_overtime(&mut self) {
+        let (me, now) = (self.scene.member.clone(), self.scene.now.wall);
+        let mine = |run: &Planned| run.by == me && !run.is_accepted() && run.began.is_some();
+        if !self.draft.runs.iter().any(mine) {
+            return;
+        }
+        let Some(job) = self.job.spec().map(|spec| spec.job) else { return };
+        let over = |run: &Planned| job.time_is_over(run.began.filter(|_| mine(run))?, now);
+        let gone: Vec<(Planned, String)> =
+            self.draft.runs.iter().filter_map(|run| Some((run.clone(), over(run)?))).collect();
+        self.draft.runs.retain(|run| over(run).is_none());
+        for (run, why) in gone {
+            self.give_up(&run, &why);
+            self.act("give up");
         }
     }
 
@@ -321,7 +344,8 @@ impl<'a> Desk<'a> {
         if let Some(spec) = self.job.spec() {
             let not_after = scene.lease.until().min(now.mono + (latest - now.wall));
             let sent = self.sent(run);
-            let run = run_of(scene, self.id(run), run.due, (run.attempt, run.seq), &spec.job, not_after);
+            let declared = (&spec.job, run.began().unwrap_or(from));
+            let run = run_of(scene, self.id(run), run.due, (run.attempt, run.seq), declared, not_after);
             out.add(Decision::Start(self.job.id, Run { sent, ..run }));
         }
     }

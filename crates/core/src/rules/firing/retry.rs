@@ -8,6 +8,7 @@ use alloc::string::String;
 
 use super::Desk;
 use crate::effect::{Verdict, VerdictState};
+use crate::job::Job;
 use crate::local::Given;
 use crate::overlap::SUPERSEDED;
 use crate::record::{Open, Wait};
@@ -50,23 +51,23 @@ impl Desk<'_> {
     pub(super) fn retry(&self, open: &Open, (length, over): (Millis, Mono), out: &mut Decisions) {
         let mut lane = self.lane();
         lane.seq += 1;
-        if let Some(why) = self.goes_on_no_more() {
+        let wait = wait_of(self.scene, length);
+        if let Some(why) = self.goes_on_no_more(open, wait.until) {
             lane.close(&open.fire);
-            lane.verdicts.push(self.given_up(open, open.attempt + 1, why));
+            lane.verdicts.push(self.given_up(open, open.attempt + 1, &why));
             return self.commit("finish", &lane, out);
         }
         self.make_way(&mut lane, (open.from, over));
-        let wait = wait_of(self.scene, length);
-        let attempt = open.attempt + 1;
-        lane.put_open(Open { attempt, from: wait.until, wait: Some(wait), ..open.clone() });
+        let (attempt, began) = (open.attempt + 1, Some(open.began()));
+        lane.put_open(Open { attempt, from: wait.until, wait: Some(wait), began, ..open.clone() });
         self.commit("wait", &lane, out);
     }
 
     /// Waits for the moment of the next attempt, and claims it.
     pub(super) fn await_retry(&self, open: &Open, wait: Wait, out: &mut Decisions) {
         let (scene, now) = (self.scene, self.scene.now);
-        if let Some(why) = self.goes_on_no_more() {
-            return self.call_off(open, why, out);
+        if let Some(why) = self.goes_on_no_more(open, now.wall) {
+            return self.call_off(open, &why, out);
         }
         if self.is_superseded(open, out) {
             return self.call_off(open, SUPERSEDED, out);
@@ -74,7 +75,7 @@ impl Desk<'_> {
         if let Some(until) = wait.left(now.wall) {
             return out.add(Decision::JobAt(self.job.id, until));
         }
-        if scene.gives_up() || scene.local.unable.is_some() {
+        if !scene.takes(&self.job) {
             return;
         }
         if !self.clock_agrees(out) {
@@ -85,10 +86,22 @@ impl Desk<'_> {
         }
         let mut lane = self.lane();
         lane.seq += 1;
-        self.make_way(&mut lane, (wait.until - wait.length, now.mono));
+        // What was only set aside held nothing up.
+        if wait.length > Millis::ZERO {
+            self.make_way(&mut lane, (wait.until - wait.length, now.mono));
+        }
         lane.put_open(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() });
         self.commit("try again", &lane, out);
         out.claimed += 1;
+    }
+
+    /// What was claimed and may not start on this node waits for one on which it may, as between two attempts.
+    pub(super) fn set_aside(&self, open: &Open, out: &mut Decisions) {
+        let mut lane = self.lane();
+        lane.seq += 1;
+        let wait = Some(wait_of(self.scene, Millis::ZERO));
+        lane.put_open(Open { wait, ..open.clone() });
+        self.commit("set aside", &lane, out);
     }
 
     /// History was told of this attempt, and it will not be made.
@@ -101,12 +114,18 @@ impl Desk<'_> {
     }
 
     /// Why no attempt follows, whatever was told before.
-    fn goes_on_no_more(&self) -> Option<&'static str> {
+    fn goes_on_no_more(&self, open: &Open, at: Wall) -> Option<String> {
         match self.job.spec() {
-            None => Some("its job was deleted"),
-            Some(spec) if !spec.job.enabled => Some("its job was disabled"),
-            Some(_) => None,
+            None => Some("its job was deleted".into()),
+            Some(spec) if !spec.job.enabled => Some("its job was disabled".into()),
+            Some(_) if open.began.is_none() && open.wait.is_some() => None,
+            Some(spec) => spec.job.time_is_over(open.began(), at),
         }
+    }
+
+    /// Why an attempt that is claimed is not made after all: the ones before took all the time of the run.
+    pub(super) fn time_is_over(&self, declared: &Job, open: &Open) -> Option<String> {
+        declared.time_is_over(open.began.filter(|_| open.attempt > 1)?, self.scene.now.wall)
     }
 
     fn given_up(&self, open: &Open, attempt: u32, why: &str) -> Verdict {

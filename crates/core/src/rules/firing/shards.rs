@@ -28,6 +28,7 @@ use crate::words::{Fire, Member, NodeName, RunId, Shard};
 
 mod retry;
 mod start;
+mod withdraw;
 
 /// How long ends of runs are gathered into one commit while others of the job go on.
 const GATHER: Millis = Millis(50);
@@ -168,6 +169,7 @@ impl<'a> Desk<'a> {
             if repeats {
                 let (from, seq) = (self.scene().now.wall, self.draft.seq);
                 self.draft.add_open(OpenShards {
+                    began: Some(open.began()),
                     from,
                     attempt: open.attempt + 1,
                     seq,
@@ -223,51 +225,6 @@ impl<'a> Desk<'a> {
         let run = RunId { job: self.table.job.name().clone(), fire: fire.clone(), shard: shards.first()? };
         let node = self.scene().member.node.to_string();
         Some(Verdict { run, attempt, due, state, reason, node, from, shards: shards.clone() })
-    }
-
-    /// Takes back what was claimed ahead and not started, where it should not start any more.
-    fn withdraw(&mut self) {
-        let given: ShardSet =
-            self.scene().local.given_of(self.table.job.id).map(|(shard, _)| shard).collect();
-        for open in self.draft.open.clone() {
-            let idle = open.shards.minus(&given);
-            if open.wait.is_some()
-                && let Some(why) = self.goes_on_no_more()
-            {
-                self.give_up(&open, &open.shards, open.attempt, why);
-                self.draft.close(&open.shards);
-                self.act("give up");
-                continue;
-            }
-            let off = self.terms().map_or(ShardSet::empty(), |(_, shards)| shards.off.and(&idle));
-            let first = open.attempt == 1 && matches!(open.fire, Fire::Due(_));
-            if self.terms().is_none() && open.attempt > 1 && !idle.is_empty() {
-                self.give_up(&open, &idle, open.attempt, "its job was deleted");
-            }
-            if self.terms().is_none() {
-                // The declaration went between claim and start; nothing is left to run.
-                self.take_back(&idle, None);
-            } else if first && (self.is_stale(&open) || !self.takes_part) {
-                self.take_back(&idle, Some(open.back));
-            } else if first {
-                self.take_back(&off, None);
-            }
-        }
-    }
-
-    fn take_back(&mut self, shards: &ShardSet, back: Option<Wall>) {
-        if !shards.is_empty() {
-            self.draft.close(shards);
-            back.into_iter().for_each(|back| self.draft.set_watermark(shards, back));
-            self.act("withdraw");
-        }
-    }
-
-    /// Whether a fire claimed ahead is none any more.
-    fn is_stale(&self, open: &OpenShards) -> bool {
-        let Some((terms, _)) = self.terms() else { return true };
-        let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(open.due - Millis(1)));
-        terms.paused || !terms.enabled || open.due <= terms.since || scheduled() != Some(open.due)
     }
 
     /// Claims what is asked for and what is due.
@@ -414,7 +371,18 @@ impl<'a> Desk<'a> {
         }
         let (from, seq) = (from.max(self.scene().now.wall), self.draft.seq);
         let total = self.table.sharding.cut.total;
-        self.draft.add_open(OpenShards { fire, due, from, back, attempt: 1, seq, total, shards, wait: None });
+        self.draft.add_open(OpenShards {
+            fire,
+            due,
+            from,
+            back,
+            attempt: 1,
+            seq,
+            total,
+            shards,
+            wait: None,
+            began: None,
+        });
         self.draft.began = Some(from);
     }
 

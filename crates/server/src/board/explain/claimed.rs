@@ -1,7 +1,7 @@
 //! Why a claimed job is where it is, and why it runs or does not.
 
 use evenkeel_core::record::{Lane, Open};
-use evenkeel_core::time::Wall;
+use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Member, RunId, Shard};
 
 use super::Known;
@@ -46,6 +46,9 @@ fn going_on(known: &Known, open: &Open) -> (&'static str, String) {
     let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) };
     let (by, attempt) = (&open.by, open.attempt);
     if let Some(wait) = open.wait {
+        if wait.length == Millis::ZERO {
+            return ("firing", format!("run {run} waits for a node that fits"));
+        }
         let until = moment(wait.until);
         return ("firing", format!("run {run} failed, and its attempt {attempt} follows from {until} on"));
     }
@@ -68,7 +71,7 @@ fn now(known: &Known, lane: Option<&Lane>) -> (&'static str, String) {
     }
     let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
     match &known.owner {
-        None if known.job().enabled => ("claims", free(known)),
+        None if known.job().enabled => ("claims", known.nowhere().unwrap_or_else(|| free(known))),
         Some(owner) if !known.lives(owner) => ("claims", taken_over(owner)),
         Some(owner) if known.drains(&owner.node) && known.job().enabled => {
             ("drain", format!("{} drains and gives it up", owner.node))

@@ -111,6 +111,9 @@ fn now(known: &Known, plan: Option<&Plan>, has_planner: bool) -> (&'static str, 
         let (s, are) = if ahead == 1 { ("", "is") } else { ("s", "are") };
         return ("dispatch", format!("{ahead} run{s} {are} planned, none has begun"));
     }
+    if let Some(nowhere) = known.nowhere() {
+        return ("dispatch", nowhere);
+    }
     if let Some(switched) = known.switched_off() {
         return switched;
     }

@@ -100,6 +100,9 @@ fn now(
         let shards = open.iter().fold(ShardSet::empty(), |all, (_, open)| all.or(&open.shards));
         return ("firing", format!("shards {shards} are under way"));
     }
+    if let Some(nowhere) = known.nowhere() {
+        return ("election", nowhere);
+    }
     if let Some(switched) = known.switched_off() {
         return switched;
     }

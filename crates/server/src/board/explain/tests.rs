@@ -110,6 +110,7 @@ fn an_open_fire_is_under_way_or_ahead_or_orphaned() {
             seq: 3,
             back: Wall(0),
             wait: None,
+            began: None,
         };
         Lane { open: vec![open], ..lane(T) }
     };
@@ -143,6 +144,7 @@ fn a_dispatched_job_says_who_planned_it_and_why_there() {
         seq: 0,
         from: None,
         wait: None,
+        began: None,
     };
     let planner = Some(evenkeel_core::record::Planner { member: holder, number: beat });
     let mut plan = Plan {

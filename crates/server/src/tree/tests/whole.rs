@@ -34,6 +34,7 @@ fn open(by: &str, from: i64) -> Vec<Open> {
         seq: 7,
         back: Wall(T - 10_000),
         wait: None,
+        began: None,
     }]
 }
 
@@ -120,6 +121,7 @@ fn beating() -> Whole {
         seq: 5,
         from: from.map(Wall),
         wait: None,
+        began: None,
     };
     let mut asked = planned(T - 1_000, "b@2", None);
     asked.fire = Fire::Asked("by-hand".parse().unwrap());

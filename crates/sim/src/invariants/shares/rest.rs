@@ -40,7 +40,9 @@ pub(in crate::invariants) fn look(
         let switches: Switches = entry.and_then(|entry| decode(&entry.value)).unwrap_or_default();
         switches.disabled || switches.shutdown == Some(member.incarnation)
     };
-    let off = |member: &&Member| rest.drained.contains(&member.node) || switched_off(member);
+    let off = |member: &&Member| {
+        rest.drained.contains(&member.node) || switched_off(member) || !rest.fits(book, member)
+    };
     let scene = Scene {
         rest,
         name,

@@ -34,7 +34,7 @@ impl Desk<'_> {
             }
             return;
         }
-        if scene.gives_up() || scene.local.unable.is_some() {
+        if !scene.takes(&self.job) {
             return;
         }
         let now = scene.now.wall;

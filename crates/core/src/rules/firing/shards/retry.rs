@@ -1,9 +1,11 @@
 //! Retries of shards: those that failed together wait together, without slots, in their node's lane.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Desk;
+use super::withdraw::FITS_NO_MORE;
 use crate::effect::VerdictState;
 use crate::local::Given;
 use crate::record::{OpenShards, Wait};
@@ -31,13 +33,14 @@ impl Desk<'_> {
                 continue;
             };
             let (shards, attempt) = (ShardSet::one(shard), open.attempt + 1);
-            if let Some(why) = self.goes_on_no_more() {
-                self.give_up(&open, &shards, attempt, why);
-                continue;
-            }
             let wait = wait_of(scene, length);
             let wait = Wait { until: coarse(wait.until, length), length };
-            self.draft.add_open(OpenShards { attempt, from: wait.until, wait: Some(wait), shards, ..open });
+            if let Some(why) = self.goes_on_no_more(&open, wait.until) {
+                self.give_up(&open, &shards, attempt, &why);
+                continue;
+            }
+            let (from, began) = (wait.until, Some(open.began()));
+            self.draft.add_open(OpenShards { attempt, from, wait: Some(wait), began, shards, ..open });
         }
     }
 
@@ -46,18 +49,28 @@ impl Desk<'_> {
         self.table.job.spec().is_some_and(|spec| spec.job.retry.is_some())
     }
 
-    /// Why no attempt follows, whatever was told before.
-    pub(super) fn goes_on_no_more(&self) -> Option<&'static str> {
+    /// Why no attempt follows at this moment, whatever was told before.
+    pub(super) fn goes_on_no_more(&self, open: &OpenShards, at: Wall) -> Option<String> {
         match self.terms() {
-            None => Some("its job was deleted"),
-            Some((terms, _)) if !terms.enabled => Some("its job was disabled"),
-            Some(_) => None,
+            None => Some("its job was deleted".into()),
+            Some((terms, _)) if !terms.enabled => Some("its job was disabled".into()),
+            Some(_) if !self.table.job.fits(self.scene().member) => Some(FITS_NO_MORE.into()),
+            Some(_) => self.table.job.spec()?.job.time_is_over(open.began(), at),
         }
+    }
+
+    /// Why what is claimed anew, after doubt or by hand, is not started.
+    pub(super) fn starts_no_more(&self, open: &OpenShards) -> Option<String> {
+        if !self.table.job.fits(self.scene().member) {
+            return Some(FITS_NO_MORE.into());
+        }
+        let began = open.began.filter(|_| open.attempt > 1)?;
+        self.table.job.spec()?.job.time_is_over(began, self.scene().now.wall)
     }
 
     /// History was told that another attempt waits, and there will be none.
     pub(super) fn give_up(&mut self, open: &OpenShards, shards: &ShardSet, attempt: u32, why: &str) {
-        let reason = format!("not attempted again: {why}");
+        let reason = if attempt > 1 { format!("not attempted again: {why}") } else { String::from(why) };
         let told = (&open.fire, open.due, open.due);
         self.draft.verdicts.extend(self.verdict(told, shards, attempt, VerdictState::Skipped, reason));
     }

@@ -13,7 +13,6 @@ use crate::rules::firing::{
 };
 use crate::scene::{Decision, Decisions};
 use crate::shards::ShardSet;
-use crate::time::Millis;
 use crate::words::{RunId, Shard, Token};
 
 /// How many shards of a job one step starts.
@@ -108,7 +107,7 @@ impl Desk<'_> {
             work: job.work(),
             setting: job.setting().into(),
             retry: job.backoff().map(Box::new),
-            timeout: job.timeout.map(|s| Millis::secs(i64::try_from(s).unwrap_or(i64::MAX / 1000))),
+            timeout: job.attempt_time(open.began(), now.wall),
             not_after: scene.lease.until().min(now.mono + (latest - now.wall)),
         }
     }

@@ -1,0 +1,35 @@
+//! Jobs that start before others where slots are short.
+
+use super::*;
+use crate::job::Placement;
+
+fn ranked(name: &str, priority: u8, placement: Placement) -> Job {
+    Job { priority: priority.try_into().unwrap(), placement, ..job(name, "at 1970-01-01T00:00:05") }
+}
+
+#[test]
+fn the_first_by_priority_gets_the_next_slot() {
+    for placement in [Placement::Claimed, Placement::Dispatched, Placement::Sharded] {
+        let mut world = World::default();
+        world.add(Settings { slots: 1, ..settings("a") });
+        world.takes = 1_000;
+        let jobs = [("d", 3), ("b", 8), ("a", 9), ("e", 0), ("c", 5)];
+        let jobs = jobs.map(|(name, priority)| ranked(name, priority, placement));
+        world.ask("a", Command::Apply(jobs.into()));
+        world.run(20_000);
+        let order: Vec<&str> = world.starts.iter().map(|(_, run)| run.id.job.as_str()).collect();
+        assert_eq!(order, ["a", "b", "c", "d", "e"], "{placement:?}");
+    }
+}
+
+#[test]
+fn of_equals_the_one_that_is_due_first_gets_the_next_slot() {
+    let mut world = World::default();
+    world.add(Settings { slots: 1, ..settings("a") });
+    world.takes = 4_000;
+    let at = |name: &str, second: i64| job(name, &alloc::format!("at 1970-01-01T00:00:0{second}"));
+    world.ask("a", Command::Apply([at("z", 3), at("b", 6), at("a", 5)].into()));
+    world.run(20_000);
+    let order: Vec<&str> = world.starts.iter().map(|(_, run)| run.id.job.as_str()).collect();
+    assert_eq!(order, ["z", "a", "b"]);
+}

@@ -1,0 +1,62 @@
+//! What a node was to run of a sharded job and will not: taken back where another one may run it, given up aloud where none can.
+
+use super::Desk;
+use crate::record::OpenShards;
+use crate::shards::ShardSet;
+use crate::time::{Millis, Wall};
+use crate::words::Fire;
+
+/// Why a node gives up what it was to run next: a shard's runs stay in its node's lane, so nobody else could.
+pub(super) const FITS_NO_MORE: &str = "its node fits the job no more";
+
+impl Desk<'_> {
+    /// Takes back what was claimed ahead and not started, where it should not start any more.
+    pub(super) fn withdraw(&mut self) {
+        let given: ShardSet =
+            self.scene().local.given_of(self.table.job.id).map(|(shard, _)| shard).collect();
+        for open in self.draft.open.clone() {
+            let idle = open.shards.minus(&given);
+            if open.wait.is_some()
+                && let Some(why) = self.goes_on_no_more(&open, self.scene().now.wall)
+            {
+                self.give_up(&open, &open.shards, open.attempt, &why);
+                self.draft.close(&open.shards);
+                self.act("give up");
+                continue;
+            }
+            let off = self.terms().map_or(ShardSet::empty(), |(_, shards)| shards.off.and(&idle));
+            let first = open.attempt == 1 && matches!(open.fire, Fire::Due(_));
+            if self.terms().is_none() && open.attempt > 1 && !idle.is_empty() {
+                self.give_up(&open, &idle, open.attempt, "its job was deleted");
+            }
+            if self.terms().is_none() {
+                // The declaration went between claim and start; nothing is left to run.
+                self.take_back(&idle, None);
+            } else if first && (self.is_stale(&open) || !self.takes_part) {
+                self.take_back(&idle, Some(open.back));
+            } else if first {
+                self.take_back(&off, None);
+            } else if !idle.is_empty()
+                && let Some(why) = self.starts_no_more(&open)
+            {
+                self.give_up(&open, &idle, open.attempt, &why);
+                self.take_back(&idle, None);
+            }
+        }
+    }
+
+    fn take_back(&mut self, shards: &ShardSet, back: Option<Wall>) {
+        if !shards.is_empty() {
+            self.draft.close(shards);
+            back.into_iter().for_each(|back| self.draft.set_watermark(shards, back));
+            self.act("withdraw");
+        }
+    }
+
+    /// Whether a fire claimed ahead is none any more.
+    fn is_stale(&self, open: &OpenShards) -> bool {
+        let Some((terms, _)) = self.terms() else { return true };
+        let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(open.due - Millis(1)));
+        terms.paused || !terms.enabled || open.due <= terms.since || scheduled() != Some(open.due)
+    }
+}

@@ -1,0 +1,234 @@
+//! Jobs by the nodes that they may run on: a group is all jobs that name the same ones. Quotas are reckoned group by group.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{JobId, JobState, JobView, View};
+use crate::job::Placement;
+use crate::labels::Nodes;
+use crate::words::{Member, NodeName};
+
+/// A group's number within one view. Numbers are local to a node and never reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(u32);
+
+impl GroupId {
+    /// The jobs that any node may run.
+    pub const EVERYWHERE: Self = Self(0);
+}
+
+/// What is known of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Group {
+    nodes: Nodes,
+    /// The living members that fit.
+    fitting: BTreeSet<Member>,
+    /// How many of its jobs are enabled, and how many of those are claimed.
+    enabled: usize,
+    claimable: usize,
+    /// Those that nobody holds though they may be held, in this node's own order.
+    free: BTreeSet<(u64, JobId)>,
+    /// How many each member holds.
+    held: BTreeMap<Arc<Member>, usize>,
+    /// How many could be claimed, and how many nodes there were for them, at the last listing.
+    listed: (usize, usize),
+}
+
+/// All groups there ever were in this view.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Groups {
+    list: Vec<Group>,
+    ids: BTreeMap<Nodes, GroupId>,
+}
+
+/// What of a job the groups count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    group: GroupId,
+    enabled: bool,
+    pub(super) claimable: bool,
+    pub(super) owner: Option<Arc<Member>>,
+}
+
+impl Counted {
+    pub(super) fn of(state: &JobState) -> Self {
+        Self {
+            group: state.group,
+            enabled: state.enabled,
+            claimable: state.enabled && state.placement == Placement::Claimed,
+            owner: state.owner.clone(),
+        }
+    }
+
+    /// Whether nodes may claim it now.
+    fn is_free(&self) -> bool {
+        self.claimable && self.owner.is_none()
+    }
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        let ids = BTreeMap::from([(Nodes::default(), GroupId::EVERYWHERE)]);
+        Self { list: Vec::from([Group::default()]), ids }
+    }
+}
+
+impl Groups {
+    fn get(&self, id: GroupId) -> &Group {
+        &self.list[id.0 as usize]
+    }
+
+    fn get_mut(&mut self, id: GroupId) -> &mut Group {
+        &mut self.list[id.0 as usize]
+    }
+
+    /// A job counts otherwise than before. Says whether it is free from now on.
+    pub(super) fn recount(&mut self, order: (u64, JobId), before: &Counted, after: &Counted) -> bool {
+        let old = self.get_mut(before.group);
+        old.enabled -= usize::from(before.enabled);
+        old.claimable -= usize::from(before.claimable);
+        let was_free = old.free.remove(&order);
+        if let Some(owner) = &before.owner
+            && let Some(held) = old.held.get_mut(owner)
+        {
+            *held -= 1;
+            if *held == 0 {
+                old.held.remove(owner);
+            }
+        }
+        let new = self.get_mut(after.group);
+        new.enabled += usize::from(after.enabled);
+        new.claimable += usize::from(after.claimable);
+        if let Some(owner) = &after.owner {
+            *new.held.entry(owner.clone()).or_default() += 1;
+        }
+        if after.is_free() {
+            new.free.insert(order);
+        }
+        after.is_free() && !(was_free && before.group == after.group)
+    }
+}
+
+impl View {
+    /// The group of the jobs that name these nodes, which is new if nobody named them before.
+    pub(super) fn group_of(&mut self, nodes: &Nodes) -> GroupId {
+        if let Some(id) = self.groups.ids.get(nodes) {
+            return *id;
+        }
+        let id = GroupId(u32::try_from(self.groups.list.len()).expect("a view holds fewer than 2^32 groups"));
+        let members = self.members.iter();
+        let fitting = members.filter(|(member, state)| nodes.fits(&member.node, &state.info.labels));
+        let fitting = fitting.map(|(member, _)| member.clone()).collect();
+        self.groups.list.push(Group { nodes: nodes.clone(), fitting, ..Group::default() });
+        self.groups.ids.insert(nodes.clone(), id);
+        id
+    }
+
+    /// A member came, went, or says something else of itself.
+    pub(super) fn regroup_member(&mut self, member: &Member) {
+        let state = self.members.get(member);
+        for group in &mut self.groups.list {
+            if state.is_some_and(|state| group.nodes.fits(&member.node, &state.info.labels)) {
+                group.fitting.insert(member.clone());
+            } else {
+                group.fitting.remove(member);
+            }
+        }
+    }
+
+    /// What was listed is what quotas may go by until the next listing (S1-21).
+    pub(super) fn note_listed(&mut self) {
+        for at in 0..self.groups.list.len() {
+            let id = GroupId(u32::try_from(at).expect("checked when it was added"));
+            self.groups.list[at].listed = (self.jobs_of(id), self.nodes_of(id));
+        }
+    }
+
+    /// All groups, those without any job among them.
+    pub fn groups(&self) -> impl Iterator<Item = GroupId> + use<> {
+        (0..u32::try_from(self.groups.list.len()).unwrap_or(u32::MAX)).map(GroupId)
+    }
+
+    /// The nodes that a group's jobs name.
+    #[must_use]
+    pub fn nodes_named(&self, group: GroupId) -> &Nodes {
+        &self.groups.get(group).nodes
+    }
+
+    /// The living members that a group's jobs may run on, by name.
+    pub fn fitting(&self, group: GroupId) -> impl Iterator<Item = &Member> {
+        self.groups.get(group).fitting.iter()
+    }
+
+    /// Whether a member is one of them.
+    #[must_use]
+    pub fn fits(&self, group: GroupId, member: &Member) -> bool {
+        self.groups.get(group).fitting.contains(member)
+    }
+
+    /// Whether there are enabled jobs that no living node may run.
+    #[must_use]
+    pub fn fits_nobody(&self, group: GroupId) -> bool {
+        let group = self.groups.get(group);
+        group.enabled > 0 && group.fitting.is_empty()
+    }
+
+    /// The same of the group that names these nodes.
+    #[must_use]
+    pub fn names_nobody(&self, nodes: &Nodes) -> bool {
+        self.groups.ids.get(nodes).is_some_and(|group| self.fits_nobody(*group))
+    }
+
+    /// S of a group: how many nodes it has, by name; two lives of one node count once.
+    #[must_use]
+    pub fn nodes_of(&self, group: GroupId) -> usize {
+        let mut names: Vec<&NodeName> = self.fitting(group).map(|member| &member.node).collect();
+        names.dedup();
+        names.len()
+    }
+
+    /// K of a group: how many of its jobs may be claimed.
+    #[must_use]
+    pub fn jobs_of(&self, group: GroupId) -> usize {
+        self.groups.get(group).claimable
+    }
+
+    /// K and S of a group as they were at the last listing.
+    #[must_use]
+    pub fn listed_of(&self, group: GroupId) -> (usize, usize) {
+        self.groups.get(group).listed
+    }
+
+    /// X of a group: how many of its jobs a member holds.
+    #[must_use]
+    pub fn held_of(&self, group: GroupId, member: &Member) -> usize {
+        self.groups.get(group).held.get(member).copied().unwrap_or(0)
+    }
+
+    /// The jobs of a group that nobody holds, in this node's own order, which differs from node to node so that they seldom
+    /// collide.
+    pub fn free_of(&self, group: GroupId) -> impl Iterator<Item = JobId> {
+        self.groups.get(group).free.iter().map(|(_, id)| *id)
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub fn free_count_of(&self, group: GroupId) -> usize {
+        self.groups.get(group).free.len()
+    }
+}
+
+impl JobView<'_> {
+    /// The jobs that may run on the same nodes.
+    #[must_use]
+    pub fn group(&self) -> GroupId {
+        self.state.group
+    }
+
+    /// Whether it may run on this member, which lives.
+    #[must_use]
+    pub fn fits(&self, member: &Member) -> bool {
+        self.view.fits(self.state.group, member)
+    }
+}

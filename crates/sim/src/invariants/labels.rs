@@ -1,0 +1,57 @@
+//! Nodes that jobs may run on: which ones a declaration means, worked out without the nodes' own indexes.
+
+use evenkeel_core::labels::{Labels, Nodes};
+use evenkeel_core::words::{Member, NodeName};
+
+use super::runs::AFTER_DELETE;
+use super::{Invariant, JobBook, Watch};
+use crate::invariants::healed::Rest;
+
+impl JobBook {
+    /// Whether a node of this name with these labels is one that the job may run on, as it is declared.
+    pub(super) fn fits(&self, node: &NodeName, labels: &Labels) -> bool {
+        self.spec.as_ref().is_none_or(|spec| spec.job.nodes.fits(node, labels))
+    }
+
+    /// Another declaration takes the place of the one before: what was claimed under that may start for a moment.
+    pub(super) fn note_nodes(&mut self, at: i64, new: &Nodes) {
+        self.nodes.retain(|(until, _)| at <= *until + AFTER_DELETE);
+        if let Some(old) = self.spec.as_ref().map(|spec| &spec.job.nodes).filter(|old| *old != new) {
+            self.nodes.push((at, old.clone()));
+        }
+    }
+}
+
+impl Watch {
+    /// A run starts on a node.
+    pub(super) fn check_fit(&mut self, at: i64, name: &NodeName, run: &evenkeel_core::effect::Run) {
+        let (Some(mind), Some(book)) = (self.minds.get(name), self.jobs.get(&run.id.job)) else { return };
+        // What was accepted of a dispatched job stays with its node; it is looked at when it is accepted.
+        if book.is_dispatched() {
+            return;
+        }
+        let before = book.nodes.iter().filter(|(until, _)| at <= *until + AFTER_DELETE);
+        let fits = book.fits(name, &mind.labels)
+            || before.into_iter().any(|(_, nodes)| nodes.fits(name, &mind.labels));
+        self.findings.test(at, Invariant::I54, fits, || {
+            let nodes = book.spec.as_ref().map(|spec| spec.job.nodes.to_string());
+            format!("{} started on {name} with the labels [{}], and is for {nodes:?}", run.id, mind.labels)
+        });
+    }
+}
+
+impl Rest<'_> {
+    /// Whether a member is one that the job may run on.
+    pub(super) fn fits(&self, book: &JobBook, member: &Member) -> bool {
+        let settings = self.swarm.nodes.iter().map(|(settings, _)| settings);
+        let labels =
+            settings.filter(|settings| settings.name == member.node).map(|settings| &settings.labels);
+        labels.into_iter().any(|labels| book.fits(&member.node, labels))
+    }
+
+    /// Whether there is a node at work that the job may run on.
+    pub(super) fn fits_somebody(&self, book: &JobBook) -> bool {
+        let works = |member: &&Member| !self.drained.contains(&member.node);
+        self.members.iter().filter(works).any(|member| self.fits(book, member))
+    }
+}
