@@ -178,8 +178,11 @@ impl Scene<'_> {
         let slack = self.book.spread() + self.book.waiting() + if light { PROMPT } else { busy };
         let floor = spec.since.max(Wall(START.0 + self.book.changed));
         let Some(due) = schedule.latest(floor, self.now - Millis(slack)) else { return };
+        let cut = self.book.place.sharding.as_deref().map(|sharding| &sharding.cut);
         for (shard, (holder, watermark)) in &self.book.shares.standing.held {
-            if self.is_static() && !self.available.contains(holder) {
+            // A static one waits for the node that it belongs to, also with whoever rescued its last run.
+            let owner = cut.and_then(|cut| cut.holder(*shard)).unwrap_or(holder);
+            if self.is_static() && !(self.available.contains(holder) && self.available.contains(owner)) {
                 continue;
             }
             findings.test(self.rest.at, Invariant::I16, *watermark >= due, || {
