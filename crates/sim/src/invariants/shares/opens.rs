@@ -15,6 +15,9 @@ use super::Turn;
 use crate::world::TIMEOUT;
 use crate::world::clock::START;
 
+/// What nodes tell of runs that they may not start any more.
+const FITS_NO_MORE: &str = "its node fits the job no more";
+
 /// What became of an open run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -101,7 +104,8 @@ impl Turn<'_> {
         };
         let (at, job, why) = (self.at(), self.job, self.act.why);
         let old = self.before.open.get(&shard).map(|(_, open)| open);
-        let back = old.filter(|_| fate == Some(Fate::Withdrawn)).map(|open| open.back);
+        let taken = |open: &&OpenShards| open.attempt == 1 && matches!(open.fire, Fire::Due(_));
+        let back = old.filter(taken).filter(|_| fate == Some(Fate::Withdrawn)).map(|open| open.back);
         let backwards = to < from && back.is_none_or(|back| to < back);
         findings.test(at, Invariant::I14, !backwards, || {
             format!("the watermark of shard {shard} of {job} went back from {from} to {to} by {why}")
@@ -341,7 +345,10 @@ impl Turn<'_> {
                 return;
             }
             _ => {
-                findings.test(at, Invariant::I16, book.spec.is_none(), || {
+                // Only with its job may it go without a word, and with one where its node may run it no more.
+                let bound = book.spec.as_ref().is_some_and(|spec| !spec.job.nodes.is_everywhere());
+                let may = book.spec.is_none() || (bound && told().any(|v| v.reason.contains(FITS_NO_MORE)));
+                findings.test(at, Invariant::I16, may, || {
                     format!("{run} was closed by {why} without a start and without a word")
                 });
                 Closed::Dropped
