@@ -92,6 +92,7 @@ impl History {
         let write = async move {
             match Writer::open(place, &name, sweeper, entries, (told, changed)).await {
                 Ok(writer) => {
+                    // Whoever opened it may have given up; then its queue is closed, and the writer ends.
                     let _ = opened.send(Ok(()));
                     writer.run().await;
                 }

@@ -69,6 +69,7 @@ impl HistoryReader {
 
     async fn ask<Q: Question>(&self, question: Q) -> Result<Vec<Q::Found>, HistoryError> {
         let (reply, replied) = oneshot::channel();
+        // Without a thread nobody replies, and that is told below.
         let _ = self.0.send(Box::new(Asked { question, reply: Some(reply) }));
         let answer = replied.await.map_err(|_| HistoryError("its thread has ended: see the log".into()))?;
         answer.map_err(|Fault(why)| HistoryError(why))
