@@ -1,10 +1,12 @@
 //! Faults in what nodes ask for: transactions and starts that are not as the rules made them.
 
 use evenkeel_core::effect::{Effect, Event};
+use evenkeel_core::input::Input;
+use evenkeel_core::job::Job;
 use evenkeel_core::keys::{Parsed, parse};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{AskedRecord, Lane, decode, encode};
-use evenkeel_core::registry::{Guard, Txn, Write};
+use evenkeel_core::record::{AskedRecord, Lane, SpecRecord, decode, encode};
+use evenkeel_core::registry::{Guard, Outcome, Txn, Write};
 use evenkeel_core::time::Mono;
 
 use crate::tamper::Tamper;
@@ -32,6 +34,21 @@ pub(super) fn lanes(
         let known = id.and_then(|id| node.view().job(id).held()).and_then(|held| held.record());
         change(&mut lane, known);
         *value = encode(&lane);
+    }
+}
+
+/// A node reads something else of what jobs declare.
+pub(super) fn declarations(input: &mut Input, change: impl Fn(&mut Job)) {
+    let changes = match input {
+        Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
+        Input::Committed { outcome: Outcome::Refused(found), .. } => found,
+        _ => return,
+    };
+    for entry in changes.iter_mut().filter_map(|change| change.entry.as_mut()) {
+        if let Some(SpecRecord::Live(mut spec)) = decode(&entry.value) {
+            change(&mut spec.job);
+            entry.value = encode(&SpecRecord::Live(spec));
+        }
     }
 }
 

@@ -3,10 +3,9 @@
 use evenkeel_core::input::Input;
 use evenkeel_core::labels::Nodes;
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{SpecRecord, decode, encode};
-use evenkeel_core::registry::Outcome;
 use evenkeel_core::time::Now;
 
+use super::commits::declarations;
 use crate::tamper::Tamper;
 
 /// Takes every job for one that any node may run.
@@ -14,16 +13,6 @@ pub(super) struct RunsEverywhere;
 
 impl Tamper for RunsEverywhere {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
-        let changes = match input {
-            Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
-            Input::Committed { outcome: Outcome::Refused(found), .. } => found,
-            _ => return,
-        };
-        for entry in changes.iter_mut().filter_map(|change| change.entry.as_mut()) {
-            if let Some(SpecRecord::Live(mut spec)) = decode(&entry.value) {
-                spec.job.nodes = Nodes::default();
-                entry.value = encode(&SpecRecord::Live(spec));
-            }
-        }
+        declarations(input, |job| job.nodes = Nodes::default());
     }
 }

@@ -4,11 +4,9 @@ use evenkeel_core::effect::{Effect, Reason, Verdict};
 use evenkeel_core::input::Input;
 use evenkeel_core::job::Overlap;
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{SpecRecord, decode, encode};
-use evenkeel_core::registry::Outcome;
 use evenkeel_core::time::Now;
 
-use super::commits::lanes;
+use super::commits::{declarations, lanes};
 use crate::tamper::Tamper;
 
 /// Gives fires up that were not to wait, and says so to nobody.
@@ -39,7 +37,7 @@ pub(super) struct LetsAllWait;
 
 impl Tamper for LetsAllWait {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
-        reads(input, |_| Overlap::Forbid);
+        declarations(input, |job| job.overlap = Overlap::Forbid);
     }
 }
 
@@ -48,9 +46,10 @@ pub(super) struct AllowsAll;
 
 impl Tamper for AllowsAll {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
-        reads(input, |overlap| match overlap {
-            Overlap::AtMost(_) => Overlap::Allow,
-            other => other,
+        declarations(input, |job| {
+            if matches!(job.overlap, Overlap::AtMost(_)) {
+                job.overlap = Overlap::Allow;
+            }
         });
     }
 }
@@ -72,20 +71,5 @@ impl Tamper for CountsFromDue {
         lanes(node, effects, &["finish"], |lane, known| {
             lane.watermark = known.map_or(lane.watermark, |known| known.watermark);
         });
-    }
-}
-
-/// A node reads something else of what jobs say of overlap.
-fn reads(input: &mut Input, change: impl Fn(Overlap) -> Overlap) {
-    let changes = match input {
-        Input::Listed(Some(batch)) | Input::Changed(batch) => &mut batch.changes,
-        Input::Committed { outcome: Outcome::Refused(found), .. } => found,
-        _ => return,
-    };
-    for entry in changes.iter_mut().filter_map(|change| change.entry.as_mut()) {
-        if let Some(SpecRecord::Live(mut spec)) = decode(&entry.value) {
-            spec.job.overlap = change(spec.job.overlap);
-            entry.value = encode(&SpecRecord::Live(spec));
-        }
     }
 }
