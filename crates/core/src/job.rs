@@ -7,6 +7,7 @@ mod late;
 mod limits;
 mod notify;
 mod overlap;
+mod placement;
 mod priority;
 mod program;
 mod retry;
@@ -93,6 +94,9 @@ pub struct Job {
     /// Into how many shards a fire is cut.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub shards: u32,
+    /// Each node that takes part has one shard, so every fire runs once on each of them; for sharded jobs.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub every_node: bool,
     /// Parameter of each shard by index, as a list or as the text `0=a,1=b` (S2-18); a shard without one gets an empty
     /// text.
     #[serde(default, deserialize_with = "written::parameters", skip_serializing_if = "Vec::is_empty")]
@@ -324,6 +328,7 @@ impl Job {
             nodes: Nodes::default(),
             priority: Priority::default(),
             shards: 1,
+            every_node: false,
             parameters: Vec::new(),
             parameter: String::new(),
             strategy: Strategy::default(),
@@ -446,36 +451,6 @@ impl Job {
         match serde_json::to_vec(self) {
             Ok(bytes) if bytes.len() <= SPEC_BYTES_MAX => Ok(()),
             _ => fail(format!("the declaration is larger than {SPEC_BYTES_MAX} bytes")),
-        }
-    }
-
-    /// What goes with which placement.
-    fn validate_placement(&self) -> Result<(), String> {
-        if self.placement == Placement::Sharded {
-            // A run that nobody monitors cannot be known to have crashed (I2-05).
-            if !self.monitor && self.delivery == Delivery::AtLeastOnce {
-                return Err(
-                    "delivery = \"at_least_once\" repeats crashed runs, which takes monitor = true".into()
-                );
-            }
-            return Ok(());
-        }
-        let plain = Self::new(self.name.clone(), "", Work::Function(String::new()));
-        let fields = [
-            ("shards", self.shards == 1),
-            ("strategy", self.strategy == plain.strategy),
-            ("order", self.order == plain.order),
-            ("static_shards", !self.static_shards),
-            ("exclusive_per_host", !self.exclusive_per_host),
-            ("monitor", self.monitor),
-            ("max_difference", self.max_difference.is_none()),
-            ("recut_wait", self.recut_wait == RECUT_WAIT),
-        ];
-        match fields.into_iter().find(|(_, plain)| !plain) {
-            Some((field, _)) => {
-                Err(format!("{field} is for sharded jobs: set placement = \"sharded\" or leave it out"))
-            }
-            None => Ok(()),
         }
     }
 

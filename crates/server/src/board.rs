@@ -249,10 +249,11 @@ pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
         let asked = job.asked().and_then(|known| known.value.clone());
         let spec = timed(node.view(), &job)?;
         let calendars = node.view().calendars_of(&spec.job);
-        Some((spec, calendars, asked))
+        let shards = job.sharding().map_or(spec.job.shards, |sharding| sharding.cut.total_of(&spec.job));
+        Some((spec, shards, calendars, asked))
     });
-    let Some((spec, calendars, asked)) = known else { return false };
-    if run.shard.0 >= spec.job.shards || spec.off.contains(run.shard) {
+    let Some((spec, shards, calendars, asked)) = known else { return false };
+    if run.shard.0 >= shards || spec.off.contains(run.shard) {
         return false;
     }
     match &run.fire {

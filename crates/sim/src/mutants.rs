@@ -10,6 +10,7 @@ use crate::tamper::{Honest, Tamper};
 
 mod commits;
 mod deaf;
+mod every_node;
 mod labels;
 mod overlap;
 mod peers;
@@ -110,6 +111,9 @@ pub static ALL: &[Mutant] = {
         mutant("misfires made up without a bound", &shares::MakesUpEverything, &[I16, I23]),
         mutant("request by hand not marked for its shards", &shares::ForgetsAsked, &[I14, I24]),
         mutant("run told of another number of shards", &shares::CountsAnew, &[I33]),
+        mutant("run on one node instead of every one", &every_node::CutsIntoOne, &[I29, I31, I33]),
+        mutant("number of a node dealt anew", &every_node::ShufflesNumbers, &[I28, I32]),
+        mutant("fires that went with a node told to nobody", &every_node::ForgetsTheGone, &[I16]),
         mutant("attempted again without a wait", &retries::TriesAtOnce, &[I17]),
         mutant("attempted again after a success", &retries::TakesAllForFailed, &[I20]),
         mutant("attempt given up without a word", &retries::GivesUpQuietly, &[I16]),

@@ -9,7 +9,7 @@ use evenkeel_core::words::{JobName, LockName, NodeName, RequestId};
 
 use crate::faults::Fault;
 use crate::random::Random;
-use crate::swarm::{CALMING, SHARDS, Swarm, Wish, calendar, job, named_nodes};
+use crate::swarm::{CALMING, SHARDS, Swarm, Wish, calendar, job, named_nodes, takes_both};
 use crate::world::{Link, World};
 
 mod peers;
@@ -293,7 +293,13 @@ impl<'a> Storm<'a> {
         let (command, undo) = match wish {
             Wish::Rescale => {
                 let Some(job) = self.jobs.get_mut(&name) else { return };
+                if self.swarm.every_node && takes_both(job) {
+                    job.every_node = self.work.chance(500);
+                }
                 job.shards = u32::try_from(self.work.between(1, SHARDS)).unwrap_or(1);
+                if job.every_node {
+                    job.shards = 1;
+                }
                 (Command::Apply(vec![job.clone()]), None)
             }
             Wish::Switch => {

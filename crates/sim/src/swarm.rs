@@ -95,16 +95,20 @@ pub struct Swarm {
     pub peers: Option<Peers>,
     /// Whether jobs ask for nodes with certain labels.
     pub labelled: bool,
+    /// Whether jobs have a shard on each node.
+    pub every_node: bool,
 }
 
 mod after;
 mod calendars;
+mod every_node;
 mod labels;
 mod overlap;
 mod peers;
 mod retries;
 
 pub(crate) use calendars::calendar;
+pub(crate) use every_node::takes_both;
 pub(crate) use labels::named_nodes;
 pub(crate) use peers::BEAT_MAX;
 pub use peers::Peers;
@@ -157,6 +161,7 @@ impl Swarm {
             calendars: Vec::new(),
             peers: None,
             labelled: false,
+            every_node: false,
         };
         swarm.add_peers(seed, ttl);
         swarm.add_calendars(seed);
@@ -164,6 +169,7 @@ impl Swarm {
         swarm.add_overlap(seed, ttl);
         swarm.add_after(seed);
         swarm.add_labels(seed);
+        swarm.add_every_node(seed);
         if span == Span::Long {
             let lasts = LONG.0 + Random::new(seed, "length").between(0, LONG.1);
             swarm.faults_last = lasts - CALMING * ttl - swarm.healing_lasts;

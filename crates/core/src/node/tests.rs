@@ -20,6 +20,7 @@ mod calendars;
 mod carried;
 mod dataflow;
 mod dispatched;
+mod every_node;
 mod labels;
 mod late;
 mod overlap;

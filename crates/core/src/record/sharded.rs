@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Wait;
 use crate::effect::Verdict;
+use crate::job::Job;
 use crate::shards::ShardSet;
 use crate::share::{Order, Strategy};
 use crate::time::Wall;
@@ -205,11 +206,35 @@ impl Sharding {
 }
 
 impl Cut {
+    /// Into how many shards the next fire is cut, as far as it is known: where each node has one, into as many as now.
+    #[must_use]
+    pub fn total_of(&self, job: &Job) -> u32 {
+        if job.every_node { self.total } else { job.shards }
+    }
+
+    /// Whether each node has one shard, beside those that stay where they run.
+    #[must_use]
+    pub fn is_one_each(&self) -> bool {
+        let own = |portion: &Portion| portion.shards().minus(&self.pinned).len();
+        let has_one = |member: &Member| {
+            self.portions.iter().find(|portion| portion.holder == *member).is_some_and(|p| own(p) == 1)
+        };
+        self.among.iter().all(has_one) && self.total as usize == self.among.len() + self.pinned.len()
+    }
+
     /// Who has this shard.
     #[must_use]
     pub fn holder(&self, shard: Shard) -> Option<&Member> {
         let has = |p: &&Portion| p.groups.iter().any(|group| group.shards.contains(shard));
         self.portions.iter().find(has).map(|portion| &portion.holder)
+    }
+}
+
+impl Portion {
+    /// All shards of it, whatever their watermarks.
+    #[must_use]
+    pub fn shards(&self) -> ShardSet {
+        self.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards))
     }
 }
 

@@ -129,12 +129,13 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
     // What came due beside runs that went on was never in their way.
     let times = |job: &Job| (job.except.clone(), job.only.clone(), job.enabled, job.overlap.beside() > 1);
     let same_times = |old: &Spec| old.job.times() == job.times() && times(&old.job) == times(job);
+    let fixed = if job.every_node { 0 } else { job.shards };
     let spec = Spec {
         version: old.as_ref().map(|o| o.version).or(version).unwrap_or(0) + 1,
         // A changed schedule has no past (plan: editing never fires a past due time).
         since: old.as_ref().filter(|o| same_times(o)).map_or(scene.now.wall, |o| o.since),
         paused: old.as_ref().is_some_and(|o| o.paused),
-        off: old.as_ref().map(|o| o.off.and(&ShardSet::all(job.shards))).unwrap_or_default(),
+        off: old.as_ref().map(|o| o.off.and(&ShardSet::all(fixed))).unwrap_or_default(),
         job: job.clone(),
     };
     let why = if old.is_some() { "update" } else { "create" };

@@ -55,9 +55,11 @@ impl Legacy<'_> {
         let table = self.table;
         let steward = table.is_steward();
         let repeats = table.terms.is_some_and(|(t, _)| t.enabled && t.delivery == Delivery::AtLeastOnce);
-        // Between two attempts nothing went on, so whatever the delivery nothing is in doubt.
+        // Between two attempts nothing went on, so whatever the delivery nothing is in doubt. But where each node runs a
+        // shard of its own, no other one goes on with it.
+        let alone = table.terms.is_some_and(|(_, shards)| shards.total.is_none());
         let (goes_on, doubtful): (Vec<_>, Vec<_>) =
-            self.lane.open.iter().partition(|open| repeats || open.wait.is_some());
+            self.lane.open.iter().partition(|open| !alone && (repeats || open.wait.is_some()));
         let [goes_on, doubtful] = [goes_on, doubtful].map(|open| shards_of(&open));
         let take = self.part(&goes_on, out);
         let lost = if steward { doubtful } else { ShardSet::empty() };
@@ -147,6 +149,12 @@ impl Legacy<'_> {
     fn lose(&self, own: &mut ShardLane, open: &OpenShards, shards: ShardSet, repeats: bool) {
         let Some(first) = shards.first() else { return };
         let table = self.table;
+        if open.wait.is_some() {
+            let run = RunId { job: table.job.name().clone(), fire: open.fire.clone(), shard: first };
+            let told =
+                firing::given_up(run, open.attempt, open.due, self.member.node.as_str(), "its node is gone");
+            return own.verdicts.push(Verdict { shards, ..told });
+        }
         let told = lost(table, self.member, open, &shards, first, repeats);
         let (run, node) = (told.run.clone(), told.node.clone());
         own.verdicts.push(told);

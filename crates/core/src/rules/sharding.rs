@@ -19,6 +19,10 @@ use crate::time::{Millis, Wall};
 use crate::view::{JobId, ShardTerms};
 use crate::words::{Member, NodeName};
 
+use every_node::Dealt;
+
+mod every_node;
+
 /// How long before fires may be claimed the shares are cut for them.
 const AHEAD: Millis = Millis::secs(1);
 /// How often a lane that is waited for is read again (S3-21).
@@ -53,7 +57,7 @@ pub(super) fn is_overdue(table: &Table<'_>) -> bool {
 fn among(table: &Table<'_>, terms: &ShardTerms) -> Vec<Member> {
     let available = table.job.available();
     let cut = &table.sharding.cut;
-    if !terms.static_shards || cut.number == 0 || cut.total != terms.total {
+    if !terms.static_shards || cut.number == 0 || Some(cut.total) != terms.total {
         return available.into_iter().take(AMONG_MAX).cloned().collect();
     }
     let now = |old: &Member| available.iter().copied().find(|member| member.node == old.node).cloned();
@@ -76,7 +80,8 @@ fn cause(table: &Table<'_>, terms: &ShardTerms, among: &[Member]) -> Option<Caus
         && !cut.portions.iter().any(stray);
     match cut {
         _ if cut.among != among => Some(Cause::Nodes),
-        _ if cut.total != terms.total => Some(Cause::Shards),
+        _ if terms.total.is_some_and(|total| cut.total != total) => Some(Cause::Shards),
+        _ if terms.total.is_none() && !cut.is_one_each() => Some(Cause::Shards),
         _ if (cut.strategy, cut.order) != (terms.strategy, terms.order) => Some(Cause::Strategy),
         _ if !whole => Some(Cause::Repair),
         _ => None,
@@ -111,7 +116,8 @@ fn prepare(table: &Table<'_>, mark: Mark, terms: &ShardTerms, among: &[Member], 
     let lanes: BTreeMap<&Member, ShardLane> =
         table.sharding.lanes.iter().filter_map(|member| Some((member, table.lane(member)?))).collect();
     let furthest = furthest(&table.sharding.cut, lanes.values());
-    let state = collect(&lanes, terms.total, furthest);
+    let total = terms.total.unwrap_or_else(|| every_node::counted(&table.sharding.cut, &lanes));
+    let state = collect(&lanes, total, furthest);
     let due = table.next_due(state.iter());
     let Some(near) = due.into_iter().chain(table.asked_at()).min() else { return };
     let start = near - scene.local.settings.lead - AHEAD;
@@ -171,30 +177,21 @@ fn cut(
     state: &[Group],
     out: &mut Decisions,
 ) {
-    let all = ShardSet::all(terms.total);
-    let still: BTreeMap<&Member, ShardSet> =
-        lanes.iter().map(|(member, lane)| (*member, lane.unfinished().and(&all))).collect();
-    let pinned = still.values().fold(ShardSet::empty(), |all, shards| all.or(shards));
-    let mut dealt: BTreeMap<Member, ShardSet> = deal(table, terms, among);
-    dealt.values_mut().for_each(|shards| *shards = shards.minus(&pinned));
-    for (member, shards) in still.into_iter().filter(|(_, shards)| !shards.is_empty()) {
-        let portion = dealt.entry(member.clone()).or_default();
-        *portion = portion.or(&shards);
-    }
-    let groups = |shards: &ShardSet| {
-        let group = |g: &Group| Group { watermark: g.watermark, shards: g.shards.and(shards) };
-        state.iter().map(group).filter(|group| !group.shards.is_empty()).collect()
-    };
-    let dealt = dealt.into_iter().filter(|(_, shards)| !shards.is_empty());
-    let portions: Vec<Portion> =
-        dealt.map(|(holder, shards)| Portion { groups: groups(&shards), holder }).collect();
     let old = &table.sharding.cut;
+    let Dealt { total, portions, pinned, left } = match terms.total {
+        Some(total) => {
+            let (portions, pinned) = portions(table, terms, total, among, lanes, state);
+            Dealt { total, portions, pinned, left: Vec::new() }
+        }
+        None => every_node::deal(table, among, lanes, state),
+    };
     // The first cut begins above whatever the job counted when it was claimed, as an earlier life of it may have been.
     let first = u64::try_from(table.terms.map_or(0, |(t, _)| t.since.0)).unwrap_or(0);
     let seq = lanes.values().map(|lane| lane.seq).chain([old.seq, first]).max().unwrap_or(0);
     let (leaves, mut listed): (Vec<&Member>, Vec<&Member>) =
         lanes.keys().partition(|member| table.is_dead(member) && lanes[**member].is_empty());
     listed.extend(portions.iter().map(|portion| &portion.holder));
+    listed.extend((!left.is_empty()).then_some(table.scene.member));
     listed.sort();
     listed.dedup();
     let sharding = Sharding {
@@ -205,7 +202,7 @@ fn cut(
             number: table.job.place().epoch + 1,
             seq,
             furthest: furthest(old, lanes.values()),
-            total: terms.total,
+            total,
             strategy: terms.strategy,
             order: terms.order,
             among: among.to_vec(),
@@ -215,10 +212,21 @@ fn cut(
     };
     let mut writes = Vec::from([table.put(sharding)]);
     let present = |member: &&&Member| table.known(member).is_some_and(|known| known.value.is_some());
-    let left = leaves.iter().filter(present);
-    writes.extend(left.map(|member| Write::Delete { key: keys::shard_lane(table.job.name(), member) }));
+    writes.extend(
+        leaves
+            .iter()
+            .filter(present)
+            .map(|member| Write::Delete { key: keys::shard_lane(table.job.name(), member) }),
+    );
     let gone = leaves.iter().map(|member| Guard::Absent(keys::node(member)));
-    let guards: Vec<_> = lanes.keys().filter_map(|member| table.lane_guard(member)).chain(gone).collect();
+    let mut guards: Vec<_> = lanes.keys().filter_map(|member| table.lane_guard(member)).chain(gone).collect();
+    if let Some(mut own) = table.lane(table.scene.member).filter(|_| !left.is_empty()) {
+        if !lanes.contains_key(table.scene.member) {
+            guards.extend(table.lane_guard(table.scene.member));
+        }
+        (own.seq, own.verdicts) = (seq + 1, [own.verdicts, left].concat());
+        writes.push(table.put_lane(table.scene.member, &own));
+    }
     if !pinned.is_empty() {
         let event = Event::Pinned(table.job.name().clone(), pinned);
         out.news.push(News { subject: table.subject(), sent: false, event });
@@ -226,10 +234,38 @@ fn cut(
     out.commit(table.subject(), "cut", table.txn(guards, writes));
 }
 
+/// What each gets, and the shards that stay where they run.
+fn portions(
+    table: &Table<'_>,
+    terms: &ShardTerms,
+    total: u32,
+    among: &[Member],
+    lanes: &BTreeMap<&Member, ShardLane>,
+    state: &[Group],
+) -> (Vec<Portion>, ShardSet) {
+    let all = ShardSet::all(total);
+    let still: BTreeMap<&Member, ShardSet> =
+        lanes.iter().map(|(member, lane)| (*member, lane.unfinished().and(&all))).collect();
+    let pinned = still.values().fold(ShardSet::empty(), |all, shards| all.or(shards));
+    let mut dealt: BTreeMap<Member, ShardSet> = deal(table, terms, total, among);
+    dealt.values_mut().for_each(|shards| *shards = shards.minus(&pinned));
+    for (member, shards) in still.into_iter().filter(|(_, shards)| !shards.is_empty()) {
+        let portion = dealt.entry(member.clone()).or_default();
+        *portion = portion.or(&shards);
+    }
+    let groups = |shards: &ShardSet| {
+        let group = |g: &Group| Group { watermark: g.watermark, shards: g.shards.and(shards) };
+        state.iter().map(group).filter(|group| !group.shards.is_empty()).collect()
+    };
+    let dealt = dealt.into_iter().filter(|(_, shards)| !shards.is_empty());
+    let portions = dealt.map(|(holder, shards)| Portion { groups: groups(&shards), holder }).collect();
+    (portions, pinned)
+}
+
 /// Who should have what.
-fn deal(table: &Table<'_>, terms: &ShardTerms, among: &[Member]) -> BTreeMap<Member, ShardSet> {
+fn deal(table: &Table<'_>, terms: &ShardTerms, total: u32, among: &[Member]) -> BTreeMap<Member, ShardSet> {
     let old = &table.sharding.cut;
-    if terms.static_shards && old.number > 0 && old.total == terms.total {
+    if terms.static_shards && old.number > 0 && old.total == total {
         let had = |node: &NodeName| {
             let portions = old.portions.iter().filter(|portion| portion.holder.node == *node);
             let groups = portions.flat_map(|portion| &portion.groups);
@@ -238,13 +274,12 @@ fn deal(table: &Table<'_>, terms: &ShardTerms, among: &[Member]) -> BTreeMap<Mem
         let dealt: BTreeMap<Member, ShardSet> =
             among.iter().map(|member| (member.clone(), had(&member.node))).collect();
         // Unless some had to stay with a name that has no part in it: then nobody else has them yet.
-        if dealt.values().fold(ShardSet::empty(), |all, shards| all.or(shards)) == ShardSet::all(terms.total)
-        {
+        if dealt.values().fold(ShardSet::empty(), |all, shards| all.or(shards)) == ShardSet::all(total) {
             return dealt;
         }
     }
     let names: Vec<&str> = among.iter().map(|member| member.node.as_str()).collect();
-    let portions = share::cut(terms.strategy, terms.order, table.job.name(), terms.total, &names);
+    let portions = share::cut(terms.strategy, terms.order, table.job.name(), total, &names);
     among.iter().cloned().zip(portions).collect()
 }
 

@@ -16,8 +16,8 @@ use crate::words::{JobName, Member, NodeName};
 /// What only sharded jobs declare, decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ShardTerms {
-    /// Into how many shards a fire is cut.
-    pub total: u32,
+    /// Into how many shards a fire is cut; `None` for one on each node that takes part.
+    pub total: Option<u32>,
     /// Shards that an operator has switched off.
     pub off: ShardSet,
     /// How shares are cut.
@@ -60,7 +60,7 @@ impl ShardTerms {
         let job = &spec.job;
         let millis = |secs: u64| Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000));
         (job.placement == Placement::Sharded).then(|| Self {
-            total: job.shards,
+            total: (!job.every_node).then_some(job.shards),
             off: spec.off.clone(),
             strategy: job.strategy,
             order: job.order,

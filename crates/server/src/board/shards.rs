@@ -113,7 +113,7 @@ pub(crate) async fn shards(handle: &Handle, name: &JobName) -> Result<Option<Sha
     let Some(table) = table(handle, name) else { return Ok(None) };
     let lanes = handle.lanes(name).await.map_err(|e| e.to_string())?;
     let shards = rows(&table, &lanes, zones::now());
-    let total = table.spec.job.shards;
+    let total = table.sharding.cut.total_of(&table.spec.job);
     Ok(Some(ShardPage { job: name.to_string(), total, sharing: table.sharing, shards }))
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn folded(page: ShardPage<ShardRow>) -> ShardPage<FoldedRow> {
 #[must_use]
 pub(crate) fn wanted(handle: &Handle, name: &JobName, node: Option<&NodeName>) -> Option<ShardSet> {
     let table = table(handle, name)?;
-    let all = ShardSet::all(table.spec.job.shards).minus(&table.spec.off);
+    let all = ShardSet::all(table.sharding.cut.total_of(&table.spec.job)).minus(&table.spec.off);
     let Some(node) = node else { return Some(all) };
     let own = table.sharding.cut.portions.iter().filter(|portion| portion.holder.node == *node);
     let groups = own.flat_map(|portion| &portion.groups);
@@ -159,7 +159,7 @@ fn holders_by_shard<'a>(
 }
 
 fn rows(table: &Table, lanes: &BTreeMap<Member, ShardLane>, now: Wall) -> Vec<ShardRow> {
-    let total = table.spec.job.shards;
+    let total = table.sharding.cut.total_of(&table.spec.job);
     let portions = table.sharding.cut.portions.iter();
     let cut = portions.flat_map(|p| p.groups.iter().map(|group| (&p.holder, &group.shards)));
     let cut = holders_by_shard(total, cut);

@@ -51,7 +51,7 @@ fn config(seen: &Seen, tree: &mut Tree) {
         tree.persistent("config/scriptCommandLine", command_line(&argv));
     }
     tree.persistent("config/shardingItemParameters", parameters(&job.parameters));
-    tree.persistent("config/shardingTotalCount", job.shards.to_string());
+    tree.persistent("config/shardingTotalCount", seen.sharding.cut.total_of(job).to_string());
     if let Some(dataflow) = job.dataflow {
         tree.persistent("config/streamingProcess", dataflow.streaming.to_string());
     }

@@ -37,7 +37,7 @@ fn config(seen: &Seen) -> String {
         ("misfire", seen.makes_up().into()),
         ("monitorExecution", job.monitor.into()),
         ("shardingItemParameters", parameters(&job.parameters).into()),
-        ("shardingTotalCount", job.shards.into()),
+        ("shardingTotalCount", seen.sharding.cut.total_of(job).into()),
         ("staticSharding", job.static_shards.into()),
     ]
     .into();

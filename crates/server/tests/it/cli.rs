@@ -252,7 +252,7 @@ fn the_examples_are_job_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
     let said = node.ok(&["job", "apply", "-f", &repository("examples/jobs").display().to_string()]);
-    assert!(said.ends_with("27 created\n"), "{said}");
+    assert!(said.ends_with("28 created\n"), "{said}");
     // What is shown of a job is a job file of it.
     for name in ["words", "keys", "disk-report", "refresh-prices", "wake-cache", "nightly-report"] {
         let shown = node.ok(&["job", "show", name]);

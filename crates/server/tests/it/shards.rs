@@ -514,3 +514,48 @@ fn what_makes_no_sense_is_refused_with_the_fix() {
         assert_eq!(status, 405, "nothing is done by GET: {path}");
     }
 }
+
+const EVERYWHERE: &str = r#"
+[[job]]
+name = "tidy"
+schedule = "@every 1s"
+placement = "sharded"
+every_node = true
+command = ["/bin/sh", "-c", "echo $EVENKEEL_SHARD/$EVENKEEL_SHARDS"]
+"#;
+
+#[test]
+fn a_job_on_every_node_runs_once_on_each_and_follows_who_comes_and_goes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (a, b) = two(folder.path(), EVERYWHERE);
+    is(&a, "tidy", "a", "active", "0");
+    is(&a, "tidy", "b", "active", "1");
+    let runs = later(&a, "tidy");
+    assert!(by(&runs, "a") == by(&runs, "b") && by(&runs, "a") > 0, "{runs:?}");
+    assert_eq!(by(&runs, "a") + by(&runs, "b"), runs.len());
+    // Asked for by hand it runs on each, or on the one that is named.
+    a.ok(&["job", "pause", "tidy"]);
+    a.ok(&["job", "run", "tidy", "--request", "all"]);
+    for shard in 0..2 {
+        assert_eq!(a.ok(&["run", "wait", &format!("tidy:ask-all:{shard}")]), "succeeded\n");
+    }
+    assert_eq!(ran(&a, "tidy", "all"), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
+    b.ok(&["job", "run", "tidy", "--request", "one", "--node", "b"]);
+    assert_eq!(a.ok(&["run", "wait", "tidy:ask-one:1"]), "succeeded\n");
+    assert_eq!(ran(&a, "tidy", "one"), [("b".to_owned(), 1)]);
+    assert_eq!(a.ok(&["run", "logs", "tidy:ask-one:1"]), "1/2\n");
+    let listed = a.json(&["shard", "list", "tidy"]);
+    let rows = listed.as_array().into_iter().flatten().map(|row| (&row["shard"], &row["node"]));
+    assert_eq!(rows.collect::<Vec<_>>(), [(&json!(0), &json!("a")), (&json!(1), &json!("b"))]);
+    a.ok(&["job", "resume", "tidy"]);
+    // Who takes part no more leaves no gap.
+    a.ok(&["job", "disable", "tidy", "--node", "a"]);
+    is(&b, "tidy", "a", "disabled", "");
+    is(&b, "tidy", "b", "active", "0");
+    let runs = later(&b, "tidy");
+    assert_eq!((by(&runs, "a"), by(&runs, "b")), (0, runs.len()));
+    let why = text(&a.cli(&["shard", "disable", "tidy", "0"]).stderr);
+    assert!(why.contains("job disable tidy --node NODE"), "{why}");
+    let explained = a.ok(&["explain", "job", "tidy"]);
+    assert!(explained.contains("gave one shard to each of b"), "{explained}");
+}

@@ -12,6 +12,7 @@ use evenkeel_core::words::{Fire, JobName, Member, RunId, Shard};
 
 use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch};
 
+mod asked;
 mod book;
 mod cuts;
 mod opens;

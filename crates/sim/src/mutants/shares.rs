@@ -41,7 +41,7 @@ fn hears_places(input: &mut Input, change: impl Fn(&mut Sharding)) {
 }
 
 /// Changes the places that these acts write.
-fn writes_places(effects: &mut [Effect], acts: &[&str], change: impl Fn(&JobName, &mut Sharding)) {
+pub(super) fn writes_places(effects: &mut [Effect], acts: &[&str], change: impl Fn(&JobName, &mut Sharding)) {
     for write in commits(effects, acts).flat_map(|txn| &mut txn.writes) {
         if let Write::Put { key, value, .. } = write
             && let Some(Parsed::Place(job)) = parse(key)

@@ -89,6 +89,12 @@ pub(super) fn wrong_shards(job: &Job, shards: &ShardSet) -> Option<String> {
     if job.placement != Placement::Sharded {
         return Some(not_sharded(&job.name));
     }
+    if job.every_node {
+        let name = &job.name;
+        return Some(format!(
+            "job {name} has one shard on each node: disable the node for it instead, with `job disable {name} --node NODE`"
+        ));
+    }
     let surplus = shards.minus(&ShardSet::all(job.shards));
     let last = job.shards.saturating_sub(1);
     (!surplus.is_empty())

@@ -233,7 +233,10 @@ impl<'a> Desk<'a> {
         let Some((terms, shards)) = self.terms().filter(|(terms, _)| terms.enabled) else { return };
         // Shares of another number of shards are about to be marked, and no fire is cut into both.
         let cut = &sharding.cut;
-        if !self.takes_part || sharding.mark.is_some() || cut.number == 0 || cut.total != shards.total {
+        if !self.takes_part || sharding.mark.is_some() || cut.number == 0 {
+            return;
+        }
+        if shards.total.map_or_else(|| !cut.is_one_each(), |total| total != cut.total) {
             return;
         }
         let portion = sharding.portion(self.scene().member);
@@ -249,15 +252,23 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// All shards that there are.
+    fn all(&self) -> ShardSet {
+        ShardSet::all(self.table.sharding.cut.total)
+    }
+
     /// Shards that run, be it that nobody monitors them.
     fn busy(&self) -> ShardSet {
         let running =
             self.scene().local.given_of(self.table.job.id).filter(|(_, given)| given.ended.is_none());
-        running.map(|(shard, _)| shard).collect::<ShardSet>().or(&self.draft.unfinished())
+        let busy = running.map(|(shard, _)| shard).collect::<ShardSet>().or(&self.draft.unfinished());
+        // Where each node has one shard, its run may go on under the number that it had before.
+        let every_node = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
+        if every_node && !busy.is_empty() { self.all() } else { busy }
     }
 
-    /// A request to one node that takes no part, or has no shards, would be nobody's: the leader answers it. Returns whether
-    /// there was one.
+    /// A request to one node that takes no part, or has no shards, would be nobody's: the leader answers it. One that all
+    /// shards have answered of which there are fewer now is done. Returns whether there was either.
     fn drop_asked(&mut self) -> bool {
         let (sharding, me) = (self.table.sharding, self.scene().member);
         let record = self.table.job.asked().and_then(|known| known.value.as_ref());
@@ -266,11 +277,18 @@ impl<'a> Desk<'a> {
             let takes_part = self.table.job.available().iter().any(|member| member.node == *node);
             takes_part && sharding.cut.portions.iter().any(|portion| portion.holder.node == *node)
         };
-        let orphan = |r: &Request| !r.taken && r.node.as_ref().is_some_and(|node| !has_shards(node));
-        let Some(index) = record.requests.iter().position(orphan) else { return false };
+        let answered = |r: &Request| r.node.is_none() && self.all().minus(&r.shards).is_empty();
+        let orphan = |r: &Request| r.node.as_ref().is_some_and(|node| !has_shards(node));
+        let done = |r: &Request| !r.taken && (answered(r) || orphan(r));
+        let Some(index) = record.requests.iter().position(done) else { return false };
         let mut record = record.clone();
         let request = &mut record.requests[index];
         request.taken = true;
+        if request.node.is_none() {
+            self.asked = Some(record);
+            self.act("claim shards");
+            return true;
+        }
         let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
         let why = "asked for on a node that has no shards of the job".to_string();
         // It was refused for no shard: it is told as the request's first run.
@@ -297,8 +315,7 @@ impl<'a> Desk<'a> {
         let request = &mut record.requests[index];
         let asked = mine.minus(&request.shards);
         request.shards = request.shards.or(mine);
-        request.taken =
-            request.node.is_some() || ShardSet::all(shards.total).minus(&request.shards).is_empty();
+        request.taken = request.node.is_some() || self.all().minus(&request.shards).is_empty();
         let (busy, fire) = (self.busy(), Fire::Asked(request.id.clone()));
         let at = request.at;
         let refused = asked.and(&busy).minus(&shards.off);

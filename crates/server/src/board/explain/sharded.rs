@@ -13,7 +13,7 @@ use crate::rows::{Explained, moment};
 pub(super) fn explain(known: &Known, lanes: &BTreeMap<Member, ShardLane>, told: &mut Explained) {
     let sharding = known.sharding.clone().unwrap_or_default();
     leader(known, &sharding, told);
-    cut(&sharding, told);
+    cut(&sharding, known.spec.job.every_node, told);
     if let Some(mark) = &sharding.mark {
         let why = said(&mark.why);
         told.fact("mark", &why);
@@ -55,7 +55,7 @@ fn leader(known: &Known, sharding: &Sharding, told: &mut Explained) {
     told.point("leader", "election", says);
 }
 
-fn cut(sharding: &Sharding, told: &mut Explained) {
+fn cut(sharding: &Sharding, every_node: bool, told: &mut Explained) {
     let cut = &sharding.cut;
     told.fact("cut", cut.number);
     if cut.number == 0 {
@@ -63,7 +63,10 @@ fn cut(sharding: &Sharding, told: &mut Explained) {
     }
     let among: Vec<&str> = cut.among.iter().map(|member| member.node.as_str()).collect();
     let (total, way, number) = (cut.total, said(&cut.strategy), cut.number);
-    let text = format!("epoch {number} cut {total} shards by {way} for {}", among.join(", "));
+    let text = match every_node {
+        true => format!("epoch {number} gave one shard to each of {}", among.join(", ")),
+        false => format!("epoch {number} cut {total} shards by {way} for {}", among.join(", ")),
+    };
     told.point("cut", "sharding", text);
     if !cut.pinned.is_empty() {
         let text = format!("shards {} ran too long to be waited for and stayed where they run", cut.pinned);

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::job::Job;
 use evenkeel_core::record::Cut;
 use evenkeel_core::shards::ShardSet;
+use evenkeel_core::time::Wall;
 use evenkeel_core::words::{Member, NodeName, Shard};
 
 use super::super::{Findings, Invariant, JobBook};
@@ -61,10 +64,11 @@ impl Turn<'_> {
         findings.test(at, Invariant::I29, counted && new.mark.is_none() && old.mark.is_some(), || {
             format!("{job} was cut from {old:?} to {new:?}")
         });
-        let all: BTreeSet<Shard> = (0..spec.job.shards).map(Shard).collect();
+        let total = declared_total(&spec.job, &new.cut);
+        let all: BTreeSet<Shard> = (0..total).map(Shard).collect();
         let held: BTreeSet<Shard> = self.after.held.keys().copied().collect();
-        findings.test(at, Invariant::I29, held == all && new.cut.total == spec.job.shards, || {
-            format!("{job} has {} shards and was cut into {:?}", spec.job.shards, new.cut.portions)
+        findings.test(at, Invariant::I29, held == all && new.cut.total == total, || {
+            format!("{job} has {total} shards and was cut into {:?}", new.cut.portions)
         });
         let reached = self.before.held.values().map(|(_, watermark)| *watermark).max();
         book.shares.furthest = book.shares.furthest.max(reached);
@@ -74,8 +78,52 @@ impl Turn<'_> {
                 format!("shard {shard} of {job} is new and begins at {:?}", self.after.watermark(*shard))
             });
         }
+        if spec.job.every_node {
+            return self.on_every_node(book, findings);
+        }
         let (fixed, key) = (spec.job.static_shards, self.dealing());
         self.shares(fixed, key, book, findings);
+    }
+
+    /// Each node has one shard beside what stays where it runs, and keeps it while there are as many. Of fires that a shard
+    /// which is no more was behind by, history hears.
+    fn on_every_node(&self, book: &JobBook, findings: &mut Findings) {
+        let (at, job) = (self.at(), self.job);
+        let (old, new) = (&self.old.cut, &self.new.cut);
+        let own = |cut: &Cut, node: &NodeName| {
+            by_name(cut).get(node).map_or(ShardSet::empty(), |shards| shards.minus(&cut.pinned))
+        };
+        for Member { node, .. } in &new.among {
+            let (had, has) = (own(old, node), own(new, node));
+            findings.test(at, Invariant::I34, has.len() == 1, || {
+                format!("{node} has the shards {has} of {job}, which gives one to each node")
+            });
+            let keeps = had.first().filter(|had| had.0 < new.total && had_one(old)).is_none_or(|had| {
+                let runs = self.before.open.values().any(|(by, _)| by.node == *node);
+                runs || has.contains(had)
+            });
+            findings.test(at, Invariant::I32, keeps, || {
+                format!("{node} had shard {had} of {job} and has {has}, of {} shards", new.total)
+            });
+        }
+        let (Some(spec), Some(schedule)) = (&book.spec, &book.schedule) else { return };
+        if !book.fires_by_schedule() || !had_one(old) {
+            return;
+        }
+        let furthest = book.shares.furthest.unwrap_or(Wall::MIN);
+        for (shard, (_, watermark)) in &self.before.held {
+            let mut fire = (*watermark).max(spec.since);
+            while !self.after.held.contains_key(shard)
+                && let Some(due) = schedule.next(fire).filter(|due| *due <= furthest)
+            {
+                fire = due;
+                let covers = |v: &&Verdict| v.from <= due && due <= v.due && v.shards.contains(*shard);
+                let told = self.new_verdicts(VerdictState::Skipped).any(|v| covers(&v));
+                findings.test(at, Invariant::I16, told, || {
+                    format!("the fire of {job} due at {due} went with shard {shard} without a word")
+                });
+            }
+        }
     }
 
     /// For whom and how the shares were cut, in words.
@@ -111,6 +159,17 @@ impl Turn<'_> {
             format!("{job} was cut into {shares:?} for the same nodes that had {before:?}")
         });
     }
+}
+
+/// Into how many shards a cut should be: where each node has one, those that stay where they run come on top.
+pub(super) fn declared_total(job: &Job, cut: &Cut) -> u32 {
+    let nodes = u32::try_from(cut.among.len() + cut.pinned.len()).unwrap_or(u32::MAX);
+    if job.every_node { nodes } else { job.shards }
+}
+
+/// Whether a cut gave one shard to each of its nodes.
+fn had_one(cut: &Cut) -> bool {
+    cut.number > 0 && cut.total as usize == cut.among.len() + cut.pinned.len()
 }
 
 /// Whether somebody's lane of a deleted job went, and nothing else happened to its shares.

@@ -12,6 +12,7 @@ use super::super::retries::Trial;
 use super::super::runs::UNNOTICED;
 use super::super::{Findings, Invariant, JobBook};
 use super::Turn;
+use super::cuts::declared_total;
 use crate::world::TIMEOUT;
 use crate::world::clock::START;
 
@@ -131,7 +132,8 @@ impl Turn<'_> {
                 let old = due + book.grace(self.ttl) < Wall(START.0 + at + UNNOTICED);
                 let came = due < Wall(START.0 + at + UNNOTICED);
                 let ran = missed.is_some_and(|ran| ran < due) && came;
-                findings.test(at, Invariant::I23, old || ran, || {
+                let went = self.was_cut() && spec.job.every_node;
+                findings.test(at, Invariant::I23, old || ran || went, || {
                     format!("the fire of {job} due at {due} was skipped for shard {shard} without a reason")
                 });
             }
@@ -150,8 +152,8 @@ impl Turn<'_> {
         let run = self.run(&open.fire, shard);
         let marked = self.old.mark.is_some() || self.new.mark.is_some();
         findings.test(at, Invariant::I30, !marked, || format!("{run} was claimed while {job} is marked"));
-        let total = book.spec.as_ref().map_or(0, |spec| spec.job.shards);
         let cut = &self.old.cut;
+        let total = book.spec.as_ref().map_or(0, |spec| declared_total(&spec.job, cut));
         findings.test(at, Invariant::I33, cut.total == total && shard.0 < total, || {
             format!("{run} was claimed under a cut into {}, there are {total} shards", cut.total)
         });
@@ -375,29 +377,6 @@ impl Turn<'_> {
         let late = schedule.next(watermark.max(spec.since)).is_some_and(|due| due <= old.from);
         if !late && book.fires_by_schedule() {
             book.shares.missed.insert(shard, (closed, book.edition, 0));
-        }
-    }
-
-    /// A request by hand is refused for shards that run, and only for those.
-    pub(super) fn refusals(&self, book: &mut JobBook, findings: &mut Findings) {
-        // What nobody monitors may run in more than one place, and only its node knows.
-        let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor);
-        for verdict in self.new_verdicts(VerdictState::Skipped).filter(|v| v.attempt == 0) {
-            let Fire::Asked(id) = &verdict.run.fire else { continue };
-            for shard in verdict.shards.iter() {
-                let running =
-                    self.before.open.contains_key(&shard) || book.shares.running.contains_key(&shard);
-                let busy = running || unmonitored;
-                let claimed =
-                    book.shares.fires.get(&(verdict.run.fire.clone(), shard)).is_some_and(|f| f.claimed);
-                book.shares.refused.insert((verdict.run.fire.clone(), shard));
-                findings.test(self.at(), Invariant::I24, busy && !claimed, || {
-                    format!(
-                        "the request {id} was refused for shard {shard} of {}, which does not run",
-                        self.job
-                    )
-                });
-            }
         }
     }
 }

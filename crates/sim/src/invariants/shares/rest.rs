@@ -13,6 +13,7 @@ use evenkeel_core::words::{Fire, JobName, Member, Shard};
 use super::super::book::Closed;
 use super::super::healed::{CLOSING, PROMPT, Rest};
 use super::super::{Findings, Invariant, JobBook};
+use super::cuts::declared_total;
 use crate::world::World;
 use crate::world::clock::START;
 
@@ -136,18 +137,19 @@ impl Scene<'_> {
             return;
         }
         let among: BTreeSet<Member> = cut.among.iter().cloned().collect();
-        let fits = cut.total == spec.job.shards && (self.is_static() || among == self.available);
+        let total = declared_total(&spec.job, cut);
+        let fits = cut.total == total && (self.is_static() || among == self.available);
         findings.test(at, Invariant::I31, fits, || {
             format!(
-                "{name} has {} shards for {:?}, and was cut into {} for {among:?}",
-                spec.job.shards, self.available, cut.total
+                "{name} has {total} shards for {:?}, and was cut into {} for {among:?}",
+                self.available, cut.total
             )
         });
         if self.is_static() {
             return;
         }
         let standing = &self.book.shares.standing;
-        let all: BTreeSet<Shard> = (0..spec.job.shards).map(Shard).collect();
+        let all: BTreeSet<Shard> = (0..total).map(Shard).collect();
         let held: BTreeSet<Shard> = standing.held.keys().copied().collect();
         findings.test(at, Invariant::I27, held == all, || format!("{name}: of {all:?} {held:?} are held"));
         for (shard, (holder, _)) in &standing.held {
@@ -233,6 +235,9 @@ impl Scene<'_> {
     /// Every accepted request ran on every shard, or was refused there because the shard was running.
     fn requests(&self, spec: &Spec, findings: &mut Findings) {
         if !self.rest.swarm.calm_jobs.contains(self.name) || self.is_static() {
+            return;
+        }
+        if spec.job.every_node {
             return;
         }
         for id in self.book.asked.keys() {

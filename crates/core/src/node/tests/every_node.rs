@@ -1,0 +1,160 @@
+//! Sharded jobs with one shard on each node: numbers, newcomers, and what is told of a node that goes.
+
+use super::*;
+use crate::effect::VerdictState;
+use crate::input::Refusal;
+use crate::job::{Delivery, Placement};
+use crate::shards::ShardSet;
+use crate::words::JobName;
+
+fn everywhere(name: &str, schedule: &str) -> Job {
+    let mut job = job(name, schedule);
+    (job.placement, job.every_node) = (Placement::Sharded, true);
+    job
+}
+
+fn name(job: &str) -> JobName {
+    job.parse().unwrap()
+}
+
+impl World {
+    /// Who ran the fire of this moment: node, number, and of how many, by number.
+    fn ran_at(&self, due: i64) -> Vec<(String, u32, u32)> {
+        let ran = self.starts.iter().filter(|(_, run)| run.due.0 == due);
+        let mut ran: Vec<_> = ran.map(|(node, run)| (node.to_string(), run.id.shard.0, run.shards)).collect();
+        ran.sort_by_key(|(_, shard, _)| *shard);
+        ran
+    }
+
+    fn dies(&mut self, node: &str) {
+        let node: NodeName = node.parse().unwrap();
+        self.actors.remove(&node);
+        self.ends.retain(|(_, on, _)| *on != node);
+    }
+}
+
+fn ran(all: &[(&str, u32, u32)]) -> Vec<(String, u32, u32)> {
+    all.iter().map(|(node, shard, of)| ((*node).to_string(), *shard, *of)).collect()
+}
+
+#[test]
+fn every_fire_runs_once_on_each_node_whoever_comes_and_goes() {
+    let mut world = World::with(&["b", "c"]);
+    world.ask("b", Command::Apply([everywhere("j", "@every 10s")].into()));
+    world.run(11_000);
+    assert_eq!(world.ran_at(10_000), ran(&[("b", 0, 2), ("c", 1, 2)]));
+    world.add(settings("a"));
+    world.run(10_000);
+    // Those that were there keep their numbers, whatever the newcomer's name.
+    assert_eq!(world.ran_at(20_000), ran(&[("b", 0, 3), ("c", 1, 3), ("a", 2, 3)]));
+    world.ask("b", Command::Drain("c".parse().unwrap()));
+    world.run(10_000);
+    assert_eq!(world.ran_at(30_000), ran(&[("b", 0, 2), ("a", 1, 2)]), "as many numbers as nodes");
+    world.ask("b", Command::Undrain("c".parse().unwrap()));
+    world.run(10_000);
+    assert_eq!(world.ran_at(40_000), ran(&[("b", 0, 3), ("a", 1, 3), ("c", 2, 3)]));
+}
+
+/// proves: I16, I21
+#[test]
+fn what_a_dead_node_was_to_run_is_told_and_run_by_nobody_else() {
+    let mut world = World::with(&["a", "b", "c"]);
+    world.takes = 4_000;
+    world.ask("a", Command::Apply([everywhere("j", "@every 10s")].into()));
+    world.run(11_500);
+    assert_eq!(world.ran_at(10_000).len(), 3);
+    // One dies in its run, and one after the next cut, before it claims its part.
+    world.dies("c");
+    world.run(7_000);
+    world.dies("b");
+    world.run(22_000);
+    let of = |due: i64| world.ran_at(due).into_iter().map(|(node, ..)| node).collect::<Vec<_>>();
+    assert_eq!(of(10_000).len(), 3, "its run is not repeated");
+    assert_eq!(of(20_000), ["a"]);
+    assert_eq!(of(30_000), ["a"]);
+    let told = |state, shard| {
+        let of = |v: &&Verdict| v.state == state && v.run.shard.0 == shard;
+        world
+            .recorded
+            .iter()
+            .filter(of)
+            .map(|v| (v.node.clone(), v.due.0, v.reason.clone()))
+            .collect::<Vec<_>>()
+    };
+    let lost = told(VerdictState::Lost, 2);
+    assert!(matches!(&lost[..], [(_, 10_000, why)] if why.contains("not repeated")), "{lost:?}");
+    let skipped = told(VerdictState::Skipped, 1);
+    let why = "its node took part no more".to_string();
+    assert_eq!(skipped, [("b".to_string(), 20_000, why)], "b was to run it");
+}
+
+/// proves: I15
+#[test]
+fn a_run_that_goes_on_keeps_its_number_from_others() {
+    let mut world = World::with(&["a", "b", "c"]);
+    let mut job = everywhere("j", "@every 10s");
+    job.recut_wait = 1;
+    world.takes = 100_000;
+    world.ask("a", Command::Apply([job].into()));
+    world.run(11_000);
+    world.takes = 100;
+    // The first takes part no more while it runs, and a newcomer must not get its number.
+    world.ask("b", Command::Drain("a".parse().unwrap()));
+    world.ends.retain(|(_, node, _)| node.as_str() == "a");
+    world.add(settings("d"));
+    world.run(20_000);
+    let now = world.ran_at(30_000);
+    assert!(!now.iter().any(|(_, shard, _)| *shard == 0), "{now:?}");
+    assert!(now.iter().any(|(node, ..)| node == "d"), "{now:?}");
+}
+
+#[test]
+fn a_job_that_stops_running_on_every_node_counts_from_its_next_fire() {
+    let mut world = World::with(&["a", "b", "c"]);
+    world.ask("a", Command::Apply([everywhere("j", "@every 10s")].into()));
+    world.run(11_000);
+    let mut fixed = everywhere("j", "@every 10s");
+    (fixed.every_node, fixed.shards) = (false, 2);
+    world.ask("a", Command::Apply([fixed].into()));
+    world.run(10_000);
+    assert_eq!(world.ran_at(20_000).iter().map(|(_, s, of)| (*s, *of)).collect::<Vec<_>>(), [(0, 2), (1, 2)]);
+    world.ask("b", Command::Apply([everywhere("j", "@every 10s")].into()));
+    world.run(10_000);
+    let mut nodes: Vec<_> = world.ran_at(30_000).into_iter().map(|(node, ..)| node).collect();
+    nodes.sort();
+    assert_eq!(nodes, ["a", "b", "c"]);
+}
+
+/// proves: I24
+#[test]
+fn a_request_runs_on_every_node_once() {
+    let mut world = World::with(&["a", "b", "c"]);
+    world.ask("a", Command::Apply([everywhere("j", "")].into()));
+    world.run(3_000);
+    world.ask("b", Command::RunNow(name("j"), "once".parse().unwrap()));
+    world.run(3_000);
+    let mut nodes: Vec<_> = world.starts.iter().map(|(node, _)| node.to_string()).collect();
+    nodes.sort();
+    assert_eq!(nodes, ["a", "b", "c"]);
+}
+
+#[test]
+fn what_makes_no_sense_on_every_node_is_refused() {
+    let mut world = World::with(&["a"]);
+    let refused = |change: fn(&mut Job)| {
+        let mut job = everywhere("j", "");
+        change(&mut job);
+        job.validate().unwrap_err().to_string()
+    };
+    assert!(refused(|job| job.shards = 3).contains("shards does not go with every_node"));
+    assert!(refused(|job| job.parameters = ["x".to_string()].into()).contains("parameter is for all"));
+    assert!(refused(|job| job.static_shards = true).contains("static_shards"));
+    assert!(refused(|job| job.delivery = Delivery::AtLeastOnce).contains("no other node"));
+    assert!(refused(|job| job.placement = Placement::Claimed).contains("set placement = \"sharded\""));
+    world.ask("a", Command::Apply([everywhere("j", "")].into()));
+    let answer = world.ask("a", Command::Shards(name("j"), ShardSet::all(1), false));
+    assert!(
+        matches!(&answer, Answer::Refused(Refusal::Invalid, why) if why.contains("--node")),
+        "{answer:?}"
+    );
+}

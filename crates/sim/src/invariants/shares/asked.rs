@@ -1,0 +1,35 @@
+//! Requests by hand that a sharded job's nodes refuse.
+
+use evenkeel_core::effect::VerdictState;
+use evenkeel_core::words::Fire;
+
+use super::super::{Findings, Invariant, JobBook};
+use super::Turn;
+
+impl Turn<'_> {
+    /// A request by hand is refused for shards that run, and only for those.
+    pub(super) fn refusals(&self, book: &mut JobBook, findings: &mut Findings) {
+        // What nobody monitors may run in more than one place, and only its node knows.
+        let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor);
+        // Where a node has one shard, its run may go on under the number that it had before.
+        let every_node = book.spec.as_ref().is_some_and(|spec| spec.job.every_node);
+        let runs = every_node && self.before.open.values().any(|(by, _)| Some(by) == self.act.member);
+        for verdict in self.new_verdicts(VerdictState::Skipped).filter(|v| v.attempt == 0) {
+            let Fire::Asked(id) = &verdict.run.fire else { continue };
+            for shard in verdict.shards.iter() {
+                let running =
+                    self.before.open.contains_key(&shard) || book.shares.running.contains_key(&shard);
+                let busy = running || runs || unmonitored;
+                let claimed =
+                    book.shares.fires.get(&(verdict.run.fire.clone(), shard)).is_some_and(|f| f.claimed);
+                book.shares.refused.insert((verdict.run.fire.clone(), shard));
+                findings.test(self.at(), Invariant::I24, busy && !claimed, || {
+                    format!(
+                        "the request {id} was refused for shard {shard} of {}, which does not run",
+                        self.job
+                    )
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Sharded jobs with one shard on each node. They have a stream of chance of their own, so that worlds without any stay what
+//! they are.
+
+use evenkeel_core::job::{Delivery, Job, Placement};
+use evenkeel_core::share::{Order, Strategy};
+
+use super::Swarm;
+use crate::random::Random;
+
+/// How many worlds in a thousand have such jobs.
+const SHARE: u32 = 300;
+
+impl Swarm {
+    /// Lets some jobs run on every node, if this seed has that. Operators change some of them to a number of shards and back.
+    pub(super) fn add_every_node(&mut self, seed: u64) {
+        let random = &mut Random::new(seed, "jobs on every node of a swarm");
+        if !random.chance(SHARE) {
+            return;
+        }
+        for job in self.jobs.iter_mut().filter(|job| may_run_on_every_node(job)) {
+            if random.chance(600) {
+                (job.strategy, job.order, job.static_shards) = (Strategy::Average, Order::Ascending, false);
+                (job.shards, job.every_node) = (1, true);
+            }
+        }
+        self.every_node = true;
+    }
+}
+
+/// Whether a job could run on every node. What doubt about its runs means never changes in its life.
+fn may_run_on_every_node(job: &Job) -> bool {
+    job.placement == Placement::Sharded && job.delivery == Delivery::AtMostOnce
+}
+
+/// Whether an operator may give the job a shard on each node, and may take that back.
+pub(crate) fn takes_both(job: &Job) -> bool {
+    let plain = job.strategy == Strategy::Average && job.order == Order::Ascending && !job.static_shards;
+    may_run_on_every_node(job) && plain
+}
