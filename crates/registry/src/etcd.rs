@@ -8,6 +8,7 @@ mod commit;
 mod doctor;
 mod fault;
 mod feed;
+mod leader;
 mod lease;
 mod login;
 mod message;

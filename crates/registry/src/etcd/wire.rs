@@ -13,6 +13,7 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::fault::{self, Fault};
+use super::leader::Leader;
 use super::login::Login;
 use super::message::Answer;
 use crate::{EngineUrl, RegistryError};
@@ -47,6 +48,7 @@ pub(super) struct Wire {
     cluster: AtomicU64,
     /// As far as the order is known to have gone.
     floor: AtomicU64,
+    pub(super) leader: Leader,
     /// Why nothing goes on any more. Rings.
     broken: watch::Sender<Option<RegistryError>>,
 }
@@ -88,6 +90,7 @@ impl Wire {
             login: Login::new(url)?,
             cluster: AtomicU64::new(0),
             floor: AtomicU64::new(0),
+            leader: Leader::default(),
             broken: watch::Sender::new(None),
         }))
     }
@@ -122,7 +125,11 @@ impl Wire {
         Q: prost::Message + Clone + 'static,
         A: Answer,
     {
-        self.call(path, question, PATIENCE).await
+        let used = self.now_used();
+        tokio::select! {
+            answer = self.call(path, question, PATIENCE) => answer,
+            fault = self.lose_hope(used) => Err(fault),
+        }
     }
 
     /// Asks for what may be done twice: of every member until one answers, with a share of the time for each.
@@ -144,7 +151,13 @@ impl Wire {
         answer
     }
 
-    async fn call<Q, A>(&self, path: &'static str, question: Q, patience: Duration) -> Result<A, Fault>
+    /// Asks the member in use, once.
+    pub(super) async fn call<Q, A>(
+        &self,
+        path: &'static str,
+        question: Q,
+        patience: Duration,
+    ) -> Result<A, Fault>
     where
         Q: prost::Message + Clone + 'static,
         A: Answer,
@@ -244,6 +257,11 @@ impl Wire {
             let next = (used + 1) % self.members.len();
             self.used.send_if_modified(|now| *now == used && std::mem::replace(now, next) != next);
         }
+        self.explain(used, status)
+    }
+
+    /// Reads a failure that another member would answer with as well.
+    pub(super) fn explain(&self, used: usize, status: &Status) -> Fault {
         fault::read(&self.members[used].host, status)
     }
 
@@ -260,6 +278,7 @@ impl Wire {
         }
         if A::AGREED {
             self.floor.fetch_max(revision, Ordering::Relaxed);
+            self.leader.heard(header.raft_term);
         }
         Ok(answer)
     }

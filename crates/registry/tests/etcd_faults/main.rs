@@ -378,6 +378,24 @@ async fn three_members_lose_their_leaders_and_nothing_else() {
     assert_eq!(told, (1..=counted).collect::<Vec<_>>());
 }
 
+/// What a leader was to propose is lost with it, and etcd says nothing for seven seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_a_leader_that_is_gone_is_told_when_there_is_another_one() {
+    let Some(etcd) = Etcd::start(3) else { return };
+    let registry = connect(&etcd.url()).await;
+    made(&registry, [put("a", "1", None)]).await;
+    let leader = etcd.members.iter().position(server::Member::leads).expect("a leader");
+    etcd.members[leader].freeze();
+    let mut troubles = Vec::new();
+    while !matches!(commit(&registry, &txn([], [put("a", "2", None)])).await, Outcome::Applied(_)) {
+        troubles.extend(registry.trouble().map(|trouble| trouble.to_string()));
+    }
+    etcd.members[leader].thaw();
+    let hopeless = ["its leader went while it was asked", "it does not say how it is"];
+    assert!(troubles.iter().any(|told| hopeless.iter().any(|why| told.contains(why))), "{troubles:?}");
+    assert!(!troubles.iter().any(|told| told.contains("no answer within")), "{troubles:?}");
+}
+
 async fn value_soon(registry: &Arc<dyn Registry>) -> Option<String> {
     let found = std::cell::RefCell::new(None);
     until("it can be read", || async {

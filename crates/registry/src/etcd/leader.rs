@@ -1,0 +1,72 @@
+//! What was proposed to a leader that is gone may be lost without a word, and etcd lets its client wait for seven seconds.
+//! So whoever waits for long looks whether its member lives and has another leader since.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::{sleep, timeout};
+use tonic::Status;
+
+use super::fault::Fault;
+use super::message::{StatusRequest, StatusResponse};
+use super::wire::{PATIENCE, Wire};
+use crate::clock::Stopwatch;
+
+/// After how long without an answer a look is due: far more than a healthy etcd takes.
+const SOON: Duration = Duration::from_millis(500);
+/// How often looks follow each other, whoever waits.
+const AGAIN: Duration = Duration::from_millis(200);
+/// How long a member may take to say how it is, which it knows by itself.
+const ALIVE: Duration = Duration::from_secs(1);
+/// How long a new leader has to answer for what the one before had agreed on.
+const HEIR: Duration = Duration::from_millis(300);
+
+/// Which leader there is.
+#[derive(Debug, Default)]
+pub(super) struct Leader {
+    /// The last term of which a leader was heard.
+    term: AtomicU64,
+    /// When somebody looked last.
+    looked: Mutex<Option<Stopwatch>>,
+}
+
+impl Leader {
+    /// An answer came that only a leader can have agreed to.
+    pub(super) fn heard(&self, term: u64) {
+        self.term.fetch_max(term, Ordering::Relaxed);
+    }
+
+    fn term(&self) -> u64 {
+        self.term.load(Ordering::Relaxed)
+    }
+}
+
+impl Wire {
+    /// Ends when nothing can be expected any more of what is proposed at this moment: its leader was followed by another
+    /// one, or the member that passed it on is silent.
+    pub(super) async fn lose_hope(&self, used: usize) -> Fault {
+        let proposed_in = self.leader.term();
+        sleep(SOON).await;
+        loop {
+            let mut looked = self.leader.looked.lock().await;
+            if looked.as_ref().is_none_or(|at| at.passed() >= AGAIN) {
+                let asked = self.call("/etcdserverpb.Maintenance/Status", StatusRequest {}, PATIENCE);
+                let Ok(said) = timeout(ALIVE, asked).await else {
+                    return self.fail(used, &Status::deadline_exceeded("it does not say how it is"));
+                };
+                let said: Option<StatusResponse> = said.ok().filter(|said: &StatusResponse| said.leader != 0);
+                said.and_then(|said| said.header)
+                    .into_iter()
+                    .for_each(|header| self.leader.heard(header.raft_term));
+                *looked = Some(Stopwatch::start());
+            }
+            drop(looked);
+            if self.leader.term() > proposed_in {
+                sleep(HEIR).await;
+                return self.explain(used, &Status::cancelled("its leader went while it was asked"));
+            }
+            sleep(AGAIN).await;
+        }
+    }
+}
