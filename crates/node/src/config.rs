@@ -70,6 +70,8 @@ pub struct Keep {
     pub outputs: u64,
     /// How long records and output are kept.
     pub age: Duration,
+    /// How long the audit log is kept.
+    pub audit: Duration,
     /// How many attempts are kept of each job.
     pub runs_of_job: u32,
     /// How many attempts are kept in all: of this node's own history, or of the one that all nodes share.
@@ -83,6 +85,7 @@ impl Default for Keep {
             output_rate: Some(1 << 20),
             outputs: 1 << 30,
             age: Duration::from_hours(30 * 24),
+            audit: Duration::from_hours(400 * 24),
             runs_of_job: 1000,
             runs: 2_000_000,
         }

@@ -21,6 +21,8 @@ pub(crate) const PORT: u16 = 7700;
 /// Shorter leases end by mere scheduling noise.
 const TTL_MIN: Duration = Duration::from_secs(2);
 const TTL_MAX: Duration = Duration::from_hours(1);
+/// An audit log that forgets sooner is none.
+const AUDIT_KEEP_MIN: Duration = Duration::from_hours(24);
 
 /// The settings as written: by flag, in the environment, or in the file.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
@@ -75,6 +77,9 @@ pub(crate) struct Written {
     /// The most bytes of output kept of a command in a second, ten seconds' worth at once; 1048576 when absent, 0 for no bound
     #[arg(long, value_name = "BYTES", env = "EVENKEEL_OUTPUT_RATE")]
     pub(crate) output_rate: Option<u64>,
+    /// How long the audit log is kept; 400d when absent, at least 1d
+    #[arg(long, value_name = "TIME", env = "EVENKEEL_AUDIT_KEEP")]
+    pub(crate) audit_keep: Option<String>,
     /// Networks that http jobs may reach although they are not public, such as 10.0.0.0/8; several with commas, or the flag again
     #[arg(long, value_name = "CIDR", env = "EVENKEEL_HTTP_ALLOW", value_delimiter = ',')]
     #[serde(default)]
@@ -134,6 +139,7 @@ impl Written {
             history: self.history.or(below.history),
             output_max: self.output_max.or(below.output_max),
             output_rate: self.output_rate.or(below.output_rate),
+            audit_keep: self.audit_keep.or(below.audit_keep),
             http_allow: if self.http_allow.is_empty() { below.http_allow } else { self.http_allow },
             notify: if self.notify.is_empty() { below.notify } else { self.notify },
         }
@@ -166,6 +172,13 @@ impl Written {
         node.keep.output = self.output_max.unwrap_or(node.keep.output);
         node.keep.output_rate =
             self.output_rate.map_or(node.keep.output_rate, |rate| Some(rate).filter(|rate| *rate > 0));
+        if let Some(text) = self.audit_keep {
+            node.keep.audit = span(&text).filter(|age| *age >= AUDIT_KEEP_MIN).ok_or_else(|| {
+                Failure::usage(format!(
+                    "--audit-keep is {text:?}: write a time of at least 1d, like 90d or 800d"
+                ))
+            })?;
+        }
         node.notify = self.notify.into_iter().map(WrittenNotifier::meant).collect::<Result<_, _>>()?;
         let networks = self.http_allow.iter().map(|text| text.trim().parse());
         node.http_allow =
@@ -297,6 +310,7 @@ mod tests {
             (Written { ttl: text("99999999999999999999h"), ..least() }, "from 2s to 1h"),
             (Written { tolerance: Some(0), ..least() }, "at least 1"),
             (Written { slots: Some(0), ..least() }, "at least 1"),
+            (Written { audit_keep: text("23h"), ..least() }, "at least 1d"),
             (Written { quota: text("most"), ..least() }, "write now or larger"),
             (Written { listen: ip("0.0.0.0"), ..least() }, "a key is needed"),
             (Written { listen: ip("10.0.0.7"), ..least() }, "a key is needed"),

@@ -1,5 +1,6 @@
 //! The binary from outside: real processes on loopback, each in a folder of its own.
 
+mod audit;
 mod bad_input;
 mod calendars;
 mod capacity;
