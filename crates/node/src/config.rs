@@ -49,6 +49,8 @@ pub struct Config {
     /// Which networks requests may go to that are not public: loopback, private and link-local ones are refused otherwise,
     /// and a cloud's metadata service unless its very address is named.
     pub http_allow: Vec<Network>,
+    /// The folder of the secrets that requests may name, a file each; `None` where there are none.
+    pub secrets: Option<PathBuf>,
     /// The program that is started as the guard; `None` for the current one, which must call
     /// [`run_if_asked`](crate::guard::run_if_asked) first in `main`.
     pub executable: Option<PathBuf>,
@@ -113,6 +115,7 @@ impl Config {
             notify: Vec::new(),
             functions: Functions::default(),
             http_allow: Vec::new(),
+            secrets: None,
             executable: None,
             keep: Keep::default(),
             peers: Arc::new(Nobody),

@@ -29,7 +29,7 @@ const AUDIT_KEEP_MIN: Duration = Duration::from_hours(24);
 #[serde(deny_unknown_fields)]
 pub(crate) struct Written {
     /// Where the cluster keeps its books: sqlite:PATH, or an engine, such as etcd://HOST,HOST,HOST or postgres://HOST/DATABASE
-    #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY")]
+    #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY", hide_env_values = true)]
     pub(crate) registry: Option<String>,
     /// The node's name, one of its kind in the cluster
     #[arg(long, value_name = "NAME", env = "EVENKEEL_NAME")]
@@ -69,7 +69,7 @@ pub(crate) struct Written {
     #[serde(default)]
     pub(crate) label: Vec<String>,
     /// Where history is kept: sqlite:PATH, or one for all nodes at postgres://USER@HOST/DATABASE or mysql://…; a file beside the registry's, or in the data folder, when absent
-    #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY")]
+    #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY", hide_env_values = true)]
     pub(crate) history: Option<String>,
     /// The most bytes of output kept of one attempt; 10485760 when absent
     #[arg(long, value_name = "BYTES", env = "EVENKEEL_OUTPUT_MAX")]
@@ -84,6 +84,9 @@ pub(crate) struct Written {
     #[arg(long, value_name = "CIDR", env = "EVENKEEL_HTTP_ALLOW", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) http_allow: Vec<String>,
+    /// The folder of the secrets that http jobs may name, a file each, which nobody but the node may read
+    #[arg(long, value_name = "DIR", env = "EVENKEEL_SECRETS")]
+    pub(crate) secrets: Option<PathBuf>,
     /// Whom to tell of which events; only in the file.
     #[arg(skip)]
     #[serde(default)]
@@ -141,6 +144,7 @@ impl Written {
             output_rate: self.output_rate.or(below.output_rate),
             audit_keep: self.audit_keep.or(below.audit_keep),
             http_allow: if self.http_allow.is_empty() { below.http_allow } else { self.http_allow },
+            secrets: self.secrets.or(below.secrets),
             notify: if self.notify.is_empty() { below.notify } else { self.notify },
         }
     }
@@ -169,6 +173,7 @@ impl Written {
         node.slots = at_least_one("--slots", self.slots, node.slots)?;
         node.labels = self.label.join(",").parse().map_err(|e| Failure::usage(format!("--label: {e}")))?;
         node.history = self.history;
+        node.secrets = self.secrets;
         node.keep.output = self.output_max.unwrap_or(node.keep.output);
         node.keep.output_rate =
             self.output_rate.map_or(node.keep.output_rate, |rate| Some(rate).filter(|rate| *rate > 0));

@@ -25,6 +25,7 @@ mod priority;
 mod process;
 mod retries;
 mod schedules;
+mod secrets;
 mod security;
 mod service;
 mod shards;
