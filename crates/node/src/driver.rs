@@ -270,9 +270,10 @@ impl Driver {
             Effect::List => self.listening.list(&self.registry, &self.sender),
             Effect::Read(keys) => feed::read(keys, &self.registry, &self.sender),
             Effect::Commit { ticket, txn, .. } => {
-                let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
-                self.trails.sent(&node, ticket, &txn);
-                drop(node);
+                if !self.trails.is_idle() {
+                    let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+                    self.trails.sent(&node, ticket, &txn);
+                }
                 self.commits.add(ticket, txn);
             }
             Effect::Probe { to, address } => self.reach.probe(self.member(), to, address, &self.sender),

@@ -68,13 +68,16 @@ impl Driver {
 
     /// What has waited too long for its entry, or waits in vain, is refused.
     pub(super) fn refuse_unwritten(&mut self) {
-        for ask in self.trails.unwritten(clock::now().mono, self.able.history) {
+        while let Some(ask) = self.trails.unwritten(clock::now().mono, self.able.history) {
             self.answer(ask, Answer::Refused(Refusal::Unavailable, UNWRITTEN.into()));
         }
     }
 
     /// What became of a transaction: noted before the node takes it in, and answers.
     pub(super) fn committed(&mut self, ticket: Ticket, outcome: Outcome) {
+        if self.trails.is_idle() {
+            return self.step(Input::Committed { ticket, outcome });
+        }
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         let part = node.asked_by(ticket).zip(node.was_made(ticket, &outcome));
         drop(node);

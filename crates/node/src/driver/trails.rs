@@ -3,7 +3,7 @@
 //! An entry goes to history first, and what it tells of is tried only when it is there for good. What each transaction would
 //! change is noted when it goes out: it is guarded by what was read, so if it is made, that is what it changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use evenkeel_core::effect::Ticket;
 use evenkeel_core::input::{Answer, AskId, Command, Refusal};
@@ -27,13 +27,15 @@ pub(super) struct Trails {
     /// How many commands there were.
     asked: u64,
     open: BTreeMap<AskId, Trail>,
+    /// Those that wait for their entries, and until when: each waits as long, so they are in order.
+    waiting: VecDeque<(Mono, AskId)>,
 }
 
 struct Trail {
     record: AuditRecord,
     request: String,
-    /// What is tried once the entry is there, and until when that may take.
-    held: Option<(Command, Mono)>,
+    /// What is tried once the entry is there.
+    held: Option<Command>,
     /// Whether it is done without a transaction.
     plain: bool,
     parts: BTreeMap<u32, Part>,
@@ -58,7 +60,7 @@ pub(super) enum Begun {
 impl Trails {
     /// None yet, of this life of a node.
     pub(super) fn new(node: NodeName, life: String) -> Self {
-        Self { node, life, asked: 0, open: BTreeMap::new() }
+        Self { node, life, asked: 0, open: BTreeMap::new(), waiting: VecDeque::new() }
     }
 
     /// The number of the next command.
@@ -88,7 +90,10 @@ impl Trails {
             ask: held.then_some(ask),
         };
         let (begun, held) = match held {
-            true => (Begun::Held, Some((command, now.mono + PATIENCE))),
+            true => {
+                self.waiting.push_back((now.mono + PATIENCE, ask));
+                (Begun::Held, Some(command))
+            }
             false => (Begun::Now(command), None),
         };
         let (parts, answered) = (BTreeMap::new(), None);
@@ -129,20 +134,35 @@ impl Trails {
         }
     }
 
-    /// Its entry is there for good: what it is to be tried now, unless nobody waits for it any more.
+    /// Its entry is there for good: it is to be tried now, unless nobody waits for it any more.
     pub(super) fn release(&mut self, ask: AskId) -> Option<Command> {
-        self.open.get_mut(&ask)?.held.take().map(|(command, _)| command)
+        let command = self.open.get_mut(&ask)?.held.take();
+        self.forget_released();
+        command
+    }
+
+    fn forget_released(&mut self) {
+        let is_held = |ask: &AskId| self.open.get(ask).is_some_and(|trail| trail.held.is_some());
+        while self.waiting.front().is_some_and(|(_, ask)| !is_held(ask)) {
+            self.waiting.pop_front();
+        }
     }
 
     /// When the next one has waited long enough.
     pub(super) fn patience(&self) -> Option<Mono> {
-        self.open.values().filter_map(|trail| trail.held.as_ref().map(|(_, until)| *until)).min()
+        self.waiting.front().map(|(until, _)| *until)
     }
 
-    /// Those that have waited long enough by now; all that wait, when nothing can be written.
-    pub(super) fn unwritten(&self, now: Mono, able: bool) -> Vec<AskId> {
-        let over = |trail: &Trail| trail.held.as_ref().is_some_and(|(_, until)| *until <= now || !able);
-        self.open.iter().filter(|(_, trail)| over(trail)).map(|(ask, _)| *ask).collect()
+    /// The next one that has waited long enough by now, or waits in vain since nothing can be written.
+    pub(super) fn unwritten(&mut self, now: Mono, able: bool) -> Option<AskId> {
+        self.forget_released();
+        let (until, ask) = *self.waiting.front()?;
+        (until <= now || !able).then_some(ask)
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.open.is_empty()
     }
 
     /// A transaction goes out.

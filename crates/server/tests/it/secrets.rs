@@ -143,6 +143,32 @@ fn jobs(good: SocketAddr, bad: SocketAddr) -> String {
 /// proves: I52
 #[test]
 fn no_secret_is_in_what_a_node_says_writes_or_starts() {
+    play(None);
+}
+
+/// The same with the registry and the history on a server, and their passwords in the addresses of both.
+///
+/// proves: I52
+#[test]
+fn no_secret_is_in_what_a_node_of_a_server_says_writes_or_starts() {
+    match std::env::var("EVENKEEL_TEST_POSTGRES") {
+        Ok(url) => play(Some(&url)),
+        Err(_) => {
+            let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
+            assert!(!required, "EVENKEEL_TEST_POSTGRES names no server: `cargo xtask engines up` starts one");
+            println!("SKIPPED POSTGRES: bring it up with `cargo xtask engines up`");
+        }
+    }
+}
+
+/// The address of a namespace that nobody has used, with this password in it.
+fn with_password(url: &str, password: &str) -> String {
+    let (before, host) = url.rsplit_once('@').expect("a user");
+    let fresh = format!("{}-{}", evenkeel::clock::now().wall.0, std::process::id());
+    format!("{before}:{password}@{host}/secrets{fresh}")
+}
+
+fn play(server_url: Option<&str>) {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let ((good, heard), (bad, _)) = (server("200 OK"), server("503 Service Unavailable"));
@@ -153,10 +179,23 @@ fn no_secret_is_in_what_a_node_says_writes_or_starts() {
     let (key, secrets, log) = (path("key"), path("secrets"), at.join("stderr"));
     let more =
         ["--config", &settings.display().to_string(), "--cluster-key-file", &key, "--secrets", &secrets];
-    let mut command = Node::command(at, "a", &[&more[..], &["--http-allow", "127.0.0.1"]].concat());
+    let more = [&more[..], &["--http-allow", "127.0.0.1"]].concat();
+    let data = path("a");
+    let mut command = match server_url {
+        None => Node::command(at, "a", &more),
+        Some(url) => {
+            let given = ["serve", "--name", "a", "--data", &data, "--port", "0", "--ttl", "2s"];
+            let mut command = evenkeel(&[&given[..], &more].concat());
+            command.env("EVENKEEL_REGISTRY", with_password(url, REGISTRY));
+            command.env("EVENKEEL_HISTORY", with_password(url, HISTORY));
+            command
+        }
+    };
     command.current_dir(at).env("EVENKEEL_LOG", "trace").stderr(fs::File::create(&log).expect("a file"));
     // Beside what the node needs there may be more that it does not.
-    command.env("EVENKEEL_REGISTRY_PASSWORD", REGISTRY).env("EVENKEEL_HISTORY_PASSWORD", HISTORY);
+    if server_url.is_none() {
+        command.env("EVENKEEL_REGISTRY_PASSWORD", REGISTRY).env("EVENKEEL_HISTORY_PASSWORD", HISTORY);
+    }
     let node = Node::start(&mut command);
 
     let note = |found: &mut Vec<(String, Vec<u8>)>, args: &[&str]| {
@@ -232,7 +271,8 @@ fn no_secret_is_in_what_a_node_says_writes_or_starts() {
     assert_eq!(node.end(), 0);
     assert!(fs::metadata(&log).expect("its log").len() > 10_000, "it said all it can");
     files(at, &planted, &mut found);
-    assert!(found.iter().any(|(name, _)| name.ends_with("-history")), "its history is among them");
+    let is_history = |(name, _): &(String, Vec<u8>)| name.ends_with("-history");
+    assert!(server_url.is_some() || found.iter().any(is_history), "its history is among them");
     for canary in ALL {
         for (place, holds) in &found {
             let line = || {
