@@ -132,7 +132,11 @@ impl Http {
 
     fn validate_url(&self) -> Result<(), String> {
         let url = self.url.as_str();
-        let fail = |why: &str| Err(format!("http.url is {url:?}: {why}"));
+        // Where an @ stands a password may: refusals are written down.
+        let fail = |why: &str| match url.contains('@') {
+            true => Err(format!("http.url: {why}")),
+            false => Err(format!("http.url is {url:?}: {why}")),
+        };
         if url.len() > TEXT_MAX {
             return Err(format!("http.url is longer than {TEXT_MAX} bytes"));
         }

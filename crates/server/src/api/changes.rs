@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -120,8 +121,8 @@ fn claims(headers: &HeaderMap) -> String {
 /// Sees that each change is noted, also where it is refused before the node hears of it, and where the caller has gone.
 pub(super) async fn noted(
     State(app): State<App>,
-    path: MatchedPath,
-    params: RawPathParams,
+    path: Option<MatchedPath>,
+    params: Result<RawPathParams, RawPathParamsRejection>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -129,12 +130,13 @@ pub(super) async fn noted(
         return next.run(request).await;
     }
     let method = request.method().clone();
-    let known = CHANGES.iter().find(|change| change.method == method && change.path == path.as_str());
+    let path = path.as_ref().map_or("", MatchedPath::as_str);
+    let known = CHANGES.iter().find(|change| change.method == method && change.path == path);
     // What nobody would note is not done, whoever may have written a handler for it.
     let Some(known) = known else { return super::wrong_method().await.into_response() };
     let proof = if app.door.key().is_some() { Proof::Key } else { Proof::Local };
     let asked = Asked::new(asker(proof, &request));
-    let deed = known.deed(&params);
+    let deed = known.deed(params.as_ref().ok());
     request.extensions_mut().insert(asked.clone());
     // In a task of its own: a caller who breaks off ends nothing half way.
     let answered = tokio::spawn(async move {
@@ -172,8 +174,8 @@ pub(super) fn said(response: &Response) -> String {
 
 impl Change {
     /// What a request at this address wants.
-    fn deed(&self, params: &RawPathParams) -> Deed {
-        let param = |name: &str| params.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+    fn deed(&self, params: Option<&RawPathParams>) -> Deed {
+        let param = |name: &str| params?.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
         let verb = if self.verb == "{verb}" { param("verb").unwrap_or_default() } else { self.verb };
         let (kind, named) = self.object;
         let name = param(named);

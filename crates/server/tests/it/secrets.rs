@@ -266,6 +266,16 @@ fn play(server_url: Option<&str>) {
         let answer = node.raw(&format!("{head}\nHost: {}", node.address), body.as_bytes()).1;
         found.push((head.to_owned(), answer.into_bytes()));
     }
+    // A refusal is answered and written down.
+    let url = format!("http://u:{HOOK}@127.0.0.1:1/");
+    let body = format!("{{\"jobs\":[{{\"name\":\"x\",\"http\":{{\"url\":\"{url}\"}}}}]}}");
+    let head = format!(
+        "POST /api/v1/jobs/apply HTTP/1.1\nHost: {}\nContent-Type: application/json\nAuthorization: Bearer {KEY}",
+        node.address
+    );
+    let refused = node.raw(&head, body.as_bytes()).1;
+    assert!(refused.contains("it holds a user or a password"), "{refused}");
+    found.push(("a refusal".to_owned(), refused.into_bytes()));
     beside_the_node(at, &mut found);
     node.signal("TERM");
     assert_eq!(node.end(), 0);
