@@ -19,6 +19,9 @@ use crate::history::{Entry, Fate, Noted};
 /// So long a change waits for its entry to be there for good.
 const PATIENCE: Millis = Millis::secs(5);
 
+/// The longest reason that is written down.
+const WHY_MAX: usize = 400;
+
 /// All of them.
 pub(super) struct Trails {
     node: NodeName,
@@ -269,7 +272,7 @@ impl Trail {
 
     fn ended(&self, outcome: Outcome, why: &str) -> Entry {
         let mut record = AuditRecord { outcome, ..self.record.clone() };
-        add(&mut record.what, why);
+        add(&mut record.what, &why.chars().take(WHY_MAX).collect::<String>());
         let (request, fate) = (self.request.clone(), Fate::Keep);
         Entry::Audit(Box::new(Noted { record, request, fate, ask: None }))
     }
