@@ -49,6 +49,8 @@ pub struct Config {
     /// Which networks requests may go to that are not public: loopback, private and link-local ones are refused otherwise,
     /// and a cloud's metadata service unless its very address is named.
     pub http_allow: Vec<Network>,
+    /// The folder of the secrets that requests may name, a file each; `None` where there are none.
+    pub secrets: Option<PathBuf>,
     /// The program that is started as the guard; `None` for the current one, which must call
     /// [`run_if_asked`](crate::guard::run_if_asked) first in `main`.
     pub executable: Option<PathBuf>,
@@ -70,6 +72,8 @@ pub struct Keep {
     pub outputs: u64,
     /// How long records and output are kept.
     pub age: Duration,
+    /// How long the audit log is kept.
+    pub audit: Duration,
     /// How many attempts are kept of each job.
     pub runs_of_job: u32,
     /// How many attempts are kept in all: of this node's own history, or of the one that all nodes share.
@@ -83,6 +87,7 @@ impl Default for Keep {
             output_rate: Some(1 << 20),
             outputs: 1 << 30,
             age: Duration::from_hours(30 * 24),
+            audit: Duration::from_hours(400 * 24),
             runs_of_job: 1000,
             runs: 2_000_000,
         }
@@ -110,6 +115,7 @@ impl Config {
             notify: Vec::new(),
             functions: Functions::default(),
             http_allow: Vec::new(),
+            secrets: None,
             executable: None,
             keep: Keep::default(),
             peers: Arc::new(Nobody),

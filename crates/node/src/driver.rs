@@ -3,6 +3,8 @@
 //! It decides nothing. Each effect becomes one request whose answer, failure included, comes back as one input. One
 //! task owns the node; whatever may wait runs beside it and reports through the [`inbox`].
 
+mod asks;
+mod changes;
 mod cluster;
 mod commits;
 mod feed;
@@ -13,26 +15,28 @@ mod life;
 mod peers;
 mod runs;
 mod timer;
+mod trails;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use evenkeel_core::effect::{Effect, Event, Reason, Run};
-use evenkeel_core::input::{Answer, AskId, Command, Input, RunEvent};
+use evenkeel_core::input::{AskId, Input, RunEvent};
 use evenkeel_core::job::Occasion;
 use evenkeel_core::load::Part;
 use evenkeel_core::node::{Node, Wake};
 use evenkeel_core::time::{Millis, Mono};
-use evenkeel_core::words::{Fire, JobName, LockName, Member, NodeName, RunId};
+use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId};
 use evenkeel_registry::Registry;
-use tokio::sync::{Notify, mpsc, oneshot, watch as watching};
+use tokio::sync::{Notify, mpsc, watch as watching};
 
 use crate::clock;
 use crate::executor::{Executor, News, Trust};
 use crate::handle::Order;
 use crate::history::{Entry, History, LoadPoint, Told, Wish};
 use crate::notify::Notifiers;
+use asks::Asking;
 use commits::Commits;
 use feed::Listening;
 use inbox::{Happening, Inbox, Sender};
@@ -40,6 +44,7 @@ use lease::Leases;
 use peers::Reach;
 use runs::Runs;
 use timer::Timer;
+use trails::Trails;
 use watch::LateStart;
 
 pub(crate) use life::begin;
@@ -64,7 +69,7 @@ struct Driver {
     history: History,
     changed: Arc<Notify>,
     asking: BTreeMap<AskId, Asking>,
-    next_ask: u64,
+    trails: Trails,
     wake: Option<Wake>,
     trust: Option<Trust>,
     able: Able,
@@ -81,12 +86,6 @@ struct Driver {
     notifiers: Notifiers,
     /// Where fires go that began later than their jobs allow.
     late: mpsc::UnboundedSender<LateStart>,
-}
-
-/// Somebody who waits for an answer, and the lock he would hold.
-struct Asking {
-    answer: oneshot::Sender<Answer>,
-    lock: Option<LockName>,
 }
 
 /// What must work for the node to take on work (law 7).
@@ -142,6 +141,7 @@ impl Driver {
                 self.tell(alarm);
             }
             self.executor.fence(clock::now().mono);
+            self.refuse_unwritten();
             self.commits.flush(&self.registry, &self.sender).await;
         }
     }
@@ -151,7 +151,7 @@ impl Driver {
         let now = clock::now().mono;
         let wake = self.wake.map(|wake| wake.at);
         let fence = self.trust.map(|trust| trust.until).filter(|until| *until > now);
-        let first = wake.into_iter().chain(fence).min();
+        let first = wake.into_iter().chain(fence).chain(self.trails.patience()).min();
         self.timer.set(first);
         first.is_some() && first == wake
     }
@@ -180,7 +180,7 @@ impl Driver {
             Happening::Committed(outcomes) => {
                 self.commits.returned();
                 for (ticket, outcome) in outcomes {
-                    self.step(Input::Committed { ticket, outcome });
+                    self.committed(ticket, outcome);
                 }
             }
             Happening::News(News::Able(able)) => {
@@ -197,8 +197,10 @@ impl Driver {
                 self.keep_load();
             }
             Happening::Told(Told::Recorded { run, attempt }) => self.step(Input::Recorded { run, attempt }),
+            Happening::Told(Told::Noted(ask)) => self.noted(ask),
             Happening::Told(Told::Able(able)) => {
                 self.able.history = able;
+                self.refuse_unwritten();
                 self.step_able();
             }
             Happening::Told(Told::Notice(notice)) => {
@@ -206,6 +208,8 @@ impl Driver {
                 self.notifiers.notice(clock::now(), self.runs.node().as_str(), &notice);
             }
             Happening::Order(Order::Ask(command, answer)) => self.ask(command, answer),
+            Happening::Order(Order::Change(asker, command, answer)) => self.change(asker, command, answer),
+            Happening::Order(Order::Decided(asker, deed, outcome)) => self.decided(asker, deed, outcome),
             Happening::Order(Order::Read(keys, answer)) => {
                 let registry = self.registry.clone();
                 tokio::spawn(async move { answer.send(registry.read(keys).await) });
@@ -230,17 +234,6 @@ impl Driver {
 
     fn step_able(&mut self) {
         self.step(Input::Able(self.able.history && self.able.executor));
-    }
-
-    fn ask(&mut self, command: Command, answer: oneshot::Sender<Answer>) {
-        let id = AskId(self.next_ask);
-        self.next_ask += 1;
-        let lock = match &command {
-            Command::Lock(name) => Some(name.clone()),
-            _ => None,
-        };
-        self.asking.insert(id, Asking { answer, lock });
-        self.step(Input::Asked(id, command));
     }
 
     /// One input in, all its effects out.
@@ -276,7 +269,13 @@ impl Driver {
             Effect::Close(lease) => self.leases.close(lease, &self.registry),
             Effect::List => self.listening.list(&self.registry, &self.sender),
             Effect::Read(keys) => feed::read(keys, &self.registry, &self.sender),
-            Effect::Commit { ticket, txn, .. } => self.commits.add(ticket, txn),
+            Effect::Commit { ticket, txn, .. } => {
+                if !self.trails.is_idle() {
+                    let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+                    self.trails.sent(&node, ticket, &txn);
+                }
+                self.commits.add(ticket, txn);
+            }
             Effect::Probe { to, address } => self.reach.probe(self.member(), to, address, &self.sender),
             Effect::Offer { to, address, runs } => {
                 self.reach.offer(self.member(), to, address, runs, &self.sender);
@@ -363,15 +362,6 @@ impl Driver {
         }
         if matches!(event, Event::Joined | Event::NameTaken(_)) {
             self.joined.send_replace(Some(event));
-        }
-    }
-
-    fn answer(&mut self, ask: AskId, answer: Answer) {
-        let Some(Asking { answer: waiting, lock }) = self.asking.remove(&ask) else { return };
-        if let (Err(Answer::Locked(..)), Some(name)) = (waiting.send(answer), lock) {
-            // Whoever asked has given up waiting, so nobody would ever give the lock back.
-            let (nobody, _) = oneshot::channel();
-            self.inbox.put_back(Happening::Order(Order::Ask(Command::Unlock(name), nobody)));
         }
     }
 }

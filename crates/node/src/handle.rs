@@ -15,6 +15,7 @@ use evenkeel_core::words::{JobName, LockName, Member, NodeName, Operation, RunId
 use evenkeel_registry::RegistryError;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::audit::{Asker, AuditFilter, AuditRecord, Deed, Outcome};
 use crate::history::{
     EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord,
 };
@@ -47,7 +48,12 @@ pub(crate) struct Shared {
 
 /// What a handle sends to its node.
 pub(crate) enum Order {
+    /// A command of the node's own work.
     Ask(Command, oneshot::Sender<Answer>),
+    /// A command of somebody.
+    Change(Asker, Command, oneshot::Sender<Answer>),
+    /// Something that was decided beside the node goes into the audit log.
+    Decided(Asker, Deed, (Outcome, String)),
     /// Read these entries, which are in nobody's feed.
     Read(Vec<Key>, oneshot::Sender<Result<Vec<Change>, RegistryError>>),
     Halt,
@@ -94,14 +100,34 @@ impl Handle {
         self.shared.facts
     }
 
-    /// Asks the node for something and waits for its answer, which may take as long as the registry does.
+    /// Asks the node for something and waits for its answer, which may take as long as the registry does. The audit log tells
+    /// of a change as one that this process asked for.
     pub async fn ask(&self, command: Command) -> Answer {
+        self.ask_for(Asker::process(), command).await
+    }
+
+    /// The same in somebody's name, for programs that know who asks them.
+    pub async fn ask_for(&self, asker: Asker, command: Command) -> Answer {
         let (answer, answered) = oneshot::channel();
         let gone = || Answer::Refused(Refusal::Unavailable, "this node has stopped: ask another one".into());
-        if self.shared.orders.send(Order::Ask(command, answer)).await.is_err() {
+        if self.shared.orders.send(Order::Change(asker, command, answer)).await.is_err() {
             return gone();
         }
         answered.await.unwrap_or_else(|_| gone())
+    }
+
+    /// Writes into the audit log what was decided beside the node, such as a refusal of the program's own.
+    pub async fn note(&self, asker: Asker, deed: Deed, outcome: Outcome, why: String) {
+        // A node that has stopped decides nothing more, and has nothing to write with.
+        let _ = self.shared.orders.send(Order::Decided(asker, deed, (outcome, why))).await;
+    }
+
+    /// Who asked for which change, the latest first, as far as this history has it.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, HistoryError> {
+        self.shared.history.audit(filter).await
     }
 
     /// Declares jobs: creates them, or replaces those that differ (`S1-86` … `S1-88`). Programs do this at each start.

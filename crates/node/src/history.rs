@@ -7,8 +7,9 @@
 //!   of its [`dialect`]; [`schema`] makes the file's tables, [`tables`] a server's. Nothing else knows which it is.
 //! - [`writer`] gathers batches and tries until they are written; [`write`](mod@write) writes one: [`store`] reads and writes
 //!   rows, [`draft`] and [`notice`] work out what they come to.
-//! - [`query`] is what is asked; [`retention`] forgets.
+//! - [`audit`] is the log of who asked for which change. [`query`] is what is asked; [`retention`] forgets.
 
+mod audit;
 mod dialect;
 mod draft;
 mod link;
@@ -27,11 +28,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use evenkeel_core::input::AskId;
 use evenkeel_core::words::RunId;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::config::Keep;
 
+pub(crate) use audit::{Fate, Noted};
 pub(crate) use notice::{Notice, Wish};
 pub(crate) use place::Place;
 pub use query::HistoryError;
@@ -45,6 +48,8 @@ use writer::Writer;
 pub(crate) enum Told {
     /// This verdict is there for good.
     Recorded { run: RunId, attempt: u32 },
+    /// This entry of the audit log is there for good, so what it tells of may be tried.
+    Noted(AskId),
     /// Whether the database takes entries.
     Able(bool),
     /// This is there for good and to be told.

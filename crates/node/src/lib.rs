@@ -22,10 +22,12 @@
 //! - `driver`: hands inputs to [`core::node::Node`] and carries out its effects; decides nothing.
 //! - `executor`, `executors`: what a run can be. [`guard`]: the process that ends runs whatever becomes of the node.
 //! - `history`: what became of every attempt. `logs`: what commands wrote, and servers answered.
+//! - [`audit`]: who asked for which change.
 //! - `notify`: whom to tell what happens to the node.
 //! - [`doctor`]: whether a registry is fit. [`carry`]: its books as a file, or in another registry.
 //! - [`clock`]: the one file that reads time.
 
+pub mod audit;
 pub mod carry;
 pub mod clock;
 pub mod doctor;

@@ -1,7 +1,10 @@
 //! The HTTP interface: one router for people, programs and peers (S0-20).
 
+mod audit;
 mod calendars;
+pub(crate) mod changes;
 mod cluster;
+mod denials;
 mod elsewhere;
 mod error;
 mod events;
@@ -32,6 +35,7 @@ use tokio::sync::watch;
 use crate::board;
 use crate::console;
 use crate::peer::{self, Ear, Line};
+pub(crate) use denials::Denials;
 pub(crate) use error::{ApiError, done};
 pub(crate) use gate::Door;
 pub(crate) use live::{Live, Others, Picture};
@@ -42,6 +46,8 @@ pub(crate) struct App {
     pub(crate) handle: Handle,
     pub(crate) door: Arc<Door>,
     pub(crate) live: Arc<Live>,
+    /// Who was not let in lately.
+    pub(crate) denials: Arc<Denials>,
     /// How other nodes are asked.
     pub(crate) line: Line,
     /// What was asked by them.
@@ -87,7 +93,9 @@ pub(crate) fn router(app: App) -> Router {
         .route("/cluster/tree", get(cluster::tree))
         .route("/cluster/settings", get(settings::show).post(settings::set))
         .route("/events", get(events::list))
+        .route("/audit", get(audit::list))
         .route("/live", get(live::stream))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), changes::noted))
         .layer(axum::middleware::from_fn_with_state(app.clone(), gate::key));
     Router::new()
         .merge(open)

@@ -1,5 +1,6 @@
 //! The command line: noun, verb, and what each means.
 
+mod audit;
 mod calendars;
 mod carry;
 mod cluster;
@@ -58,6 +59,8 @@ enum Verb {
     /// Look at what happened to nodes
     #[command(subcommand)]
     Event(events::Verb),
+    /// Look at who asked for which change, and what came of it
+    Audit(audit::List),
     /// Look at the whole as others would write it down, at its settings and the health of its registry; carry its books
     #[command(subcommand)]
     Cluster(cluster::Verb),
@@ -82,6 +85,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Node(verb) => nodes::run(verb),
         Verb::Explain(verb) => explain::run(verb),
         Verb::Event(verb) => events::run(verb),
+        Verb::Audit(list) => audit::run(&list),
         Verb::Cluster(verb) => cluster::run(verb),
         Verb::Import(verb) => import::run(verb),
         Verb::Docs(verb) => docs::run(&verb, Cli::command()),

@@ -11,6 +11,7 @@ use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body};
 
 use crate::exit::{Exit, Failure};
+use crate::host;
 use crate::output::Output;
 
 /// Answers are bounded, so that a wrong address cannot fill the memory.
@@ -18,6 +19,9 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Where the serving leader answers, on the refusal of a node that is on standby.
 pub(crate) const LEADER: &str = "evenkeel-leader";
+
+/// Who runs the command line, as it says itself.
+pub(crate) const CLIENT: &str = "evenkeel-client";
 
 /// Where the node is, how to be let in, and how to print: every client verb takes these.
 #[derive(Clone, Debug, Args)]
@@ -169,6 +173,7 @@ impl Client {
         body: Option<Vec<u8>>,
     ) -> Result<Response<Body>, Failure> {
         let mut request = Request::builder().method(method).uri(format!("{base}/api/v1{path}"));
+        request = request.header(CLIENT, host::whoami());
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
         }

@@ -1,5 +1,6 @@
 //! The console at `/`: readable as it comes from the node, kept live by one small script of our own.
 
+mod audit;
 mod calendars;
 mod events;
 mod shards;
@@ -93,6 +94,7 @@ fn whole(picture: &Picture, shared: Option<&ShardPage<FoldedRow>>, locked: bool)
                     (calendars::section(&picture.calendars))
                     (nodes(&picture.nodes))
                     (events::section(&picture.events))
+                    (audit::section(&picture.audit))
                 }
                 footer { "version " (env!("CARGO_PKG_VERSION")) " · times are in your own zone" }
             }

@@ -11,6 +11,14 @@ pub(crate) fn user() -> String {
     own.map_or_else(|| uid.to_string(), |(name, _)| name)
 }
 
+/// The user this process runs as and the name of this host, as a client says of itself.
+#[must_use]
+pub(crate) fn whoami() -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let plain = |c: &char| c.is_ascii_graphic();
+    format!("{}@{}", user(), host.trim()).chars().filter(plain).collect()
+}
+
 /// The names of all local users.
 #[must_use]
 pub(crate) fn users() -> Vec<String> {

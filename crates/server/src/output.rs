@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
 use crate::rows::{
-    BalanceRow, CalendarRow, EventRow, FoldedRow, JobRow, LoadRow, NodeRow, Point, RunRow, ServiceRow,
-    SettingsRow, ShareRow, Then, word,
+    AuditRow, BalanceRow, CalendarRow, EventRow, FoldedRow, JobRow, LoadRow, NodeRow, Point, RunRow,
+    ServiceRow, SettingsRow, ShareRow, Then, word,
 };
 
 /// How a verb prints its answer.
@@ -180,6 +180,20 @@ impl Row for EventRow {
     const HEADS: &'static [&'static str] = &["at", "node", "kind", "what"];
     fn cells(&self) -> Vec<String> {
         vec![local(Some(&self.at)), self.node.clone(), self.kind.clone(), self.text.clone()]
+    }
+}
+
+impl Row for AuditRow {
+    const HEADS: &'static [&'static str] = &["at", "who", "asked for", "outcome", "what", "node"];
+    fn cells(&self) -> Vec<String> {
+        vec![
+            local(Some(&self.at)),
+            self.who_says(),
+            format!("{} {}", self.verb, self.object),
+            self.outcome.clone(),
+            self.what_says(),
+            self.node.clone(),
+        ]
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the API says and the client reads: rows with stable fields, times as RFC 3339 in UTC with milliseconds.
 
+mod audit;
 mod balance;
 mod calendars;
 mod events;
@@ -12,6 +13,7 @@ use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use audit::{AuditPage, AuditRow};
 pub(crate) use balance::{Balance, BalanceRow, Then, WhatIfRow};
 pub(crate) use calendars::{CalendarDetail, CalendarRow};
 pub(crate) use events::{EventPage, EventRow, LoadRow};

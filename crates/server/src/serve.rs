@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::api::{App, Door, Live, router};
+use crate::api::{App, Denials, Door, Live, router};
 use crate::exit::{Exit, Failure};
 use crate::key::Key;
 use crate::peer::{Ear, Line, Reach};
@@ -59,6 +59,7 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
         line,
         ear: Arc::new(Ear::new()),
         live: Arc::new(Live::default()),
+        denials: Arc::new(Denials::default()),
         handle: handle.clone(),
         ending: ending.clone(),
     };

@@ -21,13 +21,15 @@ pub(crate) const PORT: u16 = 7700;
 /// Shorter leases end by mere scheduling noise.
 const TTL_MIN: Duration = Duration::from_secs(2);
 const TTL_MAX: Duration = Duration::from_hours(1);
+/// An audit log that forgets sooner is none.
+const AUDIT_KEEP_MIN: Duration = Duration::from_hours(24);
 
 /// The settings as written: by flag, in the environment, or in the file.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Written {
     /// Where the cluster keeps its books: sqlite:PATH, or an engine, such as etcd://HOST,HOST,HOST or postgres://HOST/DATABASE
-    #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY")]
+    #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY", hide_env_values = true)]
     pub(crate) registry: Option<String>,
     /// The node's name, one of its kind in the cluster
     #[arg(long, value_name = "NAME", env = "EVENKEEL_NAME")]
@@ -67,7 +69,7 @@ pub(crate) struct Written {
     #[serde(default)]
     pub(crate) label: Vec<String>,
     /// Where history is kept: sqlite:PATH, or one for all nodes at postgres://USER@HOST/DATABASE or mysql://…; a file beside the registry's, or in the data folder, when absent
-    #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY")]
+    #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY", hide_env_values = true)]
     pub(crate) history: Option<String>,
     /// The most bytes of output kept of one attempt; 10485760 when absent
     #[arg(long, value_name = "BYTES", env = "EVENKEEL_OUTPUT_MAX")]
@@ -75,10 +77,16 @@ pub(crate) struct Written {
     /// The most bytes of output kept of a command in a second, ten seconds' worth at once; 1048576 when absent, 0 for no bound
     #[arg(long, value_name = "BYTES", env = "EVENKEEL_OUTPUT_RATE")]
     pub(crate) output_rate: Option<u64>,
+    /// How long the audit log is kept; 400d when absent, at least 1d
+    #[arg(long, value_name = "TIME", env = "EVENKEEL_AUDIT_KEEP")]
+    pub(crate) audit_keep: Option<String>,
     /// Networks that http jobs may reach although they are not public, such as 10.0.0.0/8; several with commas, or the flag again
     #[arg(long, value_name = "CIDR", env = "EVENKEEL_HTTP_ALLOW", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) http_allow: Vec<String>,
+    /// The folder of the secrets that http jobs may name, a file each, which nobody but the node may read
+    #[arg(long, value_name = "DIR", env = "EVENKEEL_SECRETS")]
+    pub(crate) secrets: Option<PathBuf>,
     /// Whom to tell of which events; only in the file.
     #[arg(skip)]
     #[serde(default)]
@@ -134,7 +142,9 @@ impl Written {
             history: self.history.or(below.history),
             output_max: self.output_max.or(below.output_max),
             output_rate: self.output_rate.or(below.output_rate),
+            audit_keep: self.audit_keep.or(below.audit_keep),
             http_allow: if self.http_allow.is_empty() { below.http_allow } else { self.http_allow },
+            secrets: self.secrets.or(below.secrets),
             notify: if self.notify.is_empty() { below.notify } else { self.notify },
         }
     }
@@ -163,9 +173,17 @@ impl Written {
         node.slots = at_least_one("--slots", self.slots, node.slots)?;
         node.labels = self.label.join(",").parse().map_err(|e| Failure::usage(format!("--label: {e}")))?;
         node.history = self.history;
+        node.secrets = self.secrets;
         node.keep.output = self.output_max.unwrap_or(node.keep.output);
         node.keep.output_rate =
             self.output_rate.map_or(node.keep.output_rate, |rate| Some(rate).filter(|rate| *rate > 0));
+        if let Some(text) = self.audit_keep {
+            node.keep.audit = span(&text).filter(|age| *age >= AUDIT_KEEP_MIN).ok_or_else(|| {
+                Failure::usage(format!(
+                    "--audit-keep is {text:?}: write a time of at least 1d, like 90d or 800d"
+                ))
+            })?;
+        }
         node.notify = self.notify.into_iter().map(WrittenNotifier::meant).collect::<Result<_, _>>()?;
         let networks = self.http_allow.iter().map(|text| text.trim().parse());
         node.http_allow =
@@ -297,6 +315,7 @@ mod tests {
             (Written { ttl: text("99999999999999999999h"), ..least() }, "from 2s to 1h"),
             (Written { tolerance: Some(0), ..least() }, "at least 1"),
             (Written { slots: Some(0), ..least() }, "at least 1"),
+            (Written { audit_keep: text("23h"), ..least() }, "at least 1d"),
             (Written { quota: text("most"), ..least() }, "write now or larger"),
             (Written { listen: ip("0.0.0.0"), ..least() }, "a key is needed"),
             (Written { listen: ip("10.0.0.7"), ..least() }, "a key is needed"),

@@ -52,10 +52,12 @@ pub struct Http {
     /// The request's word; GET when empty, POST where there is a body.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub method: String,
-    /// What the request says beside what every request of a run says.
+    /// What the request says beside what every request of a run says; `{{secret:NAME}}` stands for what a file of the node
+    /// holds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// What it carries: a text in which `{{run}}` and the like stand for facts of the run.
+    /// What it carries: a text in which `{{run}}` and the like stand for facts of the run, and `{{secret:NAME}}` for what a
+    /// file of the node holds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
     /// Which answers are good; 200-299 when absent.
@@ -130,7 +132,11 @@ impl Http {
 
     fn validate_url(&self) -> Result<(), String> {
         let url = self.url.as_str();
-        let fail = |why: &str| Err(format!("http.url is {url:?}: {why}"));
+        // Where an @ stands a password may: refusals are written down.
+        let fail = |why: &str| match url.contains('@') {
+            true => Err(format!("http.url: {why}")),
+            false => Err(format!("http.url is {url:?}: {why}")),
+        };
         if url.len() > TEXT_MAX {
             return Err(format!("http.url is longer than {TEXT_MAX} bytes"));
         }
@@ -207,10 +213,7 @@ fn header(name: &str, value: &str) -> Result<(), String> {
             "http.headers gives {name} what no header holds: one short line of ASCII is allowed"
         ));
     }
-    if value.contains("{{") {
-        return Err(format!("http.headers gives {name} a {{{{: only http.body is filled in"));
-    }
-    Ok(())
+    template::read_header(value).map_err(|wrong| format!("http.headers, {name}, {wrong}"))
 }
 
 impl Job {

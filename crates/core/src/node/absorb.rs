@@ -372,7 +372,7 @@ fn written(txn: &Txn, revision: Revision) -> Vec<Change> {
 ///
 /// Of several entries some may repeat: two changes of one job write the same place, but not the same spec. So one of ours
 /// tells only if whatever else is ours was written with it, or has been written again since.
-fn landed(txn: &Txn, found: &[Change]) -> bool {
+pub(super) fn landed(txn: &Txn, found: &[Change]) -> bool {
     let entry =
         |key: &Key| found.iter().find(|change| change.key == *key).and_then(|change| change.entry.as_ref());
     let stands = |write: &Write| match write {

@@ -6,9 +6,11 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::Node;
-use crate::effect::{Effect, Event, Reason};
+use super::absorb::landed;
+use crate::effect::{Effect, Event, Reason, Ticket};
 use crate::input::{Answer, AskId, Command, NodeSwitch, Offer, Refusal};
-use crate::local::{Asking, Switch, Wish};
+use crate::local::{Asking, Subject, Switch, Wish};
+use crate::registry::Outcome;
 use crate::rules::{claims, firing};
 use crate::scene::Settled;
 use crate::time::{Millis, Now};
@@ -111,6 +113,33 @@ impl Node {
         effects.push(Effect::Answer(ask, Answer::Busy(busy)));
     }
 
+    /// Whether this node executes a run just now, so that it can be ended here.
+    #[must_use]
+    pub fn executes(&self, run: &RunId) -> bool {
+        let goes_on = |id: JobId| self.local.given_to(id, run).is_some_and(|given| given.ended.is_none());
+        self.view.id(&run.job).is_some_and(goes_on)
+    }
+
+    /// Which command a transaction under way is for, and which part of it.
+    #[must_use]
+    pub fn asked_by(&self, ticket: Ticket) -> Option<(AskId, u32)> {
+        match self.local.pending.get(&ticket)?.subject {
+            Subject::Wish(ask, n) => Some((ask, n)),
+            _ => None,
+        }
+    }
+
+    /// Whether a transaction that is under way for a command was made, by what became of it: also where an earlier try of it
+    /// had been made and its answer was lost. `None` while nobody knows. To be asked before the outcome is stepped.
+    #[must_use]
+    pub fn was_made(&self, ticket: Ticket, outcome: &Outcome) -> Option<bool> {
+        match outcome {
+            Outcome::Unknown => None,
+            Outcome::Applied(_) => Some(true),
+            Outcome::Refused(found) => Some(landed(&self.local.pending.get(&ticket)?.txn, found)),
+        }
+    }
+
     /// One wish for every living node.
     fn everywhere(&self, job: &JobName, switch: NodeSwitch) -> Vec<Wish> {
         let nodes: BTreeSet<&NodeName> = self.view.members().map(|(member, _)| &member.node).collect();
@@ -118,8 +147,7 @@ impl Node {
     }
 
     fn kill(&mut self, ask: AskId, run: &RunId, effects: &mut Vec<Effect>) {
-        let goes_on = |id: &JobId| self.local.given_to(*id, run).is_some_and(|given| given.ended.is_none());
-        match self.view.id(&run.job).filter(goes_on) {
+        match self.view.id(&run.job).filter(|_| self.executes(run)) {
             Some(id) => {
                 self.local.stop_given(id, run);
                 effects.push(Effect::Stop(run.clone(), Reason::Killed));

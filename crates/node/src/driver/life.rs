@@ -27,6 +27,7 @@ use super::lease::Leases;
 use super::peers::Reach;
 use super::runs::Runs;
 use super::timer::Timer;
+use super::trails::Trails;
 use super::watch::Watch;
 use super::{Able, Driver, End};
 use crate::clock;
@@ -169,7 +170,7 @@ impl Life {
             history,
             changed: changed.clone(),
             asking: BTreeMap::new(),
-            next_ask: 1,
+            trails: Trails::new(name.clone(), life_id()?),
             wake: None,
             trust: None,
             able: Able { history: true, executor: true },
@@ -206,6 +207,8 @@ impl Life {
         if tokio::time::timeout(LAST_RUNS, self.driver.end_runs()).await.is_err() {
             tracing::warn!("some runs did not end within {LAST_RUNS:?}");
         }
+        let unknown = self.driver.trails.close();
+        self.driver.put_all(unknown);
         let Driver { mut leases, executor, history, notifiers, .. } = self.driver;
         leases.finish().await;
         // The guard ends what is left when it hears nothing more, and then itself.
@@ -222,6 +225,13 @@ impl Life {
         };
         self.stopped.send_replace(Some(why));
     }
+}
+
+/// What tells this life's entries of the audit log from all others.
+fn life_id() -> Result<String, OpenError> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
+    let id = id.map_err(|e| OpenError::Setting(format!("the system gives no random id: {e}")))?;
+    Ok(id.trim().to_owned())
 }
 
 /// What executes functions, and tells the node what they counted.

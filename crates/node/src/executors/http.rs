@@ -6,6 +6,7 @@
 mod connect;
 mod egress;
 mod exchange;
+mod secrets;
 mod tls;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ use crate::logs::{Bounds, LogWriter, Logs};
 use connect::Reach;
 use egress::Egress;
 use exchange::Call;
+use secrets::Secrets;
 
 pub use egress::Network;
 
@@ -49,6 +51,7 @@ pub(crate) struct HttpRuns {
     keep: u64,
     news: mpsc::UnboundedSender<News>,
     reach: Arc<Reach>,
+    secrets: Secrets,
     under_way: BTreeMap<RunId, oneshot::Sender<Reason>>,
     trusted_until: Arc<AtomicI64>,
     worker: Option<Worker>,
@@ -83,6 +86,7 @@ impl HttpRuns {
             keep: config.keep.output,
             news,
             reach: Reach::new(Egress::new(config.http_allow.clone())),
+            secrets: Secrets(config.secrets.clone()),
             under_way: BTreeMap::new(),
             trusted_until: Arc::new(AtomicI64::new(i64::MIN)),
             worker: None,
@@ -130,7 +134,7 @@ impl HttpRuns {
             stopped,
             trusted_until: self.trusted_until.clone(),
             reach: self.reach.clone(),
-            call: Call { facts: run.environment(&self.node), http },
+            call: Call { facts: run.environment(&self.node), http, secrets: self.secrets.clone() },
             run,
         };
         worker.runtime.spawn(task.execute());

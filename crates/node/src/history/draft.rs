@@ -9,6 +9,7 @@ use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::{JobName, RunId, Shard};
 
+use super::audit::Audits;
 use super::notice::{self, Notice};
 use super::record::{EventRecord, LoadPoint, RunRecord, State};
 use super::write::Entry;
@@ -52,6 +53,7 @@ pub(super) struct Draft {
     /// With what each said, and only the first of the same.
     pub(super) late: BTreeMap<Late, String>,
     pub(super) events: Vec<EventRecord>,
+    pub(super) audits: Audits,
     pub(super) loads: BTreeMap<(String, Wall), LoadPoint>,
     /// What may be to tell, each once and with the node that tells it.
     pub(super) notices: Vec<(Notice, String)>,
@@ -107,6 +109,7 @@ impl Draft {
             Entry::Untold(node) => self.untold.push(node.clone()),
             Entry::Load(load) => drop(self.loads.insert((load.node.clone(), load.at), (**load).clone())),
             Entry::Event { at, node, kind, text } => self.event(*at, node, kind, text),
+            Entry::Audit(noted) => self.audits.take(noted),
         }
     }
 

@@ -13,9 +13,10 @@ use super::link::{Fault, Link, Row};
 use super::place::Place;
 use super::record::{EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord, State};
 use super::store::{COLUMNS, number, record};
+use crate::audit::{AuditFilter, AuditRecord};
 
 /// The most rows one question is answered with.
-const LIMIT_MAX: u32 = 10_000;
+pub(super) const LIMIT_MAX: u32 = 10_000;
 /// How many questions a server is asked at once.
 const AT_ONCE: usize = 4;
 
@@ -58,6 +59,10 @@ impl HistoryReader {
         self.ask(filter).await
     }
 
+    pub(crate) async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, HistoryError> {
+        self.ask(filter).await
+    }
+
     pub(crate) async fn loads(
         &self,
         node: String,
@@ -77,7 +82,7 @@ impl HistoryReader {
 }
 
 /// Something that can be asked.
-trait Question: Send + Sync + 'static {
+pub(super) trait Question: Send + Sync + 'static {
     type Found: Send;
 
     fn ask(&self, link: &mut Link) -> impl Future<Output = Result<Vec<Self::Found>, Fault>> + Send;

@@ -4,6 +4,7 @@
 //! not find.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_core::words::JobName;
@@ -54,12 +55,13 @@ impl Sweeper {
             return Ok(());
         }
         self.next = now.mono + EVERY;
-        let oldest = now.wall - Millis(i64::try_from(self.keep.age.as_millis()).unwrap_or(i64::MAX));
+        let oldest = before(now.wall, self.keep.age);
         link.lock().await?;
         let mut more = self.sweep_attempts(link, oldest).await?;
         for (table, at) in BY_AGE {
             more |= sweep_by_age(link, table, at, oldest).await?;
         }
+        more |= sweep_by_age(link, "audit", "at", before(now.wall, self.keep.audit)).await?;
         more |= self.sweep_jobs(link).await?;
         link.commit().await?;
         if more {
@@ -108,6 +110,11 @@ impl Sweeper {
         });
         some
     }
+}
+
+/// So long before a moment.
+fn before(at: Wall, age: Duration) -> Wall {
+    at - Millis(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// A job's attempts beyond its latest ones; says how many went.

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 /// Written into the file's header, so that another program's file is not taken for ours ("EvKh").
 const APPLICATION: i64 = 0x4576_4b68;
 /// The layout that this program writes.
-const LAYOUT: i64 = 5;
+const LAYOUT: i64 = 6;
 
 /// `attempt.seq` is the order in which history heard of attempts: lists are paged by it. Successes are by far the most
 /// and nobody looks for them alone, so they are not in the index of states.
@@ -108,6 +108,37 @@ CREATE INDEX load_at ON load (at);
 CREATE INDEX notice_at ON notice (at);
 ";
 
+/// What layout 6 has more than layout 5: who asked for which change.
+const AUDIT: &str = "
+CREATE TABLE audit (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    at INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    proof TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    claims TEXT NOT NULL,
+    verb TEXT NOT NULL,
+    object TEXT NOT NULL,
+    job TEXT NOT NULL,
+    about TEXT NOT NULL,
+    outcome INTEGER NOT NULL,
+    rev_before INTEGER,
+    rev_after INTEGER,
+    what TEXT NOT NULL,
+    request TEXT NOT NULL
+);
+CREATE INDEX audit_at ON audit (at);
+CREATE INDEX audit_of_job ON audit (job);
+CREATE INDEX audit_of_node ON audit (node);
+CREATE INDEX audit_of_node_and_proof ON audit (node, proof);
+CREATE INDEX audit_about ON audit (about);
+CREATE INDEX audit_of_proof ON audit (proof);
+CREATE INDEX audit_of_claims ON audit (claims);
+CREATE INDEX audit_open ON audit (node) WHERE outcome = 0;
+CREATE INDEX audit_of_request ON audit (request, outcome);
+";
+
 /// Opens the file for writing and creates what is missing.
 pub(super) fn open(path: &Path) -> Result<Connection, String> {
     let text = |e: rusqlite::Error| e.to_string();
@@ -152,7 +183,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, String> {
 /// Brings the tables from an older layout to this program's.
 fn bring_up(db: &Connection, from: i64) -> Result<(), String> {
     let text = |e: rusqlite::Error| e.to_string();
-    for (layout, step) in [(2, LOADS), (3, SENT), (4, NOTICES), (5, BATCHES)] {
+    for (layout, step) in [(2, LOADS), (3, SENT), (4, NOTICES), (5, BATCHES), (6, AUDIT)] {
         if from < layout {
             db.execute_batch(step).map_err(text)?;
         }

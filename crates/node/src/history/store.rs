@@ -7,6 +7,7 @@ use evenkeel_core::time::Wall;
 use evenkeel_core::words::{JobName, RunId, Shard, Token};
 use evenkeel_registry::sql::{Arg, ROWS_MAX, pieces};
 
+use super::audit::{self, Audits};
 use super::draft::{Draft, Last, shards_of};
 use super::link::{Fault, Link, Row, odd};
 use super::notice::Notice;
@@ -33,6 +34,7 @@ pub(super) async fn enter(link: &mut Link, name: &str, now: Wall) -> Result<i64,
     let known = link.rows(known.with(Arg::Text(name))).await?;
     let life = known.first().map_or(Ok(None), |row| row.maybe(0))?.unwrap_or_default() + 1;
     mark(link, &Stamp { name: name.into(), life, batch: 0 }, now).await?;
+    audit::close_earlier(link, name).await?;
     link.commit().await?;
     Ok(life)
 }
@@ -58,6 +60,7 @@ async fn mark(link: &mut Link, stamp: &Stamp, now: Wall) -> Result<(), Fault> {
 /// Reads what the batch names.
 pub(super) async fn load(link: &mut Link, batch: &[Entry], now: Wall) -> Result<Draft, Fault> {
     let mut draft = Draft::new(now, last(link).await?);
+    draft.audits = Audits::load(link, batch).await?;
     let (mut runs, mut jobs) = (BTreeSet::new(), BTreeSet::new());
     for entry in batch {
         match entry {
@@ -76,6 +79,7 @@ pub(super) async fn load(link: &mut Link, batch: &[Entry], now: Wall) -> Result<
             | Entry::Noticed(_)
             | Entry::Untold(_)
             | Entry::Load(_)
+            | Entry::Audit(_)
             | Entry::Event { .. } => {}
         }
     }
@@ -101,7 +105,7 @@ async fn last(link: &mut Link) -> Result<Last, Fault> {
 }
 
 /// Asks for many at once.
-async fn any_of<'a>(
+pub(super) async fn any_of<'a>(
     link: &mut Link,
     text: &str,
     these: impl Iterator<Item = &'a str>,
@@ -130,6 +134,7 @@ pub(super) async fn save(link: &mut Link, draft: &mut Draft, stamp: &Stamp) -> R
     save_failing(link, draft).await?;
     save_events(link, &draft.events).await?;
     save_loads(link, draft.loads.values()).await?;
+    draft.audits.save(link).await?;
     mark(link, stamp, draft.now).await?;
     Ok(notices)
 }
@@ -144,7 +149,7 @@ pub(super) async fn change(link: &mut Link, text: &str, rows: Vec<i64>) -> Resul
 }
 
 /// Inserts rows; `weight` is about what the texts of one weigh.
-async fn insert<const N: usize>(
+pub(super) async fn insert<const N: usize>(
     link: &mut Link,
     (before, behind): (&str, &str),
     rows: &[[Arg<'_>; N]],
@@ -329,7 +334,7 @@ fn job(row: &Row, at: usize) -> Result<JobName, Fault> {
 }
 
 /// A text without the one character that PostgreSQL cannot keep.
-fn plain(text: &str) -> Cow<'_, str> {
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }
 

@@ -45,7 +45,7 @@ fn layout(server: &Server) -> Layout {
         ),
         format!("INSERT {ignore} INTO {meta} (one, layout, busy_until) VALUES (1, 0, 0) {nothing}"),
     ];
-    let steps = vec![first_layout(&words, &name)];
+    let steps = vec![first_layout(&words, &name), audit_layout(&words, &name)];
     Layout { place: server.place.clone(), tongue, meta, first, steps }
 }
 
@@ -159,4 +159,27 @@ fn first_layout(words: &Words, name: &impl Fn(&str) -> String) -> Vec<String> {
         words.table(name, "writer", &writer, by_time),
     ]
     .concat()
+}
+
+/// What layout 2 has more than layout 1: who asked for which change.
+fn audit_layout(words: &Words, name: &impl Fn(&str) -> String) -> Vec<String> {
+    let Words { key, prose, .. } = words;
+    let audit = format!(
+        "seq BIGINT PRIMARY KEY, id {key} NOT NULL UNIQUE, at BIGINT NOT NULL, node {key} NOT NULL, proof {key} NOT NULL,
+         origin {prose} NOT NULL, claims {key} NOT NULL, verb {key} NOT NULL, object {prose} NOT NULL, job {key} NOT NULL,
+         about {key} NOT NULL, outcome BIGINT NOT NULL, rev_before BIGINT, rev_after BIGINT, what {prose} NOT NULL,
+         request {key} NOT NULL"
+    );
+    let indexes: &[_] = &[
+        ("at", "at", ""),
+        ("of_job", "job, seq", ""),
+        ("of_node", "node, seq", ""),
+        ("of_node_and_proof", "node, proof, seq", ""),
+        ("about", "about, seq", ""),
+        ("of_proof", "proof, seq", ""),
+        ("of_claims", "claims, seq", ""),
+        ("open", "outcome, node", "WHERE outcome = 0"),
+        ("of_request", "request, outcome", ""),
+    ];
+    words.table(name, "audit", &audit, indexes)
 }

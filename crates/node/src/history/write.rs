@@ -9,6 +9,7 @@ use evenkeel_core::effect::Verdict;
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::{JobName, RunId};
 
+use super::audit::Noted;
 use super::link::{Fault, Link};
 use super::notice::{Notice, Wish};
 use super::record::{LoadPoint, RunRecord, State};
@@ -33,6 +34,8 @@ pub(crate) enum Entry {
     Untold(String),
     /// How busy the node was.
     Load(Box<LoadPoint>),
+    /// An entry of the audit log, as it is to stand.
+    Audit(Box<Noted>),
     /// Something that happened to the node.
     Event { at: Wall, node: String, kind: &'static str, text: String },
 }
@@ -48,6 +51,7 @@ pub(super) fn coalesce(batch: Vec<Entry>) -> Vec<Entry> {
             Entry::Verdict(..)
             | Entry::Load(_)
             | Entry::Event { .. }
+            | Entry::Audit(_)
             | Entry::Notice(..)
             | Entry::Noticed(_)
             | Entry::Untold(_) => {

@@ -59,7 +59,7 @@ impl Writer {
         while let Some(first) = self.entries.recv().await {
             let mut batch = vec![first];
             self.fill(&mut batch);
-            if batch.len() < BATCH && !self.entries.is_closed() {
+            if batch.len() < BATCH && !self.entries.is_closed() && !batch.iter().any(is_waited_for) {
                 sleep(LINGER).await;
                 self.fill(&mut batch);
             }
@@ -151,11 +151,17 @@ impl Writer {
     }
 }
 
+/// Whether somebody cannot go on before this is there.
+fn is_waited_for(entry: &Entry) -> bool {
+    matches!(entry, Entry::Audit(noted) if noted.ask.is_some())
+}
+
 fn acknowledgement(entry: &Entry) -> Option<Told> {
     match entry {
         Entry::Verdict(verdict, _) => {
             Some(Told::Recorded { run: verdict.run.clone(), attempt: verdict.attempt })
         }
+        Entry::Audit(noted) => noted.ask.map(Told::Noted),
         Entry::Attempt(_)
         | Entry::Outcome(..)
         | Entry::NotStarted { .. }

@@ -21,6 +21,7 @@ async fn node(allowed: &[&str]) -> (Handle, TempDir) {
     config.ttl = Duration::from_secs(3);
     config.http_allow = allowed.iter().map(|network| network.parse().unwrap()).collect();
     config.keep.output = 1000;
+    config.secrets = Some(data.path().to_path_buf());
     (evenkeel::open(config).await.unwrap(), data)
 }
 

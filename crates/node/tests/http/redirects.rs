@@ -1,6 +1,7 @@
 //! Whom a server may send a request on to.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 
 use evenkeel::{Http, State};
 
@@ -100,4 +101,37 @@ async fn a_redirect_leads_nowhere_that_the_job_could_not_go() {
         assert!(record.reason.contains(says), "{name}: {}", record.reason);
         assert_eq!(server.connections(), before + 1, "{name}: only the first was connected to");
     }
+}
+
+/// proves: I52
+#[tokio::test]
+async fn a_secret_is_sent_to_the_server_that_the_job_names_and_to_no_other() {
+    let (mut server, mut other) = (Server::start().await, Server::start().await);
+    let (node, data) = node(LOOPBACK).await;
+    let file = data.path().join("token");
+    std::fs::write(&file, "hunter2\n").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let with = |name: &str, url: String, body: &str| {
+        let mut http = Http::new(&url);
+        http.redirects = 1;
+        // What is said of every server, were it not for what it holds.
+        http.headers = BTreeMap::from([("Accept".to_owned(), "text/{{secret:token}}".to_owned())]);
+        http.body = body.to_owned();
+        job(name, http)
+    };
+    let here = run(&node, with("here", server.url("/kept?/ok"), "{{secret:token}}")).await;
+    assert_eq!(here.state, State::Succeeded, "{}", here.reason);
+    for _ in 0..2 {
+        let seen = server.asked().await;
+        assert_eq!((seen.header("accept"), seen.body.as_str()), (Some("text/hunter2"), "hunter2"));
+    }
+    let away = run(&node, with("away", server.url(&format!("/moved?{}", other.url("/ok"))), "plain")).await;
+    assert_eq!(away.state, State::Succeeded, "{}", away.reason);
+    assert_eq!(other.asked().await.header("accept"), None);
+    let taken =
+        run(&node, with("taken", server.url(&format!("/kept?{}", other.url("/ok"))), "{{secret:token}}"))
+            .await;
+    assert_eq!(taken.state, State::Failed);
+    assert!(taken.reason.contains("another server, and the body holds a secret"), "{}", taken.reason);
+    assert!(other.is_quiet() && !taken.reason.contains("hunter2"), "{}", taken.reason);
 }

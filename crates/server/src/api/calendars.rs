@@ -11,6 +11,7 @@ use evenkeel_core::view::{JobView, View};
 use evenkeel_core::words::CalendarName;
 use serde_json::{Value, json};
 
+use super::changes::Asked;
 use super::error::done;
 use super::{ApiError, App};
 use crate::rows::{CalendarDetail, CalendarRow, moment};
@@ -52,6 +53,7 @@ pub(super) async fn show(
 pub(super) async fn put(
     State(app): State<App>,
     name: Result<Path<CalendarName>, PathRejection>,
+    asked: Asked,
     body: Bytes,
 ) -> Answered {
     let Path(name) = name?;
@@ -60,7 +62,7 @@ pub(super) async fn put(
         let text = format!("the body is of calendar {}, the address of {name}: send it there", calendar.name);
         return Err(ApiError::invalid(text));
     }
-    match app.handle.ask(Command::Calendar(Box::new(calendar))).await {
+    match asked.ask(&app, Command::Calendar(Box::new(calendar))).await {
         Answer::Calendar(name, applied) => Ok(Json(json!({ "name": name, "applied": applied }))),
         other => done(other),
     }
@@ -69,9 +71,10 @@ pub(super) async fn put(
 pub(super) async fn delete(
     State(app): State<App>,
     name: Result<Path<CalendarName>, PathRejection>,
+    asked: Asked,
 ) -> Answered {
     let Path(name) = name?;
-    done(app.handle.ask(Command::DeleteCalendar(name)).await)
+    done(asked.ask(&app, Command::DeleteCalendar(name)).await)
 }
 
 /// The jobs that name a calendar.

@@ -8,6 +8,7 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use evenkeel::audit::{AuditFilter, AuditRecord};
 use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord, State};
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::{NodeName, RunId};
@@ -107,6 +108,26 @@ impl Kept for EventRecord {
     }
 }
 
+impl Kept for AuditRecord {
+    type Id = String;
+
+    fn id(&self) -> Self::Id {
+        self.id.clone()
+    }
+
+    fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    fn moment(&self) -> Wall {
+        self.at
+    }
+
+    fn outranks(&self, known: &Self) -> bool {
+        self.outcome.is_end() && !known.outcome.is_end()
+    }
+}
+
 impl<T: Kept + Clone> Sources<T> {
     /// A page of these and of the asked node's own.
     pub(super) fn page(&self, own: (NodeName, Vec<T>), limit: u32) -> Page<T> {
@@ -176,6 +197,32 @@ pub(super) async fn other_events(
 ) -> Sources<EventRecord> {
     let wanted = |node: &NodeName| Some(EventFilter { before: begins(from, node)?, ..filter.clone() });
     ask(app, "/peer/v1/events", patience, wanted).await
+}
+
+/// A page of the audit log that all histories have.
+pub(super) async fn audit(
+    app: &App,
+    filter: AuditFilter,
+    from: Option<Cursor>,
+) -> Result<Page<AuditRecord>, ApiError> {
+    let others = other_audit(app, &filter, from.as_ref(), PATIENCE).await;
+    let (own, limit) = (app.handle.name().clone(), filter.limit);
+    let entries = match begins_here(app, from.as_ref()) {
+        Some(before) => app.handle.audit(AuditFilter { before, ..filter }).await?,
+        None => Vec::new(),
+    };
+    Ok(others.page((own, entries), limit))
+}
+
+/// What the other nodes' histories have of the audit log.
+pub(super) async fn other_audit(
+    app: &App,
+    filter: &AuditFilter,
+    from: Option<&Cursor>,
+    patience: Duration,
+) -> Sources<AuditRecord> {
+    let wanted = |node: &NodeName| Some(AuditFilter { before: begins(from, node)?, ..filter.clone() });
+    ask(app, "/peer/v1/audit", patience, wanted).await
 }
 
 /// Where a page begins in a node's history; `None` when that has no more.

@@ -58,12 +58,17 @@ impl ApiError {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standby;
 
+/// What a refusal says, for whoever notes it.
+#[derive(Clone, Debug)]
+pub(super) struct Said(pub(super) String);
+
 const STANDBY: &str = "standby";
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = json!({ "error": { "code": self.code, "message": self.message } });
+        let body = json!({ "error": { "code": self.code, "message": &self.message } });
         let mut response = (self.status, Json(body)).into_response();
+        response.extensions_mut().insert(Said(self.message));
         if self.code == STANDBY {
             response.extensions_mut().insert(Standby);
         }

@@ -32,7 +32,7 @@ pub(super) async fn list(
 ) -> Result<Json<EventPage>, ApiError> {
     let Query(page) = page?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    let since = page.since.as_deref().map(|text| since(text, zones::now())).transpose()?;
+    let since = page.since.as_deref().map(|text| when("since", text, zones::now())).transpose()?;
     let kind = page.kind.map(|kind| evenkeel::event_kind(&kind).map_or(kind, ToOwned::to_owned));
     let from = page.before.as_deref().map(elsewhere::read).transpose()?;
     let filter = EventFilter { node: page.node, kind, since, limit, before: None };
@@ -45,14 +45,14 @@ pub(super) async fn list(
 }
 
 /// A moment as RFC 3339, or a span before now.
-pub(super) fn since(text: &str, now: Wall) -> Result<Wall, ApiError> {
+pub(super) fn when(what: &str, text: &str, now: Wall) -> Result<Wall, ApiError> {
     if let Some(span) = settings::span(text) {
         return Ok(now - Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)));
     }
     let moment: Option<Timestamp> = text.parse().ok();
     moment.map(|at| Wall(at.as_millisecond())).ok_or_else(|| {
         ApiError::invalid(format!(
-            "since is {text:?}: write how long ago, like 10m or 2d, or a moment like 2026-03-01T22:30:00Z"
+            "{what} is {text:?}: write how long ago, like 10m or 2d, or a moment like 2026-03-01T22:30:00Z"
         ))
     })
 }
@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn since_is_a_span_or_a_moment() {
         let now = Wall(1_000_000_000);
-        assert_eq!(since("10m", now).expect("a span"), Wall(1_000_000_000 - 600_000));
-        assert_eq!(since("1970-01-01T00:00:02Z", now).expect("a moment"), Wall(2_000));
-        assert!(since("yesterday", now).is_err());
+        assert_eq!(when("since", "10m", now).expect("a span"), Wall(1_000_000_000 - 600_000));
+        assert_eq!(when("since", "1970-01-01T00:00:02Z", now).expect("a moment"), Wall(2_000));
+        assert!(when("since", "yesterday", now).is_err());
     }
 }

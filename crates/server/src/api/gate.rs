@@ -13,8 +13,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use evenkeel::audit::Proof;
+
 use super::error::Standby;
-use super::{ApiError, App};
+use super::{ApiError, App, changes};
 use crate::client::LEADER;
 use crate::key::Key;
 
@@ -65,10 +67,16 @@ fn host_of(authority: &str) -> &str {
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let page = !path.starts_with("/api/") && !path.starts_with("/peer/");
+    let (method, path) = (request.method().clone(), path.to_owned());
+    let asker = changes::asker(Proof::Nobody, &request);
     let mut response = match checked(&app.door, request).await {
         Ok(request) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
+    if changes::is_denial(response.status()) && !changes::is_question(&method) {
+        let why = changes::said(&response);
+        app.denials.note(&app.handle, asker, &method, &path, why).await;
+    }
     let headers = response.headers_mut();
     set(headers, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(headers, header::CONTENT_SECURITY_POLICY, POLICY);

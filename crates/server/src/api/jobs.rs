@@ -11,6 +11,7 @@ use evenkeel_core::words::{JobName, NodeName, RequestId, RunId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::changes::Asked;
 use super::error::done;
 use super::{ApiError, App};
 use crate::rows::{JobDetail, JobPage, moment};
@@ -76,9 +77,13 @@ pub(super) async fn show(
     board::job(&app.handle, &name).map(Json).ok_or_else(|| unknown(&name))
 }
 
-pub(super) async fn delete(State(app): State<App>, name: Result<Path<JobName>, PathRejection>) -> Answered {
+pub(super) async fn delete(
+    State(app): State<App>,
+    name: Result<Path<JobName>, PathRejection>,
+    asked: Asked,
+) -> Answered {
     let Path(name) = name?;
-    done(app.handle.ask(Command::Delete(name)).await)
+    done(asked.ask(&app, Command::Delete(name)).await)
 }
 
 pub(super) async fn next(
@@ -103,9 +108,9 @@ pub(super) async fn next(
     Ok(Json(body))
 }
 
-pub(super) async fn apply(State(app): State<App>, body: Bytes) -> Answered {
+pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> Answered {
     let Apply { jobs } = serde_json::from_slice(&body)?;
-    match app.handle.ask(Command::Apply(jobs)).await {
+    match asked.ask(&app, Command::Apply(jobs)).await {
         Answer::Applied(applied) => {
             let jobs: Vec<_> =
                 applied.iter().map(|(name, applied)| json!({ "name": name, "applied": applied })).collect();
@@ -117,8 +122,8 @@ pub(super) async fn apply(State(app): State<App>, body: Bytes) -> Answered {
     }
 }
 
-pub(super) async fn acquire(State(app): State<App>) -> Answered {
-    match app.handle.ask(Command::Acquire).await {
+pub(super) async fn acquire(State(app): State<App>, asked: Asked) -> Answered {
+    match asked.ask(&app, Command::Acquire).await {
         Answer::Claiming { claims, left } => Ok(Json(json!({ "claims": claims, "left": left }))),
         other => done(other),
     }
@@ -128,11 +133,12 @@ pub(super) async fn switch(
     State(app): State<App>,
     path: Result<Path<(JobName, String)>, PathRejection>,
     place: Result<Query<Where>, QueryRejection>,
+    asked: Asked,
     body: Bytes,
 ) -> Answered {
     let (Path((name, verb)), Query(Where { node })) = (path?, place?);
     let command = match (verb.as_str(), node) {
-        ("run", node) => return run(&app, name, node, &body).await,
+        ("run", node) => return run(&app, &asked, name, node, &body).await,
         ("shutdown", None) => {
             if board::job(&app.handle, &name).is_none() {
                 return Err(unknown(&name));
@@ -154,22 +160,23 @@ pub(super) async fn switch(
             )));
         }
     };
-    done(app.handle.ask(command).await)
+    done(asked.ask(&app, command).await)
 }
 
-async fn run(app: &App, name: JobName, place: Option<NodeName>, body: &Bytes) -> Answered {
+async fn run(app: &App, asked: &Asked, name: JobName, place: Option<NodeName>, body: &Bytes) -> Answered {
     let RunNow { request, node } =
         if body.is_empty() { RunNow::default() } else { serde_json::from_slice(body)? };
     let request = match request {
         Some(request) => request,
         None => request::fresh()?.parse()?,
     };
-    run_now(app, name, node.or(place), request).await
+    run_now(app, asked, name, node.or(place), request).await
 }
 
 /// Runs a job once, now, under this request.
 pub(super) async fn run_now(
     app: &App,
+    asked: &Asked,
     name: JobName,
     node: Option<NodeName>,
     request: RequestId,
@@ -179,7 +186,7 @@ pub(super) async fn run_now(
         Some(node) => Command::RunOn(name, request, node),
         None => Command::RunNow(name, request),
     };
-    match app.handle.ask(command).await {
+    match asked.ask(app, command).await {
         Answer::Accepted(run, at) => {
             let Some(shards) = shards else { return Ok(Json(json!({ "run": run, "asked": moment(at) }))) };
             let first = RunId { shard: shards.first().unwrap_or(run.shard), ..run };

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
+use evenkeel::audit::{AuditFilter, AuditRecord};
 use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord, clock};
 use evenkeel_core::time::Millis;
 use serde::Serialize;
@@ -16,13 +17,14 @@ use tokio_stream::{Stream, StreamExt};
 
 use super::{App, calendars, elsewhere};
 use crate::board;
-use crate::rows::{CalendarRow, EventRow, JobRow, NodeRow, RunRow};
+use crate::rows::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
 
 /// How many jobs, calendars, runs and events the console shows at once.
 pub(crate) const JOBS_SHOWN: usize = 200;
 pub(crate) const CALENDARS_SHOWN: usize = 100;
 pub(crate) const RUNS_SHOWN: u32 = 50;
 pub(crate) const EVENTS_SHOWN: u32 = 20;
+pub(crate) const AUDIT_SHOWN: u32 = 20;
 /// Changes that come closer together than this are sent as one.
 const PACE: Duration = Duration::from_millis(400);
 /// Without any change the picture is taken again after this, for next fires move by themselves.
@@ -53,6 +55,8 @@ pub(crate) struct Picture {
     pub(crate) runs: Vec<RunRow>,
     /// The latest events.
     pub(crate) events: Vec<EventRow>,
+    /// The latest entries of the audit log.
+    pub(crate) audit: Vec<AuditRow>,
     /// Nodes that live and did not say what their histories have.
     pub(crate) missing: Vec<String>,
 }
@@ -62,6 +66,7 @@ pub(crate) struct Picture {
 pub(crate) struct Others {
     runs: elsewhere::Sources<RunRecord>,
     events: elsewhere::Sources<EventRecord>,
+    audit: elsewhere::Sources<AuditRecord>,
 }
 
 /// The picture, taken once for all who look, and only while somebody looks.
@@ -78,15 +83,20 @@ fn event_filter() -> EventFilter {
     EventFilter { limit: EVENTS_SHOWN, ..EventFilter::default() }
 }
 
+fn audit_filter() -> AuditFilter {
+    AuditFilter { limit: AUDIT_SHOWN, ..AuditFilter::default() }
+}
+
 impl Others {
     /// Asks all of them.
     pub(crate) async fn hear(app: &App) -> Self {
-        let (runs, events) = (run_filter(), event_filter());
-        let (runs, events) = tokio::join!(
+        let (runs, events, audit) = (run_filter(), event_filter(), audit_filter());
+        let (runs, events, audit) = tokio::join!(
             elsewhere::other_runs(app, &runs, None, OTHERS_PATIENCE),
             elsewhere::other_events(app, &events, None, OTHERS_PATIENCE),
+            elsewhere::other_audit(app, &audit, None, OTHERS_PATIENCE),
         );
-        Self { runs, events }
+        Self { runs, events, audit }
     }
 }
 
@@ -99,7 +109,9 @@ impl Picture {
         let runs = others.runs.page((own.clone(), runs), RUNS_SHOWN);
         let events = handle.events(event_filter()).await.unwrap_or_default();
         let events = others.events.page((own.clone(), events), EVENTS_SHOWN);
-        let missing: BTreeSet<_> = runs.missing.iter().chain(&events.missing).collect();
+        let audit = handle.audit(audit_filter()).await.unwrap_or_default();
+        let audit = others.audit.page((own.clone(), audit), AUDIT_SHOWN);
+        let missing: BTreeSet<_> = runs.missing.iter().chain(&events.missing).chain(&audit.missing).collect();
         Self {
             node: own.to_string(),
             closed: board::is_closed(handle),
@@ -110,6 +122,7 @@ impl Picture {
             nodes: board::nodes(handle),
             runs: runs.rows.iter().map(board::run_row).collect(),
             events: events.rows.iter().map(EventRow::of).collect(),
+            audit: audit.rows.iter().map(AuditRow::of).collect(),
             missing: missing.into_iter().map(ToString::to_string).collect(),
         }
     }

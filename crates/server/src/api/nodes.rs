@@ -14,8 +14,9 @@ use evenkeel_core::words::NodeName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::changes::Asked;
 use super::error::done;
-use super::events::since;
+use super::events::when;
 use super::{ApiError, App};
 use crate::rows::{Balance, LoadRow, ServiceRow};
 use crate::{board, zones};
@@ -47,7 +48,7 @@ pub(super) async fn load(
 ) -> Result<Json<Value>, ApiError> {
     let (Path(name), Query(past)) = (path?, past?);
     let now = zones::now();
-    let since = past.since.as_deref().map(|text| since(text, now)).transpose()?;
+    let since = past.since.as_deref().map(|text| when("since", text, now)).transpose()?;
     let limit = past.limit.unwrap_or(POINTS).clamp(1, POINTS_MAX);
     let points = app.handle.loads(&name, since.unwrap_or(now - DAY), limit).await?;
     if points.is_empty() && !board::is_known(&app.handle, &name) {
@@ -106,6 +107,7 @@ pub(super) async fn idlest(State(app): State<App>) -> Result<Json<ServiceRow>, A
 pub(super) async fn switch(
     State(app): State<App>,
     path: Result<Path<(NodeName, String)>, PathRejection>,
+    asked: Asked,
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let Path((name, verb)) = path?;
@@ -113,15 +115,15 @@ pub(super) async fn switch(
         return Err(ApiError::not_found(format!("no node is called {name}: see `evenkeel node list`")));
     }
     match verb.as_str() {
-        "drain" => drain(&app, name, &body).await,
-        "undrain" => done(app.handle.ask(Command::Undrain(name)).await),
-        "activate" => done(app.handle.ask(Command::Activate(name)).await),
+        "drain" => drain(&app, &asked, name, &body).await,
+        "undrain" => done(asked.ask(&app, Command::Undrain(name)).await),
+        "activate" => done(asked.ask(&app, Command::Activate(name)).await),
         _ => Err(ApiError::not_found(format!("a node knows no {verb:?}: use drain, undrain or activate"))),
     }
 }
 
 /// Refuses what would leave jobs without room, unless somebody insists; says what else to think of.
-async fn drain(app: &App, name: NodeName, body: &Bytes) -> Result<Json<Value>, ApiError> {
+async fn drain(app: &App, asked: &Asked, name: NodeName, body: &Bytes) -> Result<Json<Value>, ApiError> {
     let Insisting { force } =
         if body.is_empty() { Insisting::default() } else { serde_json::from_slice(body)? };
     let why =
@@ -130,7 +132,7 @@ async fn drain(app: &App, name: NodeName, body: &Bytes) -> Result<Json<Value>, A
         return Err(ApiError::new(StatusCode::CONFLICT, "conflict", why));
     }
     let warnings = board::drain_warnings(&app.handle, &name);
-    let Json(mut answer) = done(app.handle.ask(Command::Drain(name)).await)?;
+    let Json(mut answer) = done(asked.ask(app, Command::Drain(name)).await)?;
     answer["warnings"] = warnings.into();
     Ok(Json(answer))
 }

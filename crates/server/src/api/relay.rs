@@ -6,6 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use evenkeel::Call;
+use evenkeel::audit::Asker;
 use evenkeel_core::words::{NodeName, RunId};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -39,8 +40,11 @@ pub(super) fn other(app: &App, node: &str) -> Result<Option<Other>, ApiError> {
 }
 
 impl Other {
-    pub(super) async fn kill(&self, run: &RunId) -> Result<Response, ApiError> {
-        self.ask(Method::POST, &format!("/peer/v1/runs/{}/kill", escape(&run.to_string()))).await.map(said)
+    /// Ends a run there, in the name of whoever asks here.
+    pub(super) async fn kill(&self, run: &RunId, asker: &Asker) -> Result<Response, ApiError> {
+        let path = format!("/peer/v1/runs/{}/kill", escape(&run.to_string()));
+        let body = serde_json::to_vec(asker).unwrap_or_default();
+        self.asked(Method::POST, &path, body).await.map(said)
     }
 
     /// Removes what it has of the run's output.

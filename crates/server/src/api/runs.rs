@@ -15,6 +15,7 @@ use evenkeel_core::words::{Fire, JobName, RunId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::changes::Asked;
 use super::error::done;
 use super::search::{self, Text};
 use super::{ApiError, App, elsewhere, jobs, output, relay};
@@ -141,9 +142,15 @@ async fn ended(app: &App, run: &RunId) -> Result<RunRecord, ApiError> {
 pub(super) async fn kill(
     State(app): State<App>,
     run: Result<Path<RunId>, PathRejection>,
+    asked: Asked,
 ) -> Result<Response, ApiError> {
     let Path(run) = run?;
-    match app.handle.ask(Command::Kill(run.clone())).await {
+    let not_here = || Answer::Refused(Refusal::NotFound, format!("run {run} is not running on this node"));
+    let answer = match app.handle.look(|node| node.executes(&run)) {
+        true => asked.ask(&app, Command::Kill(run.clone())).await,
+        false => not_here(),
+    };
+    match answer {
         Answer::Refused(Refusal::NotFound, message) => {
             let last = attempts(&app, &run).await?.pop();
             if let Some(ended) = last.as_ref().filter(|last| last.state.is_end()) {
@@ -157,7 +164,10 @@ pub(super) async fn kill(
             }
             let other = last.map(|last| relay::other(&app, &last.node)).transpose()?.flatten();
             let Some(other) = other else { return Err(ApiError::not_found(message)) };
-            other.kill(&run).await
+            asked.goes_elsewhere();
+            let said = other.kill(&run, &asked.asker).await?;
+            asked.was_elsewhere();
+            Ok(said)
         }
         answer => done(answer).map(IntoResponse::into_response),
     }
@@ -189,6 +199,7 @@ pub(super) async fn forget(
 pub(super) async fn restart(
     State(app): State<App>,
     run: Result<Path<RunId>, PathRejection>,
+    asked: Asked,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
     let attempts = attempts(&app, &run).await?;
@@ -202,7 +213,7 @@ pub(super) async fn restart(
     if let Some(known) = app.handle.run(&again).await?.first() {
         return Ok(Json(json!({ "run": again, "asked": moment(known.due) })));
     }
-    jobs::run_now(&app, last.job.clone(), None, request).await
+    jobs::run_now(&app, &asked, last.job.clone(), None, request).await
 }
 
 pub(super) async fn logs(

@@ -5,6 +5,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use evenkeel_core::input::{Answer, Command, Setting};
 
+use super::changes::Asked;
 use super::{ApiError, App};
 use crate::rows::{SettingsRow, Wanted};
 
@@ -13,7 +14,11 @@ pub(super) async fn show(State(app): State<App>) -> Json<SettingsRow> {
 }
 
 /// Sets what is named, one after the other; each is a transaction of its own.
-pub(super) async fn set(State(app): State<App>, body: Bytes) -> Result<Json<SettingsRow>, ApiError> {
+pub(super) async fn set(
+    State(app): State<App>,
+    asked: Asked,
+    body: Bytes,
+) -> Result<Json<SettingsRow>, ApiError> {
     let Wanted { planner, beat, strikes, handover } = serde_json::from_slice(&body)?;
     let settings = [
         beat.map(Setting::Beat),
@@ -24,7 +29,7 @@ pub(super) async fn set(State(app): State<App>, body: Bytes) -> Result<Json<Sett
     ];
     let mut shown = row(&app);
     for setting in settings.into_iter().flatten() {
-        if let Answer::Refused(refusal, message) = app.handle.ask(Command::Configure(setting)).await {
+        if let Answer::Refused(refusal, message) = asked.ask(&app, Command::Configure(setting)).await {
             return Err((refusal, message).into());
         }
         match setting {

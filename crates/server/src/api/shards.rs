@@ -10,6 +10,7 @@ use evenkeel_core::words::JobName;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::changes::Asked;
 use super::error::done;
 use super::jobs::unknown;
 use super::{ApiError, App};
@@ -43,6 +44,7 @@ pub(super) async fn list(
 pub(super) async fn switch(
     State(app): State<App>,
     path: Result<Path<(JobName, String, String)>, PathRejection>,
+    asked: Asked,
 ) -> Result<Json<Value>, ApiError> {
     let Path((name, set, verb)) = path?;
     let set: ShardSet = set.parse()?;
@@ -54,5 +56,5 @@ pub(super) async fn switch(
         "disable" => false,
         _ => return Err(ApiError::not_found(format!("a shard knows no {verb:?}: use enable or disable"))),
     };
-    done(app.handle.ask(Command::Shards(name, set, on)).await)
+    done(asked.ask(&app, Command::Shards(name, set, on)).await)
 }

@@ -2,6 +2,7 @@
 
 use clap::{Arg, Command, Subcommand};
 
+use crate::api::changes::CHANGES;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -13,6 +14,8 @@ const COMMON: [&str; 3] = ["server", "cluster_key_file", "output"];
 pub(crate) enum Verb {
     /// The command line, as docs/cli.md
     Cli,
+    /// Every way to change something over HTTP, one a line
+    Changes,
 }
 
 /// Prints it.
@@ -22,6 +25,9 @@ pub(crate) enum Verb {
 pub(crate) fn run(verb: &Verb, root: Command) -> Result<(), Failure> {
     match verb {
         Verb::Cli => output::line(cli(root).trim_end()),
+        Verb::Changes => {
+            CHANGES.iter().try_for_each(|change| output::line(&format!("{} {}", change.method, change.path)))
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::settings::Written;
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Where the cluster keeps its books, as `serve` has it
-    #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY")]
+    #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY", hide_env_values = true)]
     registry: Option<String>,
     /// The TOML file that `serve` is started with
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CONFIG")]

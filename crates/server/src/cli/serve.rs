@@ -8,7 +8,11 @@ use clap::Args;
 use evenkeel::Handle;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::job::{CatchUp, Job, Work};
+use tracing::Level;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::exit::{Exit, Failure};
 use crate::settings::Written;
@@ -129,6 +133,12 @@ fn welcome(what: &str, address: SocketAddr, data: &Path) -> String {
     )
 }
 
+/// Whether something may be written down at all. Libraries tell of addresses, headers and questions in full where they tell much,
+/// and a token may stand in them: of those only what everybody would read is written, whatever is asked for.
+fn is_ours_or_short(target: &str, level: Level) -> bool {
+    target.starts_with("evenkeel") || level <= Level::INFO
+}
+
 fn log(level: &str) -> Result<(), Failure> {
     let filter = EnvFilter::builder().with_env_var("EVENKEEL_LOG").with_default_directive(
         level.parse().map_err(|e| Failure::new(Exit::Failed, format!("log level: {e}")))?,
@@ -139,6 +149,8 @@ fn log(level: &str) -> Result<(), Failure> {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
+        .finish()
+        .with(filter_fn(|said| is_ours_or_short(said.target(), *said.level())))
         .init();
     Ok(())
 }

@@ -9,7 +9,8 @@
 /** @typedef {{job: string, total: number, leader: string | null, mark: {why: string, since: string} | null, off: string, nodes: Share[], shards: Shard[]}} Sharing */
 /** @typedef {{name: string, lines: number, jobs: number, version: number, since: string, description: string}} Calendar */
 /** @typedef {{seq: number, at: string, node: string, kind: string, text: string}} Happening */
-/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, calendars: Calendar[], nodes: Member[], runs: Run[], events: Happening[], missing: string[]}} Picture */
+/** @typedef {{id: string, at: string, node: string, who: string, from: string, claims: string, verb: string, object: string, outcome: string, before: number | null, after: number | null, what: string}} Change */
+/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, calendars: Calendar[], nodes: Member[], runs: Run[], events: Happening[], audit: Change[], missing: string[]}} Picture */
 
 const KEY = "evenkeel-cluster-key";
 
@@ -305,6 +306,21 @@ const eventRow = (event) => [
   el("td", {}, event.text),
 ];
 
+/** @param {Change} entry */
+const auditRow = (entry) => {
+  const from = entry.from === "" ? "" : ` from ${entry.from}`;
+  const claims = entry.claims === "" ? "" : `, says ${entry.claims}`;
+  const versions = entry.before === null && entry.after === null ? "" : `version ${entry.before ?? "none"} → ${entry.after ?? "none"}`;
+  return [
+    el("td", {}, time(entry.at)),
+    el("td", {}, `${entry.who}${from}${claims}`),
+    el("td", { class: "name" }, `${entry.verb} ${entry.object}`),
+    el("td", {}, chip(entry.outcome)),
+    el("td", {}, [versions, entry.what].filter((part) => part !== "").join(": ")),
+    el("td", {}, entry.node),
+  ];
+};
+
 /** @param {Picture} picture */
 const paint = (picture) => {
   document.querySelector("main")?.removeAttribute("hidden");
@@ -318,6 +334,7 @@ const paint = (picture) => {
   fill("calendar-rows", "no-calendars", picture.calendars, (calendar) => calendar.name, calendarRow);
   fill("node-rows", "no-nodes", picture.nodes, (node) => node.name, nodeRow);
   fill("event-rows", "no-events", picture.events, (event) => `${event.at} ${event.node} ${event.kind} ${event.text}`, eventRow);
+  fill("audit-rows", "no-audit", picture.audit, (entry) => entry.id, auditRow);
   at("missing").hidden = !picture.missing.length;
   say("missing", `${picture.missing.join(", ")} ${picture.missing.length === 1 ? "does" : "do"} not answer; what only their histories have is not shown.`);
   at("more-jobs").hidden = !picture.more;

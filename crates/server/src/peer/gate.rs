@@ -18,6 +18,10 @@ use crate::api::{ApiError, App};
 use crate::key::{Key, digest};
 use crate::listen::Caller;
 
+/// Which life of which node asks; known of every request that was let in.
+#[derive(Clone, Debug)]
+pub(super) struct From(pub(super) Member);
+
 /// Lets in whoever shows that he has the cluster's key and means this life of this node, once.
 pub(super) async fn gate(State(app): State<App>, request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Caller>().map(|caller| caller.0.ip());
@@ -29,7 +33,10 @@ pub(super) async fn gate(State(app): State<App>, request: Request, next: Next) -
         return ApiError::unavailable("this node is no member just now: ask another one").into_response();
     };
     let answer = match let_in(&app, &own, &envelope, request).await {
-        Ok(request) => next.run(request).await,
+        Ok(mut request) => {
+            request.extensions_mut().insert(From(envelope.from.clone()));
+            next.run(request).await
+        }
         Err(refusal) => refusal.into_response(),
     };
     signed(app.door.key(), &own, &envelope, answer).await

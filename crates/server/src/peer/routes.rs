@@ -6,14 +6,16 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router, middleware};
+use axum::{Extension, Json, Router, middleware};
+use evenkeel::audit::{Asker, AuditFilter, AuditRecord, Proof};
 use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord};
 use evenkeel_core::input::{Answer, Command, Offer, Role};
 use evenkeel_core::words::RunId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{OUTPUT_PATIENCE, gate};
+use super::OUTPUT_PATIENCE;
+use super::gate::{self, From};
 use crate::api::{ApiError, App, done, output};
 
 /// The most attempts or events that one answer tells of.
@@ -70,6 +72,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/peer/v1/offers", post(offers))
         .route("/peer/v1/runs", post(runs))
         .route("/peer/v1/events", post(events))
+        .route("/peer/v1/audit", post(audit))
         .route("/peer/v1/runs/{run}/kill", post(kill))
         .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
         .layer(middleware::from_fn_with_state(app.clone(), gate::gate))
@@ -106,12 +109,26 @@ async fn events(State(app): State<App>, body: Bytes) -> Result<Json<Found<EventR
     Ok(Json(Found { rows }))
 }
 
+async fn audit(State(app): State<App>, body: Bytes) -> Result<Json<Found<AuditRecord>>, ApiError> {
+    let filter: AuditFilter = serde_json::from_slice(&body)?;
+    let rows = app.handle.audit(AuditFilter { limit: filter.limit.min(ROWS_MAX), ..filter }).await?;
+    Ok(Json(Found { rows }))
+}
+
+/// Ends a run in the name of somebody who asked another node; that one says who, and its word is signed.
 async fn kill(
     State(app): State<App>,
     run: Result<Path<RunId>, PathRejection>,
+    Extension(From(from)): Extension<From>,
+    body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
-    done(app.handle.ask(Command::Kill(run)).await)
+    // A node of an earlier version says nothing of whom it asks for.
+    let asker = match serde_json::from_slice::<Asker>(&body) {
+        Ok(said) => Asker::new(said.proof, &format!("{} via {from}", said.from), &said.claims),
+        Err(_) => Asker::new(Proof::Node, &from.to_string(), ""),
+    };
+    done(app.handle.ask_for(asker, Command::Kill(run)).await)
 }
 
 /// Removes what this node has of a run's output.

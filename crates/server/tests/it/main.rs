@@ -1,5 +1,6 @@
 //! The binary from outside: real processes on loopback, each in a folder of its own.
 
+mod audit;
 mod bad_input;
 mod calendars;
 mod capacity;
@@ -24,6 +25,7 @@ mod priority;
 mod process;
 mod retries;
 mod schedules;
+mod secrets;
 mod security;
 mod service;
 mod shards;

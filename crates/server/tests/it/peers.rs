@@ -177,15 +177,18 @@ fn what_was_heard_on_the_wire_is_of_no_use() {
     let run = pair.run();
     pair.near.ok(&["run", "kill", &run, "--cluster-key-file", &pair.key]);
     let (head, body) = pair.wire.captured("POST /peer/v1/runs/").expect("it went over the wire");
-    let (head, bare) = (head.replace("\r\n", "\n"), body.is_empty());
-    assert!(bare, "a kill says everything in its head");
+    let head = head.replace("\r\n", "\n");
+    assert!(
+        body.contains("\"proof\":\"key\"") && body.contains('@'),
+        "a kill says for whom it is asked: {body}"
+    );
     let cut: String =
         head.lines().filter(|line| !line.starts_with("content-length")).collect::<Vec<_>>().join("\n");
     let send = |node: &Node, head: &str, body: &str| node.raw(head, body.as_bytes());
 
-    let (status, answer) = send(&pair.far, &cut, "");
+    let (status, answer) = send(&pair.far, &cut, &body);
     assert!(status == 403 && answer.contains("\"replayed\""), "{status} {answer}");
-    let (status, answer) = send(&pair.far, &cut.replace(&run, "slow:ask-another:0"), "");
+    let (status, answer) = send(&pair.far, &cut.replace(&run, "slow:ask-another:0"), &body);
     assert!(status == 401 && answer.contains("changed on its way"), "another run: {status} {answer}");
     let (status, answer) = send(&pair.far, &cut, "{}");
     assert!(
@@ -193,16 +196,16 @@ fn what_was_heard_on_the_wire_is_of_no_use() {
         "another body: {status} {answer}"
     );
     let later = cut.replace("evenkeel-time: 1", "evenkeel-time: 2");
-    assert_eq!(send(&pair.far, &later, "").0, 401, "another time");
+    assert_eq!(send(&pair.far, &later, &body).0, 401, "another time");
     let (_, to) = pair.lives(&cut);
     let redirected = cut.replace(&format!("evenkeel-to: {to}"), "evenkeel-to: near@1");
-    assert_eq!(send(&pair.near, &redirected, "").0, 401, "another node");
-    assert_eq!(send(&pair.near, &cut, "").0, 409, "as it is, but to another node");
+    assert_eq!(send(&pair.near, &redirected, &body).0, 401, "another node");
+    assert_eq!(send(&pair.near, &cut, &body).0, 409, "as it is, but to another node");
 
     let Pair { folder, key, wire, near_wire: _, far, near } = pair;
     drop(far);
     let again = Pair::node(folder.path(), "far", &key, &wire);
-    let (status, answer) = send(&again, &cut, "");
+    let (status, answer) = send(&again, &cut, &body);
     assert!(status == 409 && answer.contains("\"other_life\""), "its next life: {status} {answer}");
     drop((again, near));
 }

@@ -1,8 +1,8 @@
-//! A text in which `{{run}}` and the like stand for facts of the run.
+//! A text in which `{{run}}` and the like stand for facts of the run, and `{{secret:NAME}}` for a secret of the node.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// The largest text that comes of a template, in bytes: a parameter may be long and stand in it often.
@@ -12,6 +12,10 @@ const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
 /// What a name ends with whose value is written as JSON.
 const JSON: &str = "json";
+/// What the name of a secret follows.
+const SECRET: &str = "secret:";
+/// The longest name of a secret.
+const SECRET_NAME_MAX: usize = 64;
 
 /// What may stand in a template, and under which name every run's environment has it.
 const NAMES: [(&str, &str); 11] = [
@@ -37,6 +41,13 @@ pub enum Piece<'a> {
     Fact {
         /// Its name in every run's environment.
         variable: &'static str,
+        /// Whether it is written as JSON, with its quotes.
+        json: bool,
+    },
+    /// Stands for what a file of the node holds.
+    Secret {
+        /// The file's name in the node's folder of secrets.
+        name: &'a str,
         /// Whether it is written as JSON, with its quotes.
         json: bool,
     },
@@ -71,19 +82,46 @@ pub fn read(text: &str) -> Result<Vec<Piece<'_>>, String> {
     Ok(pieces)
 }
 
-fn fact(inside: &str) -> Result<Piece<'static>, String> {
+fn fact(inside: &str) -> Result<Piece<'_>, String> {
     let (name, way) = inside.split_once('|').map_or((inside, None), |(name, way)| (name, Some(way.trim())));
+    if let Some(named) = name.trim().strip_prefix(SECRET) {
+        return Ok(Piece::Secret { name: secret(named.trim())?, json: as_json(name, way)? });
+    }
     let known = NAMES.iter().find(|(known, _)| *known == name.trim());
     let Some((_, variable)) = known else {
         let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-        return Err(format!("there is no {{{{{}}}}}: use one of {}", name.trim(), names.join(", ")));
+        return Err(format!(
+            "there is no {{{{{}}}}}: use one of {}, or {SECRET}NAME",
+            name.trim(),
+            names.join(", ")
+        ));
     };
+    Ok(Piece::Fact { variable, json: as_json(name, way)? })
+}
+
+/// Whether something is written as JSON.
+fn as_json(name: &str, way: Option<&str>) -> Result<bool, String> {
     match way {
-        None => Ok(Piece::Fact { variable, json: false }),
-        Some(JSON) => Ok(Piece::Fact { variable, json: true }),
+        None => Ok(false),
+        Some(JSON) => Ok(true),
         Some(way) => {
             Err(format!("{} cannot be written as {way:?}: leave it out, or write | {JSON}", name.trim()))
         }
+    }
+}
+
+/// Refuses what is no plain file name: nothing may lead out of the folder.
+fn secret(name: &str) -> Result<&str, String> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    match name.len() <= SECRET_NAME_MAX
+        && name.bytes().all(plain)
+        && !name.is_empty()
+        && !name.starts_with('.')
+    {
+        true => Ok(name),
+        false => Err(format!(
+            "a secret is called {name:?}: up to {SECRET_NAME_MAX} letters, digits, dots, dashes and underscores name its file"
+        )),
     }
 }
 
@@ -94,21 +132,39 @@ fn place(text: &str, at: usize) -> String {
     format!("line {line}, column {column}")
 }
 
-/// The template with the facts of a run, which come from [`Run::environment`](crate::effect::Run::environment).
+/// What a header may hold: text, and secrets of the node.
 ///
 /// # Errors
-/// It makes no sense, or becomes longer than [`BODY_MAX`].
-pub fn fill(template: &str, facts: &BTreeMap<&'static str, String>) -> Result<String, String> {
+/// Says the place and what is allowed there.
+pub(super) fn read_header(value: &str) -> Result<(), String> {
+    match read(value)?.iter().any(|piece| matches!(piece, Piece::Fact { .. })) {
+        true => Err(format!("only secrets are filled in here, as {{{{{SECRET}NAME}}}}")),
+        false => Ok(()),
+    }
+}
+
+/// The template with the facts of a run, which come from [`Run::environment`](crate::effect::Run::environment), and with
+/// secrets, which `secrets` reads by their names.
+///
+/// # Errors
+/// It makes no sense, a secret cannot be had, or it becomes longer than [`BODY_MAX`].
+pub fn fill(
+    template: &str,
+    facts: &BTreeMap<&'static str, String>,
+    secrets: impl Fn(&str) -> Result<String, String>,
+) -> Result<String, String> {
+    let json = |value: &str| serde_json::to_string(value).map_err(|_| String::from("it is no JSON"));
     let mut filled = String::new();
     for piece in read(template)? {
         match piece {
             Piece::Text(text) => filled.push_str(text),
-            Piece::Fact { variable, json } => {
+            Piece::Fact { variable, json: as_json } => {
                 let value = facts.get(variable).ok_or_else(|| format!("no run has {variable}"))?;
-                match json {
-                    true => filled.push_str(&serde_json::to_string(value).map_err(|e| e.to_string())?),
-                    false => filled.push_str(value),
-                }
+                filled.push_str(&if as_json { json(value)? } else { value.clone() });
+            }
+            Piece::Secret { name, json: as_json } => {
+                let value = secrets(name)?;
+                filled.push_str(&if as_json { json(&value)? } else { value });
             }
         }
         if filled.len() > BODY_MAX {

@@ -99,12 +99,14 @@ fn headers_that_are_not_a_jobs_to_give_are_refused() {
         (r#""a:":"x""#, "no header's name"),
         (r#""A":"x\r\nEvenkeel-Fence: 9""#, "what no header holds"),
         (r#""A":"ä""#, "what no header holds"),
-        (r#""A":"{{run}}""#, "only http.body is filled in"),
+        (r#""A":"{{run}}""#, "only secrets are filled in"),
+        (r#""A":"{{secret:../key}}""#, "a secret is called"),
         (r#""A":"1","a":"2""#, "twice"),
     ] {
         let said = wrong(&format!(r#""headers":{{{header}}}"#));
         assert!(said.contains(says), "{header}: {said}");
     }
+    assert!(http(r#""headers":{"Authorization":"Bearer {{secret:token}}"}"#).is_ok());
     assert!(http(r#""headers":{"Authorization":"Bearer x","Content-Type":"application/json"}"#).is_ok());
 }
 
@@ -144,6 +146,10 @@ fn what_else_makes_no_sense_is_refused() {
     assert!(read_job(r#""http":{"method":"GET"}"#).unwrap_err().contains("missing field `url`"));
 }
 
+fn none(name: &str) -> Result<String, String> {
+    Err(format!("no {name}"))
+}
+
 fn facts() -> BTreeMap<&'static str, String> {
     BTreeMap::from([("EVENKEEL_RUN", "j:1:0".to_string()), ("EVENKEEL_PARAMETER", "a \"b\"".to_string())])
 }
@@ -162,14 +168,14 @@ fn a_body_is_filled_with_facts_of_the_run_and_nothing_else() {
         ("{{{{run}} {{{{", "{{run}} {{"),
         ("ä{{run}}ö", "äj:1:0ö"),
     ] {
-        assert_eq!(fill(template, &facts()).unwrap(), filled, "{template}");
+        assert_eq!(fill(template, &facts(), none).unwrap(), filled, "{template}");
     }
     // What a parameter holds is never read as a template.
     let sly = BTreeMap::from([("EVENKEEL_PARAMETER", "{{fence}}".to_string())]);
-    assert_eq!(fill("{{parameter}}", &sly).unwrap(), "{{fence}}");
+    assert_eq!(fill("{{parameter}}", &sly, none).unwrap(), "{{fence}}");
     let long = BTreeMap::from([("EVENKEEL_PARAMETER", "x".repeat(BODY_MAX / 2))]);
-    assert_eq!(fill("{{parameter}}{{parameter}}", &long).unwrap().len(), BODY_MAX);
-    assert!(fill("{{parameter}}{{parameter}}!", &long).unwrap_err().contains("longer than"));
+    assert_eq!(fill("{{parameter}}{{parameter}}", &long, none).unwrap().len(), BODY_MAX);
+    assert!(fill("{{parameter}}{{parameter}}!", &long, none).unwrap_err().contains("longer than"));
 }
 
 #[test]
@@ -183,5 +189,28 @@ fn a_wrong_template_is_refused_with_its_place() {
     ] {
         let said = wrong(&format!(r#""body":"{body}""#));
         assert!(said.contains(&says.replace("\\\"", "\"")), "{body}: {said}");
+    }
+}
+
+/// proves: I52
+#[test]
+fn a_secret_is_named_by_a_plain_name_and_filled_in_where_it_stands() {
+    let secrets = |name: &str| match name {
+        "token" => Ok("a\"b".to_string()),
+        "sly" => Ok("{{secret:token}}".to_string()),
+        _ => none(name),
+    };
+    for (template, filled) in [
+        ("Bearer {{secret:token}}", "Bearer a\"b"),
+        ("{\"t\":{{ secret:token | json }}}", "{\"t\":\"a\\\"b\"}"),
+        ("{{secret:sly}}", "{{secret:token}}"),
+    ] {
+        assert_eq!(fill(template, &facts(), secrets).unwrap(), filled, "{template}");
+    }
+    assert_eq!(fill("{{secret:other}}", &facts(), secrets).unwrap_err(), "no other");
+    for name in ["", ".", "..", "a/b", "../a", "/a", "a b", ".hidden", &"x".repeat(65)] {
+        let said =
+            fill(&format!("{{{{secret:{name}}}}}"), &facts(), |_| panic!("it is not asked for")).unwrap_err();
+        assert!(said.contains("a secret is called"), "{name}: {said}");
     }
 }

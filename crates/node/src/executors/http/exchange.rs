@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use url::Url;
 
 use super::connect::{Reach, connect, shown};
+use super::secrets::Secrets;
 use crate::logs::LogWriter;
 
 /// The longest head of an answer, in bytes.
@@ -40,6 +41,7 @@ pub(super) struct Call {
     pub(super) http: Box<Http>,
     /// The run's facts under the names of its environment.
     pub(super) facts: BTreeMap<&'static str, String>,
+    pub(super) secrets: Secrets,
 }
 
 /// Asks, and keeps what is answered. Says the status of a good answer, or what went wrong.
@@ -67,6 +69,8 @@ struct Hop {
     method: Method,
     headers: HeaderMap,
     body: Bytes,
+    /// Whether the body holds a secret.
+    secret: bool,
 }
 
 impl Hop {
@@ -74,7 +78,8 @@ impl Hop {
         let http = &call.http;
         let url = Url::parse(&http.url).map_err(|e| format!("http.url cannot be read: {e}"))?;
         let method = Method::from_bytes(http.method().as_bytes()).map_err(|e| format!("http.method: {e}"))?;
-        let body = http::fill(&http.body, &call.facts).map_err(|e| format!("http.body, {e}"))?;
+        let filled = |text: &str| http::fill(text, &call.facts, |name| call.secrets.read(name));
+        let body = filled(&http.body).map_err(|e| format!("http.body, {e}"))?;
         let mut headers = HeaderMap::new();
         let agent = concat!("evenkeel/", env!("CARGO_PKG_VERSION"));
         headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
@@ -86,14 +91,17 @@ impl Hop {
         for (name, value) in &http.headers {
             let wrong = |e: &dyn Error| format!("http.headers, {name}: {e}");
             let header = HeaderName::from_bytes(name.as_bytes()).map_err(|e| wrong(&e))?;
-            headers.insert(header, HeaderValue::from_str(value).map_err(|e| wrong(&e))?);
+            let filled = filled(value).map_err(|e| format!("http.headers, {name}: {e}"))?;
+            let mut filled = HeaderValue::from_str(&filled).map_err(|e| wrong(&e))?;
+            filled.set_sensitive(has_secret(value));
+            headers.insert(header, filled);
         }
         // Last, so that nothing which a job says stands in their place.
         for (name, variable) in FACTS {
             let value = call.facts.get(variable).ok_or_else(|| format!("no run has {variable}"))?;
             headers.insert(name, HeaderValue::from_str(value).map_err(|e| format!("{variable}: {e}"))?);
         }
-        Ok(Self { url, method, headers, body: body.into() })
+        Ok(Self { url, method, headers, body: body.into(), secret: has_secret(&http.body) })
     }
 
     fn request(&self) -> Result<Request<Full<Bytes>>, String> {
@@ -180,20 +188,37 @@ impl Hop {
         let mut headers = self.headers.clone();
         if url.origin() != self.url.origin() {
             let own = |name: &HeaderName| FACTS.iter().any(|(fact, _)| fact == name);
-            let secret: Vec<HeaderName> =
-                headers.keys().filter(|name| !own(name) && !FOR_ANYBODY.contains(name)).cloned().collect();
+            let meant = |name: &HeaderName, value: &HeaderValue| {
+                !own(name) && (value.is_sensitive() || !FOR_ANYBODY.contains(name))
+            };
+            let secret = headers.iter().filter(|(name, value)| meant(name, value));
+            let secret: Vec<HeaderName> = secret.map(|(name, _)| name.clone()).collect();
             secret.iter().for_each(|name| drop(headers.remove(name)));
         }
         let same = status == StatusCode::TEMPORARY_REDIRECT
             || status == StatusCode::PERMANENT_REDIRECT
             || self.method == Method::HEAD
             || (status != StatusCode::SEE_OTHER && self.method != Method::POST);
+        if same && self.secret && url.origin() != self.url.origin() {
+            return refused("which is another server, and the body holds a secret");
+        }
         if same {
-            return Ok(Self { url, method: self.method.clone(), headers, body: self.body.clone() });
+            return Ok(Self {
+                url,
+                method: self.method.clone(),
+                headers,
+                body: self.body.clone(),
+                secret: self.secret,
+            });
         }
         headers.remove(header::CONTENT_TYPE);
-        Ok(Self { url, method: Method::GET, headers, body: Bytes::new() })
+        Ok(Self { url, method: Method::GET, headers, body: Bytes::new(), secret: false })
     }
+}
+
+fn has_secret(template: &str) -> bool {
+    let is_secret = |piece: &http::Piece<'_>| matches!(piece, http::Piece::Secret { .. });
+    http::read(template).is_ok_and(|pieces| pieces.iter().any(is_secret))
 }
 
 fn is_redirect(status: StatusCode) -> bool {

@@ -1,0 +1,336 @@
+//! Who asked for which change, and what came of it: the words of the audit log (`docs/concepts/audit.md`).
+
+use std::fmt;
+
+use evenkeel_core::input::{Command, NodeSwitch, Setting};
+use evenkeel_core::time::Wall;
+use evenkeel_core::words::{JobName, NodeName};
+use serde::{Deserialize, Serialize};
+
+/// The most characters kept of what somebody says of himself, and of what names an object.
+const SAID_MAX: usize = 120;
+/// So many of the jobs that are declared together are named.
+const NAMED_MAX: usize = 20;
+
+/// What was proved of whoever asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Proof {
+    /// That he has the cluster's key.
+    Key,
+    /// That he is on the node's own host: the cluster has no key.
+    Local,
+    /// That he is the node's own process: the program that embeds it, or a signal to it.
+    Process,
+    /// That he is a node of the cluster, which does not say for whom it asks.
+    Node,
+    /// Nothing: he was not let in.
+    Nobody,
+}
+
+impl Proof {
+    const ALL: [Self; 5] = [Self::Key, Self::Local, Self::Process, Self::Node, Self::Nobody];
+
+    /// As programs and people write it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Local => "local",
+            Self::Process => "process",
+            Self::Node => "node",
+            Self::Nobody => "nobody",
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|proof| proof.as_str() == text)
+    }
+}
+
+/// Whoever asks for a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asker {
+    /// What was proved of him.
+    pub proof: Proof,
+    /// The address that he asks from, and by way of which node; empty within the process.
+    pub from: String,
+    /// What he says of himself, such as `root@host`. Nobody has proved it.
+    pub claims: String,
+}
+
+impl Asker {
+    /// Somebody of whom this was proved, at this address, who says this of himself.
+    #[must_use]
+    pub fn new(proof: Proof, from: &str, claims: &str) -> Self {
+        Self { proof, from: cut(from), claims: cut(claims) }
+    }
+
+    /// The node's own process.
+    #[must_use]
+    pub fn process() -> Self {
+        Self::new(Proof::Process, "", "")
+    }
+}
+
+/// What somebody wants changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deed {
+    /// A word: `apply`, `delete`, `run`, `drain` …
+    pub verb: String,
+    /// Which thing, in words: `job backup`, `node n2`, `settings`.
+    pub object: String,
+    /// The job, where it is about one.
+    pub job: Option<JobName>,
+    /// The node that it is about, where it is about one.
+    pub about: Option<NodeName>,
+    /// More, in words.
+    pub what: String,
+}
+
+impl Deed {
+    /// Something that is done to this.
+    #[must_use]
+    pub fn new(verb: &str, object: &str) -> Self {
+        Self { verb: cut(verb), object: cut(object), job: None, about: None, what: String::new() }
+    }
+
+    /// The same, about this job.
+    #[must_use]
+    pub fn of_job(self, job: Option<JobName>) -> Self {
+        Self { job, ..self }
+    }
+
+    /// The same, about this node.
+    #[must_use]
+    pub fn of_node(self, about: Option<NodeName>) -> Self {
+        Self { about, ..self }
+    }
+
+    fn on_job(verb: &str, job: &JobName) -> Self {
+        Self::new(verb, &format!("job {job}")).of_job(Some(job.clone()))
+    }
+
+    fn on_node(verb: &str, node: &NodeName) -> Self {
+        Self::new(verb, &format!("node {node}")).of_node(Some(node.clone()))
+    }
+
+    fn saying(self, what: String) -> Self {
+        Self { what, ..self }
+    }
+
+    /// What a command comes to on this node; `None` where programs and nodes go about their work and nobody changes anything:
+    /// locks, beats, offers, counts, and who tells what.
+    pub(crate) fn of(command: &Command, me: &NodeName) -> Option<Self> {
+        Some(match command {
+            Command::Apply(jobs) => match jobs.as_slice() {
+                [job] => Self::on_job("apply", &job.name),
+                jobs => {
+                    let more = if jobs.len() > NAMED_MAX { " …" } else { "" };
+                    let names: Vec<_> = jobs.iter().take(NAMED_MAX).map(|job| job.name.as_str()).collect();
+                    Self::new("apply", &format!("{} jobs", jobs.len()))
+                        .saying(format!("{}{more}", names.join(", ")))
+                }
+            },
+            Command::Calendar(calendar) => Self::new("apply", &format!("calendar {}", calendar.name)),
+            Command::DeleteCalendar(name) => Self::new("delete", &format!("calendar {name}")),
+            Command::Pause(job) => Self::on_job("pause", job),
+            Command::Resume(job) => Self::on_job("resume", job),
+            Command::Enable(job) => Self::on_job("enable", job),
+            Command::Disable(job) => Self::on_job("disable", job),
+            Command::Delete(job) => Self::on_job("delete", job),
+            Command::Shutdown(job) => Self::on_job("shutdown", job),
+            Command::RunNow(job, id) => Self::on_job("run", job).saying(format!("request {id}")),
+            Command::RunOn(job, id, node) => Self::on_job("run", job)
+                .of_node(Some(node.clone()))
+                .saying(format!("request {id}, on node {node} alone")),
+            Command::Switch(job, node, switch) => {
+                let verb = match switch {
+                    NodeSwitch::Paused(true) => "pause",
+                    NodeSwitch::Paused(false) => "resume",
+                    NodeSwitch::Disabled(true) => "disable",
+                    NodeSwitch::Disabled(false) => "enable",
+                    NodeSwitch::Shutdown => "shutdown",
+                };
+                Self::on_job(verb, job).of_node(Some(node.clone())).saying(format!("on node {node} alone"))
+            }
+            Command::Shards(job, shards, on) => {
+                let verb = if *on { "enable" } else { "disable" };
+                Self::on_job(verb, job).saying(cut(&format!("shards {shards}")))
+            }
+            Command::Acquire => Self::on_node("acquire", me),
+            Command::Drain(node) => Self::on_node("drain", node),
+            Command::Undrain(node) => Self::on_node("undrain", node),
+            Command::Activate(node) => Self::on_node("activate", node),
+            Command::Leave => Self::on_node("leave", me),
+            Command::Kill(run) => Self::new("kill", &format!("run {run}")).of_job(Some(run.job.clone())),
+            Command::Configure(setting) => {
+                let what = match setting {
+                    Setting::Planner(_) => "planner",
+                    Setting::Beat(_) => "beat",
+                    Setting::Strikes(_) => "strikes",
+                    Setting::Handover(_) => "handover",
+                };
+                Self::new("set", "settings").saying(what.to_owned())
+            }
+            Command::Lock(_)
+            | Command::Unlock(_)
+            | Command::Offer(_)
+            | Command::Beat(_)
+            | Command::Tell(..)
+            | Command::Count(..) => return None,
+        })
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It was asked for, and nothing is known yet.
+    Asked,
+    /// It was done.
+    Applied,
+    /// It was so already.
+    Unchanged,
+    /// It was refused; the text says why.
+    Refused,
+    /// Whoever asked was not let in.
+    Denied,
+    /// It may have been done; nobody who knows could say so.
+    Unknown,
+}
+
+impl Outcome {
+    /// Every outcome, in the order of their numbers in the tables.
+    pub const ALL: [Self; 6] =
+        [Self::Asked, Self::Applied, Self::Unchanged, Self::Refused, Self::Denied, Self::Unknown];
+
+    /// As programs and people write it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Applied => "applied",
+            Self::Unchanged => "unchanged",
+            Self::Refused => "refused",
+            Self::Denied => "denied",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Whether it stands for good.
+    #[must_use]
+    pub fn is_end(self) -> bool {
+        !matches!(self, Self::Asked | Self::Unknown)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One entry of the audit log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRecord {
+    /// Its place in the order in which history heard of entries.
+    pub seq: u64,
+    /// What names it in every history.
+    pub id: String,
+    /// When it was asked for.
+    pub at: Wall,
+    /// The node that decided.
+    pub node: String,
+    /// Who asked.
+    pub asker: Asker,
+    /// A word: `apply`, `delete`, `run`, `drain` …
+    pub verb: String,
+    /// Which thing, in words.
+    pub object: String,
+    /// The job, where it is about one.
+    pub job: Option<JobName>,
+    /// The node that it is about, where it is about one.
+    pub about: Option<NodeName>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The version before; `None` where there was none.
+    pub before: Option<u64>,
+    /// The version that it made.
+    pub after: Option<u64>,
+    /// What was changed, or why not, in words. Of values only those that can hold no secret.
+    pub what: String,
+}
+
+/// Which entries are wanted, latest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditFilter {
+    /// About this job only.
+    pub job: Option<JobName>,
+    /// About this node only, or taken by it.
+    pub node: Option<String>,
+    /// Only those asked by somebody of whom this was proved, or who says this of himself.
+    pub who: Option<String>,
+    /// Only those since then.
+    pub since: Option<Wall>,
+    /// Only those up to then.
+    pub until: Option<Wall>,
+    /// At most so many.
+    pub limit: u32,
+    /// Only those before this [`AuditRecord::seq`]: the last one of the page before.
+    pub before: Option<u64>,
+}
+
+impl Default for AuditFilter {
+    fn default() -> Self {
+        Self { job: None, node: None, who: None, since: None, until: None, limit: 100, before: None }
+    }
+}
+
+/// A short text in one line, whoever wrote it.
+fn cut(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().take(SAID_MAX).map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_says_of_himself_is_one_short_line() {
+        let asker = Asker::new(Proof::Nobody, "127.0.0.1", &format!("a\r\nb{}", "x".repeat(1_000)));
+        assert!(asker.claims.starts_with("a\u{fffd}\u{fffd}bx"));
+        assert_eq!(asker.claims.chars().count(), SAID_MAX);
+    }
+
+    #[test]
+    fn words_are_read_back_as_written() {
+        for proof in Proof::ALL {
+            assert_eq!(Proof::parse(proof.as_str()), Some(proof));
+            assert_eq!(serde_json::to_value(proof).unwrap(), proof.as_str());
+        }
+        for outcome in Outcome::ALL {
+            assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.as_str());
+        }
+    }
+
+    #[test]
+    fn many_jobs_are_one_deed_that_names_some() {
+        let job = |n: u32| {
+            evenkeel_core::job::Job::new(
+                format!("j{n}").parse().unwrap(),
+                "",
+                evenkeel_core::job::Work::Function("f".into()),
+            )
+        };
+        let me = "a".parse().unwrap();
+        let one = Deed::of(&Command::Apply(vec![job(7)]), &me).unwrap();
+        assert_eq!((one.object.as_str(), one.job), ("job j7", Some("j7".parse().unwrap())));
+        let many = Deed::of(&Command::Apply((0..50).map(job).collect()), &me).unwrap();
+        assert_eq!((many.object.as_str(), many.job), ("50 jobs", None));
+        assert!(many.what.starts_with("j0, j1,") && many.what.ends_with(" …"), "{}", many.what);
+        assert_eq!(Deed::of(&Command::Lock("l".parse().unwrap()), &me), None);
+    }
+}

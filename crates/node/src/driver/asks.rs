@@ -1,0 +1,105 @@
+//! What somebody asks of the node: noted in the audit log, stepped, answered.
+
+use evenkeel_core::effect::Ticket;
+use evenkeel_core::input::{Answer, AskId, Command, Input, Refusal};
+use evenkeel_core::registry::Outcome;
+use evenkeel_core::words::LockName;
+use std::sync::PoisonError;
+use tokio::sync::oneshot;
+
+use super::trails::Begun;
+use super::{Driver, Happening};
+use crate::audit::{self, Asker, Deed};
+use crate::clock;
+use crate::handle::Order;
+use crate::history::Entry;
+
+/// Why a change is not made while nothing can be written of it.
+const UNWRITTEN: &str = "the history takes no entries, and nothing is changed that it could not tell of: free its disk, or mend \
+                         its database, and ask again";
+
+/// Somebody who waits for an answer, and the lock he would hold.
+pub(super) struct Asking {
+    answer: oneshot::Sender<Answer>,
+    lock: Option<LockName>,
+}
+
+impl Driver {
+    /// A command that changes nothing which somebody would ask after.
+    pub(super) fn ask(&mut self, command: Command, answer: oneshot::Sender<Answer>) {
+        let id = self.trails.number();
+        let lock = match &command {
+            Command::Lock(name) => Some(name.clone()),
+            _ => None,
+        };
+        self.asking.insert(id, Asking { answer, lock });
+        self.step(Input::Asked(id, command));
+    }
+
+    /// A command of somebody: a change is tried once the audit log has it.
+    pub(super) fn change(&mut self, asker: Asker, command: Command, answer: oneshot::Sender<Answer>) {
+        if Deed::of(&command, self.runs.node()).is_none() {
+            return self.ask(command, answer);
+        }
+        let id = self.trails.number();
+        self.asking.insert(id, Asking { answer, lock: None });
+        let (begun, entry) = self.trails.begin((id, asker, command), clock::now());
+        entry.into_iter().for_each(|entry| self.history.put(entry));
+        match begun {
+            Begun::Now(command) => self.step(Input::Asked(id, command)),
+            Begun::Held if self.able.history => {}
+            Begun::Held => self.refuse_unwritten(),
+        }
+    }
+
+    /// Something was decided in this process, beside the node.
+    pub(super) fn decided(&mut self, asker: Asker, deed: Deed, outcome: (audit::Outcome, String)) {
+        let id = self.trails.number();
+        let entry = self.trails.decided(id.0, (asker, deed), outcome, clock::now());
+        self.history.put(entry);
+    }
+
+    /// The audit log has an entry for good.
+    pub(super) fn noted(&mut self, ask: AskId) {
+        if let Some(command) = self.trails.release(ask) {
+            self.step(Input::Asked(ask, command));
+        }
+    }
+
+    /// What has waited too long for its entry, or waits in vain, is refused.
+    pub(super) fn refuse_unwritten(&mut self) {
+        while let Some(ask) = self.trails.unwritten(clock::now().mono, self.able.history) {
+            self.answer(ask, Answer::Refused(Refusal::Unavailable, UNWRITTEN.into()));
+        }
+    }
+
+    /// What became of a transaction: noted before the node takes it in, and answers.
+    pub(super) fn committed(&mut self, ticket: Ticket, outcome: Outcome) {
+        if self.trails.is_idle() {
+            return self.step(Input::Committed { ticket, outcome });
+        }
+        let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+        let part = node.asked_by(ticket).zip(node.was_made(ticket, &outcome));
+        drop(node);
+        if let Some((part, made)) = part {
+            let entries = self.trails.concluded(part, made);
+            self.put_all(entries);
+        }
+        self.step(Input::Committed { ticket, outcome });
+    }
+
+    pub(super) fn put_all(&self, entries: Vec<Entry>) {
+        entries.into_iter().for_each(|entry| self.history.put(entry));
+    }
+
+    pub(super) fn answer(&mut self, ask: AskId, answer: Answer) {
+        let entries = self.trails.answered(ask, &answer);
+        self.put_all(entries);
+        let Some(Asking { answer: waiting, lock }) = self.asking.remove(&ask) else { return };
+        if let (Err(Answer::Locked(..)), Some(name)) = (waiting.send(answer), lock) {
+            // Whoever asked has given up waiting, so nobody would ever give the lock back.
+            let (nobody, _) = oneshot::channel();
+            self.inbox.put_back(Happening::Order(Order::Ask(Command::Unlock(name), nobody)));
+        }
+    }
+}

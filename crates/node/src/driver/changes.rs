@@ -1,0 +1,165 @@
+//! What a transaction changes, in words that hold no secret: of values only those that name times, numbers and switches.
+
+use evenkeel_core::job::Spec;
+use evenkeel_core::keys::{Parsed, parse};
+use evenkeel_core::record::{CalendarRecord, ClusterSettings, SpecRecord, decode};
+use evenkeel_core::registry::{Txn, Write};
+use evenkeel_core::view::View;
+use evenkeel_core::words::{CalendarName, JobName};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// What of a declaration may be told with its values. Whatever else changed is named alone: a command, a parameter, an
+/// address or a header may hold what is nobody's business.
+const TOLD: &[&str] = &[
+    "schedule",
+    "zone",
+    "dst",
+    "from",
+    "until",
+    "jitter",
+    "except",
+    "only",
+    "placement",
+    "nodes",
+    "priority",
+    "shards",
+    "strategy",
+    "order",
+    "static_shards",
+    "exclusive_per_host",
+    "monitor",
+    "max_difference",
+    "recut_wait",
+    "delivery",
+    "guarantee",
+    "timeout",
+    "run_timeout",
+    "grace",
+    "catch_up",
+    "catch_up_age",
+    "catch_up_spread",
+    "retry",
+    "overlap",
+    "enabled",
+    "paused",
+    "off",
+    "beat",
+    "strikes",
+    "planner",
+    "handover",
+];
+/// The longest value that is told.
+const VALUE_MAX: usize = 80;
+
+/// What one transaction changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) job: Option<JobName>,
+    pub(super) object: String,
+    pub(super) before: Option<u64>,
+    pub(super) after: Option<u64>,
+    pub(super) what: String,
+}
+
+/// What this transaction changes of what the view has, which its guards hold it to.
+pub(super) fn of(view: &View, txn: &Txn) -> Change {
+    let puts = txn.writes.iter().filter_map(|write| match write {
+        Write::Put { key, value, .. } => Some((parse(key)?, value)),
+        Write::Delete { .. } => None,
+    });
+    for (key, value) in puts {
+        let change = match key {
+            Parsed::Spec(name) => decode(value).map(|new: SpecRecord| of_job(view, &name, &new)),
+            Parsed::Calendar(name) => decode(value).map(|new: CalendarRecord| of_calendar(view, &name, &new)),
+            Parsed::Settings => decode(value).map(|new: ClusterSettings| Change {
+                what: differences(&plain(&view.settings()), &plain(&new)),
+                ..Change::default()
+            }),
+            _ => None,
+        };
+        if let Some(change) = change {
+            return change;
+        }
+    }
+    Change::default()
+}
+
+fn of_job(view: &View, name: &JobName, new: &SpecRecord) -> Change {
+    let old = view.find(name).and_then(|job| job.spec());
+    let what = match (&old, new) {
+        (_, SpecRecord::Deleted { .. }) => "deleted".to_owned(),
+        (None, SpecRecord::Live(_)) => "created".to_owned(),
+        (Some(old), SpecRecord::Live(new)) => differences(&fields(old), &fields(new)),
+    };
+    let (before, after) = (old.map(|old| old.version), Some(new.version()));
+    Change { job: Some(name.clone()), object: format!("job {name}"), before, after, what }
+}
+
+fn of_calendar(view: &View, name: &CalendarName, new: &CalendarRecord) -> Change {
+    let old = view.calendar(name);
+    let what = match (old, new) {
+        (_, CalendarRecord::Deleted { .. }) => "deleted".to_owned(),
+        (None, CalendarRecord::Live(_)) => "created".to_owned(),
+        (Some(old), CalendarRecord::Live(new)) => differences(&plain(&old.calendar), &plain(&new.calendar)),
+    };
+    let (before, after) = (old.map(|old| old.version), Some(new.version()));
+    Change { job: None, object: format!("calendar {name}"), before, after, what }
+}
+
+/// A declaration and its switches, side by side.
+fn fields(spec: &Spec) -> Map<String, Value> {
+    let mut fields = plain(&spec.job);
+    let switches = plain(spec);
+    fields.extend(switches.into_iter().filter(|(name, _)| ["paused", "off"].contains(&name.as_str())));
+    fields
+}
+
+fn plain(value: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// Which fields differ; of those that can hold no secret also how.
+fn differences(old: &Map<String, Value>, new: &Map<String, Value>) -> String {
+    let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let differ = names.into_iter().filter(|name| *name != "seq" && old.get(*name) != new.get(*name));
+    let said = differ.map(|name| {
+        let told =
+            |fields: &Map<String, Value>| fields.get(name).map_or_else(|| "unset".into(), Value::to_string);
+        match TOLD.contains(&name.as_str()) {
+            true => format!("{name}: {} → {}", short(&told(old)), short(&told(new))),
+            false => format!("{name} changed"),
+        }
+    });
+    said.collect::<Vec<_>>().join("; ")
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(VALUE_MAX) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// proves: I52
+    #[test]
+    fn values_are_told_only_of_fields_that_can_hold_no_secret() {
+        let map = |text: &str| serde_json::from_str::<Map<String, Value>>(text).unwrap();
+        let old = map(r#"{"schedule": "@daily", "environment": {"A": "hunter2"}, "seq": 1}"#);
+        let new =
+            map(r#"{"schedule": "@hourly", "environment": {"A": "hunter3"}, "enabled": false, "seq": 2}"#);
+        let said = differences(&old, &new);
+        assert_eq!(said, "enabled: unset → false; environment changed; schedule: \"@daily\" → \"@hourly\"");
+        let long = map(&format!("{{\"schedule\": \"{}\"}}", "x".repeat(1_000)));
+        assert!(differences(&old, &long).chars().count() < 300);
+    }
+}

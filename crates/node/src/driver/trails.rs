@@ -1,0 +1,290 @@
+//! Trails: what is under way of the changes that somebody asked for, until the audit log has what came of each.
+//!
+//! An entry goes to history first, and what it tells of is tried only when it is there for good. What each transaction would
+//! change is noted when it goes out: it is guarded by what was read, so if it is made, that is what it changed.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use evenkeel_core::effect::Ticket;
+use evenkeel_core::input::{Answer, AskId, Command, Refusal};
+use evenkeel_core::node::Node;
+use evenkeel_core::registry::Txn;
+use evenkeel_core::time::{Millis, Mono, Now};
+use evenkeel_core::words::NodeName;
+
+use super::changes::{self, Change};
+use crate::audit::{Asker, AuditRecord, Deed, Outcome};
+use crate::history::{Entry, Fate, Noted};
+
+/// So long a change waits for its entry to be there for good.
+const PATIENCE: Millis = Millis::secs(5);
+
+/// The longest reason that is written down.
+const WHY_MAX: usize = 400;
+
+/// All of them.
+pub(super) struct Trails {
+    node: NodeName,
+    /// What tells this life's entries from all others.
+    life: String,
+    /// How many commands there were.
+    asked: u64,
+    open: BTreeMap<AskId, Trail>,
+    /// Those that wait for their entries, and until when: each waits as long, so they are in order.
+    waiting: VecDeque<(Mono, AskId)>,
+}
+
+struct Trail {
+    record: AuditRecord,
+    request: String,
+    /// What is tried once the entry is there.
+    held: Option<Command>,
+    /// Whether it is done without a transaction.
+    plain: bool,
+    parts: BTreeMap<u32, Part>,
+    answered: Option<Answer>,
+}
+
+/// What one transaction would change.
+struct Part {
+    ticket: Ticket,
+    made: bool,
+    change: Change,
+}
+
+/// What is to be done with a command.
+pub(super) enum Begun {
+    /// Step it now.
+    Now(Command),
+    /// Wait until its entry is there for good.
+    Held,
+}
+
+impl Trails {
+    /// None yet, of this life of a node.
+    pub(super) fn new(node: NodeName, life: String) -> Self {
+        Self { node, life, asked: 0, open: BTreeMap::new(), waiting: VecDeque::new() }
+    }
+
+    /// The number of the next command.
+    pub(super) fn number(&mut self) -> AskId {
+        self.asked += 1;
+        AskId(self.asked)
+    }
+
+    /// Begins one, and says what is to be written at once. To end something is never held back.
+    pub(super) fn begin(
+        &mut self,
+        (ask, asker, command): (AskId, Asker, Command),
+        now: Now,
+    ) -> (Begun, Option<Entry>) {
+        let Some(deed) = Deed::of(&command, &self.node) else { return (Begun::Now(command), None) };
+        let record = self.record(&format!("{}", ask.0), asker, deed, now);
+        let held = !matches!(command, Command::Kill(_) | Command::Leave);
+        let plain = matches!(command, Command::Kill(_) | Command::Leave | Command::Acquire);
+        let request = match &command {
+            Command::RunNow(job, id) | Command::RunOn(job, id, _) => format!("{job} {id}"),
+            _ => String::new(),
+        };
+        let noted = Noted {
+            record: record.clone(),
+            request: request.clone(),
+            fate: Fate::Keep,
+            ask: held.then_some(ask),
+        };
+        let (begun, held) = match held {
+            true => {
+                self.waiting.push_back((now.mono + PATIENCE, ask));
+                (Begun::Held, Some(command))
+            }
+            false => (Begun::Now(command), None),
+        };
+        let (parts, answered) = (BTreeMap::new(), None);
+        self.open.insert(ask, Trail { record, request, held, plain, parts, answered });
+        (begun, Some(Entry::Audit(Box::new(noted))))
+    }
+
+    /// An entry of something that was decided elsewhere in this process.
+    pub(super) fn decided(
+        &self,
+        n: u64,
+        (asker, deed): (Asker, Deed),
+        (outcome, why): (Outcome, String),
+        now: Now,
+    ) -> Entry {
+        let mut record = self.record(&format!("{n}"), asker, deed, now);
+        record.outcome = outcome;
+        add(&mut record.what, &why);
+        keep(record, Fate::Keep)
+    }
+
+    fn record(&self, n: &str, asker: Asker, deed: Deed, now: Now) -> AuditRecord {
+        let Deed { verb, object, job, about, what } = deed;
+        AuditRecord {
+            seq: 0,
+            id: format!("{}.{n}", self.life),
+            at: now.wall,
+            node: self.node.to_string(),
+            asker,
+            verb,
+            object,
+            job,
+            about,
+            outcome: Outcome::Asked,
+            before: None,
+            after: None,
+            what,
+        }
+    }
+
+    /// Its entry is there for good: it is to be tried now, unless nobody waits for it any more.
+    pub(super) fn release(&mut self, ask: AskId) -> Option<Command> {
+        let command = self.open.get_mut(&ask)?.held.take();
+        self.forget_released();
+        command
+    }
+
+    fn forget_released(&mut self) {
+        let is_held = |ask: &AskId| self.open.get(ask).is_some_and(|trail| trail.held.is_some());
+        while self.waiting.front().is_some_and(|(_, ask)| !is_held(ask)) {
+            self.waiting.pop_front();
+        }
+    }
+
+    /// When the next one has waited long enough.
+    pub(super) fn patience(&self) -> Option<Mono> {
+        self.waiting.front().map(|(until, _)| *until)
+    }
+
+    /// The next one that has waited long enough by now, or waits in vain since nothing can be written.
+    pub(super) fn unwritten(&mut self, now: Mono, able: bool) -> Option<AskId> {
+        self.forget_released();
+        let (until, ask) = *self.waiting.front()?;
+        (until <= now || !able).then_some(ask)
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// A transaction goes out.
+    pub(super) fn sent(&mut self, node: &Node, ticket: Ticket, txn: &Txn) {
+        let Some((ask, n)) = node.asked_by(ticket) else { return };
+        let Some(trail) = self.open.get_mut(&ask) else { return };
+        // The same one, sent again: by now the view may know that it was made.
+        if trail.parts.get(&n).is_none_or(|part| part.ticket != ticket) {
+            let change = changes::of(node.view(), txn);
+            trail.parts.insert(n, Part { ticket, made: false, change });
+        }
+    }
+
+    /// What became of a transaction. Returns what is to be written where the answer was given before.
+    pub(super) fn concluded(&mut self, part: (AskId, u32), made: bool) -> Vec<Entry> {
+        let (ask, n) = part;
+        let Some(trail) = self.open.get_mut(&ask) else { return Vec::new() };
+        match trail.parts.get_mut(&n) {
+            Some(part) if made => part.made = true,
+            _ => drop(trail.parts.remove(&n)),
+        }
+        match trail.answered.clone() {
+            Some(answer) => self.answered(ask, &answer),
+            None => Vec::new(),
+        }
+    }
+
+    /// Whoever asked is answered. Returns what is to be written.
+    pub(super) fn answered(&mut self, ask: AskId, answer: &Answer) -> Vec<Entry> {
+        let Some(mut trail) = self.open.remove(&ask) else { return Vec::new() };
+        // What is still under way may yet be made, and then that is written.
+        if trail.parts.values().any(|part| !part.made) {
+            trail.answered = Some(answer.clone());
+            let entry = trail.ended(Outcome::Unknown, "its outcome was not known when it was answered");
+            self.open.insert(ask, trail);
+            return vec![entry];
+        }
+        trail.entries(answer)
+    }
+
+    /// The node ends: what nobody knows by now stays unknown.
+    pub(super) fn close(&mut self) -> Vec<Entry> {
+        let open = std::mem::take(&mut self.open);
+        let ended = |trail: Trail| match trail.held {
+            Some(_) => trail.ended(Outcome::Refused, "the node ended before it was tried"),
+            None => trail.ended(Outcome::Unknown, "the node ended before its outcome was known"),
+        };
+        open.into_values().map(ended).collect()
+    }
+}
+
+impl Trail {
+    /// What its answer and its transactions come to.
+    fn entries(mut self, answer: &Answer) -> Vec<Entry> {
+        let refused = match answer {
+            Answer::Refused(kind, why) => Some((*kind, why.as_str())),
+            _ => None,
+        };
+        let made: Vec<(u32, Change)> =
+            std::mem::take(&mut self.parts).into_iter().map(|(n, part)| (n, part.change)).collect();
+        match (made.len(), refused) {
+            // Another node decides, and tells.
+            (0, Some((Refusal::Standby, _))) => vec![keep(self.record, Fate::Drop)],
+            (0, Some((_, why))) => vec![self.ended(Outcome::Refused, why)],
+            (0, None) if self.plain => vec![self.ended(Outcome::Applied, "")],
+            (0, None) => {
+                let fate = if self.request.is_empty() { Fate::Keep } else { Fate::Repeat };
+                self.record.outcome = Outcome::Unchanged;
+                let noted = Noted { record: self.record, request: self.request, fate, ask: None };
+                vec![Entry::Audit(Box::new(noted))]
+            }
+            (_, refused) if self.record.verb == "apply" && self.record.job.is_none() => {
+                self.each(made, refused.map(|(_, why)| why))
+            }
+            (_, refused) => {
+                for (_, change) in made {
+                    (self.record.before, self.record.after) = (change.before, change.after);
+                    add(&mut self.record.what, &change.what);
+                }
+                vec![self.ended(Outcome::Applied, refused.map_or("", |(_, why)| why))]
+            }
+        }
+    }
+
+    /// Several things were declared together: each that was changed has an entry of its own, and they take the place of the one
+    /// that told of all.
+    fn each(self, made: Vec<(u32, Change)>, refused: Option<&str>) -> Vec<Entry> {
+        let of = |(n, change): (u32, Change)| {
+            let Change { job, object, before, after, what } = change;
+            let id = format!("{}/{n}", self.record.id);
+            let outcome = Outcome::Applied;
+            keep(
+                AuditRecord { id, object, job, before, after, what, outcome, ..self.record.clone() },
+                Fate::Keep,
+            )
+        };
+        let mut entries: Vec<Entry> = made.into_iter().map(of).collect();
+        entries.push(match refused {
+            Some(why) => self.ended(Outcome::Refused, why),
+            None => keep(self.record, Fate::Drop),
+        });
+        entries
+    }
+
+    fn ended(&self, outcome: Outcome, why: &str) -> Entry {
+        let mut record = AuditRecord { outcome, ..self.record.clone() };
+        add(&mut record.what, &why.chars().take(WHY_MAX).collect::<String>());
+        let (request, fate) = (self.request.clone(), Fate::Keep);
+        Entry::Audit(Box::new(Noted { record, request, fate, ask: None }))
+    }
+}
+
+fn keep(record: AuditRecord, fate: Fate) -> Entry {
+    Entry::Audit(Box::new(Noted { record, request: String::new(), fate, ask: None }))
+}
+
+fn add(what: &mut String, more: &str) {
+    if !what.is_empty() && !more.is_empty() {
+        what.push_str("; ");
+    }
+    what.push_str(more);
+}

@@ -1,0 +1,98 @@
+//! Secrets of requests: files of the node, read when the request is made, and kept nowhere.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// The largest secret, in bytes.
+const SECRET_MAX: u64 = 64 * 1024;
+/// What of a file's mode lets others read it, or more than its owner change it.
+const OPEN: u32 = 0o037;
+
+/// The node's folder of secrets, where it has one.
+#[derive(Clone, Debug)]
+pub(super) struct Secrets(pub(super) Option<PathBuf>);
+
+impl Secrets {
+    /// What the file of this name holds, without the line break at its end.
+    ///
+    /// # Errors
+    /// There is none, others may read it, or it cannot be one; the text says the fix and holds nothing of it.
+    pub(super) fn read(&self, name: &str) -> Result<String, String> {
+        let Some(folder) = &self.0 else {
+            return Err(format!(
+                "it needs the secret {name}, and this node has no folder of secrets: start it with --secrets DIR, where the file \
+                 {name} lies"
+            ));
+        };
+        let path = folder.join(name);
+        let wrong = |why: String| format!("the secret {name}: {} {why}", path.display());
+        let text = text_of(&path).map_err(wrong)?;
+        let text =
+            text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text)).unwrap_or(&text);
+        if text.is_empty() {
+            return Err(wrong("is empty: write it there".into()));
+        }
+        Ok(text.to_owned())
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, String> {
+    let here = "in the folder that --secrets names";
+    let file =
+        File::open(path).map_err(|e| format!("cannot be read ({e}): put a file of that name {here}"))?;
+    let meta = file.metadata().map_err(|e| format!("cannot be looked at: {e}"))?;
+    if !meta.is_file() {
+        return Err(format!("is no file: put a file of that name {here}"));
+    }
+    let mode = meta.permissions().mode() & 0o777;
+    if mode & OPEN != 0 {
+        return Err(format!("is open to others (mode {mode:03o}): chmod 600 it"));
+    }
+    let mut text = String::new();
+    let read = file.take(SECRET_MAX + 1).read_to_string(&mut text);
+    read.map_err(|e| format!("cannot be read as a text: {e}"))?;
+    match text.len() as u64 > SECRET_MAX {
+        true => Err(format!("is larger than {SECRET_MAX} bytes, which no secret is")),
+        false => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// proves: I52
+    #[test]
+    fn a_secret_is_read_only_from_a_file_that_nobody_else_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = Secrets(Some(folder.path().to_path_buf()));
+        let put = |text: &str, mode| {
+            let path = folder.path().join("token");
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            secrets.read("token")
+        };
+        assert!(secrets.read("token").unwrap_err().contains("--secrets"));
+        assert!(Secrets(None).read("token").unwrap_err().contains("--secrets DIR"));
+        for (mode, good) in
+            [(0o600, true), (0o640, true), (0o400, true), (0o644, false), (0o660, false), (0o604, false)]
+        {
+            let read = put("hunter2\n", mode);
+            assert_eq!(read.is_ok(), good, "{mode:o}");
+            match read {
+                Ok(text) => assert_eq!(text, "hunter2"),
+                Err(why) => assert!(why.contains("chmod 600") && !why.contains("hunter2"), "{why}"),
+            }
+        }
+        assert_eq!(put("two\nlines\r\n", 0o600).unwrap(), "two\nlines");
+        assert!(put("\n", 0o600).unwrap_err().contains("is empty"));
+        let long = put(&"x".repeat(65_537), 0o600).unwrap_err();
+        assert!(long.contains("is larger than") && !long.contains("xx"), "{long}");
+        fs::create_dir(folder.path().join("folder")).unwrap();
+        assert!(secrets.read("folder").is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! The audit log in a file and on every server there is.
+
+use super::*;
+use crate::audit::{Asker, AuditFilter, AuditRecord, Outcome, Proof};
+
+fn record(id: &str, outcome: Outcome) -> AuditRecord {
+    AuditRecord {
+        seq: 0,
+        id: id.into(),
+        at: Wall(1_000),
+        node: "a".into(),
+        asker: Asker::new(Proof::Key, "10.0.0.7", "root@h"),
+        verb: "apply".into(),
+        object: "job j".into(),
+        job: Some("j".parse().unwrap()),
+        about: None,
+        outcome,
+        before: None,
+        after: Some(7),
+        what: "schedule: \u{1F600}".into(),
+    }
+}
+
+fn noted(record: AuditRecord, fate: Fate) -> Entry {
+    Entry::Audit(Box::new(Noted { record, request: String::new(), fate, ask: None }))
+}
+
+fn entry(id: &str, outcome: Outcome) -> Entry {
+    noted(record(id, outcome), Fate::Keep)
+}
+
+fn asked_again(id: &str, outcome: Outcome, fate: Fate) -> Entry {
+    let record = record(id, outcome);
+    Entry::Audit(Box::new(Noted { record, request: "j once".into(), fate, ask: None }))
+}
+
+async fn outcomes(books: &Books) -> Vec<(String, Outcome)> {
+    let found = books.reader.audit(AuditFilter::default()).await.unwrap();
+    found.into_iter().map(|record| (record.id, record.outcome)).collect()
+}
+
+/// proves: I51
+#[tokio::test]
+async fn an_outcome_is_written_into_its_entry_and_stands() {
+    for mut books in all().await {
+        books.write(vec![entry("1", Outcome::Asked), entry("2", Outcome::Asked)]).await;
+        books.write(vec![entry("1", Outcome::Unknown)]).await;
+        books.write(vec![entry("1", Outcome::Applied)]).await;
+        books.write(vec![entry("1", Outcome::Refused), entry("1", Outcome::Asked)]).await;
+        books.write(vec![entry("3", Outcome::Asked), entry("3", Outcome::Denied)]).await;
+        let expected = [("3", Outcome::Denied), ("2", Outcome::Asked), ("1", Outcome::Applied)];
+        assert_eq!(outcomes(&books).await, expected.map(|(id, outcome)| (id.to_owned(), outcome)));
+        let found = books.reader.audit(AuditFilter::default()).await.unwrap();
+        assert_eq!(found[2], AuditRecord { seq: 1, ..record("1", Outcome::Applied) }, "as written");
+        // The same batch once more, as after a commit whose answer was lost.
+        books.again(vec![entry("4", Outcome::Applied)], Some(Written::default())).await;
+        assert_eq!(outcomes(&books).await.len(), 3, "that batch had been made");
+
+        // What a life left open the next one closes, and nobody else does.
+        let other = AuditRecord { node: "b".into(), ..record("5", Outcome::Asked) };
+        books.write(vec![noted(other, Fate::Keep)]).await;
+        super::super::store::enter(&mut books.link, "a", Wall(9_000)).await.unwrap();
+        let expected =
+            [("5", Outcome::Asked), ("3", Outcome::Denied), ("2", Outcome::Unknown), ("1", Outcome::Applied)];
+        assert_eq!(outcomes(&books).await, expected.map(|(id, outcome)| (id.to_owned(), outcome)));
+    }
+}
+
+/// proves: I51
+#[tokio::test]
+async fn a_request_that_is_made_again_is_told_once() {
+    for mut books in all().await {
+        let (keep, again) = (Fate::Keep, Fate::Repeat);
+        books.write(vec![asked_again("1", Outcome::Asked, keep)]).await;
+        books.write(vec![asked_again("2", Outcome::Asked, keep)]).await;
+        books.write(vec![asked_again("1", Outcome::Applied, keep)]).await;
+        books.write(vec![asked_again("2", Outcome::Unchanged, again)]).await;
+        assert_eq!(outcomes(&books).await, [("1".to_owned(), Outcome::Applied)]);
+        books.write(vec![entry("3", Outcome::Asked)]).await;
+        books.write(vec![noted(record("3", Outcome::Asked), Fate::Drop)]).await;
+        assert_eq!(outcomes(&books).await.len(), 1, "another node tells of it");
+    }
+}
+
+#[tokio::test]
+async fn the_log_is_looked_up_by_job_node_person_and_time() {
+    for mut books in all().await {
+        let hour = 3_600_000;
+        let row = |n: i64| {
+            let mut record = record(&n.to_string(), Outcome::Applied);
+            record.at = Wall(n * hour);
+            if n % 2 == 0 {
+                record.job = None;
+                record.about = Some("b".parse().unwrap());
+            }
+            if n % 3 == 0 {
+                record.node = "b".into();
+                record.asker = Asker::new(Proof::Local, "127.0.0.1", "eve@h");
+            }
+            noted(record, Fate::Keep)
+        };
+        books.write((1..=12).map(row).collect()).await;
+        let none = AuditFilter::default;
+        let ids = async |filter: AuditFilter| {
+            let found = books.reader.audit(filter).await.unwrap();
+            found.into_iter().map(|record| record.id.parse().unwrap()).collect::<Vec<i64>>()
+        };
+        let job = Some("j".parse().unwrap());
+        assert_eq!(ids(AuditFilter { job: job.clone(), ..none() }).await, [11, 9, 7, 5, 3, 1]);
+        let node = || Some("b".to_owned());
+        assert_eq!(ids(AuditFilter { node: node(), ..none() }).await, [12, 10, 9, 8, 6, 4, 3, 2]);
+        for who in ["local", "eve@h"] {
+            let who = Some(who.to_owned());
+            assert_eq!(ids(AuditFilter { who, node: node(), limit: 3, ..none() }).await, [12, 9, 6]);
+        }
+        let (since, until) = (Some(Wall(4 * hour)), Some(Wall(6 * hour)));
+        assert_eq!(ids(AuditFilter { since, until, ..none() }).await, [6, 5, 4]);
+        assert_eq!(ids(AuditFilter { since, job, ..none() }).await, [11, 9, 7, 5]);
+        assert_eq!(ids(AuditFilter { before: Some(3), ..none() }).await, [2, 1]);
+        assert!(ids(AuditFilter { who: Some("mallory".into()), ..none() }).await.is_empty());
+    }
+}
+
+/// proves: I48
+#[tokio::test]
+async fn the_log_is_kept_for_a_time_of_its_own() {
+    for mut books in all().await {
+        let many = (0..6_000).map(|n| {
+            noted(AuditRecord { at: Wall(n), ..record(&n.to_string(), Outcome::Applied) }, Fate::Keep)
+        });
+        books.write(many.collect()).await;
+        let keep = Keep { age: Duration::from_secs(1), audit: Duration::from_secs(1_000), ..Keep::default() };
+        let mut left = Vec::new();
+        let mut sweeper = retention::Sweeper::new(keep);
+        for (mono, wall) in [(0, 900_000), (10_000, 1_000_000 + 5_998), (10_200, 1_000_000 + 5_998)] {
+            let now = Now { mono: Mono(mono), wall: Wall(wall) };
+            sweeper.sweep(&mut books.link, BTreeMap::new(), now).await.unwrap();
+            left.push(books.count("audit").await);
+        }
+        assert_eq!(left, [6_000, 999, 2], "a little at a time");
+    }
+}
+
+#[tokio::test]
+async fn a_history_of_before_gets_a_log_and_keeps_what_it_has() {
+    for (folder, place) in places() {
+        let mut books = Books::new(folder, place.clone()).await;
+        books.write(vec![super::entry("j:1000:0", 1, State::Succeeded)]).await;
+        let gone = books.link.says(format!("DROP TABLE {}", books.link.table("audit")));
+        books.link.run(gone).await.unwrap();
+        let before = match place.is_shared() {
+            true => format!("UPDATE {} SET layout = 1", books.link.table("history")),
+            false => "PRAGMA user_version = 5".to_owned(),
+        };
+        let before = books.link.says(before);
+        books.link.run(before).await.unwrap();
+        books.link = Link::open(&place).await.unwrap();
+        books.write(vec![entry("1", Outcome::Applied)]).await;
+        assert_eq!(outcomes(&books).await.len(), 1);
+        assert_eq!(books.states("j:1000:0").await, [(1, State::Succeeded)]);
+    }
+}

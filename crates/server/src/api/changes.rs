@@ -1,0 +1,196 @@
+//! Every way to change something over HTTP, who asks, and that the audit log hears of each.
+//!
+//! A command that reaches the node is noted there, before it is tried. What is decided before that, a refusal mostly, is noted
+//! here, after. A way that is not in the list is not let through: so none can be added that nobody notes.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use evenkeel::audit::{Asker, Deed, Outcome, Proof};
+use evenkeel_core::input::{Answer, Command};
+use evenkeel_core::words::{JobName, NodeName, RunId};
+
+use super::error::Said;
+use super::{ApiError, App};
+use crate::client::CLIENT;
+use crate::listen::Caller;
+
+/// The longest reason that is noted.
+const WHY_MAX: usize = 400;
+
+/// A way to change something.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// How it is asked for.
+    pub(crate) method: Method,
+    /// At which address.
+    pub(crate) path: &'static str,
+    /// What it is called; the part of the address that says so where that is in it.
+    verb: &'static str,
+    /// To what kind of thing it is done, and the part of the address that names which.
+    object: (&'static str, &'static str),
+}
+
+const fn change(
+    method: Method,
+    path: &'static str,
+    verb: &'static str,
+    object: (&'static str, &'static str),
+) -> Change {
+    Change { method, path, verb, object }
+}
+
+/// All of them.
+pub(crate) const CHANGES: &[Change] = &[
+    change(Method::POST, "/api/v1/jobs/apply", "apply", ("jobs", "")),
+    change(Method::POST, "/api/v1/jobs/acquire", "acquire", ("node", "")),
+    change(Method::DELETE, "/api/v1/jobs/{name}", "delete", ("job", "name")),
+    change(Method::POST, "/api/v1/jobs/{name}/{verb}", "{verb}", ("job", "name")),
+    change(Method::POST, "/api/v1/jobs/{name}/shards/{set}/{verb}", "{verb}", ("job", "name")),
+    change(Method::PUT, "/api/v1/calendars/{name}", "apply", ("calendar", "name")),
+    change(Method::DELETE, "/api/v1/calendars/{name}", "delete", ("calendar", "name")),
+    change(Method::DELETE, "/api/v1/runs/{run}/logs", "forget", ("run", "run")),
+    change(Method::POST, "/api/v1/runs/{run}/kill", "kill", ("run", "run")),
+    change(Method::POST, "/api/v1/runs/{run}/restart", "restart", ("run", "run")),
+    change(Method::POST, "/api/v1/nodes/{name}/{verb}", "{verb}", ("node", "name")),
+    change(Method::POST, "/api/v1/cluster/settings", "set", ("settings", "")),
+];
+
+/// The node noted a request; another node did; nobody knows whether another one did. Nobody has yet: any other number.
+const NOTED: u8 = 1;
+const ELSEWHERE: u8 = 2;
+const DOUBTFUL: u8 = 3;
+
+/// Whoever asks, and whether the audit log has heard of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) asker: Asker,
+    noted: Arc<AtomicU8>,
+}
+
+impl Asked {
+    pub(crate) fn new(asker: Asker) -> Self {
+        Self { asker, noted: Arc::default() }
+    }
+
+    /// Asks the node for a change, which notes it.
+    pub(crate) async fn ask(&self, app: &App, command: Command) -> Answer {
+        self.noted.store(NOTED, Ordering::Relaxed);
+        app.handle.ask_for(self.asker.clone(), command).await
+    }
+
+    /// Another node decides, and notes it; it is asked from now on.
+    pub(super) fn goes_elsewhere(&self) {
+        self.noted.store(DOUBTFUL, Ordering::Relaxed);
+    }
+
+    /// The other node has answered.
+    pub(super) fn was_elsewhere(&self) {
+        self.noted.store(ELSEWHERE, Ordering::Relaxed);
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Asked {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let nobody = || Self::new(Asker::new(Proof::Nobody, "", ""));
+        Ok(parts.extensions.get().cloned().unwrap_or_else(nobody))
+    }
+}
+
+/// Whoever asks, as far as it is proved and as he says.
+pub(super) fn asker(proof: Proof, request: &Request) -> Asker {
+    let from = request.extensions().get::<Caller>().map(|caller| caller.0.ip().to_string());
+    Asker::new(proof, &from.unwrap_or_default(), &claims(request.headers()))
+}
+
+/// What he says of himself: who runs the command line, or which browser it is.
+fn claims(headers: &HeaderMap) -> String {
+    let said = headers.get(CLIENT).or_else(|| headers.get(header::USER_AGENT));
+    said.map(|said| String::from_utf8_lossy(said.as_bytes()).into_owned()).unwrap_or_default()
+}
+
+/// Sees that each change is noted, also where it is refused before the node hears of it, and where the caller has gone.
+pub(super) async fn noted(
+    State(app): State<App>,
+    path: Option<MatchedPath>,
+    params: Result<RawPathParams, RawPathParamsRejection>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if is_question(request.method()) {
+        return next.run(request).await;
+    }
+    let method = request.method().clone();
+    let path = path.as_ref().map_or("", MatchedPath::as_str);
+    let known = CHANGES.iter().find(|change| change.method == method && change.path == path);
+    // What nobody would note is not done, whoever may have written a handler for it.
+    let Some(known) = known else { return super::wrong_method().await.into_response() };
+    let proof = if app.door.key().is_some() { Proof::Key } else { Proof::Local };
+    let asked = Asked::new(asker(proof, &request));
+    let deed = known.deed(params.as_ref().ok());
+    request.extensions_mut().insert(asked.clone());
+    // In a task of its own: a caller who breaks off ends nothing half way.
+    let answered = tokio::spawn(async move {
+        let response = next.run(request).await;
+        let (well, why) = (response.status().is_success(), said(&response));
+        finish(&app, asked, deed, (well, why)).await;
+        response
+    });
+    answered.await.unwrap_or_else(|e| ApiError::internal(e.to_string()).into_response())
+}
+
+/// Whether a request of this kind changes nothing.
+pub(super) fn is_question(method: &Method) -> bool {
+    [Method::GET, Method::HEAD, Method::OPTIONS].contains(method)
+}
+
+async fn finish(app: &App, asked: Asked, deed: Deed, (well, why): (bool, String)) {
+    let outcome = match (asked.noted.load(Ordering::Relaxed), well) {
+        (NOTED | ELSEWHERE, _) => return,
+        (DOUBTFUL, _) => Outcome::Unknown,
+        (_, true) if deed.verb == "forget" => Outcome::Applied,
+        (_, true) => Outcome::Unchanged,
+        (_, false) => Outcome::Refused,
+    };
+    app.handle.note(asked.asker, deed, outcome, why).await;
+}
+
+/// What a refusal says; of a body that makes no sense only that, for it may hold anything.
+pub(super) fn said(response: &Response) -> String {
+    const SENSELESS: &str = "the body makes no sense";
+    let said = response.extensions().get::<Said>().map(|said| said.0.as_str()).unwrap_or_default();
+    let said = if said.starts_with(SENSELESS) { SENSELESS } else { said };
+    said.chars().take(WHY_MAX).collect()
+}
+
+impl Change {
+    /// What a request at this address wants.
+    fn deed(&self, params: Option<&RawPathParams>) -> Deed {
+        let param = |name: &str| params?.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+        let verb = if self.verb == "{verb}" { param("verb").unwrap_or_default() } else { self.verb };
+        let (kind, named) = self.object;
+        let name = param(named);
+        let object = name.map_or_else(|| kind.to_owned(), |name| format!("{kind} {name}"));
+        let job: Option<JobName> = match kind {
+            "job" => name.and_then(|name| name.parse().ok()),
+            "run" => name.and_then(|run| run.parse::<RunId>().ok()).map(|run| run.job),
+            _ => None,
+        };
+        let node: Option<NodeName> = name.filter(|_| kind == "node").and_then(|name| name.parse().ok());
+        Deed::new(verb, &object).of_job(job).of_node(node)
+    }
+}
+
+/// Whether an answer says that the caller was not let in.
+pub(super) fn is_denial(status: StatusCode) -> bool {
+    [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status)
+}

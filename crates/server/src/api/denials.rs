@@ -1,0 +1,108 @@
+//! Callers who were not let in: the audit log hears of them, and nobody fills a disk with it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::http::Method;
+use evenkeel::Handle;
+use evenkeel::audit::{Asker, Deed, Outcome};
+use evenkeel_core::time::{Millis, Mono};
+
+/// So many are noted one by one in so long; the others of that time are counted and noted together.
+const MOST: u32 = 10;
+const SPAN: Millis = Millis::secs(60);
+
+/// How many there were lately.
+#[derive(Default)]
+pub(crate) struct Denials(Mutex<Count>);
+
+#[derive(Default)]
+struct Count {
+    /// When the present span began.
+    begun: Option<Mono>,
+    noted: u32,
+    /// How many were not noted.
+    more: u64,
+}
+
+/// What is to be done about one.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    Note,
+    /// Only counted, and this is the first of its span.
+    First(Duration),
+    Count,
+}
+
+impl Denials {
+    /// Notes one, or counts it.
+    pub(crate) async fn note(
+        self: &Arc<Self>,
+        handle: &Handle,
+        asker: Asker,
+        method: &Method,
+        path: &str,
+        why: String,
+    ) {
+        let turn = self.turn(evenkeel::clock::now().mono);
+        match turn {
+            Turn::Note => {
+                let deed = Deed::new(&method.as_str().to_lowercase(), path);
+                handle.note(asker, deed, Outcome::Denied, why).await;
+            }
+            Turn::First(rest) => {
+                let (all, handle) = (self.clone(), handle.clone());
+                tokio::spawn(async move {
+                    let left = tokio::time::timeout(rest, handle.stopped()).await;
+                    // One whose node has stopped has nothing to write with.
+                    if left.is_err() {
+                        all.sum_up(&handle, asker).await;
+                    }
+                });
+            }
+            Turn::Count => {}
+        }
+    }
+
+    async fn sum_up(&self, handle: &Handle, asker: Asker) {
+        let more = std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).more);
+        let why = format!("{more} more callers were not let in within a minute, the first of them from here");
+        handle.note(asker, Deed::new("ask", "several"), Outcome::Denied, why).await;
+    }
+
+    fn turn(&self, now: Mono) -> Turn {
+        let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = match count.begun {
+            Some(begun) if now - begun < SPAN => begun,
+            _ => {
+                *count = Count { begun: Some(now), noted: 0, more: count.more };
+                now
+            }
+        };
+        if count.noted < MOST {
+            count.noted += 1;
+            return Turn::Note;
+        }
+        count.more += 1;
+        match count.more {
+            1 => Turn::First(Duration::from_millis((begun + SPAN - now).0.max(0).cast_unsigned())),
+            _ => Turn::Count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// proves: I47
+    #[test]
+    fn few_are_noted_however_many_there_are() {
+        let denials = Denials::default();
+        let turns: Vec<Turn> = (0..1_000).map(|n| denials.turn(Mono(n))).collect();
+        assert_eq!(turns.iter().filter(|turn| **turn == Turn::Note).count(), MOST as usize);
+        assert_eq!(turns.iter().filter(|turn| matches!(turn, Turn::First(_))).count(), 1);
+        assert_eq!(denials.0.lock().unwrap().more, 990);
+        assert_eq!(denials.turn(Mono(SPAN.0)), Turn::Note, "a new span");
+    }
+}

@@ -1,0 +1,68 @@
+//! What `evenkeel audit` does.
+
+use clap::Args;
+
+use crate::client::{Reach, escape};
+use crate::exit::Failure;
+use crate::output;
+use crate::rows::{AuditPage, AuditRow};
+
+/// `audit`.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only what is about this job
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+    /// Only what is about this node, or was decided by it
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// Only what was asked by somebody of whom this was proved (key, local, process, node, nobody), or who says this of himself
+    #[arg(long)]
+    who: Option<String>,
+    /// Only since then: how long ago, like 10m or 2d, or a moment like 2026-03-01T22:30:00Z
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Only up to then, written likewise
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+    /// How many at most
+    #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    limit: u32,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Does it.
+///
+/// # Errors
+/// It could not be done.
+pub(crate) fn run(list: &List) -> Result<(), Failure> {
+    let client = list.reach.client()?;
+    let mut entries: Vec<AuditRow> = Vec::new();
+    let mut before = None;
+    let limit = list.limit as usize;
+    while entries.len() < limit {
+        let mut path = format!("/audit?limit={}", (limit - entries.len()).min(1000));
+        let given = [
+            ("job", &list.job),
+            ("node", &list.node),
+            ("who", &list.who),
+            ("since", &list.since),
+            ("until", &list.until),
+            ("before", &before),
+        ];
+        for (key, value) in given {
+            if let Some(value) = value {
+                path.push_str(&format!("&{key}={}", escape(value)));
+            }
+        }
+        let page: AuditPage = client.get(&path)?;
+        output::missing(&page.missing);
+        entries.extend(page.audit);
+        before = page.before;
+        if before.is_none() {
+            break;
+        }
+    }
+    output::list(list.reach.output, &entries, "nobody has asked for anything of the kind")
+}

@@ -1,0 +1,33 @@
+//! Who asked for which change, in the console.
+
+use maud::{Markup, html};
+
+use super::{chip, time};
+use crate::rows::AuditRow;
+
+/// The latest entries.
+pub(super) fn section(entries: &[AuditRow]) -> Markup {
+    html! {
+        section #audit {
+            h2 { "Latest changes" }
+            p #no-audit.empty hidden[!entries.is_empty()] { "Nobody has asked for a change yet." }
+            div.scroll { table hidden[entries.is_empty()] {
+                thead { tr { th { "When" } th { "Who" } th { "Asked for" } th { "Outcome" } th { "What" } th { "Node" } } }
+                tbody #audit-rows { @for entry in entries { (row(entry)) } }
+            } }
+        }
+    }
+}
+
+fn row(entry: &AuditRow) -> Markup {
+    html! {
+        tr {
+            td { (time(Some(&entry.at))) }
+            td { (entry.who_says()) }
+            td.name { (entry.verb) " " (entry.object) }
+            td { (chip(&entry.outcome)) }
+            td { (entry.what_says()) }
+            td { (entry.node) }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Who asked for which change, as rows.
+
+use evenkeel::audit::AuditRecord;
+use serde::{Deserialize, Serialize};
+
+use super::moment;
+
+/// One entry of the audit log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AuditRow {
+    /// Its place in the order in which its history heard of entries.
+    pub(crate) seq: u64,
+    /// What names it in every history.
+    pub(crate) id: String,
+    /// When it was asked for.
+    pub(crate) at: String,
+    /// The node that decided.
+    pub(crate) node: String,
+    /// What was proved of whoever asked: `key`, `local`, `process`, `node` or `nobody`.
+    pub(crate) who: String,
+    /// The address that he asked from, and by way of which node.
+    pub(crate) from: String,
+    /// What he says of himself, which nobody has proved.
+    pub(crate) claims: String,
+    /// What was asked for, a word.
+    pub(crate) verb: String,
+    /// Of which thing.
+    pub(crate) object: String,
+    /// The job, where it is about one.
+    pub(crate) job: Option<String>,
+    /// The node that it is about, where it is about one.
+    pub(crate) about: Option<String>,
+    /// `asked`, `applied`, `unchanged`, `refused`, `denied` or `unknown`.
+    pub(crate) outcome: String,
+    /// The version before; none where there was none.
+    pub(crate) before: Option<u64>,
+    /// The version that it made.
+    pub(crate) after: Option<u64>,
+    /// What was changed, or why not, in words.
+    pub(crate) what: String,
+}
+
+/// A page of entries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AuditPage {
+    /// The latest first.
+    pub(crate) audit: Vec<AuditRow>,
+    /// Give this as `before` for the next page; none at the end.
+    pub(crate) before: Option<String>,
+    /// Nodes that live and did not answer: what only their histories have is not in the page.
+    #[serde(default)]
+    pub(crate) missing: Vec<String>,
+}
+
+impl AuditRow {
+    /// A record as a row.
+    pub(crate) fn of(record: &AuditRecord) -> Self {
+        Self {
+            seq: record.seq,
+            id: record.id.clone(),
+            at: moment(record.at),
+            node: record.node.clone(),
+            who: record.asker.proof.as_str().to_owned(),
+            from: record.asker.from.clone(),
+            claims: record.asker.claims.clone(),
+            verb: record.verb.clone(),
+            object: record.object.clone(),
+            job: record.job.as_ref().map(ToString::to_string),
+            about: record.about.as_ref().map(ToString::to_string),
+            outcome: record.outcome.to_string(),
+            before: record.before,
+            after: record.after,
+            what: record.what.clone(),
+        }
+    }
+
+    /// Who it was, in one line: what was proved, and what was only said.
+    pub(crate) fn who_says(&self) -> String {
+        let from = if self.from.is_empty() { String::new() } else { format!(" from {}", self.from) };
+        let claims = if self.claims.is_empty() { String::new() } else { format!(", says {}", self.claims) };
+        format!("{}{from}{claims}", self.who)
+    }
+
+    /// What was changed, in one line.
+    pub(crate) fn what_says(&self) -> String {
+        match (self.before, self.after) {
+            (None, None) => self.what.clone(),
+            (before, after) => {
+                let version = |version: Option<u64>| version.map_or("none".to_owned(), |v| v.to_string());
+                let what = if self.what.is_empty() { String::new() } else { format!(": {}", self.what) };
+                format!("version {} → {}{what}", version(before), version(after))
+            }
+        }
+    }
+}

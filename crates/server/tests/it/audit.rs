@@ -1,0 +1,321 @@
+//! The audit log: each change, asked for over HTTP at any address that takes one, is told once, and so is each refusal.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::Value;
+
+use crate::process::{Node, run, text, until, until_told};
+
+/// The whole log, the first entry first.
+fn log(node: &Node) -> Vec<Value> {
+    let found = node.json(&["audit", "--limit", "100000"]);
+    let mut entries = found.as_array().expect("a list").clone();
+    entries.reverse();
+    entries
+}
+
+/// The same, once every entry has an outcome.
+fn settled(node: &Node) -> Vec<Value> {
+    until("every entry has an outcome", || {
+        Some(log(node)).filter(|entries| entries.iter().all(|entry| said(entry, "outcome") != "asked"))
+    })
+}
+
+fn said<'a>(entry: &'a Value, field: &str) -> &'a str {
+    entry[field].as_str().unwrap_or_default()
+}
+
+/// One request; its status.
+fn ask(node: &Node, method: &str, path: &str, body: &str) -> u16 {
+    let kind = if method == "DELETE" { "" } else { "\nContent-Type: application/json" };
+    let head = format!("{method} /api/v1/{path} HTTP/1.1\nHost: {}{kind}", node.address);
+    node.raw(&head, body.as_bytes()).0
+}
+
+const JOBS: &str = "[[job]]\nname = \"j\"\ncommand = [\"/bin/true\"]\n\
+                    [[job]]\nname = \"long\"\ncommand = [\"/bin/sleep\", \"600\"]\n\
+                    [[job]]\nname = \"s\"\nplacement = \"sharded\"\nshards = 2\ncommand = [\"/bin/true\"]\n";
+
+/// What is asked for at an address: the rest of the address, the body, and what must come of it.
+type Requests = Vec<(String, &'static str, &'static str)>;
+
+/// What can be asked for at each address of the program's own list, well and badly.
+fn requests(change: &str, ended: &str, running: &str) -> Requests {
+    let all = |list: &[(&str, &'static str, &'static str)]| -> Requests {
+        list.iter().map(|(path, body, outcome)| ((*path).to_owned(), *body, *outcome)).collect()
+    };
+    match change {
+        "POST /api/v1/jobs/apply" => all(&[
+            ("jobs/apply", r#"{"jobs":[{"name":"x","command":["/bin/true"]}]}"#, "applied"),
+            ("jobs/apply", r#"{"jobs":[{"name":"x","command":["/bin/true"]}]}"#, "unchanged"),
+            (
+                "jobs/apply",
+                r#"{"jobs":[{"name":"x","schedule":"never","command":["/bin/true"]}]}"#,
+                "refused",
+            ),
+            ("jobs/apply", r#"{"jobs":7}"#, "refused"),
+        ]),
+        "POST /api/v1/jobs/acquire" => all(&[("jobs/acquire", "", "applied")]),
+        "DELETE /api/v1/jobs/{name}" => {
+            all(&[("jobs/x", "", "applied"), ("jobs/x", "", "refused"), ("jobs/a%20b", "", "refused")])
+        }
+        "POST /api/v1/jobs/{name}/{verb}" => all(&[
+            ("jobs/j/pause", "", "applied"),
+            ("jobs/j/pause", "", "unchanged"),
+            ("jobs/j/resume", "", "applied"),
+            ("jobs/j/disable", "", "applied"),
+            ("jobs/j/run", "", "refused"),
+            ("jobs/j/enable", "", "applied"),
+            ("jobs/j/run", r#"{"request":"once"}"#, "applied"),
+            ("jobs/s/pause?node=a", "", "applied"),
+            ("jobs/s/shutdown", "", "applied"),
+            ("jobs/nobody/pause", "", "refused"),
+            ("jobs/j/fly", "", "refused"),
+            ("jobs/j/run", "{", "refused"),
+        ]),
+        "POST /api/v1/jobs/{name}/shards/{set}/{verb}" => all(&[
+            ("jobs/s/shards/0/disable", "", "applied"),
+            ("jobs/s/shards/0/disable", "", "unchanged"),
+            ("jobs/s/shards/9/disable", "", "refused"),
+            ("jobs/s/shards/0/fly", "", "refused"),
+        ]),
+        "PUT /api/v1/calendars/{name}" => all(&[
+            ("calendars/c", r#"{"name":"c","days":["12-25"]}"#, "applied"),
+            ("calendars/c", r#"{"name":"d","days":["12-25"]}"#, "refused"),
+        ]),
+        "DELETE /api/v1/calendars/{name}" => {
+            all(&[("calendars/c", "", "applied"), ("calendars/c", "", "refused")])
+        }
+        "DELETE /api/v1/runs/{run}/logs" => vec![
+            (format!("runs/{ended}/logs"), "", "applied"),
+            ("runs/j:ask-nobody:0/logs".to_owned(), "", "refused"),
+        ],
+        "POST /api/v1/runs/{run}/kill" => vec![
+            (format!("runs/{running}/kill"), "", "applied"),
+            (format!("runs/{ended}/kill"), "", "refused"),
+            ("runs/j:ask-nobody:0/kill".to_owned(), "", "refused"),
+        ],
+        "POST /api/v1/runs/{run}/restart" => vec![
+            (format!("runs/{ended}/restart"), "", "applied"),
+            ("runs/j:ask-nobody:0/restart".to_owned(), "", "refused"),
+        ],
+        "POST /api/v1/nodes/{name}/{verb}" => all(&[
+            ("nodes/a/drain", r#"{"force":true}"#, "applied"),
+            ("nodes/a/undrain", "", "applied"),
+            ("nodes/a/activate", "", "unchanged"),
+            ("nodes/nobody/drain", "", "refused"),
+            ("nodes/a/fly", "", "refused"),
+        ]),
+        "POST /api/v1/cluster/settings" => all(&[
+            ("cluster/settings", r#"{"beat":30}"#, "applied"),
+            ("cluster/settings", r#"{"beat":30}"#, "unchanged"),
+            ("cluster/settings", r#"{"beat":0}"#, "refused"),
+        ]),
+        other => panic!("{other} changes something, and nothing is asked there: say here what"),
+    }
+}
+
+/// proves: I51
+#[test]
+fn every_change_that_can_be_asked_for_leaves_one_entry_and_so_does_each_refusal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    assert!(node.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
+    node.ok(&["job", "run", "j", "--request", "done"]);
+    let ended = "j:ask-done:0";
+    node.ok(&["run", "wait", ended]);
+    node.ok(&["job", "run", "long", "--request", "now"]);
+    let running = "long:ask-now:0";
+    until("it runs", || {
+        let shown = node.cli(&["run", "show", running, "-o", "json"]);
+        text(&shown.stdout).contains("\"running\"").then_some(())
+    });
+    let mut known = settled(&node).len();
+    assert_eq!(known, 5, "three jobs and two runs: {:?}", log(&node));
+
+    let changes = text(&run(&["docs", "changes"]).stdout);
+    assert!(changes.lines().count() > 10, "{changes}");
+    for change in changes.lines() {
+        let method = change.split(' ').next().expect("a method");
+        for (path, body, outcome) in requests(change, ended, running) {
+            let status = ask(&node, method, &path, body);
+            let well = outcome != "refused";
+            assert_eq!((200..300).contains(&status), well, "{method} {path}: {status}");
+            known += 1;
+            let entries = until_told(
+                &format!("{method} {path} left an entry"),
+                || Some(settled(&node)).filter(|entries| entries.len() >= known),
+                || format!("{:?}", log(&node).last()),
+            );
+            let last = entries.last().expect("there is one");
+            assert_eq!((entries.len(), said(last, "outcome")), (known, outcome), "{method} {path}: {last}");
+            assert_eq!((said(last, "who"), said(last, "node")), ("local", "a"), "{last}");
+            assert_eq!(said(last, "from"), "127.0.0.1", "{last}");
+            assert!(well || !said(last, "what").is_empty(), "a refusal says why: {last}");
+        }
+    }
+    // Asked twice under one request it is one run, and one entry.
+    assert_eq!(ask(&node, "POST", "jobs/j/run", r#"{"request":"once"}"#), 200);
+    assert_eq!(ask(&node, "POST", "jobs/j/pause", ""), 200);
+    known += 1;
+    until("the pause is told", || {
+        settled(&node).last().is_some_and(|last| said(last, "verb") == "pause").then_some(())
+    });
+    assert_eq!(log(&node).len(), known, "{:?}", log(&node).last());
+    // Whoever asks what there is leaves nothing, and neither does who asks what nobody takes.
+    assert_eq!(ask(&node, "PUT", "jobs/j", "{}"), 405);
+    assert_eq!(ask(&node, "POST", "events", "{}"), 405);
+    assert_eq!(log(&node).len(), known);
+}
+
+/// proves: I51
+#[test]
+fn what_the_log_says_was_applied_is_what_the_registry_has() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = [Node::serve(folder.path(), "a", &[]), Node::serve(folder.path(), "b", &[])];
+    let names = ["x", "y", "z"];
+    let declared = |n: usize| {
+        let job = |name: &&str| {
+            format!(
+                "[[job]]\nname = \"{name}\"\nschedule = \"{n} 4 1 1 *\"\ncommand = [\"/bin/echo\", \"hunter{n}\"]\n"
+            )
+        };
+        // Some of them are as they were.
+        names.iter().take(1 + n % 3).map(job).collect::<String>()
+    };
+    for n in 0..6 {
+        let (node, other) = (&nodes[n % 2], &nodes[(n + 1) % 2]);
+        assert!(node.fed(&["job", "apply", "-f", "-"], &declared(n)).status.success());
+        let name = names[n % 2];
+        for verb in ["pause", "resume", "disable", "enable"] {
+            other.cli(&["job", verb, name]);
+        }
+        if n == 3 {
+            node.ok(&["job", "delete", "y"]);
+            other.fed(&["job", "apply", "-f", "-"], &declared(1));
+        }
+    }
+    let node = &nodes[0];
+    let mut versions: BTreeMap<String, Option<u64>> = BTreeMap::new();
+    let mut applied = settled(node);
+    applied.retain(|entry| said(entry, "outcome") == "applied");
+    // Versions tell the order in which changes were made; the log is in that in which it heard of them.
+    applied.sort_by_key(|entry| entry["after"].as_u64());
+    for entry in &applied {
+        assert!(!entry.to_string().contains("hunter"), "a command is nobody's business: {entry}");
+        let (Some(job), Some(after)) = (entry["job"].as_str(), entry["after"].as_u64()) else {
+            panic!("each change here is one of a job: {entry}");
+        };
+        let known = versions.entry(job.to_owned()).or_default();
+        if !said(entry, "what").contains("created") {
+            assert_eq!(entry["before"].as_u64(), *known, "none is missing before {entry}");
+        }
+        assert!(known.is_none_or(|known| known + 1 == after), "none is missing before {entry}");
+        *known = Some(after);
+    }
+    for name in names {
+        let shown = node.json(&["job", "show", name]);
+        assert_eq!(shown["version"].as_u64(), versions[name], "{name}");
+        let of_job = node.json(&["audit", "--job", name, "--limit", "1000"]);
+        let of_job = of_job.as_array().expect("a list");
+        let last = of_job.iter().filter_map(|entry| entry["after"].as_u64()).max();
+        assert!(
+            last == versions[name] && of_job.iter().all(|entry| entry["job"] == name),
+            "{name}: {of_job:?}"
+        );
+    }
+    let of_b = node.json(&["audit", "--node", "b"]);
+    assert!(
+        of_b.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(|entry| entry["node"] == "b"))
+    );
+    let claims = said(&of_b[0], "claims").to_owned();
+    assert!(claims.contains('@'), "{claims}");
+    assert_eq!(
+        node.json(&["audit", "--who", &claims, "--node", "b", "--limit", "1000"]).as_array().map(Vec::len),
+        node.json(&["audit", "--node", "b", "--limit", "1000"]).as_array().map(Vec::len)
+    );
+    assert_eq!(node.json(&["audit", "--until", "1h"]), serde_json::json!([]));
+    assert_eq!(node.ok(&["audit", "--who", "nobody"]), "nobody has asked for anything of the kind\n");
+    let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+    assert!(page.contains("Latest changes") && page.contains("enabled: "), "{page}");
+}
+
+/// proves: I51
+#[test]
+fn who_is_not_let_in_is_told_of_and_fills_no_disk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = folder.path().join("key");
+    fs::write(&key, "correct-horse-battery\n").expect("written");
+    let key = key.display().to_string();
+    let node = Node::serve(folder.path(), "a", &["--cluster-key-file", &key]);
+    for n in 0..40 {
+        let more = if n % 2 == 0 { "" } else { "\nAuthorization: Bearer incorrect-horse-battery" };
+        let head = format!(
+            "POST /api/v1/jobs/x{n}/pause HTTP/1.1\nHost: {}{more}\nContent-Type: application/json",
+            node.address
+        );
+        assert_eq!(node.raw(&head, b"").0, 401);
+    }
+    // A request that claims to be a node's, too.
+    let head = format!(
+        "POST /peer/v1/runs/x:1:0/kill HTTP/1.1\nHost: {}\nContent-Type: application/json",
+        node.address
+    );
+    assert_eq!(node.raw(&head, b"").0, 401);
+    let mut command = node.client(&["job", "apply", "-f", "-", "--cluster-key-file", &key]);
+    let done = command.stdin(fs::File::open(jobs(folder.path())).expect("it is there")).output();
+    assert!(done.expect("evenkeel starts").status.success());
+    let list = || {
+        let out = node.ok(&["audit", "-o", "json", "--cluster-key-file", &key]);
+        let found: Value = serde_json::from_str(&out).expect("it is JSON");
+        found.as_array().expect("a list").clone()
+    };
+    let entries = until("the change is told", || {
+        Some(list()).filter(|list| list.iter().any(|entry| said(entry, "outcome") == "applied"))
+    });
+    let denied: Vec<_> = entries.iter().filter(|entry| said(entry, "outcome") == "denied").collect();
+    assert_eq!(denied.len(), 10, "however many there were: {denied:?}");
+    assert!(denied.iter().all(|entry| said(entry, "who") == "nobody" && !said(entry, "what").is_empty()));
+    let applied: Vec<_> = entries.iter().filter(|entry| said(entry, "outcome") == "applied").collect();
+    assert!(applied.iter().all(|entry| said(entry, "who") == "key"), "{applied:?}");
+    assert!(!text(format!("{entries:?}").as_bytes()).contains("horse"), "{entries:?}");
+}
+
+fn jobs(folder: &std::path::Path) -> std::path::PathBuf {
+    let path = folder.join("jobs.toml");
+    fs::write(&path, JOBS).expect("written");
+    path
+}
+
+/// proves: I51
+#[test]
+fn a_run_that_another_node_ends_is_told_of_once_by_that_node() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let serve = |name: &str| {
+        let history = format!("sqlite:{}", folder.path().join(format!("{name}-history")).display());
+        Node::serve(folder.path(), name, &["--history", &history])
+    };
+    let nodes = [serve("a"), serve("b")];
+    assert!(nodes[0].fed(&["job", "apply", "-f", "-"], JOBS).status.success());
+    nodes[0].ok(&["job", "run", "long", "--request", "now"]);
+    let running = "long:ask-now:0";
+    let holder = until("it runs", || {
+        let shown = nodes[0].json(&["run", "list", "--job", "long"]);
+        (shown[0]["state"] == "running").then(|| shown[0]["node"].as_str().map(str::to_owned))?
+    });
+    let (here, there) = if holder.starts_with('a') { (1, 0) } else { (0, 1) };
+    nodes[here].ok(&["run", "kill", running]);
+    for node in &nodes {
+        let kills = until("the end is told", || {
+            let list = log(node);
+            let kills: Vec<_> = list.into_iter().filter(|entry| said(entry, "verb") == "kill").collect();
+            kills.iter().any(|kill| said(kill, "outcome") == "applied").then_some(kills)
+        });
+        assert_eq!(kills.len(), 1, "{kills:?}");
+        assert_eq!(said(&kills[0], "node"), ["a", "b"][there], "{kills:?}");
+        let (from, by) = said(&kills[0], "from").split_once(" via ").expect("by way of another");
+        assert!(from == "127.0.0.1" && by.starts_with(["a@", "b@"][here]), "{kills:?}");
+        assert!(said(&kills[0], "who") == "local" && said(&kills[0], "claims").contains('@'), "{kills:?}");
+    }
+}
