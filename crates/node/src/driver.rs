@@ -316,6 +316,7 @@ impl Driver {
         let text = event.to_string();
         let kind = match &event {
             Event::Joined => "joined",
+            Event::Upgraded(_) => "upgraded",
             Event::LeaseLost => "lease_lost",
             Event::Alarm { .. } => "alarm",
             Event::NameTaken(_) => "name_taken",
@@ -344,6 +345,7 @@ impl Driver {
         match event {
             Event::Electing(_) => tracing::debug!("{text}"),
             Event::Joined
+            | Event::Upgraded(_)
             | Event::Drained
             | Event::Elected(_)
             | Event::Connected
@@ -361,7 +363,7 @@ impl Driver {
             // What this node knew of the registry is over, its generation too: it begins anew or not at all.
             self.inbox.put_back(Happening::Fatal(shut.to_string()));
         }
-        if matches!(event, Event::Joined | Event::NameTaken(_)) {
+        if matches!(event, Event::Joined | Event::Upgraded(_) | Event::NameTaken(_)) {
             self.joined.send_replace(Some(event));
         }
     }

@@ -95,6 +95,8 @@ pub struct Swarm {
     pub peers: Option<Peers>,
     /// Whether jobs ask for nodes with certain labels.
     pub labelled: bool,
+    /// Whether nodes are upgraded.
+    pub upgrades: bool,
 }
 
 mod after;
@@ -157,6 +159,7 @@ impl Swarm {
             calendars: Vec::new(),
             peers: None,
             labelled: false,
+            upgrades: seed % 4 == 3,
         };
         swarm.add_peers(seed, ttl);
         swarm.add_calendars(seed);

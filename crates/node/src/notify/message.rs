@@ -49,6 +49,7 @@ impl Message {
                 node.to_owned()
             }
             Event::Joined
+            | Event::Upgraded(_)
             | Event::LeaseLost
             | Event::ClockDiffers(_)
             | Event::Drained
