@@ -10,6 +10,7 @@ mod folder;
 mod inbox;
 mod lease;
 mod life;
+mod pass;
 mod peers;
 mod runs;
 mod timer;
@@ -43,6 +44,7 @@ use timer::Timer;
 use watch::LateStart;
 
 pub(crate) use life::begin;
+pub(crate) use pass::Upgrade;
 
 /// How many steps are taken before what they caused goes out together.
 const TOGETHER: u64 = 1_000;
@@ -79,6 +81,11 @@ struct Driver {
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
     alarm: Option<Event>,
     notifiers: Notifiers,
+    /// Which registry it is, without its password.
+    url: String,
+    /// Where the guard can be had, and the upgrade that waits.
+    keeper: Option<pass::ToKeeper>,
+    upgrade: Option<pass::Waiting>,
     /// Where fires go that began later than their jobs allow.
     late: mpsc::UnboundedSender<LateStart>,
 }
@@ -143,6 +150,7 @@ impl Driver {
             }
             self.executor.fence(clock::now().mono);
             self.commits.flush(&self.registry, &self.sender).await;
+            self.go_on_upgrading().await;
         }
     }
 
@@ -151,7 +159,8 @@ impl Driver {
         let now = clock::now().mono;
         let wake = self.wake.map(|wake| wake.at);
         let fence = self.trust.map(|trust| trust.until).filter(|until| *until > now);
-        let first = wake.into_iter().chain(fence).min();
+        let patience = self.upgrade.as_ref().map(|waiting| waiting.until);
+        let first = wake.into_iter().chain(fence).chain(patience).min();
         self.timer.set(first);
         first.is_some() && first == wake
     }
@@ -205,6 +214,7 @@ impl Driver {
                 tracing::info!("{}", notice.text);
                 self.notifiers.notice(clock::now(), self.runs.node().as_str(), &notice);
             }
+            Happening::Order(Order::Upgrade(upgrade)) => self.begin_upgrade(*upgrade),
             Happening::Order(Order::Ask(command, answer)) => self.ask(command, answer),
             Happening::Order(Order::Read(keys, answer)) => {
                 let registry = self.registry.clone();
@@ -317,6 +327,7 @@ impl Driver {
         let kind = match &event {
             Event::Joined => "joined",
             Event::Upgraded(_) => "upgraded",
+            Event::NotUpgraded(_) => "not_upgraded",
             Event::LeaseLost => "lease_lost",
             Event::Alarm { .. } => "alarm",
             Event::NameTaken(_) => "name_taken",

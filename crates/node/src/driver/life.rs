@@ -24,6 +24,7 @@ use super::feed::Listening;
 use super::folder::Folder;
 use super::inbox::{Happening, Inbox, ORDERS_MAX};
 use super::lease::Leases;
+use super::pass::ToKeeper;
 use super::peers::Reach;
 use super::runs::Runs;
 use super::timer::Timer;
@@ -34,12 +35,13 @@ use crate::config::{Config, Keep};
 use crate::error::OpenError;
 use crate::executor::{Executor, News};
 use crate::executors::{CommandRuns, Counts, Ends, FunctionRuns, HttpRuns};
-use crate::guard::{self, Guard, Keeper};
+use crate::guard::{self, Guard, Keeper, Kept, Pipes};
 use crate::handle::{Handle, Order, Shared};
 use crate::history::{History, HistoryReader, Place, Told};
 use crate::host::Host;
 use crate::logs::{Bounds, Logs};
 use crate::notify::{Notifier, Notifiers};
+use crate::upgrade::Passed;
 
 /// The shortest term of a lease.
 const TTL_MIN: Duration = Duration::from_secs(2);
@@ -64,7 +66,7 @@ const MEASURE_EVERY: Duration = Duration::from_secs(5);
 const MEASURE_FIRST: Duration = Duration::from_millis(500);
 
 /// Opens a node and starts its thread. Returns once it is a member, or could not become one within a lease's term.
-pub(crate) async fn begin(config: Config) -> Result<Handle, OpenError> {
+pub(crate) async fn begin(config: Config, passed: Option<Passed>) -> Result<Handle, OpenError> {
     if config.ttl < TTL_MIN {
         return Err(OpenError::Setting(format!(
             "the lease's term is {:?}: give at least {TTL_MIN:?}",
@@ -84,7 +86,7 @@ pub(crate) async fn begin(config: Config) -> Result<Handle, OpenError> {
                 return;
             }
         };
-        runtime.block_on(live(config, functions_run_on, opened));
+        runtime.block_on(live(config, passed, functions_run_on, opened));
         // What still blocks, a lock on a file at the most, must not keep the thread.
         runtime.shutdown_timeout(Duration::from_secs(1));
     });
@@ -104,9 +106,12 @@ pub(crate) async fn begin(config: Config) -> Result<Handle, OpenError> {
 
 type Opened = Result<(Handle, watch::Receiver<Option<Event>>, Duration), OpenError>;
 
-async fn live(config: Config, functions_run_on: Runtime, opened: oneshot::Sender<Opened>) {
+async fn live(
+    config: Config,
+    passed: Option<Passed>,
+    functions_run_on: Runtime, opened: oneshot::Sender<Opened>) {
     let ttl = config.ttl;
-    let mut life = match Life::open(config, functions_run_on).await {
+    let mut life = match Life::open(config, passed, functions_run_on).await {
         Ok((life, handle, joined)) => {
             // Whoever opened it may have given up; then the handle is dropped and the node stops.
             let _ = opened.send(Ok((handle, joined, ttl)));
@@ -117,6 +122,7 @@ async fn live(config: Config, functions_run_on: Runtime, opened: oneshot::Sender
             return;
         }
     };
+    life.driver.trust_at_once();
     let end = life.driver.run().await;
     life.close(end).await;
 }
@@ -131,9 +137,18 @@ struct Life {
 impl Life {
     async fn open(
         config: Config,
+        passed: Option<Passed>,
         functions_run_on: Runtime,
     ) -> Result<(Self, Handle, watch::Receiver<Option<Event>>), OpenError> {
         let (folder, registry, generation) = enter(&config).await?;
+        let url = evenkeel_registry::redacted(&config.registry);
+        // Of what another node passed on nothing is this one's: its guard ends its runs when this is dropped.
+        let passed = passed.filter(|passed| passed.is_of(&config.name, &url));
+        let (state, pipes) = passed.map(|Passed { state, pipes, .. }| (state, pipes)).unzip();
+        let (baton, runs, kept) = state.map(|state| (state.node, (state.runs, state.guard))).map_or_else(
+            || (None, Vec::new(), None),
+            |(baton, (runs, kept))| (Some(baton), runs, kept.zip(pipes.flatten())),
+        );
         let changed = Arc::new(Notify::new());
         let (told_by, told) = mpsc::unbounded_channel();
         let place = Place::of(config.history.as_deref(), &config.registry, folder.path());
@@ -143,9 +158,13 @@ impl Life {
         let logs = Logs::new(folder.path().join("logs"));
         let (news_from, news) = mpsc::unbounded_channel();
         // The old life's runs are gone before its member is: whoever takes over starts beside nobody (law 8).
-        let (orders, guard) = start_guard(&config, &folder, &news_from).await?;
+        let (orders, keeper, guard) = start_guard(&config, kept, &folder, &news_from).await?;
         let settings = settings(&config, &folder, &registry, generation);
-        let node = Arc::new(RwLock::new(Node::new(settings)));
+        let node = match baton {
+            Some(baton) => Node::resume(settings, baton),
+            None => Node::new(settings),
+        };
+        let node = Arc::new(RwLock::new(node));
         let (to_node, asked) = mpsc::channel(ORDERS_MAX);
         let (inbox, sender) = Inbox::new(news, told, asked);
         let sampled_by = sender.registry.clone();
@@ -165,7 +184,7 @@ impl Life {
             commits: Commits::new(config.ttl),
             executor,
             reach: Reach(config.peers),
-            runs: Runs::new(name.clone()),
+            runs: Runs::new(name.clone()).resume(runs),
             history,
             changed: changed.clone(),
             asking: BTreeMap::new(),
@@ -180,6 +199,9 @@ impl Life {
             load_at: Mono(i64::MIN),
             alarm: None,
             notifiers,
+            url,
+            keeper,
+            upgrade: None,
             late,
         };
         let (stopped_by, stopped) = watch::channel(None);
@@ -281,18 +303,29 @@ type Orders = mpsc::UnboundedSender<guard::Order>;
 /// Starts the guard, where this program can be one.
 async fn start_guard(
     config: &Config,
+    kept: Option<(Kept, Pipes)>,
     folder: &Folder,
     news: &mpsc::UnboundedSender<News>,
-) -> Result<(Option<Orders>, Option<JoinHandle<()>>), OpenError> {
+) -> Result<(Option<Orders>, Option<ToKeeper>, Option<JoinHandle<()>>), OpenError> {
     let program = config.executable.clone();
     if program.is_none() && !guard::is_possible() {
-        return Ok((None, None));
+        return Ok((None, None, None));
     }
     let data: PathBuf = folder.path().to_path_buf();
-    let guard = Guard::start(program.as_deref(), &data, config.ttl).await.map_err(OpenError::Guard)?;
     let (orders, to_guard) = mpsc::unbounded_channel();
-    let keeper = Keeper::new(program, data, config.ttl / 3, to_guard, news.clone());
-    Ok((Some(orders), Some(tokio::spawn(keeper.keep(guard)))))
+    let (to_keeper, passing) = mpsc::channel(1);
+    let keeper = Keeper::new(program.clone(), data.clone(), config.ttl / 3, to_guard, passing, news.clone());
+    let (keeper, guard) = match kept {
+        Some((kept, pipes)) => {
+            let guard = Guard::resume(&kept, pipes).map_err(OpenError::Guard)?;
+            (keeper.resume(kept), guard)
+        }
+        None => {
+            let guard = Guard::start(program.as_deref(), &data, config.ttl).await;
+            (keeper, guard.map_err(OpenError::Guard)?)
+        }
+    };
+    Ok((Some(orders), Some(to_keeper), Some(tokio::spawn(keeper.keep(guard)))))
 }
 
 /// Starts a thread for each notifier.

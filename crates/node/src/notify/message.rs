@@ -50,6 +50,7 @@ impl Message {
             }
             Event::Joined
             | Event::Upgraded(_)
+            | Event::NotUpgraded(_)
             | Event::LeaseLost
             | Event::ClockDiffers(_)
             | Event::Drained
