@@ -11,7 +11,7 @@ use crate::input::Ended;
 use crate::job::Backoff;
 use crate::local::Given;
 use crate::time::{Millis, Mono, Wall};
-use crate::words::{Member, RunId};
+use crate::words::{JobName, Member, RunId};
 
 /// The way this is written. A program reads no other one.
 pub const BATON: u32 = 1;
@@ -25,6 +25,8 @@ pub struct Baton {
     pub lease: PassedLease,
     /// The runs that were given to executors and whose ends the registry may not know.
     pub given: Vec<Passed>,
+    /// Jobs about which this life has written something that no listing tells: its own lanes, and its runs in plans.
+    pub written: Vec<JobName>,
 }
 
 /// A lease as far as it was confirmed. Moments are in milliseconds since the host booted.

@@ -214,7 +214,9 @@ pub struct Local {
     pub given: BTreeMap<(JobId, Shard, Fire), Given>,
     /// Runs that an earlier program of this process gave, until the jobs have their numbers.
     pub passed: Vec<Given>,
-    /// Jobs with such runs, about which nothing is decided until the registry has said what it knows of them.
+    /// Jobs about which that one had written something that no listing tells, until the same.
+    pub written: Vec<JobName>,
+    /// Jobs with such runs or entries, about which nothing is decided until the registry has said what it knows of them.
     pub unread: BTreeSet<JobId>,
     /// Whether the node goes on where an earlier program stopped and has not said so.
     pub upgraded: bool,
@@ -302,6 +304,7 @@ impl Local {
             spent: BTreeMap::new(),
             given: BTreeMap::new(),
             passed: Vec::new(),
+            written: Vec::new(),
             unread: BTreeSet::new(),
             upgraded: false,
             resting: false,

@@ -17,7 +17,7 @@ use crate::rules;
 use crate::scene::Rule;
 use crate::time::Mono;
 use crate::view::{JobId, View};
-use crate::words::{Member, RunId};
+use crate::words::{JobName, Member, RunId};
 
 impl Node {
     /// A node that goes on where another program stopped: the same member under the same lease, with the runs that were
@@ -30,11 +30,12 @@ impl Node {
     /// The same with other rules, as in [`with_rules`](Self::with_rules).
     #[must_use]
     pub fn resume_with_rules(settings: Settings, baton: Baton, rules: &'static [Rule]) -> Self {
-        let Baton { member, lease, given } = baton;
+        let Baton { member, lease, given, written } = baton;
         // The life that the data folder tells of is this one, and not over.
         let mut node = Self::with_rules(Settings { predecessor: None, ..settings }, rules);
         node.local.lease.resume(LeaseId(member.incarnation), &lease);
         node.local.passed = given.into_iter().map(Passed::into_given).collect();
+        node.local.written = written;
         node.local.joined = Some(member.clone());
         node.local.upgraded = true;
         node.view.begin_life(Some(member));
@@ -48,7 +49,22 @@ impl Node {
         let quiet = self.local.resting && self.local.pending.is_empty() && self.keeps_here(now).is_none();
         let member = self.local.joined.clone().filter(|_| quiet)?;
         let given = self.local.given.values().map(Passed::of).collect();
-        Some(Baton { member, lease: self.local.lease.passed()?, given })
+        let written = self.written_by(&member);
+        Some(Baton { member, lease: self.local.lease.passed()?, given, written })
+    }
+
+    /// The jobs of which a life knows something because it wrote it: a lane of its own, or runs of its own in a plan.
+    fn written_by(&self, me: &Member) -> Vec<JobName> {
+        let lanes = self.view.sharded().filter(|id| self.view.job(*id).lane_of(me).is_some());
+        let plans = self.view.dispatched().filter(|id| {
+            let job = self.view.job(*id);
+            let plan = job.plan().and_then(|plan| plan.known.value.as_ref());
+            plan.is_some_and(|plan| {
+                plan.runs.iter().any(|run| run.by == *me)
+                    || plan.verdicts.iter().any(|verdict| verdict.node == me.node.as_str())
+            })
+        });
+        lanes.chain(plans).map(|id| self.view.job(id).name().clone()).collect()
     }
 
     /// What keeps the node from being passed on, whatever it waits for; `None` if nothing does.
@@ -62,7 +78,7 @@ impl Node {
                 Some("it is no member at this moment, or cannot reach the registry")
             }
             () if !local.locks.is_empty() => Some("it holds locks"),
-            () if !local.passed.is_empty() || !local.unread.is_empty() => {
+            () if local.upgraded || !local.unread.is_empty() => {
                 Some("it was only just upgraded and still reads the registry")
             }
             () => None,
@@ -75,6 +91,8 @@ impl Node {
         if core::mem::take(&mut self.local.upgraded) && me.is_some() {
             effects.push(Effect::Announce(Event::Upgraded(self.local.passed.len())));
         }
+        let written = core::mem::take(&mut self.local.written).into_iter().filter(|_| me.is_some());
+        self.local.unread.extend(written.filter_map(|job| self.view.id(&job)));
         let passed = core::mem::take(&mut self.local.passed).into_iter();
         // In another life what has ended has no place in the registry that were this one's to close.
         for given in passed.filter(|given| me.is_some() || given.ended.is_none()) {
