@@ -23,6 +23,7 @@ mod dispatched;
 mod labels;
 mod late;
 mod overlap;
+mod passed;
 mod priority;
 mod retries;
 mod run_timeout;

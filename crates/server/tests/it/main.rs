@@ -30,4 +30,5 @@ mod shards;
 mod shared_history;
 mod told;
 mod tree;
+mod upgrade;
 mod wire;
