@@ -17,10 +17,10 @@ use evenkeel_core::words::{JobName, LockName, Member, NodeName, Operation, RunId
 use evenkeel_registry::RegistryError;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::driver::Upgrade;
 use crate::history::{
     EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord,
 };
-use crate::driver::Upgrade;
 use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
 use crate::upgrade::Program;

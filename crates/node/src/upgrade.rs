@@ -136,11 +136,14 @@ impl Program {
             asked.wait().await
         };
         let heard = tokio::time::timeout(patience, heard).await;
-        let ended = heard.map_err(|_| Unfit(format!("{place} did not say within {patience:?} what it is")))?;
+        let ended =
+            heard.map_err(|_| Unfit(format!("{place} did not say within {patience:?} what it is")))?;
         let whole = ended.is_ok_and(|status| status.success());
         let accepts = whole.then(|| serde_json::from_slice::<Accepts>(&said).ok()).flatten();
         let Some(Accepts { version, baton, wire }) = accepts else {
-            return Err(Unfit(format!("{place} does not say what it is: no evenkeel that can take over runs")));
+            return Err(Unfit(format!(
+                "{place} does not say what it is: no evenkeel that can take over runs"
+            )));
         };
         if baton.contains(&BATON) && wire.contains(&guard::WIRE) {
             return Ok(version);

@@ -195,7 +195,8 @@ struct Ends {
 impl Signals {
     fn new() -> Result<Self, Failure> {
         let hear = |kind| signal(kind).map_err(|e| Failure::new(Exit::Failed, format!("no signals: {e}")));
-        let end = Ends { terminate: hear(SignalKind::terminate())?, interrupt: hear(SignalKind::interrupt())? };
+        let end =
+            Ends { terminate: hear(SignalKind::terminate())?, interrupt: hear(SignalKind::interrupt())? };
         Ok(Self { end, upgrade: hear(SignalKind::user_defined2())? })
     }
 }

@@ -109,7 +109,9 @@ type Opened = Result<(Handle, watch::Receiver<Option<Event>>, Duration), OpenErr
 async fn live(
     config: Config,
     passed: Option<Passed>,
-    functions_run_on: Runtime, opened: oneshot::Sender<Opened>) {
+    functions_run_on: Runtime,
+    opened: oneshot::Sender<Opened>,
+) {
     let ttl = config.ttl;
     let mut life = match Life::open(config, passed, functions_run_on).await {
         Ok((life, handle, joined)) => {

@@ -15,8 +15,8 @@ use evenkeel_core::words::RunId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::inbox::Happening;
 use super::Driver;
+use super::inbox::Happening;
 use super::lease::Leases;
 use crate::clock;
 use crate::guard::Passing;

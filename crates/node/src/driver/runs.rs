@@ -10,8 +10,8 @@ use evenkeel_core::words::{JobName, NodeName, RunId};
 
 use crate::clock;
 use crate::executor::{Executor, Finish, News};
-use crate::upgrade::PassedRun;
 use crate::history::{Entry, History, RunRecord, State, Wish};
+use crate::upgrade::PassedRun;
 
 /// Runs given to an executor.
 pub(super) struct Runs {

@@ -160,7 +160,9 @@ impl Keeper {
                 Over::Done => break,
                 Over::Idle => retire(guard).await,
                 Over::Gone => {
-                    tracing::error!("the guard process is gone: its runs are ended and another one is started");
+                    tracing::error!(
+                        "the guard process is gone: its runs are ended and another one is started"
+                    );
                     self.bury(guard).await;
                 }
             }

@@ -9,9 +9,9 @@ use super::jobs::said;
 use crate::client::{Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output, Simulated};
+use crate::rows::{Balance, EventPage, LoadRow, NodeRow, ServiceRow, WhatIfRow};
 use crate::settings;
 use crate::upgrade::WAIT;
-use crate::rows::{Balance, EventPage, LoadRow, NodeRow, ServiceRow, WhatIfRow};
 
 /// How long a new program may take to begin, and how often to look whether it has.
 const BEGINS: Duration = Duration::from_secs(20);

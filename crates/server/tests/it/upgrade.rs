@@ -106,7 +106,7 @@ fn a_command_goes_on_over_an_upgrade_and_fires_are_neither_lost_nor_doubled() {
     assert_eq!(it.ends(&run), "failed");
     assert_eq!(it.output(&run), format!("before {pid}\nafter {pid}\n"));
     let shown = it.node.json(&["run", "show", &run]);
-    assert_eq!(shown["attempts"][0]["code"], 3, "{shown}");
+    assert_eq!(shown["attempts"][0]["reason"], "exit code 3", "{shown}");
     let count = |kind: &str| it.kinds().iter().filter(|told| *told == kind).count();
     assert_eq!((count("joined"), count("upgraded"), count("lease_lost")), (1, 2, 0), "{:?}", it.kinds());
 
@@ -139,7 +139,10 @@ fn a_program_that_cannot_go_on_is_refused_and_nothing_has_changed() {
     fs::remove_file(&program).expect("it was there");
     refused("cannot be started");
     let accepts = |wire: u32| format!("{{\"version\":\"9.9.9\",\"baton\":[1],\"wire\":[{wire}]}}");
-    for (body, why) in [("echo nonsense".to_owned(), "does not say what it is"), (format!("echo '{}'", accepts(99)), "9.9.9, which cannot")] {
+    for (body, why) in [
+        ("echo nonsense".to_owned(), "does not say what it is"),
+        (format!("echo '{}'", accepts(99)), "9.9.9, which cannot"),
+    ] {
         fs::write(&program, format!("#!/bin/sh\n{body}\n")).expect("a file");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
         refused(why);
@@ -158,7 +161,8 @@ fn a_program_that_says_it_can_and_then_ends_loses_its_runs_aloud() {
     let liar = "#!/bin/sh\n[ \"$EVENKEEL_ROLE\" = upgrade ] && exec \"$(dirname \"$0\")/honest\"\nexit 1\n";
     fs::copy(EVENKEEL, it.folder.path().join("honest")).expect("it is copied");
     fs::write(it.folder.path().join("liar"), liar).expect("a file");
-    fs::set_permissions(it.folder.path().join("liar"), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    fs::set_permissions(it.folder.path().join("liar"), fs::Permissions::from_mode(0o755))
+        .expect("it is ours");
     fs::rename(it.folder.path().join("liar"), program).expect("it is renamed");
     it.node.signal("USR2");
     until("its guard ends the run", || (!is_alive(pid)).then_some(()));
