@@ -81,11 +81,7 @@ struct Driver {
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
     alarm: Option<Event>,
     notifiers: Notifiers,
-    /// Which registry it is, without its password.
-    url: String,
-    /// Where the guard can be had, and the upgrade that waits.
-    keeper: Option<pass::ToKeeper>,
-    upgrade: Option<pass::Waiting>,
+    upgrading: pass::Upgrading,
     /// Where fires go that began later than their jobs allow.
     late: mpsc::UnboundedSender<LateStart>,
 }
@@ -159,7 +155,7 @@ impl Driver {
         let now = clock::now().mono;
         let wake = self.wake.map(|wake| wake.at);
         let fence = self.trust.map(|trust| trust.until).filter(|until| *until > now);
-        let patience = self.upgrade.as_ref().map(|waiting| waiting.until);
+        let patience = self.upgrading.until();
         let first = wake.into_iter().chain(fence).chain(patience).min();
         self.timer.set(first);
         first.is_some() && first == wake

@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
+use evenkeel_core::baton::Baton;
 use evenkeel_core::effect::Event;
 use evenkeel_core::node::{Node, Settings};
 use evenkeel_core::time::{Millis, Mono};
@@ -24,7 +25,7 @@ use super::feed::Listening;
 use super::folder::Folder;
 use super::inbox::{Happening, Inbox, ORDERS_MAX};
 use super::lease::Leases;
-use super::pass::ToKeeper;
+use super::pass::{ToKeeper, Upgrading};
 use super::peers::Reach;
 use super::runs::Runs;
 use super::timer::Timer;
@@ -41,7 +42,7 @@ use crate::history::{History, HistoryReader, Place, Told};
 use crate::host::Host;
 use crate::logs::{Bounds, Logs};
 use crate::notify::{Notifier, Notifiers};
-use crate::upgrade::Passed;
+use crate::upgrade::{Passed, PassedRun};
 
 /// The shortest term of a lease.
 const TTL_MIN: Duration = Duration::from_secs(2);
@@ -144,29 +145,17 @@ impl Life {
     ) -> Result<(Self, Handle, watch::Receiver<Option<Event>>), OpenError> {
         let (folder, registry, generation) = enter(&config).await?;
         let url = evenkeel_registry::redacted(&config.registry);
-        // Of what another node passed on nothing is this one's: its guard ends its runs when this is dropped.
-        let passed = passed.filter(|passed| passed.is_of(&config.name, &url));
-        let (state, pipes) = passed.map(|Passed { state, pipes, .. }| (state, pipes)).unzip();
-        let (baton, runs, kept) = state.map(|state| (state.node, (state.runs, state.guard))).map_or_else(
-            || (None, Vec::new(), None),
-            |(baton, (runs, kept))| (Some(baton), runs, kept.zip(pipes.flatten())),
-        );
+        let (baton, runs, kept) = take_up(passed, &config.name, &url);
         let changed = Arc::new(Notify::new());
         let (told_by, told) = mpsc::unbounded_channel();
-        let place = Place::of(config.history.as_deref(), &config.registry, folder.path());
-        let place = place.map_err(OpenError::Setting)?;
+        let place = place(&config, &folder)?;
         let shares_history = place.is_shared() || shares_host(&config);
         let (history, reader) = open_history(place, &config, told_by, changed.clone()).await?;
         let logs = Logs::new(folder.path().join("logs"));
         let (news_from, news) = mpsc::unbounded_channel();
         // The old life's runs are gone before its member is: whoever takes over starts beside nobody (law 8).
         let (orders, keeper, guard) = start_guard(&config, kept, &folder, &news_from).await?;
-        let settings = settings(&config, &folder, &registry, generation);
-        let node = match baton {
-            Some(baton) => Node::resume(settings, baton),
-            None => Node::new(settings),
-        };
-        let node = Arc::new(RwLock::new(node));
+        let node = mind(settings(&config, &folder, &registry, generation), baton);
         let (to_node, asked) = mpsc::channel(ORDERS_MAX);
         let (inbox, sender) = Inbox::new(news, told, asked);
         let sampled_by = sender.registry.clone();
@@ -201,15 +190,12 @@ impl Life {
             load_at: Mono(i64::MIN),
             alarm: None,
             notifiers,
-            url,
-            keeper,
-            upgrade: None,
+            upgrading: Upgrading::new(url, keeper),
             late,
         };
         let (stopped_by, stopped) = watch::channel(None);
         let changes = tell_of_changes(changed);
-        tokio::spawn(tidy(logs.clone(), config.keep));
-        tokio::spawn(async { tokio::join!(measure(sampled_by), watch.keep()) });
+        tokio::spawn(keep_house(measure(sampled_by), watch.keep(), tidy(logs.clone(), config.keep)));
         let shared = Shared {
             name,
             facts: registry.facts(),
@@ -221,8 +207,7 @@ impl Life {
             changes,
             stopped,
         };
-        let life = Self { driver, guard, stopped: stopped_by };
-        Ok((life, Handle { shared: Arc::new(shared) }, joined))
+        Ok((Self { driver, guard, stopped: stopped_by }, Handle { shared: Arc::new(shared) }, joined))
     }
 
     /// Ends what still runs, writes what is to be remembered, and lets go of the folder.
@@ -246,6 +231,30 @@ impl Life {
         };
         self.stopped.send_replace(Some(why));
     }
+}
+
+/// What an earlier program of this process passed on, in parts. Of what another node passed on nothing is this one's: its
+/// guard ends its runs when its pipes are dropped here.
+fn take_up(passed: Option<Passed>, name: &NodeName, url: &str) -> TakenUp {
+    let Some(Passed { state, pipes, .. }) = passed.filter(|passed| passed.is_of(name, url)) else {
+        return (None, Vec::new(), None);
+    };
+    (Some(state.node), state.runs, state.guard.zip(pipes))
+}
+
+type TakenUp = (Option<Baton>, Vec<PassedRun>, Option<(Kept, Pipes)>);
+
+/// A node's mind: one that has heard nothing yet, or that goes on.
+fn mind(settings: Settings, baton: Option<Baton>) -> Arc<RwLock<Node>> {
+    Arc::new(RwLock::new(match baton {
+        Some(baton) => Node::resume(settings, baton),
+        None => Node::new(settings),
+    }))
+}
+
+/// Where history is kept.
+fn place(config: &Config, folder: &Folder) -> Result<Place, OpenError> {
+    Place::of(config.history.as_deref(), &config.registry, folder.path()).map_err(OpenError::Setting)
 }
 
 /// What executes functions, and tells the node what they counted.
@@ -398,6 +407,15 @@ fn tell_of_changes(changed: Arc<Notify>) -> watch::Receiver<u64> {
         }
     });
     changes
+}
+
+/// Whatever goes on beside the driver as long as there is a node.
+async fn keep_house(
+    measured: impl Future<Output = ()>,
+    watched: impl Future<Output = ()>,
+    tidied: impl Future<Output = ()>,
+) {
+    tokio::join!(measured, watched, tidied);
 }
 
 /// Keeps output within its bounds.

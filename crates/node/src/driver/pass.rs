@@ -41,9 +41,29 @@ pub(crate) struct Upgrade {
 }
 
 /// An upgrade that waits for its moment.
-pub(super) struct Waiting {
+struct Waiting {
     upgrade: Upgrade,
-    pub(super) until: Mono,
+    until: Mono,
+}
+
+/// What an upgrade needs besides.
+pub(super) struct Upgrading {
+    /// Which registry the node is of, without its password.
+    url: String,
+    /// Where the guard can be had.
+    keeper: Option<ToKeeper>,
+    waiting: Option<Waiting>,
+}
+
+impl Upgrading {
+    pub(super) fn new(url: String, keeper: Option<ToKeeper>) -> Self {
+        Self { url, keeper, waiting: None }
+    }
+
+    /// Until when an upgrade waits, if one does.
+    pub(super) fn until(&self) -> Option<Mono> {
+        self.waiting.as_ref().map(|waiting| waiting.until)
+    }
 }
 
 /// Where the guard's keeper is asked for the guard.
@@ -61,22 +81,22 @@ impl Driver {
 
     /// An upgrade begins, unless another one has.
     pub(super) fn begin_upgrade(&mut self, upgrade: Upgrade) {
-        if self.upgrade.is_some() {
+        if self.upgrading.waiting.is_some() {
             let _ = upgrade.refused.send("another upgrade is under way: wait for it".to_owned());
             return;
         }
         let wait = Millis(i64::try_from(upgrade.wait.as_millis()).unwrap_or(i64::MAX));
-        self.upgrade = Some(Waiting { until: clock::now().mono + wait, upgrade });
+        self.upgrading.waiting = Some(Waiting { until: clock::now().mono + wait, upgrade });
     }
 
     /// Goes on with an upgrade that waits, and does not come back if its moment is here.
     pub(super) async fn go_on_upgrading(&mut self) {
-        let Some(waiting) = self.upgrade.take() else { return };
+        let Some(waiting) = self.upgrading.waiting.take() else { return };
         let why = match self.ready() {
             Ok(()) => self.become_next(&waiting.upgrade).await,
             Err(why) if clock::now().mono < waiting.until && self.keeps_here().is_none() => {
                 tracing::debug!("the upgrade waits: {why}");
-                self.upgrade = Some(waiting);
+                self.upgrading.waiting = Some(waiting);
                 return;
             }
             Err(why) => why,
@@ -130,7 +150,7 @@ impl Driver {
             Some(Passing { guard, pipes, go_on }) => (Some(guard), Some(pipes), Some(go_on)),
             None => (None, None, None),
         };
-        let state = State::new(self.url.clone(), baton, self.runs.passed(), guard);
+        let state = State::new(self.upgrading.url.clone(), baton, self.runs.passed(), guard);
         let path = upgrade.program.path().display();
         tracing::info!("going on in {path}, with {} runs", self.runs.under_way().count());
         let error = upgrade.program.go_on(state, pipes, upgrade.listener.as_ref());
@@ -139,7 +159,7 @@ impl Driver {
 
     /// What the keeper gives away; `None` where there is no guard.
     async fn ask_keeper(&self) -> Result<Option<Passing>, String> {
-        let Some(keeper) = &self.keeper else { return Ok(None) };
+        let Some(keeper) = &self.upgrading.keeper else { return Ok(None) };
         let (to, given) = oneshot::channel();
         let asked = async {
             keeper.send(to).await.ok()?;

@@ -1,8 +1,9 @@
 //! What `evenkeel node …` does.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Subcommand;
+use evenkeel::clock;
 use serde_json::{Value, json};
 
 use super::jobs::said;
@@ -142,15 +143,19 @@ fn upgrade(reach: &Reach, name: &str, wait: &str) -> Result<(), Failure> {
     let text = |key: &str| asked[key].as_str().unwrap_or_default().to_owned();
     let path = format!("/events?node={}&since={}", escape(name), escape(&text("since")));
     let patience = settings::span(wait).unwrap_or(WAIT) + BEGINS;
-    let asked_at = Instant::now();
-    while asked_at.elapsed() < patience {
+    let until = clock::now().mono.0 + i64::try_from(patience.as_millis()).unwrap_or(0);
+    while clock::now().mono.0 < until {
         // While programs change nobody answers; that is no reason to give up.
         if let Ok(EventPage { events, .. }) = client.get::<EventPage>(&path) {
             if let Some(event) = events.iter().find(|event| event.kind == "not_upgraded") {
                 return Err(Failure::new(Exit::Conflict, event.text.clone()));
             }
             if let Some(event) = events.iter().find(|event| event.kind == "upgraded") {
-                return said(reach, &asked, &format!("node {name} {}: {}", event.text, text("version")));
+                return said(
+                    reach,
+                    &asked,
+                    &format!("node {name} {}: evenkeel {}", event.text, text("version")),
+                );
             }
         }
         std::thread::sleep(LOOK_AGAIN);
