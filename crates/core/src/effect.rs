@@ -98,6 +98,10 @@ pub enum Event {
     },
     /// The node became a member.
     Joined,
+    /// The node went on in a new program, with so many runs.
+    Upgraded(usize),
+    /// It was to go on in a new program, and stays in this one.
+    NotUpgraded(String),
     /// The node's lease is gone; it starts nothing until it has joined again.
     LeaseLost,
     /// Another living node has the same name.
@@ -236,6 +240,9 @@ impl fmt::Display for Event {
         match self {
             Self::Alarm { held, alarm } => write!(f, "alarm: holds {held} jobs, threshold is {alarm}"),
             Self::Joined => f.write_str("joined"),
+            Self::NotUpgraded(why) => write!(f, "not upgraded: {why}"),
+            Self::Upgraded(1) => f.write_str("went on in a new program, and 1 run with it"),
+            Self::Upgraded(runs) => write!(f, "went on in a new program, and {runs} runs with it"),
             Self::LeaseLost => f.write_str("lease lost"),
             Self::NameTaken(node) => {
                 write!(f, "a living node is already named {node}: stop it or choose another --name")

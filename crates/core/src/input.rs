@@ -79,6 +79,8 @@ pub enum Input {
     Sampled(Sample),
     /// Whether this node can do its work: its disks take writes and its executor lives (law 7).
     Able(bool),
+    /// Whether the node is to begin nothing new, because it is about to be passed on to another program.
+    Rest(bool),
     /// Somebody wants something.
     Asked(AskId, Command),
 }

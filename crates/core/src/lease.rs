@@ -1,5 +1,6 @@
 //! The lease and the window in which it may be trusted.
 
+use crate::baton::PassedLease;
 use crate::effect::Effect;
 use crate::input::LeaseEvent;
 use crate::registry::{Granted, LeaseId};
@@ -72,6 +73,26 @@ impl Lease {
             distrusted: None,
             clock: None,
         }
+    }
+
+    /// The lease that an earlier program of this process held, trusted as long as that one might. It is renewed at once: some
+    /// engines keep a lease by a connection, and that one went with the program.
+    pub fn resume(&mut self, id: LeaseId, passed: &PassedLease) {
+        let confirmed = Mono(passed.confirmed);
+        self.held = Some(Held { id, ttl: passed.ttl, confirmed, next_end: Some(confirmed) });
+        self.clock = passed.clock.map(|(clock, asked, answered)| Sample {
+            clock,
+            asked: Mono(asked),
+            answered: Mono(answered),
+        });
+    }
+
+    /// What is passed on of it; `None` without a lease.
+    #[must_use]
+    pub fn passed(&self) -> Option<PassedLease> {
+        let Held { ttl, confirmed, .. } = self.held?;
+        let clock = self.clock.map(|Sample { clock, asked, answered }| (clock, asked.0, answered.0));
+        Some(PassedLease { ttl, confirmed: confirmed.0, clock })
     }
 
     /// The lease held, trusted or not.

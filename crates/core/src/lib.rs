@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+pub mod baton;
 pub mod calendar;
 pub mod capacity;
 pub mod carry;

@@ -212,6 +212,16 @@ pub struct Local {
     pub spent: BTreeMap<Subject, Txn>,
     /// Runs given to executors, in the order of their jobs, shards and fires.
     pub given: BTreeMap<(JobId, Shard, Fire), Given>,
+    /// Runs that an earlier program of this process gave, until the jobs have their numbers.
+    pub passed: Vec<Given>,
+    /// Jobs about which that one had written something that no listing tells, until the same.
+    pub written: Vec<JobName>,
+    /// Jobs with such runs or entries, about which nothing is decided until the registry has said what it knows of them.
+    pub unread: BTreeSet<JobId>,
+    /// Whether the node goes on where an earlier program stopped and has not said so.
+    pub upgraded: bool,
+    /// Whether it begins nothing new, because it is about to be passed on.
+    pub resting: bool,
     /// How many of them each sharded job has; none where it has none.
     pub tallies: BTreeMap<JobId, Tally>,
     /// How many of them are of sharded jobs and still run.
@@ -293,6 +303,11 @@ impl Local {
             pace: Pace::default(),
             spent: BTreeMap::new(),
             given: BTreeMap::new(),
+            passed: Vec::new(),
+            written: Vec::new(),
+            unread: BTreeSet::new(),
+            upgraded: false,
+            resting: false,
             tallies: BTreeMap::new(),
             shards_running: 0,
             evicted: None,

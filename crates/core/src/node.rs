@@ -20,6 +20,7 @@ use crate::words::Member;
 mod absorb;
 mod ask;
 mod emit;
+mod pass;
 mod peers;
 mod streams;
 
@@ -99,8 +100,10 @@ impl Node {
         self.tend_listing(now, effects, &mut wake);
         self.expire_wishes(now, effects, &mut wake);
         self.resume_put_off(now, &mut wake);
+        self.read_passed(effects);
         self.forget_news();
-        if let Some(lease) = self.local.lease.trusted(now.mono)
+        if !self.local.resting
+            && let Some(lease) = self.local.lease.trusted(now.mono)
             && self.view.is_listed()
             && let Some(member) = self.member()
         {
@@ -125,7 +128,7 @@ impl Node {
         let (Some(lease), Some(member)) = (self.local.lease.trusted(now.mono), self.member()) else {
             return Vec::new();
         };
-        if !self.view.is_listed() || self.has_more() {
+        if !self.view.is_listed() || self.has_more() || self.local.resting {
             return Vec::new();
         }
         let put_off = |id: &JobId| {
@@ -144,7 +147,7 @@ impl Node {
         focus: impl Iterator<Item = JobId>,
     ) -> Decisions {
         let scene = self.scene(now, lease, member);
-        let focus: Vec<JobId> = focus.collect();
+        let focus: Vec<JobId> = focus.filter(|id| !self.local.unread.contains(id)).collect();
         let mut out = Decisions::default();
         for rule in self.rules.0 {
             match rule.decide {
@@ -301,7 +304,8 @@ impl Node {
     /// Our member entry is gone. Nothing runs on, whatever the reason; which of two it was, the lease tells: a session that
     /// was lost comes back with another lease, a node that somebody closed stays out (S3-28, I3-05).
     fn notice_eviction(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        if let Some(member) = self.local.joined.clone()
+        // Before a listing nobody is there, be it that the node was passed on to this program.
+        if let Some(member) = self.local.joined.clone().filter(|_| self.view.is_listed())
             && self.view.member(&member).is_none()
         {
             self.local.evicted = self.local.lease.id().map(|lease| (lease, now.mono));
@@ -335,6 +339,7 @@ impl Node {
         local.forget_ended();
         // One that goes on must end in the next life, whoever holds its job then.
         local.agenda.extend(local.given.keys().map(|(id, ..)| *id));
+        local.unread.clear();
         local.locks.clear();
         local.spent.clear();
         local.recording.clear();

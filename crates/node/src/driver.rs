@@ -12,6 +12,7 @@ mod folder;
 mod inbox;
 mod lease;
 mod life;
+mod pass;
 mod peers;
 mod runs;
 mod timer;
@@ -48,6 +49,7 @@ use trails::Trails;
 use watch::LateStart;
 
 pub(crate) use life::begin;
+pub(crate) use pass::Upgrade;
 
 /// How many steps are taken before what they caused goes out together.
 const TOGETHER: u64 = 1_000;
@@ -84,6 +86,7 @@ struct Driver {
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
     alarm: Option<Event>,
     notifiers: Notifiers,
+    upgrading: pass::Upgrading,
     /// Where fires go that began later than their jobs allow.
     late: mpsc::UnboundedSender<LateStart>,
 }
@@ -143,6 +146,7 @@ impl Driver {
             self.executor.fence(clock::now().mono);
             self.refuse_unwritten();
             self.commits.flush(&self.registry, &self.sender).await;
+            self.go_on_upgrading().await;
         }
     }
 
@@ -151,7 +155,8 @@ impl Driver {
         let now = clock::now().mono;
         let wake = self.wake.map(|wake| wake.at);
         let fence = self.trust.map(|trust| trust.until).filter(|until| *until > now);
-        let first = wake.into_iter().chain(fence).chain(self.trails.patience()).min();
+        let patience = self.trails.patience().into_iter().chain(self.upgrading.until());
+        let first = wake.into_iter().chain(fence).chain(patience).min();
         self.timer.set(first);
         first.is_some() && first == wake
     }
@@ -207,6 +212,7 @@ impl Driver {
                 tracing::info!("{}", notice.text);
                 self.notifiers.notice(clock::now(), self.runs.node().as_str(), &notice);
             }
+            Happening::Order(Order::Upgrade(upgrade)) => self.begin_upgrade(*upgrade),
             Happening::Order(Order::Ask(command, answer)) => self.ask(command, answer),
             Happening::Order(Order::Change(asker, command, answer)) => self.change(asker, command, answer),
             Happening::Order(Order::Decided(asker, deed, outcome)) => self.decided(asker, deed, outcome),
@@ -315,6 +321,8 @@ impl Driver {
         let text = event.to_string();
         let kind = match &event {
             Event::Joined => "joined",
+            Event::Upgraded(_) => "upgraded",
+            Event::NotUpgraded(_) => "not_upgraded",
             Event::LeaseLost => "lease_lost",
             Event::Alarm { .. } => "alarm",
             Event::NameTaken(_) => "name_taken",
@@ -343,6 +351,7 @@ impl Driver {
         match event {
             Event::Electing(_) => tracing::debug!("{text}"),
             Event::Joined
+            | Event::Upgraded(_)
             | Event::Drained
             | Event::Elected(_)
             | Event::Connected
@@ -360,7 +369,7 @@ impl Driver {
             // What this node knew of the registry is over, its generation too: it begins anew or not at all.
             self.inbox.put_back(Happening::Fatal(shut.to_string()));
         }
-        if matches!(event, Event::Joined | Event::NameTaken(_)) {
+        if matches!(event, Event::Joined | Event::Upgraded(_) | Event::NameTaken(_)) {
             self.joined.send_replace(Some(event));
         }
     }

@@ -8,6 +8,7 @@
 mod child;
 mod environment;
 mod keeper;
+mod kept;
 mod limits;
 mod output;
 mod process;
@@ -19,12 +20,15 @@ mod wire;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::upgrade;
+
 pub(crate) use environment::withhold_own;
 pub(crate) use keeper::{Guard, Keeper};
-pub(crate) use wire::{Attempt, Launch, Order};
+pub(crate) use kept::{Kept, Passing, Pipes};
+pub(crate) use wire::{Attempt, Launch, Order, WIRE};
 
 /// The environment variable that gives a fresh process its role.
-const ROLE: &str = "EVENKEEL_ROLE";
+pub(crate) const ROLE: &str = "EVENKEEL_ROLE";
 /// The file in the data folder that a guard holds for as long as runs may live.
 pub(crate) const LOCK: &str = "guard.lock";
 
@@ -40,6 +44,7 @@ pub fn run_if_asked() {
     match role.to_str() {
         Some("guard") => std::process::exit(process::main(std::env::args_os().nth(1))),
         Some("run") => std::process::exit(shim::main()),
+        Some(upgrade::ASKED) => std::process::exit(upgrade::say()),
         _ => {}
     }
 }

@@ -1,6 +1,8 @@
 //! The door to a living node: ask it, look at it, read what its runs left behind.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -16,11 +18,13 @@ use evenkeel_registry::RegistryError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::audit::{Asker, AuditFilter, AuditRecord, Deed, Outcome};
+use crate::driver::Upgrade;
 use crate::history::{
     EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord,
 };
 use crate::lock::LockGuard;
 use crate::logs::{LogChunk, Logs};
+use crate::upgrade::Program;
 
 /// How often [`Handle::wait`] looks when another node executes the run.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -56,6 +60,8 @@ pub(crate) enum Order {
     Decided(Asker, Deed, (Outcome, String)),
     /// Read these entries, which are in nobody's feed.
     Read(Vec<Key>, oneshot::Sender<Result<Vec<Change>, RegistryError>>),
+    /// Go on in another program.
+    Upgrade(Box<Upgrade>),
     Halt,
 }
 
@@ -315,6 +321,27 @@ impl Handle {
         let left = if answer == Ok(Answer::Done) { Left::Cleanly } else { Left::InHaste };
         self.stop_now().await;
         left
+    }
+
+    /// Lets the process go on in this program, and its commands with it. Where that is done nothing comes back: the next
+    /// program finds what it needs by [`Passed::receive`](crate::upgrade::Passed::receive), and the listener with it.
+    ///
+    /// Functions and requests run inside the process and cannot go on: as long as there are any the node works on as ever, at
+    /// most `wait`.
+    ///
+    /// # Errors
+    /// It was not possible, and the node goes on as if nothing had been; the text says why and the fix.
+    pub async fn upgrade(
+        &self,
+        program: Program,
+        listener: Option<OwnedFd>,
+        wait: Duration,
+    ) -> Result<Infallible, String> {
+        let (refused, why) = oneshot::channel();
+        let order = Order::Upgrade(Box::new(Upgrade { program, listener, wait, refused }));
+        let gone = || "this node has stopped".to_owned();
+        self.shared.orders.send(order).await.map_err(|_| gone())?;
+        Err(why.await.unwrap_or_else(|_| gone()))
     }
 
     /// Stops the node at once: runs are ended, the history is written, the lease is left to end by itself. The node's

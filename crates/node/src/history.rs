@@ -25,12 +25,13 @@ mod write;
 mod writer;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use evenkeel_core::input::AskId;
 use evenkeel_core::words::RunId;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::config::Keep;
 
@@ -59,17 +60,22 @@ pub(crate) enum Told {
 /// The one writer.
 pub(crate) struct History {
     queue: mpsc::UnboundedSender<Entry>,
+    /// How many entries were handed over.
+    put: Arc<AtomicU64>,
+    /// How many of them the writer is done with.
+    written: watch::Receiver<u64>,
     done: oneshot::Receiver<()>,
 }
 
 /// A door for those who may still have something to say when history has ended.
 #[derive(Clone)]
-pub(crate) struct WeakHistory(mpsc::WeakUnboundedSender<Entry>);
+pub(crate) struct WeakHistory(mpsc::WeakUnboundedSender<Entry>, Arc<AtomicU64>);
 
 impl WeakHistory {
     /// Hands over an entry, unless history has ended.
     pub(crate) fn put(&self, entry: Entry) {
         if let Some(queue) = self.0.upgrade() {
+            self.1.fetch_add(1, Ordering::Relaxed);
             let _ = queue.send(entry);
         }
     }
@@ -88,6 +94,7 @@ impl History {
         changed: Arc<Notify>,
     ) -> Result<(Self, HistoryReader), String> {
         let (queue, entries) = mpsc::unbounded_channel();
+        let (count, written) = watch::channel(0);
         let (opened, ready) = oneshot::channel();
         let (ended, done) = oneshot::channel();
         let reader = HistoryReader::start(place.clone())?;
@@ -95,7 +102,7 @@ impl History {
         let runtime = runtime.map_err(|e| e.to_string())?;
         let (name, sweeper) = (name.to_owned(), retention::Sweeper::new(keep));
         let write = async move {
-            match Writer::open(place, &name, sweeper, entries, (told, changed)).await {
+            match Writer::open(place, &name, sweeper, entries, (told, changed, count)).await {
                 Ok(writer) => {
                     // Whoever opened it may have given up; then its queue is closed, and the writer ends.
                     let _ = opened.send(Ok(()));
@@ -113,18 +120,26 @@ impl History {
             })
             .map_err(|e| e.to_string())?;
         ready.await.map_err(|_| "its thread ended unexpectedly: see the log".to_owned())??;
-        Ok((Self { queue, done }, reader))
+        Ok((Self { queue, put: Arc::default(), written, done }, reader))
     }
 
     /// Hands over an entry; it is there for good a little later.
     pub(crate) fn put(&self, entry: Entry) {
+        self.put.fetch_add(1, Ordering::Relaxed);
         // The writer ends only after this sender is gone.
         let _ = self.queue.send(entry);
     }
 
     /// The same for those that must not keep it from ending.
     pub(crate) fn weak(&self) -> WeakHistory {
-        WeakHistory(self.queue.downgrade())
+        WeakHistory(self.queue.downgrade(), self.put.clone())
+    }
+
+    /// Waits until everything handed over so far is there for good, at most this long. Returns whether it is.
+    pub(crate) async fn settle(&self, bound: Duration) -> bool {
+        let (put, mut written) = (self.put.load(Ordering::Relaxed), self.written.clone());
+        let settled = written.wait_for(|written| *written >= put);
+        tokio::time::timeout(bound, settled).await.is_ok_and(|settled| settled.is_ok())
     }
 
     /// Waits until everything handed over is there for good, at most this long.

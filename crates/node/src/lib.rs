@@ -32,6 +32,7 @@ pub mod carry;
 pub mod clock;
 pub mod doctor;
 pub mod guard;
+pub mod upgrade;
 
 mod config;
 mod driver;
@@ -69,5 +70,14 @@ pub use peers::{Call, Peers, Reply};
 /// # Errors
 /// See [`OpenError`]; each says the fix.
 pub async fn open(config: Config) -> Result<Handle, OpenError> {
-    driver::begin(config).await
+    driver::begin(config, None).await
+}
+
+/// The same where an earlier program of this process was upgraded: goes on with what that one passed on, if that was this
+/// node's; otherwise its runs are ended as after a crash, and the node begins anew.
+///
+/// # Errors
+/// As [`open`].
+pub async fn resume(config: Config, passed: upgrade::Passed) -> Result<Handle, OpenError> {
+    driver::begin(config, Some(passed)).await
 }

@@ -25,8 +25,10 @@ use window::{Telling, Window};
 use worker::Worker;
 
 /// Every kind of event there is, as history, notifiers and `event list` write them.
-pub(crate) const KINDS: [&str; 31] = [
+pub(crate) const KINDS: [&str; 33] = [
     "joined",
+    "upgraded",
+    "not_upgraded",
     "lease_lost",
     "alarm",
     "name_taken",

@@ -35,6 +35,7 @@ use tokio::sync::watch;
 use crate::board;
 use crate::console;
 use crate::peer::{self, Ear, Line};
+use crate::upgrade::Upgrades;
 pub(crate) use denials::Denials;
 pub(crate) use error::{ApiError, done};
 pub(crate) use gate::Door;
@@ -52,6 +53,8 @@ pub(crate) struct App {
     pub(crate) line: Line,
     /// What was asked by them.
     pub(crate) ear: Arc<Ear>,
+    /// Where an upgrade of this node is asked for.
+    pub(crate) upgrades: Upgrades,
     /// Whether the process ends, so that answers which would go on for ever end too.
     pub(crate) ending: watch::Receiver<bool>,
 }

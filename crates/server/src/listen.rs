@@ -29,7 +29,7 @@ const BREATH: Duration = Duration::from_millis(100);
 pub(crate) struct Caller(pub(crate) SocketAddr);
 
 /// Serves until the process ends, then lets answers under way end.
-pub(crate) async fn serve(listener: TcpListener, router: Router, mut ending: watch::Receiver<bool>) {
+pub(crate) async fn serve(listener: Arc<TcpListener>, router: Router, mut ending: watch::Receiver<bool>) {
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut http = http1::Builder::new();

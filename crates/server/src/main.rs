@@ -18,6 +18,7 @@ mod rows;
 mod serve;
 mod settings;
 mod tree;
+mod upgrade;
 mod zones;
 
 use std::process::ExitCode;

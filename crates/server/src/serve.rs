@@ -9,13 +9,14 @@ use std::time::Duration;
 use evenkeel::{Handle, Left};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::api::{App, Denials, Door, Live, router};
 use crate::exit::{Exit, Failure};
 use crate::key::Key;
 use crate::peer::{Ear, Line, Reach};
 use crate::settings::Meant;
+use crate::upgrade::{self, Upgrades, WAIT};
 use crate::{board, listen};
 
 /// A hand-over waits this long for runs to end before it is cut short; a second signal cuts it short at once.
@@ -43,8 +44,13 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
     born: impl FnOnce(Handle, SocketAddr) -> F,
 ) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
+    let mut passed = upgrade::passed();
     // Before anything else: a node whose port is taken must never become a member (S0-21).
-    let listener = bind(meant.listen).await?;
+    let listener = match upgrade::listener(passed.as_mut(), meant.listen) {
+        Some(listener) => listener,
+        None => bind(meant.listen).await?,
+    };
+    let listener = Arc::new(listener);
     let address = listener.local_addr().map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     meant.node.address = meant.advertise.unwrap_or_else(|| address.to_string());
     let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name));
@@ -52,7 +58,12 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
     let key = meant.key.map(|text| Arc::new(Key::new(text)));
     let line = Line::new(key.clone());
     meant.node.peers = Arc::new(Reach::new(line.clone()));
-    let handle = evenkeel::open(meant.node).await.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let opened = match passed {
+        Some(passed) => evenkeel::resume(meant.node, passed).await,
+        None => evenkeel::open(meant.node).await,
+    };
+    let handle = opened.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let (upgrades, mut asked) = Upgrades::new();
     let (end, ending) = watch::channel(false);
     let app = App {
         door: Arc::new(Door::new(names, key)),
@@ -61,13 +72,18 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
         live: Arc::new(Live::default()),
         denials: Arc::new(Denials::default()),
         handle: handle.clone(),
+        upgrades: upgrades.clone(),
         ending: ending.clone(),
     };
     Live::follow(app.clone());
     tokio::spawn(warn_of_strangers(handle.clone(), home));
-    let served = tokio::spawn(listen::serve(listener, router(app), ending));
+    let served = tokio::spawn(listen::serve(listener.clone(), router(app), ending));
     let ended = tokio::select! {
-        done = async { born(handle.clone(), address).await?; signals.next().await; Ok(()) } => done,
+        done = async {
+            born(handle.clone(), address).await?;
+            live_on(&handle, &listener, &mut signals, (&upgrades, &mut asked)).await;
+            Ok(())
+        } => done,
         stopped = handle.stopped() => {
             let why = stopped.err().unwrap_or_else(|| "see its log".to_owned());
             Err(Failure::new(Exit::Failed, format!("the node has stopped by itself: {why}")))
@@ -83,11 +99,33 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
     ended
 }
 
+/// Lives until a signal ends the process politely; when asked to, it goes on in another program.
+async fn live_on(
+    handle: &Handle,
+    listener: &TcpListener,
+    signals: &mut Signals,
+    (upgrades, asked): (&Upgrades, &mut mpsc::Receiver<Duration>),
+) {
+    loop {
+        let wait = tokio::select! {
+            () = signals.end.next() => return,
+            _ = signals.upgrade.recv() => WAIT,
+            Some(wait) = asked.recv() => wait,
+        };
+        let refused = tokio::select! {
+            () = signals.end.next() => return,
+            refused = upgrades.go_on(handle, listener, wait) => refused,
+        };
+        let Err(why) = refused;
+        upgrade::refused(&why);
+    }
+}
+
 async fn hand_over(handle: &Handle, signals: &mut Signals) {
     tracing::info!("handing over: nothing more is claimed, runs may end; a second signal ends them at once");
     let left = tokio::select! {
         left = handle.leave(HAND_OVER) => left,
-        () = signals.next() => {
+        () = signals.end.next() => {
             handle.stop_now().await;
             Left::InHaste
         }
@@ -142,8 +180,15 @@ async fn warn_of_strangers(handle: Handle, home: String) {
     }
 }
 
-/// What ends a process politely.
+/// What the process is asked by signals.
 struct Signals {
+    end: Ends,
+    /// To go on in the program that is in its file now.
+    upgrade: Signal,
+}
+
+/// What ends a process politely.
+struct Ends {
     terminate: Signal,
     interrupt: Signal,
 }
@@ -151,9 +196,13 @@ struct Signals {
 impl Signals {
     fn new() -> Result<Self, Failure> {
         let hear = |kind| signal(kind).map_err(|e| Failure::new(Exit::Failed, format!("no signals: {e}")));
-        Ok(Self { terminate: hear(SignalKind::terminate())?, interrupt: hear(SignalKind::interrupt())? })
+        let end =
+            Ends { terminate: hear(SignalKind::terminate())?, interrupt: hear(SignalKind::interrupt())? };
+        Ok(Self { end, upgrade: hear(SignalKind::user_defined2())? })
     }
+}
 
+impl Ends {
     async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -83,6 +83,8 @@ kinds! {
     LeaderPause = "leader paused",
     /// A node's time of day is off by up to a minute and a half.
     Skew = "clock skewed",
+    /// A node's process goes on in another program, its runs with it.
+    Upgrade = "upgrade",
 }
 
 impl Fault {
@@ -95,7 +97,7 @@ impl Fault {
     /// Those of nodes among each other.
     #[must_use]
     pub fn of_peers() -> Vec<Self> {
-        Self::ALL.iter().copied().filter(|fault| *fault > Self::Unable).collect()
+        Self::ALL.iter().copied().filter(|fault| (Self::PeerLost..=Self::Skew).contains(fault)).collect()
     }
 }
 

@@ -17,6 +17,7 @@ mod peers;
 mod retries;
 mod rules;
 mod shares;
+mod upgrades;
 
 /// How many seeds may be clean before a planted fault counts as not found.
 pub const SEEDS_MAX: u64 = 2_000;
@@ -161,6 +162,8 @@ pub static ALL: &[Mutant] = {
         mutant("strikes of an earlier life counted", &peers::RemembersStrikes, &[I42, I44]),
         mutant("two strikes in a beat", &peers::StrikesTwice, &[I44]),
         mutant("busy taken for unreachable", &peers::StrikesTheBusy, &[I42]),
+        mutant("upgrade that forgets what runs", &upgrades::ForgetsGiven, &[I1, I2, I14, I15, I16, I20, I22]),
+        mutant("lease counted anew at an upgrade", &upgrades::TrustsAnew, &[I3, I4]),
         mutant("offer taken without trust", &peers::TakesEverything, &[I45]),
     ]
 };

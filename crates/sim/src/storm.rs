@@ -16,6 +16,9 @@ mod peers;
 
 use peers::PeerStorm;
 
+/// How often a node that rests is looked at before it goes on as it is.
+const TRIES: u32 = 8;
+
 /// What will be undone, and when.
 #[derive(Clone, Debug)]
 enum Undo {
@@ -28,6 +31,8 @@ enum Undo {
     History,
     Ask(Command),
     AskOf(NodeName, Command),
+    /// The node rests: it is upgraded as soon as it may be, or goes on after so many tries.
+    Upgrade(NodeName, u32),
 }
 
 /// Faults and wishes under way.
@@ -38,6 +43,8 @@ pub(crate) struct Storm<'a> {
     dates: Random,
     /// Which nodes jobs ask for.
     places: Random,
+    /// Which nodes are upgraded.
+    upgrades: Random,
     ttl: i64,
     undo: BTreeMap<(i64, u64), Undo>,
     number: u64,
@@ -54,6 +61,7 @@ impl<'a> Storm<'a> {
             work: Random::new(seed, "workload"),
             dates: Random::new(seed, "calendars"),
             places: Random::new(seed, "labels"),
+            upgrades: Random::new(seed, "upgrades"),
             ttl,
             undo: BTreeMap::new(),
             number: 0,
@@ -68,6 +76,7 @@ impl<'a> Storm<'a> {
             let next = world.now() + self.chance.between(1, self.swarm.pace);
             self.pass(world, next.min(until));
             self.edit(world);
+            self.upgrade(world);
             if self.chance.chance(500) {
                 self.strike(world);
             } else {
@@ -118,6 +127,7 @@ impl<'a> Storm<'a> {
             world.mend_link(name);
             world.set_able(name, true);
             world.resume(name);
+            world.rest(name, false);
         }
         // What a killed process left running is ended before it may start again.
         self.live(world, CALMING * self.ttl);
@@ -230,6 +240,7 @@ impl<'a> Storm<'a> {
             Undo::AskOf(node, command) => {
                 world.ask(&node, command);
             }
+            Undo::Upgrade(node, tries) => self.try_upgrade(world, node, tries),
             Undo::Ask(command) => {
                 if let Some(node) = self.some_node(world) {
                     world.ask(&node, command);
@@ -334,6 +345,29 @@ impl<'a> Storm<'a> {
         world.ask(&asked, command);
         if let Some(undo) = undo {
             self.later(world, lasts, undo);
+        }
+    }
+
+    /// Sometimes a node gets another program.
+    fn upgrade(&mut self, world: &mut World) {
+        let names: Vec<NodeName> = world.names().filter(|n| world.is_up(n)).cloned().collect();
+        if self.swarm.upgrades
+            && self.upgrades.chance(200)
+            && let Some(node) = self.upgrades.pick(&names).cloned()
+        {
+            world.rest(&node, true);
+            self.try_upgrade(world, node, TRIES);
+        }
+    }
+
+    fn try_upgrade(&mut self, world: &mut World, node: NodeName, tries: u32) {
+        match tries {
+            _ if world.upgrade(&node) => world.count(Fault::Upgrade),
+            0 => world.rest(&node, false),
+            _ => {
+                let after = self.upgrades.between(1, 100);
+                self.later(world, after, Undo::Upgrade(node, tries - 1));
+            }
         }
     }
 

@@ -97,6 +97,8 @@ pub struct Swarm {
     pub labelled: bool,
     /// Whether jobs have a shard on each node.
     pub every_node: bool,
+    /// Whether nodes are upgraded.
+    pub upgrades: bool,
 }
 
 mod after;
@@ -162,6 +164,7 @@ impl Swarm {
             peers: None,
             labelled: false,
             every_node: false,
+            upgrades: seed % 4 == 3,
         };
         swarm.add_peers(seed, ttl);
         swarm.add_calendars(seed);

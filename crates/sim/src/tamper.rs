@@ -1,5 +1,6 @@
 //! Where faults are planted: between a node and its world. An honest node has nothing there.
 
+use evenkeel_core::baton::Baton;
 use evenkeel_core::effect::Effect;
 use evenkeel_core::input::Input;
 use evenkeel_core::node::{Node, Settings};
@@ -22,6 +23,9 @@ pub trait Tamper: Sync {
 
     /// Changes what a node just decided.
     fn effects(&self, _node: &Node, _effects: &mut Vec<Effect>) {}
+
+    /// Changes what a node passes on to the program that takes its place.
+    fn baton(&self, _now: Now, _baton: &mut Baton) {}
 
     /// Whether the clock on which a node counts its lease goes on while its host sleeps.
     fn counts_suspend(&self) -> bool {

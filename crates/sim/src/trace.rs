@@ -106,6 +106,7 @@ pub(crate) fn describe(input: &Input) -> String {
         Input::Probed { member, answer, .. } => format!("probed {member}: {answer:?}"),
         Input::Offered { to, runs, answer } => format!("offered {} runs to {to}: {answer:?}", runs.len()),
         Input::Sampled(sample) => format!("sampled: {sample:?}"),
+        Input::Rest(rest) => format!("rest: {rest}"),
         Input::Able(able) => format!("able: {able}"),
         Input::Asked(ask, command) => format!("asked {}: {command:?}", ask.0),
     }

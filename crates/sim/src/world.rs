@@ -226,7 +226,7 @@ impl World {
                 }
             }
             Event::Give { node, life, input } => {
-                if self.actors.get(&node).is_some_and(|a| a.life == life) {
+                if self.actors.get(&node).is_some_and(|a| a.hears(life, &input)) {
                     self.give(&node, input);
                 }
             }

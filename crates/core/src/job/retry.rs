@@ -41,7 +41,7 @@ pub struct Retry {
 }
 
 /// The same as numbers: what a run goes by from its start on, whatever becomes of its job's declaration.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Backoff {
     times: u32,
     first: Millis,

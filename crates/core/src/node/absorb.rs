@@ -48,6 +48,7 @@ impl Node {
                 self.local.unable = if able { None } else { self.local.unable.or(Some(now.mono)) };
                 self.revisit_held();
             }
+            Input::Rest(rest) => self.local.resting = rest,
             Input::Asked(ask, command) => self.ask(now, ask, command, effects),
         }
     }
@@ -102,6 +103,7 @@ impl Node {
         self.local.listed = Some(now.mono);
         self.local.spent.clear();
         let touched = self.view.list(now.mono, batch);
+        self.settle_passed(effects);
         self.sound_late_alarms(&touched, effects);
         self.note_loaded(now, batch.revision);
         self.touch(now, touched, effects);
@@ -117,6 +119,7 @@ impl Node {
                         && let Some(id) = self.view.id(&job)
                     {
                         self.local.reading.remove(&id);
+                        self.local.unread.remove(&id);
                         self.local.peers.offered.remove(&id);
                         self.local.peers.reread.remove(&id);
                         // Also if it was known already: something else may have waited for the answer.
@@ -186,6 +189,10 @@ impl Node {
 
     /// A run that has ended is forgotten once the view shows it closed (law 3).
     fn tidy_given(&mut self, id: JobId) {
+        // Of a run that was passed on the view shows nothing yet.
+        if self.local.unread.contains(&id) {
+            return;
+        }
         let job = self.view.job(id);
         let gone: Vec<RunId> = match job.is_sharded() {
             true => firing::closed_shards(&self.local, &job, self.member().as_ref()),
@@ -316,6 +323,9 @@ impl Node {
     }
 
     fn absorb_run(&mut self, now: Now, run: &RunId, attempt: u32, event: &RunEvent) {
+        if self.hears_of_passed(now.mono, run, attempt, event) {
+            return;
+        }
         let Some(id) = self.view.id(&run.job) else { return };
         if self.local.given_to(id, run).is_none_or(|given| given.attempt != attempt) {
             return;

@@ -24,6 +24,7 @@ mod every_node;
 mod labels;
 mod late;
 mod overlap;
+mod passed;
 mod priority;
 mod retries;
 mod run_timeout;

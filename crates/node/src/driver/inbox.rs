@@ -97,6 +97,11 @@ impl Inbox {
             .or_else(|| self.orders.try_recv().ok().map(Happening::Order))
     }
 
+    /// News of a run that are there already.
+    pub(super) fn ready_news(&mut self) -> Option<News> {
+        self.news.try_recv().ok()
+    }
+
     /// The next news of a run, whatever else waits.
     pub(super) async fn news(&mut self) -> Option<News> {
         self.news.recv().await

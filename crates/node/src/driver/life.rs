@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
+use evenkeel_core::baton::Baton;
 use evenkeel_core::effect::Event;
 use evenkeel_core::node::{Node, Settings};
 use evenkeel_core::time::{Millis, Mono};
@@ -24,6 +25,7 @@ use super::feed::Listening;
 use super::folder::Folder;
 use super::inbox::{Happening, Inbox, ORDERS_MAX};
 use super::lease::Leases;
+use super::pass::{ToKeeper, Upgrading};
 use super::peers::Reach;
 use super::runs::Runs;
 use super::timer::Timer;
@@ -35,12 +37,13 @@ use crate::config::{Config, Keep};
 use crate::error::OpenError;
 use crate::executor::{Executor, News};
 use crate::executors::{CommandRuns, Counts, Ends, FunctionRuns, HttpRuns};
-use crate::guard::{self, Guard, Keeper};
+use crate::guard::{self, Guard, Keeper, Kept, Pipes};
 use crate::handle::{Handle, Order, Shared};
 use crate::history::{History, HistoryReader, Place, Told};
 use crate::host::Host;
 use crate::logs::{Bounds, Logs};
 use crate::notify::{Notifier, Notifiers};
+use crate::upgrade::{Passed, PassedRun};
 
 /// The shortest term of a lease.
 const TTL_MIN: Duration = Duration::from_secs(2);
@@ -65,7 +68,7 @@ const MEASURE_EVERY: Duration = Duration::from_secs(5);
 const MEASURE_FIRST: Duration = Duration::from_millis(500);
 
 /// Opens a node and starts its thread. Returns once it is a member, or could not become one within a lease's term.
-pub(crate) async fn begin(config: Config) -> Result<Handle, OpenError> {
+pub(crate) async fn begin(config: Config, passed: Option<Passed>) -> Result<Handle, OpenError> {
     if config.ttl < TTL_MIN {
         return Err(OpenError::Setting(format!(
             "the lease's term is {:?}: give at least {TTL_MIN:?}",
@@ -85,7 +88,7 @@ pub(crate) async fn begin(config: Config) -> Result<Handle, OpenError> {
                 return;
             }
         };
-        runtime.block_on(live(config, functions_run_on, opened));
+        runtime.block_on(live(config, passed, functions_run_on, opened));
         // What still blocks, a lock on a file at the most, must not keep the thread.
         runtime.shutdown_timeout(Duration::from_secs(1));
     });
@@ -105,9 +108,14 @@ pub(crate) async fn begin(config: Config) -> Result<Handle, OpenError> {
 
 type Opened = Result<(Handle, watch::Receiver<Option<Event>>, Duration), OpenError>;
 
-async fn live(config: Config, functions_run_on: Runtime, opened: oneshot::Sender<Opened>) {
+async fn live(
+    config: Config,
+    passed: Option<Passed>,
+    functions_run_on: Runtime,
+    opened: oneshot::Sender<Opened>,
+) {
     let ttl = config.ttl;
-    let mut life = match Life::open(config, functions_run_on).await {
+    let mut life = match Life::open(config, passed, functions_run_on).await {
         Ok((life, handle, joined)) => {
             // Whoever opened it may have given up; then the handle is dropped and the node stops.
             let _ = opened.send(Ok((handle, joined, ttl)));
@@ -118,6 +126,7 @@ async fn live(config: Config, functions_run_on: Runtime, opened: oneshot::Sender
             return;
         }
     };
+    life.driver.trust_at_once();
     let end = life.driver.run().await;
     life.close(end).await;
 }
@@ -132,21 +141,22 @@ struct Life {
 impl Life {
     async fn open(
         config: Config,
+        passed: Option<Passed>,
         functions_run_on: Runtime,
     ) -> Result<(Self, Handle, watch::Receiver<Option<Event>>), OpenError> {
         let (folder, registry, generation) = enter(&config).await?;
+        let url = evenkeel_registry::redacted(&config.registry);
+        let (baton, runs, kept) = take_up(passed, &config.name, &url);
         let changed = Arc::new(Notify::new());
         let (told_by, told) = mpsc::unbounded_channel();
-        let place = Place::of(config.history.as_deref(), &config.registry, folder.path());
-        let place = place.map_err(OpenError::Setting)?;
+        let place = place(&config, &folder)?;
         let shares_history = place.is_shared() || shares_host(&config);
         let (history, reader) = open_history(place, &config, told_by, changed.clone()).await?;
         let logs = Logs::new(folder.path().join("logs"));
         let (news_from, news) = mpsc::unbounded_channel();
         // The old life's runs are gone before its member is: whoever takes over starts beside nobody (law 8).
-        let (orders, guard) = start_guard(&config, &folder, &news_from).await?;
-        let settings = settings(&config, &folder, &registry, generation);
-        let node = Arc::new(RwLock::new(Node::new(settings)));
+        let (orders, keeper, guard) = start_guard(&config, kept, &folder, &news_from).await?;
+        let node = mind(settings(&config, &folder, &registry, generation), baton);
         let (to_node, asked) = mpsc::channel(ORDERS_MAX);
         let (inbox, sender) = Inbox::new(news, told, asked);
         let sampled_by = sender.registry.clone();
@@ -166,7 +176,7 @@ impl Life {
             commits: Commits::new(config.ttl),
             executor,
             reach: Reach(config.peers),
-            runs: Runs::new(name.clone()),
+            runs: Runs::new(name.clone()).resume(runs),
             history,
             changed: changed.clone(),
             asking: BTreeMap::new(),
@@ -181,12 +191,12 @@ impl Life {
             load_at: Mono(i64::MIN),
             alarm: None,
             notifiers,
+            upgrading: Upgrading::new(url, keeper),
             late,
         };
         let (stopped_by, stopped) = watch::channel(None);
         let changes = tell_of_changes(changed);
-        tokio::spawn(tidy(logs.clone(), config.keep));
-        tokio::spawn(async { tokio::join!(measure(sampled_by), watch.keep()) });
+        tokio::spawn(keep_house(measure(sampled_by), watch.keep(), tidy(logs.clone(), config.keep)));
         let shared = Shared {
             name,
             facts: registry.facts(),
@@ -198,8 +208,7 @@ impl Life {
             changes,
             stopped,
         };
-        let life = Self { driver, guard, stopped: stopped_by };
-        Ok((life, Handle { shared: Arc::new(shared) }, joined))
+        Ok((Self { driver, guard, stopped: stopped_by }, Handle { shared: Arc::new(shared) }, joined))
     }
 
     /// Ends what still runs, writes what is to be remembered, and lets go of the folder.
@@ -232,6 +241,30 @@ fn life_id() -> Result<String, OpenError> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
     let id = id.map_err(|e| OpenError::Setting(format!("the system gives no random id: {e}")))?;
     Ok(id.trim().to_owned())
+}
+
+/// What an earlier program of this process passed on, in parts. Of what another node passed on nothing is this one's: its
+/// guard ends its runs when its pipes are dropped here.
+fn take_up(passed: Option<Passed>, name: &NodeName, url: &str) -> TakenUp {
+    let Some(Passed { state, pipes, .. }) = passed.filter(|passed| passed.is_of(name, url)) else {
+        return (None, Vec::new(), None);
+    };
+    (Some(state.node), state.runs, state.guard.zip(pipes))
+}
+
+type TakenUp = (Option<Baton>, Vec<PassedRun>, Option<(Kept, Pipes)>);
+
+/// A node's mind: one that has heard nothing yet, or that goes on.
+fn mind(settings: Settings, baton: Option<Baton>) -> Arc<RwLock<Node>> {
+    Arc::new(RwLock::new(match baton {
+        Some(baton) => Node::resume(settings, baton),
+        None => Node::new(settings),
+    }))
+}
+
+/// Where history is kept.
+fn place(config: &Config, folder: &Folder) -> Result<Place, OpenError> {
+    Place::of(config.history.as_deref(), &config.registry, folder.path()).map_err(OpenError::Setting)
 }
 
 /// What executes functions, and tells the node what they counted.
@@ -291,18 +324,29 @@ type Orders = mpsc::UnboundedSender<guard::Order>;
 /// Starts the guard, where this program can be one.
 async fn start_guard(
     config: &Config,
+    kept: Option<(Kept, Pipes)>,
     folder: &Folder,
     news: &mpsc::UnboundedSender<News>,
-) -> Result<(Option<Orders>, Option<JoinHandle<()>>), OpenError> {
+) -> Result<(Option<Orders>, Option<ToKeeper>, Option<JoinHandle<()>>), OpenError> {
     let program = config.executable.clone();
     if program.is_none() && !guard::is_possible() {
-        return Ok((None, None));
+        return Ok((None, None, None));
     }
     let data: PathBuf = folder.path().to_path_buf();
-    let guard = Guard::start(program.as_deref(), &data, config.ttl).await.map_err(OpenError::Guard)?;
     let (orders, to_guard) = mpsc::unbounded_channel();
-    let keeper = Keeper::new(program, data, config.ttl / 3, to_guard, news.clone());
-    Ok((Some(orders), Some(tokio::spawn(keeper.keep(guard)))))
+    let (to_keeper, passing) = mpsc::channel(1);
+    let keeper = Keeper::new(program.clone(), data.clone(), config.ttl / 3, to_guard, passing, news.clone());
+    let (keeper, guard) = match kept {
+        Some((kept, pipes)) => {
+            let guard = Guard::resume(&kept, pipes).map_err(OpenError::Guard)?;
+            (keeper.resume(kept), guard)
+        }
+        None => {
+            let guard = Guard::start(program.as_deref(), &data, config.ttl).await;
+            (keeper, guard.map_err(OpenError::Guard)?)
+        }
+    };
+    Ok((Some(orders), Some(to_keeper), Some(tokio::spawn(keeper.keep(guard)))))
 }
 
 /// Starts a thread for each notifier.
@@ -373,6 +417,15 @@ fn tell_of_changes(changed: Arc<Notify>) -> watch::Receiver<u64> {
         }
     });
     changes
+}
+
+/// Whatever goes on beside the driver as long as there is a node.
+async fn keep_house(
+    measured: impl Future<Output = ()>,
+    watched: impl Future<Output = ()>,
+    tidied: impl Future<Output = ()>,
+) {
+    tokio::join!(measured, watched, tidied);
 }
 
 /// Keeps output within its bounds.

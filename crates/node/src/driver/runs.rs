@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::effect::{Reason, Run};
 use evenkeel_core::input::{Ended, RunEvent};
-use evenkeel_core::job::Backoff;
+use evenkeel_core::job::{Backoff, Work};
 use evenkeel_core::time::Millis;
 use evenkeel_core::words::{JobName, NodeName, RunId};
 
 use crate::clock;
 use crate::executor::{Executor, Finish, News};
 use crate::history::{Entry, History, RunRecord, State, Wish};
+use crate::upgrade::PassedRun;
 
 /// Runs given to an executor.
 pub(super) struct Runs {
@@ -23,11 +24,34 @@ pub(super) struct Runs {
 struct UnderWay {
     record: RunRecord,
     retry: Option<Box<Backoff>>,
+    /// Whether it is executed in this process.
+    inside: bool,
 }
 
 impl Runs {
     pub(super) fn new(node: NodeName) -> Self {
         Self { node, under_way: BTreeMap::new(), starting: Vec::new() }
+    }
+
+    /// The same with runs that an earlier program of this process started.
+    pub(super) fn resume(mut self, passed: Vec<PassedRun>) -> Self {
+        for PassedRun { record, retry } in passed {
+            let key = (record.run.clone(), record.attempt);
+            self.under_way.insert(key, UnderWay { record, retry, inside: false });
+        }
+        self
+    }
+
+    /// What the next program is to know of them.
+    pub(super) fn passed(&self) -> Vec<PassedRun> {
+        let passed = |run: &UnderWay| PassedRun { record: run.record.clone(), retry: run.retry.clone() };
+        self.under_way.values().map(passed).collect()
+    }
+
+    /// Those that are executed in this process, each with its attempt.
+    pub(super) fn inside(&self) -> BTreeMap<&RunId, u32> {
+        let inside = self.under_way.iter().filter(|(_, run)| run.inside);
+        inside.map(|((run, attempt), _)| (run, *attempt)).collect()
     }
 
     pub(super) fn node(&self) -> &NodeName {
@@ -59,7 +83,8 @@ impl Runs {
             from: run.due,
             output: 0,
         };
-        self.starting.push(UnderWay { record, retry: run.retry.clone() });
+        let inside = !matches!(run.work, Work::Command(_));
+        self.starting.push(UnderWay { record, retry: run.retry.clone(), inside });
     }
 
     /// History hears of what was started.
@@ -88,7 +113,7 @@ impl Runs {
             News::Ended(finish) => {
                 executor.forget(&finish.run);
                 let (run, attempt, ended) = (finish.run.clone(), finish.attempt, finish.ended);
-                if let Some(UnderWay { record, retry }) = self.under_way.remove(&(run.clone(), attempt)) {
+                if let Some(UnderWay { record, retry, .. }) = self.under_way.remove(&(run.clone(), attempt)) {
                     // With the end, so that nobody sees a run at its end that goes on.
                     let wait = retry.and_then(|retry| retry.after(&run, attempt, ended));
                     let next = wait.map(|wait| waiting(&record, wait));

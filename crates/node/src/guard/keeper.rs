@@ -11,10 +11,11 @@ use evenkeel_core::input::Ended;
 use evenkeel_core::time::Wall;
 use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::mpsc;
+use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use super::kept::{Kept, Passing, Process};
 use super::wire::{Attempt, Lines, Order, Word, line};
 use super::{LOCK, ROLE, environment, strays};
 use crate::clock;
@@ -27,10 +28,10 @@ const BURIAL: Duration = Duration::from_secs(5);
 
 /// A guard process that is ready.
 pub(crate) struct Guard {
-    process: Child,
-    orders: ChildStdin,
-    words: ChildStdout,
-    lines: Lines,
+    pub(super) process: Process,
+    pub(super) orders: ChildStdin,
+    pub(super) words: ChildStdout,
+    pub(super) lines: Lines,
 }
 
 impl Guard {
@@ -58,7 +59,7 @@ impl Guard {
         let (Some(orders), Some(words)) = (process.stdin.take(), process.stdout.take()) else {
             return Err("its pipes are missing".to_string());
         };
-        let mut guard = Self { process, orders, words, lines: Lines::default() };
+        let mut guard = Self { process: Process::Started(process), orders, words, lines: Lines::default() };
         match timeout(patience, guard.hear()).await {
             Ok(Some(words)) if words.contains(&Word::Ready) => Ok(guard),
             Ok(Some(_)) => Err("it speaks out of turn".to_string()),
@@ -85,9 +86,19 @@ impl Guard {
 }
 
 /// What is known of an attempt that the guard has.
-struct UnderWay {
-    group: Option<i32>,
-    started: Wall,
+pub(super) struct UnderWay {
+    pub(super) group: Option<i32>,
+    pub(super) started: Wall,
+}
+
+/// Why a keeper does not go on with its guard.
+enum Over {
+    /// The guard is gone.
+    Gone,
+    /// It is an earlier program's and has no run left.
+    Idle,
+    /// There are no more orders.
+    Done,
 }
 
 /// Keeps one guard alive for as long as there are orders.
@@ -97,7 +108,11 @@ pub(crate) struct Keeper {
     /// How long a guard may take to answer, and how long its start may take.
     patience: Duration,
     orders: mpsc::UnboundedReceiver<Order>,
+    /// Whoever wants to pass the guard on.
+    passing: mpsc::Receiver<oneshot::Sender<Passing>>,
     news: mpsc::UnboundedSender<News>,
+    /// Whether the guard was started by an earlier program of this process.
+    is_kept: bool,
     under_way: BTreeMap<Attempt, UnderWay>,
     trust: Option<Order>,
     /// Bytes that the guard has yet to read.
@@ -112,17 +127,46 @@ impl Keeper {
         data: PathBuf,
         patience: Duration,
         orders: mpsc::UnboundedReceiver<Order>,
+        passing: mpsc::Receiver<oneshot::Sender<Passing>>,
         news: mpsc::UnboundedSender<News>,
     ) -> Self {
-        let (under_way, trust, unsent) = (BTreeMap::new(), None, Vec::new());
-        Self { program, data, patience, orders, news, under_way, trust, unsent, answer_by: None }
+        Self {
+            program,
+            data,
+            patience,
+            orders,
+            passing,
+            news,
+            is_kept: false,
+            under_way: BTreeMap::new(),
+            trust: None,
+            unsent: Vec::new(),
+            answer_by: None,
+        }
+    }
+
+    /// Its guard is one that was passed on. It stays what it is until its runs have ended.
+    pub(crate) fn resume(mut self, kept: Kept) -> Self {
+        let (runs, trust) = kept.into_parts();
+        (self.is_kept, self.trust) = (true, trust);
+        self.under_way.extend(runs);
+        self
     }
 
     /// Serves until there are no more orders; then the guard ends what still runs, and itself.
     pub(crate) async fn keep(mut self, mut guard: Guard) {
-        while self.serve(&mut guard).await {
-            tracing::error!("the guard process is gone: its runs are ended and another one is started");
-            self.bury(guard).await;
+        loop {
+            match self.serve(&mut guard).await {
+                Over::Done => break,
+                Over::Idle => retire(guard).await,
+                Over::Gone => {
+                    tracing::error!(
+                        "the guard process is gone: its runs are ended and another one is started"
+                    );
+                    self.bury(guard).await;
+                }
+            }
+            self.is_kept = false;
             guard = match self.replace().await {
                 Some(guard) => guard,
                 None => return,
@@ -131,14 +175,15 @@ impl Keeper {
                 self.pass_on(trust);
             }
         }
-        let Guard { mut process, orders, .. } = guard;
-        drop(orders);
-        let _ = timeout(BURIAL, process.wait()).await;
+        retire(guard).await;
     }
 
-    /// Talks with the guard. True when it is gone, false when there are no more orders.
-    async fn serve(&mut self, guard: &mut Guard) -> bool {
+    /// Talks with the guard until there is a reason not to.
+    async fn serve(&mut self, guard: &mut Guard) -> Over {
         loop {
+            if self.is_kept && self.under_way.is_empty() && self.unsent.is_empty() {
+                return Over::Idle;
+            }
             let late = self.answer_by.unwrap_or_else(|| clock::after(Duration::ZERO));
             let Guard { orders: stdin, words, lines, .. } = guard;
             let mut piece = [0; 16 * 1024];
@@ -147,25 +192,41 @@ impl Keeper {
                 read = words.read(&mut piece) => match read {
                     Ok(n) if n > 0 => {
                         for word in lines.take::<Word>(&piece[..n]) {
-                            let Ok(word) = word else { return true };
+                            let Ok(word) = word else { return Over::Gone };
                             self.hear(word);
                         }
                     }
-                    _ => return true,
+                    _ => return Over::Gone,
                 },
                 order = self.orders.recv() => match order {
                     Some(order) => self.pass_on(order),
-                    None => return false,
+                    None => return Over::Done,
                 },
                 written = stdin.write(&self.unsent), if !self.unsent.is_empty() => match written {
                     Ok(n) if n > 0 => drop(self.unsent.drain(..n)),
-                    _ => return true,
+                    _ => return Over::Gone,
                 },
+                // Orders come first, so whoever passes the guard on knows that it has all of them.
+                Some(to) = self.passing.recv(), if self.unsent.is_empty() => self.give(guard, to).await,
                 () = sleep_until(late), if self.answer_by.is_some() => {
                     tracing::error!("the guard process has not answered for {:?}", self.patience);
-                    return true;
+                    return Over::Gone;
                 }
             }
+        }
+    }
+
+    /// Passes the guard on, and waits in case it comes back.
+    async fn give(&mut self, guard: &Guard, to: oneshot::Sender<Passing>) {
+        let (go_on, back) = oneshot::channel();
+        match guard.pass(self.under_way.iter(), self.trust.clone(), go_on) {
+            Ok(passing) => {
+                // Whoever asked may have given up waiting: then it comes back at once.
+                drop(to.send(passing));
+                let _ = back.await;
+                self.answer_by = self.answer_by.map(|_| clock::after(self.patience));
+            }
+            Err(e) => tracing::warn!("the guard process cannot be passed on: {e}"),
         }
     }
 
@@ -225,8 +286,8 @@ impl Keeper {
 
     /// Ends a guard and every run it had: nothing of theirs may live on unguarded.
     async fn bury(&mut self, mut guard: Guard) {
-        let _ = guard.process.start_kill();
-        let _ = guard.process.wait().await;
+        guard.process.kill();
+        guard.process.wait().await;
         (self.unsent, self.answer_by) = (Vec::new(), None);
         let groups = self.under_way.values().filter_map(|run| Pid::from_raw(run.group?));
         let mut groups: Vec<Pid> = groups.collect();
@@ -281,4 +342,11 @@ impl Keeper {
             }
         }
     }
+}
+
+/// Lets a guard end: it does when it hears nothing more.
+async fn retire(guard: Guard) {
+    let Guard { mut process, orders, .. } = guard;
+    drop(orders);
+    let _ = timeout(BURIAL, process.wait()).await;
 }

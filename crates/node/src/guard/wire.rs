@@ -8,6 +8,9 @@ use evenkeel_core::job::Setting;
 use evenkeel_core::words::RunId;
 use serde::{Deserialize, Serialize};
 
+/// The way this is spoken. A guard stays the program it was started from, so after an upgrade the two may differ.
+pub(crate) const WIRE: u32 = 1;
+
 /// One attempt of one run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Attempt {
@@ -86,6 +89,16 @@ pub(crate) struct End {
 pub(crate) struct Lines(Vec<u8>);
 
 impl Lines {
+    /// Goes on reading a line of which this much was read.
+    pub(crate) fn begun(line: Vec<u8>) -> Self {
+        Self(line)
+    }
+
+    /// What was read of a line that is not whole.
+    pub(crate) fn rest(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Takes a piece and returns the lines that are whole now.
     pub(crate) fn take<T: for<'a> Deserialize<'a>>(&mut self, piece: &[u8]) -> Vec<serde_json::Result<T>> {
         self.0.extend_from_slice(piece);

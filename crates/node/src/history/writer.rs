@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::sleep;
 
 use super::link::{Fault, Link};
@@ -32,6 +32,8 @@ pub(super) struct Writer {
     entries: mpsc::UnboundedReceiver<Entry>,
     told: mpsc::UnboundedSender<Told>,
     changed: Arc<Notify>,
+    /// How many entries it is done with.
+    written: watch::Sender<u64>,
     sweeper: retention::Sweeper,
     able: bool,
     stamp: Stamp,
@@ -46,12 +48,23 @@ impl Writer {
         name: &str,
         sweeper: retention::Sweeper,
         entries: mpsc::UnboundedReceiver<Entry>,
-        (told, changed): (mpsc::UnboundedSender<Told>, Arc<Notify>),
+        (told, changed, written): (mpsc::UnboundedSender<Told>, Arc<Notify>, watch::Sender<u64>),
     ) -> Result<Self, Fault> {
         let mut link = Link::open(&place).await?;
         let life = store::enter(&mut link, name, clock::now().wall).await?;
         let stamp = Stamp { name: name.into(), life, batch: 0 };
-        Ok(Self { place, link: Some(link), entries, told, changed, sweeper, able: true, stamp, unsure: None })
+        Ok(Self {
+            place,
+            link: Some(link),
+            entries,
+            told,
+            changed,
+            written,
+            sweeper,
+            able: true,
+            stamp,
+            unsure: None,
+        })
     }
 
     /// Writes until nobody can hand anything over any more.
@@ -64,12 +77,14 @@ impl Writer {
                 self.fill(&mut batch);
             }
             let verdicts: Vec<Told> = batch.iter().filter_map(acknowledgement).collect();
+            let entries = batch.len() as u64;
             let Some(notices) = self.persist(&write::coalesce(batch)).await else { return };
             let notices = notices.into_iter().map(|notice| Told::Notice(Box::new(notice)));
             for told in verdicts.into_iter().chain(notices) {
                 let _ = self.told.send(told);
             }
             self.changed.notify_one();
+            self.written.send_modify(|written| *written += entries);
             self.watch_backlog();
         }
     }

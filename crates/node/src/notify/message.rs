@@ -49,6 +49,8 @@ impl Message {
                 node.to_owned()
             }
             Event::Joined
+            | Event::Upgraded(_)
+            | Event::NotUpgraded(_)
             | Event::LeaseLost
             | Event::ClockDiffers(_)
             | Event::Drained

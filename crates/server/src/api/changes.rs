@@ -157,7 +157,7 @@ async fn finish(app: &App, asked: Asked, deed: Deed, (well, why): (bool, String)
     let outcome = match (asked.noted.load(Ordering::Relaxed), well) {
         (NOTED | ELSEWHERE, _) => return,
         (DOUBTFUL, _) => Outcome::Unknown,
-        (_, true) if deed.verb == "forget" => Outcome::Applied,
+        (_, true) if ["forget", "upgrade"].contains(&deed.verb.as_str()) => Outcome::Applied,
         (_, true) => Outcome::Unchanged,
         (_, false) => Outcome::Refused,
     };

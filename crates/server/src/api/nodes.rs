@@ -19,7 +19,8 @@ use super::error::done;
 use super::events::when;
 use super::{ApiError, App};
 use crate::rows::{Balance, LoadRow, ServiceRow};
-use crate::{board, zones};
+use crate::upgrade::{WAIT, WAIT_MAX};
+use crate::{board, settings, zones};
 
 /// How far back loads are told, and how many, unless somebody says.
 const DAY: Millis = Millis::secs(86_400);
@@ -118,7 +119,10 @@ pub(super) async fn switch(
         "drain" => drain(&app, &asked, name, &body).await,
         "undrain" => done(asked.ask(&app, Command::Undrain(name)).await),
         "activate" => done(asked.ask(&app, Command::Activate(name)).await),
-        _ => Err(ApiError::not_found(format!("a node knows no {verb:?}: use drain, undrain or activate"))),
+        "upgrade" => upgrade(&app, &name, &body).await,
+        _ => Err(ApiError::not_found(format!(
+            "a node knows no {verb:?}: use drain, undrain, activate or upgrade"
+        ))),
     }
 }
 
@@ -135,4 +139,31 @@ async fn drain(app: &App, asked: &Asked, name: NodeName, body: &Bytes) -> Result
     let Json(mut answer) = done(asked.ask(app, Command::Drain(name)).await)?;
     answer["warnings"] = warnings.into();
     Ok(Json(answer))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Patience {
+    /// How long runs inside the process are waited for.
+    wait: Option<String>,
+}
+
+/// Says what the node is going to become, and lets it: how that went the events tell.
+async fn upgrade(app: &App, name: &NodeName, body: &Bytes) -> Result<Json<Value>, ApiError> {
+    let Patience { wait } = if body.is_empty() { Patience::default() } else { serde_json::from_slice(body)? };
+    let wait = match wait {
+        Some(text) => settings::span(&text).filter(|wait| *wait <= WAIT_MAX).ok_or_else(|| {
+            ApiError::invalid(format!("wait is {text:?}: write a time of at most 1h, like 30s or 5m"))
+        })?,
+        None => WAIT,
+    };
+    if name != app.handle.name() {
+        let text = format!("only node {name} itself can go on in another program: ask it, with --server");
+        return Err(ApiError::conflict(text));
+    }
+    let since = jiff::Timestamp::from_millisecond(zones::now().0);
+    let since = since.map(|at| at.to_string()).map_err(|e| ApiError::internal(e.to_string()))?;
+    let version = app.upgrades.check().await.map_err(ApiError::conflict)?;
+    app.upgrades.begin(wait);
+    Ok(Json(json!({ "version": version, "since": since })))
 }

@@ -1,13 +1,22 @@
 //! What `evenkeel node …` does.
 
+use std::time::Duration;
+
 use clap::Subcommand;
+use evenkeel::clock;
 use serde_json::{Value, json};
 
 use super::jobs::said;
 use crate::client::{Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output, Simulated};
-use crate::rows::{Balance, LoadRow, NodeRow, ServiceRow, WhatIfRow};
+use crate::rows::{Balance, EventPage, LoadRow, NodeRow, ServiceRow, WhatIfRow};
+use crate::settings;
+use crate::upgrade::WAIT;
+
+/// How long a new program may take to begin, and how often to look whether it has.
+const BEGINS: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What can be done with nodes.
 #[derive(Debug, Subcommand)]
@@ -60,6 +69,16 @@ pub(crate) enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
+    /// Let a node's process go on in the program that is in its file now, and its commands with it
+    Upgrade {
+        /// The node's name; it is the one that --server leads to
+        name: String,
+        /// How long to wait for functions and requests, which cannot go on in another program
+        #[arg(long, value_name = "TIME", default_value = "30s")]
+        wait: String,
+        #[command(flatten)]
+        reach: Reach,
+    },
     /// Take a node for online again that its peers could not reach
     Activate {
         /// The node's name
@@ -104,6 +123,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Undrain { name, reach } => {
             switch(&reach, &name, "undrain", &json!({}), "back: it claims jobs again")
         }
+        Verb::Upgrade { name, wait, reach } => upgrade(&reach, &name, &wait),
         Verb::Activate { name, reach } => {
             switch(&reach, &name, "activate", &json!({}), "online: its strikes are forgiven")
         }
@@ -114,6 +134,34 @@ fn switch(reach: &Reach, name: &str, verb: &str, body: &Value, done: &str) -> Re
     let answer: Value = reach.client()?.post(&format!("/nodes/{}/{verb}", escape(name)), body)?;
     output::warn(&answer);
     said(reach, &answer, &format!("node {name} is {done}"))
+}
+
+/// Asks for it, and waits until the node says how it went.
+fn upgrade(reach: &Reach, name: &str, wait: &str) -> Result<(), Failure> {
+    let client = reach.client()?;
+    let asked: Value = client.post(&format!("/nodes/{}/upgrade", escape(name)), &json!({ "wait": wait }))?;
+    let text = |key: &str| asked[key].as_str().unwrap_or_default().to_owned();
+    let path = format!("/events?node={}&since={}", escape(name), escape(&text("since")));
+    let patience = settings::span(wait).unwrap_or(WAIT) + BEGINS;
+    let until = clock::now().mono.0 + i64::try_from(patience.as_millis()).unwrap_or(0);
+    while clock::now().mono.0 < until {
+        // While programs change nobody answers; that is no reason to give up.
+        if let Ok(EventPage { events, .. }) = client.get::<EventPage>(&path) {
+            if let Some(event) = events.iter().find(|event| event.kind == "not_upgraded") {
+                return Err(Failure::new(Exit::Conflict, event.text.clone()));
+            }
+            if let Some(event) = events.iter().find(|event| event.kind == "upgraded") {
+                return said(
+                    reach,
+                    &asked,
+                    &format!("node {name} {}: evenkeel {}", event.text, text("version")),
+                );
+            }
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    let text = format!("node {name} does not say how it went: see its log, and `evenkeel event list`");
+    Err(Failure::new(Exit::Failed, text))
 }
 
 fn balance(simulate: &[String], reach: &Reach) -> Result<(), Failure> {

@@ -32,4 +32,5 @@ mod shards;
 mod shared_history;
 mod told;
 mod tree;
+mod upgrade;
 mod wire;

@@ -42,6 +42,8 @@ pub(crate) struct Actor {
     pub settings: Settings,
     /// Counts processes. What was meant for an earlier one is dropped.
     pub life: u64,
+    /// The first of them that was this process: an upgrade puts another program into the same one.
+    pub process: u64,
     /// The process; `None` while it is down.
     pub node: Option<Node>,
     pub clock: Clock,
@@ -83,6 +85,7 @@ impl Actor {
         Self {
             settings,
             life: 0,
+            process: 0,
             node: None,
             clock,
             paused: false,
@@ -109,6 +112,7 @@ impl Actor {
     pub(crate) fn end_process(&mut self) {
         self.node = None;
         self.life += 1;
+        self.process = self.life;
         self.paused = false;
         self.inbox.clear();
         self.callers.clear();
@@ -116,5 +120,21 @@ impl Actor {
         self.asked.clear();
         self.heard = None;
         self.deadline = None;
+    }
+
+    /// Whether this reaches the process's program. What the guard has to say waits in a pipe, also while programs change.
+    pub(crate) fn hears(&self, life: u64, input: &Input) -> bool {
+        self.life == life || (life >= self.process && matches!(input, Input::Run { .. }))
+    }
+
+    /// Another program is in the place of the last one: what was on its way to that one is lost. The guard goes on.
+    pub(crate) fn upgrade(&mut self, node: Node) {
+        self.node = Some(node);
+        self.life += 1;
+        self.runs.values_mut().for_each(|run| run.life = self.life);
+        self.inbox.clear();
+        self.callers.clear();
+        self.asked.clear();
+        self.heard = None;
     }
 }

@@ -1,6 +1,8 @@
 //! What is done to nodes and hosts from outside: kill, stop, cut off, step the clock; and the way back.
 
 use evenkeel_core::input::Input;
+use evenkeel_core::node::{Node, Settings};
+use evenkeel_core::time::{Millis, Now};
 use evenkeel_core::words::NodeName;
 
 use super::{Link, World};
@@ -83,6 +85,29 @@ impl World {
         {
             self.give(name, input);
         }
+    }
+
+    /// Asks a node to begin nothing new, or lets it go on.
+    pub fn rest(&mut self, name: &NodeName, rest: bool) {
+        self.give(name, Input::Rest(rest));
+    }
+
+    /// Puts another program in the place of a node's, in the same process. Returns whether it could be.
+    pub fn upgrade(&mut self, name: &NodeName) -> bool {
+        let tamper = self.options.tamper;
+        let Some(actor) = self.actors.get_mut(name).filter(|a| !a.paused && a.starting.is_empty()) else {
+            return false;
+        };
+        let now = actor.clock.read(self.at);
+        let now = Now { mono: now.mono - Millis(actor.slept), ..now };
+        let Some(mut baton) = actor.node.as_ref().and_then(|node| node.baton(now.mono)) else { return false };
+        tamper.baton(now, &mut baton);
+        let mut settings = Settings { predecessor: actor.folder, ..actor.settings.clone() };
+        tamper.settings(&mut settings);
+        actor.upgrade(Node::resume_with_rules(settings, baton, tamper.rules()));
+        self.trace.note(self.at, name.as_str(), &actor.life, || "is upgraded".to_owned());
+        self.give(name, Input::Tick);
+        true
     }
 
     /// Sets what of a node's talk with the registry gets through. The feed is taken up where it stopped, unless `breaks`.

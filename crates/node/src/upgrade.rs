@@ -1,0 +1,270 @@
+//! An upgrade: the process goes on in the program that is in its file now, and its runs go on with it.
+//!
+//! The node rests, says what only it knows, and calls `exec`. The process stays the same one, so its guard is still its child,
+//! and the pipes between the two are passed on. What is passed on travels in a socket that the next program has as its
+//! standard input: descriptors in there are nobody's until they are taken out, so whatever becomes of that program, a guard
+//! to which nobody speaks any more hears its pipe close and ends the runs.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use evenkeel_core::baton::{BATON, Baton};
+use evenkeel_core::job::Backoff;
+use rustix::fs::MemfdFlags;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::guard::{self, Kept, Pipes, ROLE};
+use crate::history::RunRecord;
+
+/// Says that the standard input brings what was passed on.
+const PASSED: &str = "EVENKEEL_PASSED";
+/// The role of a program that is asked what it can go on with.
+pub(crate) const ASKED: &str = "upgrade";
+/// How many descriptors are passed on at most: what is known, the guard's two pipes, the listener.
+const DESCRIPTORS: usize = 4;
+/// The most that a program may say of itself.
+const WORDS_MAX: u64 = 64 * 1024;
+
+/// What a program says of itself when it is asked.
+#[derive(Debug, Serialize, Deserialize)]
+struct Accepts {
+    version: String,
+    /// Which ways of writing what is passed on it reads.
+    baton: Vec<u32>,
+    /// Which ways of speaking with a guard it knows.
+    wire: Vec<u32>,
+}
+
+/// What is passed on.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// Which registry the lease is of, without its password.
+    pub(crate) registry: String,
+    pub(crate) node: Baton,
+    /// Whatever history is still to hear of.
+    pub(crate) runs: Vec<PassedRun>,
+    pub(crate) guard: Option<Kept>,
+    /// Whether a listener is among the descriptors.
+    listener: bool,
+}
+
+/// A run that goes on, as history has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PassedRun {
+    pub(crate) record: RunRecord,
+    pub(crate) retry: Option<Box<Backoff>>,
+}
+
+/// What an earlier program of this process passed on.
+#[derive(Debug)]
+pub struct Passed {
+    pub(crate) state: State,
+    pub(crate) pipes: Option<Pipes>,
+    listener: Option<std::net::TcpListener>,
+}
+
+/// The program that this process was started from, as a file that may be another one by now.
+#[derive(Clone, Debug)]
+pub struct Program {
+    path: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+/// Why a program cannot go on where this one stops. The text says the fix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unfit(String);
+
+impl Program {
+    /// This process's own, under the name that it was started by: a link that was moved to another build since leads there.
+    ///
+    /// # Errors
+    /// The name leads nowhere.
+    pub fn own() -> io::Result<Self> {
+        let arguments: Vec<OsString> = std::env::args_os().collect();
+        let name = PathBuf::from(arguments.first().cloned().unwrap_or_default());
+        let path = match name.components().count() {
+            0 => None,
+            1 => found(&name),
+            _ => Some(std::path::absolute(name)?),
+        };
+        Ok(Self { path: path.map_or_else(std::env::current_exe, Ok)?, arguments })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Asks the file as it is now whether it can go on where this program stops, and waits for its answer no longer than
+    /// this. Returns its version.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub async fn check(&self, patience: Duration) -> Result<String, Unfit> {
+        let place = self.path.display();
+        let mut command = Command::new(&self.path);
+        guard::withhold_own(&mut command);
+        command.env(ROLE, ASKED).stdin(Stdio::null()).stderr(Stdio::null());
+        let mut command = tokio::process::Command::from(command);
+        let asked = command.stdout(Stdio::piped()).kill_on_drop(true).spawn();
+        let mut asked = asked.map_err(|e| {
+            Unfit(format!("{place} cannot be started ({e}): install the new program there, then try again"))
+        })?;
+        let mut said = Vec::new();
+        let heard = async {
+            if let Some(words) = asked.stdout.take() {
+                tokio::io::AsyncReadExt::read_to_end(
+                    &mut tokio::io::AsyncReadExt::take(words, WORDS_MAX),
+                    &mut said,
+                )
+                .await?;
+            }
+            asked.wait().await
+        };
+        let heard = tokio::time::timeout(patience, heard).await;
+        let ended =
+            heard.map_err(|_| Unfit(format!("{place} did not say within {patience:?} what it is")))?;
+        let whole = ended.is_ok_and(|status| status.success());
+        let accepts = whole.then(|| serde_json::from_slice::<Accepts>(&said).ok()).flatten();
+        let Some(Accepts { version, baton, wire }) = accepts else {
+            return Err(Unfit(format!(
+                "{place} does not say what it is: no evenkeel that can take over runs"
+            )));
+        };
+        if baton.contains(&BATON) && wire.contains(&guard::WIRE) {
+            return Ok(version);
+        }
+        Err(Unfit(format!(
+            "{place} is {version}, which cannot take over runs from {}: drain the node and restart it instead",
+            env!("CARGO_PKG_VERSION")
+        )))
+    }
+
+    /// Goes on in the program, which gets what is passed on. Returns only when that is not possible.
+    pub(crate) fn go_on(
+        &self,
+        mut state: State,
+        pipes: Option<Pipes>,
+        listener: Option<&OwnedFd>,
+    ) -> io::Error {
+        state.listener = listener.is_some();
+        match pack(&state, pipes.as_ref(), listener) {
+            Ok(packed) => {
+                let mut command = Command::new(&self.path);
+                if let Some((name, rest)) = self.arguments.split_first() {
+                    command.arg0(name).args(rest);
+                }
+                command.env(PASSED, "1").stdin(Stdio::from(packed)).exec()
+            }
+            Err(e) => e,
+        }
+    }
+}
+
+impl Passed {
+    /// What was passed on to this program, if anything was. To be called once, before anything reads the standard input.
+    ///
+    /// # Errors
+    /// It cannot be read. Then the runs are ended as after a crash, and the node is to begin anew.
+    pub fn receive() -> io::Result<Option<Self>> {
+        match std::env::var_os(PASSED) {
+            Some(_) => unpack().map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Where the earlier program listened.
+    pub fn listener(&mut self) -> Option<std::net::TcpListener> {
+        self.listener.take()
+    }
+
+    /// Whether it was passed on by this node of this cluster.
+    pub(crate) fn is_of(&self, node: &evenkeel_core::words::NodeName, registry: &str) -> bool {
+        self.state.node.member.node == *node && self.state.registry == registry
+    }
+}
+
+impl State {
+    pub(crate) fn new(registry: String, node: Baton, runs: Vec<PassedRun>, guard: Option<Kept>) -> Self {
+        Self { registry, node, runs, guard, listener: false }
+    }
+}
+
+/// Says what this program can go on with; the role of a process that was started for that.
+pub(crate) fn say() -> i32 {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let accepts = Accepts { version, baton: vec![BATON], wire: vec![guard::WIRE] };
+    let said = serde_json::to_vec(&accepts).map_err(io::Error::from);
+    match said.and_then(|said| io::stdout().write_all(&said)) {
+        Ok(()) => 0,
+        Err(_) => 1,
+    }
+}
+
+/// The file of this name that a shell would start.
+fn found(name: &Path) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    let mut files = std::env::split_paths(&folders).map(|folder| folder.join(name));
+    files.find(|file| file.is_file()).and_then(|file| std::path::absolute(file).ok())
+}
+
+/// Puts all of it into a socket whose other end is gone: it stays in there until it is taken out, or nobody can.
+fn pack(state: &State, pipes: Option<&Pipes>, listener: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+    let mut file = File::from(rustix::fs::memfd_create("evenkeel", MemfdFlags::CLOEXEC)?);
+    serde_json::to_writer(&file, state)?;
+    file.rewind()?;
+    let mut descriptors = vec![file.as_fd()];
+    descriptors.extend(pipes.into_iter().flat_map(|pipes| [pipes.orders.as_fd(), pipes.words.as_fd()]));
+    descriptors.extend(listener.map(AsFd::as_fd));
+    let (near, far) = UnixStream::pair()?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(io::Error::other("too many descriptors are to be passed on"));
+    }
+    rustix::net::sendmsg(&near, &[IoSlice::new(&[0])], &mut control, SendFlags::empty())?;
+    Ok(OwnedFd::from(far))
+}
+
+fn unpack() -> io::Result<Passed> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let stdin = io::stdin();
+    let (mut into, flags) = ([IoSliceMut::new(&mut byte)], RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC);
+    rustix::net::recvmsg(&stdin, &mut into, &mut control, flags)?;
+    let mut descriptors: Vec<OwnedFd> = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(passed) = message {
+            descriptors.extend(passed);
+        }
+    }
+    let mut descriptors = descriptors.into_iter();
+    let missing = || io::Error::other("a descriptor is missing");
+    let mut written = Vec::new();
+    File::from(descriptors.next().ok_or_else(missing)?).read_to_end(&mut written)?;
+    let state: State = serde_json::from_slice(&written)?;
+    let pipes = match state.guard {
+        Some(_) => {
+            let (orders, words) = descriptors.next().zip(descriptors.next()).ok_or_else(missing)?;
+            Some(Pipes { orders, words })
+        }
+        None => None,
+    };
+    let listener = if state.listener { descriptors.next() } else { None };
+    Ok(Passed { state, pipes, listener: listener.map(std::net::TcpListener::from) })
+}

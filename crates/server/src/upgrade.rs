@@ -1,0 +1,100 @@
+//! An upgrade as this program does it: who may ask for one, and what becomes of the callers meanwhile.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use evenkeel::Handle;
+use evenkeel::upgrade::{Passed, Program};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+/// How long a new program may take to say what it is.
+const CHECK: Duration = Duration::from_secs(5);
+/// How long runs inside the process are waited for where nobody says.
+pub(crate) const WAIT: Duration = Duration::from_secs(30);
+/// The longest that somebody may have them waited for.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(3600);
+/// Whoever asked has this long to get his answer before the process changes programs, and connections end with it.
+const ANSWER: Duration = Duration::from_millis(200);
+
+/// Where an upgrade is asked for.
+#[derive(Clone)]
+pub(crate) struct Upgrades {
+    program: Option<Program>,
+    orders: mpsc::Sender<Duration>,
+}
+
+impl Upgrades {
+    /// A door for whoever asks, and what comes in by it.
+    pub(crate) fn new() -> (Self, mpsc::Receiver<Duration>) {
+        let (orders, asked) = mpsc::channel(1);
+        let program = Program::own().inspect_err(|e| tracing::debug!("no upgrade will be possible: {e}"));
+        (Self { program: program.ok(), orders }, asked)
+    }
+
+    /// Sees whether the program in this one's file can go on. Returns its version.
+    ///
+    /// # Errors
+    /// It cannot; the text says why and the fix.
+    pub(crate) async fn check(&self) -> Result<String, String> {
+        let Some(program) = &self.program else { return Err(lost()) };
+        program.check(CHECK).await.map_err(|e| e.to_string())
+    }
+
+    /// Lets the upgrade begin once whoever asked has his answer.
+    pub(crate) fn begin(&self, wait: Duration) {
+        let orders = self.orders.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(ANSWER).await;
+            // One that is under way already serves both.
+            let _ = orders.try_send(wait);
+        });
+    }
+
+    /// Goes on in the new program, and comes back only with the reason why not.
+    pub(crate) async fn go_on(
+        &self,
+        handle: &Handle,
+        listener: &TcpListener,
+        wait: Duration,
+    ) -> Result<Infallible, String> {
+        let version = self.check().await?;
+        let Some(program) = self.program.clone() else { return Err(lost()) };
+        tracing::info!("upgrading to {version}");
+        let listener = std::os::fd::AsFd::as_fd(listener).try_clone_to_owned();
+        let listener: Option<OwnedFd> = listener.inspect_err(|e| tracing::warn!("callers wait: {e}")).ok();
+        handle.upgrade(program, listener, wait).await
+    }
+}
+
+fn lost() -> String {
+    "it is not known from which file this program was started: restart it instead".to_owned()
+}
+
+/// What an earlier program of this process passed on, if any did.
+pub(crate) fn passed() -> Option<Passed> {
+    let passed = Passed::receive();
+    let passed = passed.inspect_err(|e| {
+        tracing::error!("what the earlier program passed on cannot be read ({e}): its runs are ended");
+    });
+    passed.ok().flatten()
+}
+
+/// The listener of the earlier program, if it is where this one is to listen: no caller is refused meanwhile.
+pub(crate) fn listener(passed: Option<&mut Passed>, wanted: SocketAddr) -> Option<TcpListener> {
+    let listener = passed?.listener()?;
+    let at = listener.local_addr().ok()?;
+    let same = at.ip() == wanted.ip() && (wanted.port() == 0 || at.port() == wanted.port());
+    if !same {
+        return None;
+    }
+    listener.set_nonblocking(true).ok()?;
+    TcpListener::from_std(listener).ok()
+}
+
+/// Says why it came to nothing.
+pub(crate) fn refused(why: &str) {
+    tracing::warn!("not upgraded, and nothing has changed: {why}");
+}

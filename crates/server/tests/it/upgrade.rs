@@ -1,0 +1,210 @@
+//! A node goes on in the program that is in its file now, and its runs go on with it.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::process::{EVENKEEL, Node, text, until};
+
+/// A run that says its number, goes on until a file is there, says it again and ends with 3.
+const LONG: &str = "echo before $$; while [ ! -e \"$0\" ]; do sleep 0.05; done; echo after $$; exit 3";
+
+/// A program that is installed somewhere, and a node that was started from there.
+struct Installed {
+    folder: tempfile::TempDir,
+    node: Node,
+}
+
+/// Puts a build where the program is, as installers do: beside it first, then in its place.
+fn install(folder: &Path) -> PathBuf {
+    let (new, program) = (folder.join("evenkeel.new"), folder.join("evenkeel"));
+    fs::copy(EVENKEEL, &new).expect("it is copied");
+    fs::rename(new, &program).expect("it is renamed");
+    program
+}
+
+fn command(folder: &Path, more: &[&str]) -> Command {
+    let told = Node::command(folder, "a", more);
+    let mut command = Command::new(folder.join("evenkeel"));
+    let variables = told.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    command.args(told.get_args()).env_clear().envs(variables).current_dir(folder);
+    command
+}
+
+impl Installed {
+    fn new(more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        install(folder.path());
+        let node = Node::start(&mut command(folder.path(), more));
+        Self { folder, node }
+    }
+
+    /// Starts the long run; its id and the number of its process.
+    fn long(&self) -> (String, u32) {
+        let go = self.folder.path().join("go").display().to_string();
+        let jobs = format!("[[job]]\nname = \"long\"\ncommand = [\"/bin/sh\", \"-c\", '{LONG}', \"{go}\"]\n");
+        assert!(self.node.fed(&["job", "apply", "-f", "-"], &jobs).status.success());
+        let run = self.node.json(&["job", "run", "long"])["run"].as_str().expect("a run").to_owned();
+        let pid = until("it runs", || self.output(&run).trim().strip_prefix("before ")?.parse().ok());
+        (run, pid)
+    }
+
+    fn output(&self, run: &str) -> String {
+        text(&self.node.cli(&["run", "logs", run]).stdout)
+    }
+
+    /// Lets the long run end.
+    fn go(&self) {
+        fs::write(self.folder.path().join("go"), "").expect("a file");
+    }
+
+    fn state(&self, run: &str) -> Option<String> {
+        let output = self.node.cli(&["run", "show", run, "-o", "json"]);
+        let shown: Value = serde_json::from_slice(&output.stdout).ok()?;
+        let attempts = shown["attempts"].as_array()?;
+        assert!(attempts.len() <= 1, "{shown}");
+        attempts.first()?["state"].as_str().map(str::to_owned)
+    }
+
+    fn ends(&self, run: &str) -> String {
+        until("it ends", || self.state(run).filter(|state| state != "running"))
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        let events = self.node.json(&["event", "list"]);
+        let events = events.as_array().expect("a list").iter();
+        events.filter_map(|event| event["kind"].as_str().map(str::to_owned)).collect()
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+#[test]
+fn a_command_goes_on_over_an_upgrade_and_fires_are_neither_lost_nor_doubled() {
+    let it = Installed::new(&[]);
+    let tick = "[[job]]\nname = \"tick\"\nschedule = \"@every 1s\"\ncommand = [\"/bin/true\"]\n";
+    assert!(it.node.fed(&["job", "apply", "-f", "-"], tick).status.success());
+    let (run, pid) = it.long();
+    // Twice: the second time the guard is one that this program did not start.
+    for _ in 0..2 {
+        install(it.folder.path());
+        let said = it.node.ok(&["node", "upgrade", "a"]);
+        assert!(said.contains("went on in a new program"), "{said}");
+        let exe = fs::read_link(format!("/proc/{}/exe", it.node.pid())).expect("it lives");
+        assert!(!exe.display().to_string().ends_with("(deleted)"), "{exe:?} is the old one");
+        assert!(is_alive(pid), "its command goes on");
+        assert_eq!(it.state(&run).as_deref(), Some("running"));
+    }
+    it.go();
+    assert_eq!(it.ends(&run), "failed");
+    assert_eq!(it.output(&run), format!("before {pid}\nafter {pid}\n"));
+    let shown = it.node.json(&["run", "show", &run]);
+    assert_eq!(shown["attempts"][0]["reason"], "exit code 3", "{shown}");
+    let count = |kind: &str| it.kinds().iter().filter(|told| *told == kind).count();
+    assert_eq!((count("joined"), count("upgraded"), count("lease_lost")), (1, 2, 0), "{:?}", it.kinds());
+
+    let dues = until("fires after the upgrade", || {
+        let runs = it.node.json(&["run", "list", "--job", "tick"]);
+        let runs = runs.as_array().expect("a list").clone();
+        (runs.len() > 5 && runs.iter().all(|run| run["state"] == "succeeded")).then_some(runs)
+    });
+    let mut dues: Vec<i64> = dues.iter().map(|run| due(run["run"].as_str().expect("a run"))).collect();
+    dues.sort_unstable();
+    let each: Vec<i64> = (0..dues.len() as i64).map(|n| dues[0] + n * 1000).collect();
+    assert_eq!(dues, each, "one fire each second");
+}
+
+/// The moment in `tick:1763749200000:0`.
+fn due(run: &str) -> i64 {
+    run.split(':').nth(1).and_then(|due| due.parse().ok()).expect("a moment")
+}
+
+#[test]
+fn a_program_that_cannot_go_on_is_refused_and_nothing_has_changed() {
+    let it = Installed::new(&[]);
+    let (run, pid) = it.long();
+    let program = it.folder.path().join("evenkeel");
+    let refused = |why: &str| {
+        let output = it.node.cli(&["node", "upgrade", "a"]);
+        assert_eq!(output.status.code(), Some(6), "{}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+    };
+    fs::remove_file(&program).expect("it was there");
+    refused("cannot be started");
+    let accepts = |wire: u32| format!("{{\"version\":\"9.9.9\",\"baton\":[1],\"wire\":[{wire}]}}");
+    for (body, why) in [
+        ("echo nonsense".to_owned(), "does not say what it is"),
+        (format!("echo '{}'", accepts(99)), "9.9.9, which cannot"),
+    ] {
+        fs::write(&program, format!("#!/bin/sh\n{body}\n")).expect("a file");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        refused(why);
+    }
+    assert!(is_alive(pid));
+    it.go();
+    assert_eq!(it.ends(&run), "failed");
+    assert_eq!(it.output(&run), format!("before {pid}\nafter {pid}\n"));
+}
+
+#[test]
+fn a_program_that_says_it_can_and_then_ends_loses_its_runs_aloud() {
+    let mut it = Installed::new(&[]);
+    let (run, pid) = it.long();
+    let program = it.folder.path().join("evenkeel");
+    let liar = "#!/bin/sh\n[ \"$EVENKEEL_ROLE\" = upgrade ] && exec \"$(dirname \"$0\")/honest\"\nexit 1\n";
+    fs::copy(EVENKEEL, it.folder.path().join("honest")).expect("it is copied");
+    fs::write(it.folder.path().join("liar"), liar).expect("a file");
+    fs::set_permissions(it.folder.path().join("liar"), fs::Permissions::from_mode(0o755))
+        .expect("it is ours");
+    fs::rename(it.folder.path().join("liar"), program).expect("it is renamed");
+    it.node.signal("USR2");
+    until("its guard ends the run", || (!is_alive(pid)).then_some(()));
+    install(it.folder.path());
+    it.node = Node::start(&mut command(it.folder.path(), &[]));
+    let state = it.ends(&run);
+    assert!(["lost", "fenced"].contains(&state.as_str()), "{state}");
+}
+
+#[test]
+fn a_node_that_is_killed_or_stopped_after_an_upgrade_has_its_runs_ended() {
+    for (signal, states) in [("KILL", &["lost", "fenced"][..]), ("STOP", &["fenced"][..])] {
+        let mut it = Installed::new(&[]);
+        let (run, pid) = it.long();
+        it.node.ok(&["node", "upgrade", "a"]);
+        it.node.signal(signal);
+        until("its guard ends the run", || (!is_alive(pid)).then_some(()));
+        match signal {
+            "STOP" => it.node.signal("CONT"),
+            _ => it.node = Node::start(&mut command(it.folder.path(), &[])),
+        }
+        let state = it.ends(&run);
+        assert!(states.contains(&state.as_str()), "{signal}: {state}");
+    }
+}
+
+#[test]
+fn what_runs_inside_the_process_is_waited_for_and_named() {
+    // Whoever connects waits for ever.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", silent.local_addr().expect("it is bound"));
+    let it = Installed::new(&["--http-allow", "127.0.0.1"]);
+    let job = format!("[[job]]\nname = \"inside\"\nhttp = {{ url = \"{url}\" }}\n");
+    assert!(it.node.fed(&["job", "apply", "-f", "-"], &job).status.success());
+    let run = it.node.json(&["job", "run", "inside"])["run"].as_str().expect("a run").to_owned();
+    until("it runs", || (it.state(&run).as_deref() == Some("running")).then_some(()));
+    let output = it.node.cli(&["node", "upgrade", "a", "--wait", "100ms"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    assert!(said.contains(&run) && said.contains("wait longer"), "{said}");
+    assert_eq!(it.state(&run).as_deref(), Some("running"), "nothing has changed for it");
+    it.node.ok(&["run", "kill", &run]);
+    assert_eq!(it.ends(&run), "killed");
+    it.node.ok(&["node", "upgrade", "a"]);
+}
