@@ -159,7 +159,7 @@ impl Swarm {
             calendars: Vec::new(),
             peers: None,
             labelled: false,
-            upgrades: seed % 4 == 3,
+            upgrades: seed % 4 == 1,
         };
         swarm.add_peers(seed, ttl);
         swarm.add_calendars(seed);
