@@ -164,7 +164,7 @@ impl Swarm {
             peers: None,
             labelled: false,
             every_node: false,
-            upgrades: seed % 4 == 3,
+            upgrades: seed % 4 == 1,
         };
         swarm.add_peers(seed, ttl);
         swarm.add_calendars(seed);

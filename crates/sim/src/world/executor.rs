@@ -30,7 +30,9 @@ impl World {
 
     /// The last look before a process runs: too late is too late.
     pub(super) fn start_run(&mut self, name: &NodeName, life: u64, run: Run) {
-        let Some(actor) = self.actors.get_mut(name).filter(|a| a.life == life) else { return };
+        // A start that was called off is answered too, whichever program of the process hears it.
+        let Some(actor) = self.actors.get_mut(name).filter(|a| life >= a.process) else { return };
+        let life = actor.life;
         let key = (run.id.clone(), run.attempt);
         let now = actor.clock.read(self.at);
         let wanted = actor.starting.remove(&key);
