@@ -5,13 +5,14 @@
 //! standard input: descriptors in there are nobody's until they are taken out, so whatever becomes of that program, a guard
 //! to which nobody speaks any more hears its pipe close and ends the runs.
 
-use std::ffi::OsString;
+use std::convert::Infallible;
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -162,16 +163,32 @@ impl Program {
         listener: Option<&OwnedFd>,
     ) -> io::Error {
         state.listener = listener.is_some();
-        match pack(&state, pipes.as_ref(), listener) {
-            Ok(packed) => {
-                let mut command = Command::new(&self.path);
-                if let Some((name, rest)) = self.arguments.split_first() {
-                    command.arg0(name).args(rest);
-                }
-                command.env(PASSED, "1").stdin(Stdio::from(packed)).exec()
-            }
+        match pack(&state, pipes.as_ref(), listener).and_then(|packed| self.execute(&packed)) {
+            Ok(never) => match never {},
             Err(e) => e,
         }
+    }
+
+    /// The call itself. The standard library has one as well, but where it fails that leaves the process changed: with another
+    /// standard input, and to be ended by the next pipe that breaks.
+    fn execute(&self, stdin: &OwnedFd) -> io::Result<Infallible> {
+        let text = |text: OsString| CString::new(text.into_vec()).map_err(io::Error::other);
+        let path = text(self.path.clone().into_os_string())?;
+        let arguments: Vec<CString> = self.arguments.iter().cloned().map(text).collect::<Result<_, _>>()?;
+        let pair = |(mut name, value): (OsString, OsString)| {
+            name.push("=");
+            name.push(value);
+            text(name)
+        };
+        let passed = (OsString::from(PASSED), OsString::from("1"));
+        let environment: Vec<CString> =
+            std::env::vars_os().chain([passed]).map(pair).collect::<Result<_, _>>()?;
+        let before = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 0)?;
+        nix::unistd::dup2_stdin(stdin)?;
+        let failed = nix::unistd::execve(&path, &arguments, &environment);
+        // Else the guard's pipes would stay open in there, and it would never hear that the node is gone.
+        nix::unistd::dup2_stdin(before)?;
+        failed.map_err(io::Error::from)
     }
 }
 

@@ -118,6 +118,8 @@ async fn live_on(
         };
         let Err(why) = refused;
         upgrade::refused(&why);
+        // Whoever asked meanwhile was answered by that.
+        while asked.try_recv().is_ok() {}
     }
 }
 

@@ -24,6 +24,7 @@ const TOLD: &[&str] = &[
     "nodes",
     "priority",
     "shards",
+    "every_node",
     "strategy",
     "order",
     "static_shards",

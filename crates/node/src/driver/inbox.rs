@@ -102,6 +102,11 @@ impl Inbox {
         self.news.try_recv().ok()
     }
 
+    /// An order that is there already.
+    pub(super) fn ready_order(&mut self) -> Option<Order> {
+        self.orders.try_recv().ok()
+    }
+
     /// The next news of a run, whatever else waits.
     pub(super) async fn news(&mut self) -> Option<News> {
         self.news.recv().await

@@ -20,12 +20,17 @@ use super::inbox::Happening;
 use super::lease::Leases;
 use crate::clock;
 use crate::guard::Passing;
+use crate::handle::Order;
 use crate::upgrade::{Program, State};
 
 /// How long the guard's keeper may take to let go of it.
 const KEEPER: Duration = Duration::from_secs(2);
 /// How long history may take for what it was given.
 const BOOKS: Duration = Duration::from_secs(2);
+/// How long the new program may take to say once more what it is, while the node rests.
+const CHECK: Duration = Duration::from_secs(1);
+/// For how long the node must be trusted yet: the new program has to renew the lease within it.
+const TRUST: Millis = Millis(500);
 /// How many runs are named in a refusal.
 const NAMED: usize = 5;
 
@@ -115,6 +120,10 @@ impl Driver {
         if let Some(why) = self.keeps_here() {
             return Err(why);
         }
+        if !self.trails.is_idle() || !self.asking.is_empty() {
+            self.step(Input::Rest(false));
+            return Err("somebody still waits for an answer of it: try again".to_owned());
+        }
         self.step(Input::Rest(true));
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         match node.baton(clock::now().mono) {
@@ -130,6 +139,10 @@ impl Driver {
 
     /// Goes on in the next program. Comes back only with the reason why not.
     async fn become_next(&mut self, upgrade: &Upgrade) -> String {
+        // What was there when the upgrade began may be half overwritten by now.
+        if let Err(why) = upgrade.program.check(CHECK).await {
+            return why.to_string();
+        }
         let passing = match self.ask_keeper().await {
             Ok(passing) => passing,
             Err(why) => return why,
@@ -138,6 +151,7 @@ impl Driver {
         while let Some(news) = self.inbox.ready_news() {
             self.take(Happening::News(news));
         }
+        self.write_decided();
         if !self.runs.inside().is_empty() || !self.history.settle(BOOKS).await {
             return "the history has not taken what it was given: see its disk or its server".to_owned();
         }
@@ -151,10 +165,30 @@ impl Driver {
             None => (None, None, None),
         };
         let state = State::new(self.upgrading.url.clone(), baton, self.runs.passed(), guard);
+        if upgrade.refused.is_closed() {
+            return "whoever asked for it has something else to do, as a process that is told to end"
+                .to_owned();
+        }
+        let now = clock::now().mono;
+        if self.trust.is_none_or(|trust| trust.until < now + TRUST) {
+            return "the registry takes too long to renew the lease: try again".to_owned();
+        }
         let path = upgrade.program.path().display();
         tracing::info!("going on in {path}, with {} runs", self.runs.under_way().count());
         let error = upgrade.program.go_on(state, pipes, upgrade.listener.as_ref());
         format!("{path} cannot be executed: {error}")
+    }
+
+    /// What was decided beside the node is written down; whatever else is asked of it now nobody has begun.
+    fn write_decided(&mut self) {
+        let mut others = Vec::new();
+        while let Some(order) = self.inbox.ready_order() {
+            match order {
+                Order::Decided(asker, deed, outcome) => self.decided(asker, deed, outcome),
+                other => others.push(other),
+            }
+        }
+        others.into_iter().for_each(|order| self.inbox.put_back(Happening::Order(order)));
     }
 
     /// What the keeper gives away; `None` where there is no guard.

@@ -22,6 +22,8 @@ use super::{ApiError, App};
 use crate::client::CLIENT;
 use crate::listen::Caller;
 
+/// What is noted of an upgrade that begins.
+const BEGUN: &str = "it begins: the event upgraded or not_upgraded says how it went";
 /// The longest reason that is noted.
 const WHY_MAX: usize = 400;
 
@@ -91,6 +93,16 @@ impl Asked {
         self.noted.store(DOUBTFUL, Ordering::Relaxed);
     }
 
+    /// From here on nobody can say that nothing was done.
+    pub(super) fn may_be_half_done(&self) {
+        self.noted.store(DOUBTFUL, Ordering::Relaxed);
+    }
+
+    /// All of it was done.
+    pub(super) fn is_done(&self) {
+        self.noted.store(0, Ordering::Relaxed);
+    }
+
     /// The other node has answered.
     pub(super) fn was_elsewhere(&self) {
         self.noted.store(ELSEWHERE, Ordering::Relaxed);
@@ -154,6 +166,8 @@ pub(super) fn is_question(method: &Method) -> bool {
 }
 
 async fn finish(app: &App, asked: Asked, deed: Deed, (well, why): (bool, String)) {
+    let begins = well && deed.verb == "upgrade";
+    let why = if begins { BEGUN.to_owned() } else { why };
     let outcome = match (asked.noted.load(Ordering::Relaxed), well) {
         (NOTED | ELSEWHERE, _) => return,
         (DOUBTFUL, _) => Outcome::Unknown,

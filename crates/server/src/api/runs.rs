@@ -177,21 +177,28 @@ pub(super) async fn kill(
 pub(super) async fn forget(
     State(app): State<App>,
     run: Result<Path<RunId>, PathRejection>,
+    asked: Asked,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
     let attempts = attempts(&app, &run).await?;
-    output::forget(&app, &run).await?;
     let own = app.handle.name().as_str();
     let names = attempts.iter().filter_map(|attempt| attempt.node.split('@').next());
     let names: BTreeSet<&str> = names.filter(|name| !name.is_empty() && *name != own).collect();
-    for name in names {
-        let Some(other) = relay::other(&app, name)? else {
+    // All are looked up before anything goes: else some of it would be gone and the answer say that it was refused.
+    let others = names.into_iter().map(|name| {
+        relay::other(&app, name)?.ok_or_else(|| {
             let why =
                 format!("node {name} has output of run {run} and is no member: start it, then try again");
-            return Err(ApiError::unavailable(why));
-        };
+            ApiError::unavailable(why)
+        })
+    });
+    let others = others.collect::<Result<Vec<_>, ApiError>>()?;
+    asked.may_be_half_done();
+    output::forget(&app, &run).await?;
+    for other in others {
         other.forget(&run).await?;
     }
+    asked.is_done();
     done(Answer::Done)
 }
 

@@ -62,7 +62,7 @@ const JOBS: &[(&str, &str)] = &[
     ("[[job]]\nname = \"a\"\nhttp = { method = \"GET\" }\n", "missing field `url`"),
     (
         "[[job]]\nname = \"a\"\n[job.http]\nurl = \"http://h/\"\nbody = \"\"\"\nrun\n {{tokn}}\"\"\"\n",
-        ":2: job a: http.body, line 2, column 2: there is no {{tokn}}: use one of job, run",
+        ":2: job a: http.body, line 2, column 2: there is no such fact of a run: use one of job, run",
     ),
     (
         "[[job]]\nname = \"a\"\nhttp = { url = \"http://h/\" }\ncommand = [\"x\"]\n",

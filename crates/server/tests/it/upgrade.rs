@@ -208,3 +208,32 @@ fn what_runs_inside_the_process_is_waited_for_and_named() {
     assert_eq!(it.ends(&run), "killed");
     it.node.ok(&["node", "upgrade", "a"]);
 }
+
+#[test]
+fn a_program_that_goes_away_at_the_last_moment_leaves_everything_as_it_was() {
+    let it = Installed::new(&[]);
+    let (run, pid) = it.long();
+    let (program, asked) = (it.folder.path().join("evenkeel"), it.folder.path().join("asked"));
+    // It is asked by whoever takes the order, before the node looks for its moment, and while it rests.
+    let script = format!(
+        "#!/bin/sh\necho >> {asked}\nif [ $(wc -l < {asked}) -ge 3 ]; then rm {program}; fi\nexec {EVENKEEL} \"$@\"\n",
+        asked = asked.display(),
+        program = program.display()
+    );
+    let new = it.folder.path().join("evenkeel.new");
+    fs::write(&new, script).expect("a file");
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    fs::rename(&new, &program).expect("it is renamed");
+    let output = it.node.cli(&["node", "upgrade", "a"]);
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("cannot be executed"), "{said}");
+    assert!(is_alive(pid) && it.state(&run).as_deref() == Some("running"), "nothing has changed for it");
+    let noted = it.node.ok(&["audit", "--node", "a"]);
+    assert!(noted.contains("not_upgraded says how it went"), "{noted}");
+    // The process is as it was: also the next one gets the guard, and hears of the run's end.
+    install(it.folder.path());
+    it.node.ok(&["node", "upgrade", "a"]);
+    it.go();
+    assert_eq!(it.ends(&run), "failed");
+    assert_eq!(it.output(&run), format!("before {pid}\nafter {pid}\n"));
+}

@@ -85,27 +85,27 @@ pub fn read(text: &str) -> Result<Vec<Piece<'_>>, String> {
 fn fact(inside: &str) -> Result<Piece<'_>, String> {
     let (name, way) = inside.split_once('|').map_or((inside, None), |(name, way)| (name, Some(way.trim())));
     if let Some(named) = name.trim().strip_prefix(SECRET) {
-        return Ok(Piece::Secret { name: secret(named.trim())?, json: as_json(name, way)? });
+        return Ok(Piece::Secret { name: secret(named.trim())?, json: as_json(way)? });
     }
     let known = NAMES.iter().find(|(known, _)| *known == name.trim());
     let Some((_, variable)) = known else {
         let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        // It is not told: a secret may stand there by mistake, and refusals are written down.
         return Err(format!(
-            "there is no {{{{{}}}}}: use one of {}, or {SECRET}NAME",
-            name.trim(),
+            "there is no such fact of a run: use one of {}, or {SECRET}NAME",
             names.join(", ")
         ));
     };
-    Ok(Piece::Fact { variable, json: as_json(name, way)? })
+    Ok(Piece::Fact { variable, json: as_json(way)? })
 }
 
 /// Whether something is written as JSON.
-fn as_json(name: &str, way: Option<&str>) -> Result<bool, String> {
+fn as_json(way: Option<&str>) -> Result<bool, String> {
     match way {
         None => Ok(false),
         Some(JSON) => Ok(true),
-        Some(way) => {
-            Err(format!("{} cannot be written as {way:?}: leave it out, or write | {JSON}", name.trim()))
+        Some(_) => {
+            Err(format!("there is only one way to write it: leave out what follows the |, or write | {JSON}"))
         }
     }
 }
@@ -120,7 +120,7 @@ fn secret(name: &str) -> Result<&str, String> {
     {
         true => Ok(name),
         false => Err(format!(
-            "a secret is called {name:?}: up to {SECRET_NAME_MAX} letters, digits, dots, dashes and underscores name its file"
+            "the secret's name is none: up to {SECRET_NAME_MAX} letters, digits, dots, dashes and underscores name its file"
         )),
     }
 }

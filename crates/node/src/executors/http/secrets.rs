@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 /// The largest secret, in bytes.
 const SECRET_MAX: u64 = 64 * 1024;
@@ -40,8 +42,13 @@ impl Secrets {
 
 fn text_of(path: &Path) -> Result<String, String> {
     let here = "in the folder that --secrets names";
-    let file =
-        File::open(path).map_err(|e| format!("cannot be read ({e}): put a file of that name {here}"))?;
+    // What is no file at all, such as a pipe, must not hold everything up.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = File::options()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .map_err(|e| format!("cannot be read ({e}): put a file of that name {here}"))?;
     let meta = file.metadata().map_err(|e| format!("cannot be looked at: {e}"))?;
     if !meta.is_file() {
         return Err(format!("is no file: put a file of that name {here}"));
