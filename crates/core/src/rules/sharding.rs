@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use crate::effect::Event;
 use crate::keys;
-use crate::record::{Cause, Cut, Group, Mark, Portion, ShardLane, Sharding, regroup};
+use crate::record::{Cause, Cut, Group, Mark, Portion, ShardLane, Sharding, encode, regroup};
 use crate::registry::{Guard, Write};
 use crate::scene::{Decision, Decisions, News, Scene};
 use crate::shards::ShardSet;
@@ -178,10 +178,10 @@ fn cut(
     out: &mut Decisions,
 ) {
     let old = &table.sharding.cut;
-    let Dealt { total, portions, pinned, left } = match terms.total {
+    let Dealt { total, portions, pinned, left, asked } = match terms.total {
         Some(total) => {
             let (portions, pinned) = portions(table, terms, total, among, lanes, state);
-            Dealt { total, portions, pinned, left: Vec::new() }
+            Dealt { total, portions, pinned, left: Vec::new(), asked: None }
         }
         None => every_node::deal(table, among, lanes, state),
     };
@@ -226,6 +226,11 @@ fn cut(
         }
         (own.seq, own.verdicts) = (seq + 1, [own.verdicts, left].concat());
         writes.push(table.put_lane(table.scene.member, &own));
+    }
+    if let (Some(record), Some(known)) = (asked, table.job.asked()) {
+        let key = keys::asked(table.job.name());
+        guards.push(known.guard(key.clone()));
+        writes.push(Write::Put { key, value: encode(&record), owner: None });
     }
     if !pinned.is_empty() {
         let event = Event::Pinned(table.job.name().clone(), pinned);

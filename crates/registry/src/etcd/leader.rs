@@ -9,8 +9,7 @@ use tokio::time::{sleep, timeout};
 use tonic::Status;
 
 use super::fault::Fault;
-use super::message::{StatusRequest, StatusResponse};
-use super::wire::{PATIENCE, Wire};
+use super::wire::Wire;
 use crate::clock::Stopwatch;
 
 /// After how long without an answer a look is due: far more than a healthy etcd takes.
@@ -27,8 +26,17 @@ const HEIR: Duration = Duration::from_millis(300);
 pub(super) struct Leader {
     /// The last term of which a leader was heard.
     term: AtomicU64,
-    /// When somebody looked last.
-    looked: Mutex<Option<Stopwatch>>,
+    /// Who looked last.
+    looked: Mutex<Option<Look>>,
+}
+
+/// A look at a member.
+#[derive(Debug)]
+struct Look {
+    member: usize,
+    since: Stopwatch,
+    /// It said nothing at all.
+    silent: bool,
 }
 
 impl Leader {
@@ -49,24 +57,31 @@ impl Wire {
         let proposed_in = self.leader.term();
         sleep(SOON).await;
         loop {
-            let mut looked = self.leader.looked.lock().await;
-            if looked.as_ref().is_none_or(|at| at.passed() >= AGAIN) {
-                let asked = self.call("/etcdserverpb.Maintenance/Status", StatusRequest {}, PATIENCE);
-                let Ok(said) = timeout(ALIVE, asked).await else {
-                    return self.fail(used, &Status::deadline_exceeded("it does not say how it is"));
-                };
-                let said: Option<StatusResponse> = said.ok().filter(|said: &StatusResponse| said.leader != 0);
-                said.and_then(|said| said.header)
-                    .into_iter()
-                    .for_each(|header| self.leader.heard(header.raft_term));
-                *looked = Some(Stopwatch::start());
+            if self.is_silent(used).await {
+                return self.fail(used, &Status::deadline_exceeded("it does not say how it is"));
             }
-            drop(looked);
             if self.leader.term() > proposed_in {
                 sleep(HEIR).await;
                 return self.explain(used, &Status::cancelled("its leader went while it was asked"));
             }
             sleep(AGAIN).await;
         }
+    }
+
+    /// Looks at a member, unless somebody just has. Whoever waits there with others hears what the first of them heard.
+    async fn is_silent(&self, member: usize) -> bool {
+        let mut looked = self.leader.looked.lock().await;
+        if let Some(look) = looked.as_ref().filter(|look| look.member == member)
+            && look.since.passed() < if look.silent { ALIVE } else { AGAIN }
+        {
+            return look.silent;
+        }
+        let said = timeout(ALIVE, self.status_of(member)).await;
+        let silent = said.is_err();
+        // One without a leader knows of no later term that anything could be agreed on in.
+        let said = said.ok().flatten().filter(|said| said.leader != 0);
+        said.and_then(|said| said.header).into_iter().for_each(|header| self.leader.heard(header.raft_term));
+        *looked = Some(Look { member, since: Stopwatch::start(), silent });
+        silent
     }
 }

@@ -15,7 +15,7 @@ use tonic_prost::ProstCodec;
 use super::fault::{self, Fault};
 use super::leader::Leader;
 use super::login::Login;
-use super::message::Answer;
+use super::message::{Answer, StatusRequest, StatusResponse};
 use crate::{EngineUrl, RegistryError};
 
 /// How long an answer is waited for. etcd itself gives up after seven seconds, and works in milliseconds.
@@ -151,13 +151,7 @@ impl Wire {
         answer
     }
 
-    /// Asks the member in use, once.
-    pub(super) async fn call<Q, A>(
-        &self,
-        path: &'static str,
-        question: Q,
-        patience: Duration,
-    ) -> Result<A, Fault>
+    async fn call<Q, A>(&self, path: &'static str, question: Q, patience: Duration) -> Result<A, Fault>
     where
         Q: prost::Message + Clone + 'static,
         A: Answer,
@@ -234,6 +228,19 @@ impl Wire {
             let path = path.parse().map_err(|_| Status::internal("a path that is none"))?;
             Ok(grpc.streaming(request, path, ProstCodec::<S::Item, A>::default()).await?.into_inner())
         }
+    }
+
+    /// What a member says of itself, which takes no leader. Nothing follows from a refusal: it is alive.
+    pub(super) async fn status_of(&self, member: usize) -> Option<StatusResponse> {
+        let mut grpc = Grpc::new(self.members[member].channel.clone());
+        let mut request = Request::new(StatusRequest {});
+        if let Some(token) = self.login.as_ref().and_then(Login::token) {
+            request.metadata_mut().insert("token", token);
+        }
+        grpc.ready().await.ok()?;
+        let path = "/etcdserverpb.Maintenance/Status".parse().ok()?;
+        let codec = ProstCodec::<StatusRequest, StatusResponse>::default();
+        Some(grpc.unary(request, path, codec).await.ok()?.into_inner())
     }
 
     async fn in_time<T>(

@@ -64,7 +64,7 @@ impl Seen {
     pub(super) fn is_resized(&self) -> bool {
         // Before the first cut, and after that of an earlier job of this name, there are no records that could be wrong.
         let total = self.sharding.cut.total;
-        total > 0 && total != self.job().shards
+        total > 0 && total != self.sharding.cut.total_of(self.job())
     }
 
     /// Where a node is reached, without the port. One that is gone took its address along: then its name stands for it.

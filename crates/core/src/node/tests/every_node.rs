@@ -1,11 +1,13 @@
 //! Sharded jobs with one shard on each node: numbers, newcomers, and what is told of a node that goes.
 
+use alloc::format;
+
 use super::*;
 use crate::effect::VerdictState;
 use crate::input::Refusal;
 use crate::job::{Delivery, Placement};
 use crate::shards::ShardSet;
-use crate::words::JobName;
+use crate::words::{JobName, RunId};
 
 fn everywhere(name: &str, schedule: &str) -> Job {
     let mut job = job(name, schedule);
@@ -84,7 +86,7 @@ fn what_a_dead_node_was_to_run_is_told_and_run_by_nobody_else() {
     let lost = told(VerdictState::Lost, 2);
     assert!(matches!(&lost[..], [(_, 10_000, why)] if why.contains("not repeated")), "{lost:?}");
     let skipped = told(VerdictState::Skipped, 1);
-    let why = "its node took part no more".to_string();
+    let why = "its node took part no more, or got another number".to_string();
     assert_eq!(skipped, [("b".to_string(), 20_000, why)], "b was to run it");
 }
 
@@ -157,4 +159,64 @@ fn what_makes_no_sense_on_every_node_is_refused() {
         matches!(&answer, Answer::Refused(Refusal::Invalid, why) if why.contains("--node")),
         "{answer:?}"
     );
+}
+
+fn texts(all: &[&str]) -> Vec<String> {
+    all.iter().map(ToString::to_string).collect()
+}
+
+/// The nodes that ran a request, and what was told of it instead.
+fn answered(world: &World, request: &str) -> (Vec<String>, Vec<String>) {
+    let of = |run: &RunId| run.to_string().contains(&format!(":ask-{request}:"));
+    let mut ran: Vec<_> =
+        world.starts.iter().filter(|(_, run)| of(&run.id)).map(|(node, _)| node.to_string()).collect();
+    ran.sort();
+    let told = world.recorded.iter().filter(|v| of(&v.run) && v.state == VerdictState::Skipped);
+    (ran, told.map(|v| v.node.clone()).collect())
+}
+
+/// proves: I24
+#[test]
+fn after_a_number_changed_hands_nobody_runs_a_request_again() {
+    let mut world = World::with(&["a", "b", "c"]);
+    let mut job = everywhere("j", "@every 10s");
+    job.recut_wait = 1;
+    world.takes = 25_000;
+    world.ask("a", Command::Apply([job].into()));
+    world.run(11_000);
+    world.takes = 100;
+    // The first takes part no more while its run goes on, so its number stays and is nobody's part.
+    world.ask("b", Command::Drain("a".parse().unwrap()));
+    world.ends.retain(|(_, node, _)| node.as_str() == "a");
+    world.run(9_000);
+    world.ask("b", Command::RunNow(name("j"), "once".parse().unwrap()));
+    world.run(30_000);
+    let (ran, told) = answered(&world, "once");
+    assert!(ran.iter().collect::<BTreeSet<_>>().len() == ran.len(), "{ran:?}");
+    assert!(!ran.contains(&"a".to_string()), "{ran:?} {told:?}");
+}
+
+/// proves: I24
+#[test]
+fn a_request_that_a_number_cannot_answer_any_more_is_told() {
+    let mut world = World::with(&["a", "b"]);
+    let mut narrow = settings("c");
+    narrow.slots = 1;
+    world.add(narrow);
+    world.ask("a", Command::Apply([everywhere("j", "@every 30s")].into()));
+    let mut long = job("long", "");
+    long.nodes = "name=c".parse().unwrap();
+    world.ask("a", Command::Apply([long].into()));
+    world.run(31_000);
+    world.takes = 60_000;
+    world.ask("a", Command::RunNow(name("long"), "hog".parse().unwrap()));
+    world.run(2_000);
+    world.takes = 100;
+    world.ask("a", Command::RunNow(name("j"), "once".parse().unwrap()));
+    world.run(2_000);
+    assert_eq!(answered(&world, "once"), (texts(&["a", "b"]), texts(&[])), "c has no slot");
+    world.ask("b", Command::Drain("a".parse().unwrap()));
+    world.run(40_000);
+    let (ran, told) = answered(&world, "once");
+    assert_eq!((ran, told), (texts(&["a", "b"]), texts(&["c"])), "c has another number");
 }

@@ -257,6 +257,12 @@ impl<'a> Desk<'a> {
         ShardSet::all(self.table.sharding.cut.total)
     }
 
+    /// The shards that answer a request: where each node has one, those that only stay because they ran are nobody's part.
+    fn answering(&self) -> ShardSet {
+        let every_node = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
+        if every_node { self.all().minus(&self.table.sharding.cut.pinned) } else { self.all() }
+    }
+
     /// Shards that run, be it that nobody monitors them.
     fn busy(&self) -> ShardSet {
         let running =
@@ -277,7 +283,7 @@ impl<'a> Desk<'a> {
             let takes_part = self.table.job.available().iter().any(|member| member.node == *node);
             takes_part && sharding.cut.portions.iter().any(|portion| portion.holder.node == *node)
         };
-        let answered = |r: &Request| r.node.is_none() && self.all().minus(&r.shards).is_empty();
+        let answered = |r: &Request| r.node.is_none() && self.answering().minus(&r.shards).is_empty();
         let orphan = |r: &Request| r.node.as_ref().is_some_and(|node| !has_shards(node));
         let done = |r: &Request| !r.taken && (answered(r) || orphan(r));
         let Some(index) = record.requests.iter().position(done) else { return false };
@@ -315,7 +321,7 @@ impl<'a> Desk<'a> {
         let request = &mut record.requests[index];
         let asked = mine.minus(&request.shards);
         request.shards = request.shards.or(mine);
-        request.taken = request.node.is_some() || self.all().minus(&request.shards).is_empty();
+        request.taken = request.node.is_some() || self.answering().minus(&request.shards).is_empty();
         let (busy, fire) = (self.busy(), Fire::Asked(request.id.clone()));
         let at = request.at;
         let refused = asked.and(&busy).minus(&shards.off);

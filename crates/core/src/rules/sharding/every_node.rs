@@ -6,15 +6,19 @@
 //! more still runs, there is one more than there are nodes.
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::effect::{Verdict, VerdictState};
-use crate::record::{Cut, Group, Portion, ShardLane, regroup};
+use crate::record::{AskedRecord, Cut, Group, Portion, ShardLane, regroup};
 use crate::rules::dispatch::missed;
 use crate::shards::ShardSet;
 use crate::table::Table;
 use crate::time::Wall;
 use crate::words::{Fire, Member, RunId, Shard};
+
+/// Why nobody begins what a node was to begin.
+const MOVED: &str = "its node took part no more, or got another number";
 
 /// A cut of such a job.
 pub(super) struct Dealt {
@@ -22,8 +26,10 @@ pub(super) struct Dealt {
     pub(super) portions: Vec<Portion>,
     /// The numbers of runs that go on where they do not belong.
     pub(super) pinned: ShardSet,
-    /// What is told of fires that nobody begins any more.
+    /// What is told of fires and requests that nobody begins any more.
     pub(super) left: Vec<Verdict>,
+    /// The requests by hand, where a number that changed hands changes what they wait for.
+    pub(super) asked: Option<AskedRecord>,
 }
 
 /// Who has which number, and the numbers that stay where they run.
@@ -73,25 +79,26 @@ pub(super) fn deal(
     };
     let counted = state.iter().flat_map(|group| group.shards.iter());
     let given_up: ShardSet = counted.filter(|shard| !goes_on(shard)).collect();
-    let left = left(table, &given_up, state, furthest);
+    let mut left = left(table, &given_up, state, furthest);
+    let asked = asked(table, &seats, &mut left);
     let pinned = seats.pinned.values().fold(ShardSet::empty(), |all, shards| all.or(shards));
-    Dealt { total: seats.total, portions, pinned, left }
+    Dealt { total: seats.total, portions, pinned, left, asked }
 }
 
 impl Seats {
     /// As many as there are nodes; more by those that are taken by runs of others.
     fn of(old: &Cut, among: &[Member], lanes: &BTreeMap<&Member, ShardLane>) -> Self {
-        let nodes = u32::try_from(among.len().max(1)).unwrap_or(u32::MAX);
-        let mut total = nodes;
-        loop {
-            let seats = Self::within(total, old, among, lanes);
-            let taken: usize = seats.pinned.values().map(ShardSet::len).sum();
-            let needed = nodes.saturating_add(u32::try_from(taken).unwrap_or(u32::MAX));
-            if needed == total {
-                return seats;
-            }
-            total = needed;
+        let mut total = u32::try_from(among.len().max(1)).unwrap_or(u32::MAX);
+        // A node's own number is the lowest that it runs; whatever else runs takes one on top, if there are as many.
+        let on_top = lanes.iter().flat_map(|(member, lane)| {
+            lane.unfinished().iter().skip(usize::from(among.contains(member))).collect::<Vec<_>>()
+        });
+        let mut on_top: Vec<Shard> = on_top.collect();
+        on_top.sort_unstable();
+        for shard in on_top {
+            total += u32::from(shard.0 < total);
         }
+        Self::within(total, old, among, lanes)
     }
 
     /// Of so many numbers a node has the one that it runs, or else the one that it had, or else the lowest that is free.
@@ -132,20 +139,82 @@ impl Seats {
 fn left(table: &Table<'_>, shards: &ShardSet, state: &[Group], furthest: Wall) -> Vec<Verdict> {
     let Some((terms, declared)) = table.terms else { return Vec::new() };
     let Some(schedule) = &terms.schedule else { return Vec::new() };
-    let told = |shard: Shard| {
-        let group = state.iter().find(|group| group.shards.contains(shard))?;
+    let shards = shards.minus(&declared.off);
+    let told = |group: &Group| {
         let from = schedule.next(group.watermark.max(terms.since)).filter(|from| *from <= furthest)?;
-        let node = table.sharding.cut.holder(shard).map_or("", |holder| holder.node.as_str());
-        Some(Verdict {
-            run: RunId { job: table.job.name().clone(), fire: Fire::Due(furthest), shard },
-            attempt: 0,
-            due: furthest,
-            state: VerdictState::Skipped,
-            reason: missed(from, furthest, "its node took part no more"),
-            node: node.into(),
-            from,
-            shards: ShardSet::one(shard),
-        })
+        let shards = group.shards.and(&shards);
+        Some(
+            by_holder(&table.sharding.cut, &shards)
+                .into_iter()
+                .map(move |(node, shards)| (node, shards, from)),
+        )
     };
-    shards.minus(&declared.off).iter().filter_map(told).collect()
+    let told = state.iter().filter_map(told).flatten();
+    told.filter_map(|(node, shards, from)| {
+        let reason = missed(from, furthest, MOVED);
+        verdict(table, Fire::Due(furthest), (from, furthest), &shards, node, reason)
+    })
+    .collect()
+}
+
+/// Shards by the nodes that had them.
+fn by_holder<'a>(old: &'a Cut, shards: &ShardSet) -> BTreeMap<&'a str, ShardSet> {
+    let mut all: BTreeMap<&str, ShardSet> = BTreeMap::new();
+    for portion in &old.portions {
+        let its = portion.shards().and(shards);
+        if !its.is_empty() {
+            let had = all.entry(portion.holder.node.as_str()).or_default();
+            *had = had.or(&its);
+        }
+    }
+    let known = all.values().fold(ShardSet::empty(), |known, its| known.or(its));
+    let nobodys = shards.minus(&known);
+    if !nobodys.is_empty() {
+        all.insert("", nobodys);
+    }
+    all
+}
+
+fn verdict(
+    table: &Table<'_>,
+    fire: Fire,
+    (from, due): (Wall, Wall),
+    shards: &ShardSet,
+    node: &str,
+    reason: String,
+) -> Option<Verdict> {
+    let run = RunId { job: table.job.name().clone(), fire, shard: shards.first()? };
+    let (state, node, shards) = (VerdictState::Skipped, node.into(), shards.clone());
+    Some(Verdict { run, attempt: 0, due, state, reason, node, from, shards })
+}
+
+/// A request that waits is answered by number, and by then a number may be another node's, or a node have another one. So from
+/// here on it waits for nodes that keep theirs, and for newcomers with numbers that nobody had; of whoever else had not
+/// answered history hears.
+fn asked(table: &Table<'_>, seats: &Seats, told: &mut Vec<Verdict>) -> Option<AskedRecord> {
+    let old = &table.sharding.cut;
+    if old.number == 0 || !old.is_one_each() {
+        return None;
+    }
+    let known = table.job.asked()?.value.as_ref()?;
+    let had = |member: &Member| old.portions.iter().any(|portion| portion.holder.node == member.node);
+    let keeps = |member: &Member, shard: Shard| {
+        old.holder(shard).is_some_and(|before| before.node == member.node) && !old.pinned.contains(shard)
+    };
+    let own = || seats.own.iter();
+    let kept: ShardSet = own().filter(|(m, s)| keeps(m, **s)).map(|(_, shard)| *shard).collect();
+    let fresh = own().filter(|(m, s)| !had(m) && s.0 >= old.total).map(|(_, shard)| *shard);
+    let waits: ShardSet = fresh.collect::<ShardSet>().or(&kept);
+    let all = ShardSet::all(seats.total).or(&ShardSet::all(old.total));
+    let mut record = known.clone();
+    for request in record.requests.iter_mut().filter(|request| !request.taken && request.node.is_none()) {
+        let unanswered = ShardSet::all(old.total).minus(&old.pinned).minus(&kept).minus(&request.shards);
+        let fire = Fire::Asked(request.id.clone());
+        for (node, shards) in by_holder(old, &unanswered) {
+            let at = (request.at, request.at);
+            told.extend(verdict(table, fire.clone(), at, &shards, node, MOVED.into()));
+        }
+        request.shards = request.shards.or(&all.minus(&waits));
+    }
+    (record != *known).then_some(record)
 }

@@ -23,7 +23,9 @@ impl Turn<'_> {
                 let claimed =
                     book.shares.fires.get(&(verdict.run.fire.clone(), shard)).is_some_and(|f| f.claimed);
                 book.shares.refused.insert((verdict.run.fire.clone(), shard));
-                findings.test(self.at(), Invariant::I24, busy && !claimed, || {
+                // A number that changed hands answers for nobody any more.
+                let moved = every_node && self.was_cut();
+                findings.test(self.at(), Invariant::I24, (busy || moved) && !claimed, || {
                     format!(
                         "the request {id} was refused for shard {shard} of {}, which does not run",
                         self.job

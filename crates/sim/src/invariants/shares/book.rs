@@ -7,7 +7,7 @@ use evenkeel_core::input::Ended;
 use evenkeel_core::record::{Group, OpenShards, ShardLane, Sharding};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{Fire, Member, NodeName, RunId, Shard, Token};
+use evenkeel_core::words::{Fire, Member, NodeName, RequestId, RunId, Shard, Token};
 
 use super::super::book::FireBook;
 
@@ -38,6 +38,8 @@ pub(crate) struct ShareBook {
     pub totals: BTreeMap<(Fire, Shard), u32>,
     /// Requests by hand that were refused for a shard, because it ran.
     pub refused: BTreeSet<(Fire, Shard)>,
+    /// Of a job that runs on every node, which node has run which request.
+    pub asked_on: BTreeSet<(RequestId, NodeName)>,
     /// Nodes that were ever paused for this job: what passes them by unseen is no loss.
     pub paused: BTreeSet<NodeName>,
 }

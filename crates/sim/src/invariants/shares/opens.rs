@@ -177,6 +177,15 @@ impl Turn<'_> {
         let young = book.is_young_enough(&open.fire, open.from, self.ttl);
         findings.test(at, Invariant::I23, young, || format!("{run} was made up though too old: {open:?}"));
         self.made_up(shard, open, book, findings);
+        let every_node = book.spec.as_ref().is_some_and(|spec| spec.job.every_node);
+        if let Fire::Asked(id) = &open.fire
+            && every_node
+        {
+            let first = book.shares.asked_on.insert((id.clone(), by.node.clone()));
+            findings.test(at, Invariant::I24, first, || {
+                format!("{} runs the request {id} of {job} twice", by.node)
+            });
+        }
         let fire = book.shares.fire(&open.fire, shard);
         let again = fire.claimed || fire.closed.is_some();
         let once = if matches!(open.fire, Fire::Due(_)) { Invariant::I14 } else { Invariant::I24 };

@@ -6,7 +6,7 @@ use evenkeel_core::effect::{Reason, VerdictState};
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::{Delivery, Spec};
 use evenkeel_core::keys;
-use evenkeel_core::record::{Sharding, Switches, decode};
+use evenkeel_core::record::{AskedRecord, Sharding, Switches, decode};
 use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, JobName, Member, Shard};
 
@@ -61,7 +61,7 @@ pub(in crate::invariants) fn look(
     scene.mark(spec, findings);
     scene.shares(spec, findings);
     scene.watermarks(spec, findings);
-    scene.requests(spec, findings);
+    scene.requests(spec, world, findings);
 }
 
 impl Scene<'_> {
@@ -233,12 +233,12 @@ impl Scene<'_> {
     }
 
     /// Every accepted request ran on every shard, or was refused there because the shard was running.
-    fn requests(&self, spec: &Spec, findings: &mut Findings) {
+    fn requests(&self, spec: &Spec, world: &World, findings: &mut Findings) {
         if !self.rest.swarm.calm_jobs.contains(self.name) || self.is_static() {
             return;
         }
         if spec.job.every_node {
-            return;
+            return self.requests_on_every_node(world, findings);
         }
         for id in self.book.asked.keys() {
             for shard in (0..spec.job.shards).map(Shard) {
@@ -249,6 +249,17 @@ impl Scene<'_> {
                     format!("the request {id} never ran on shard {shard} of {}", self.name)
                 });
             }
+        }
+    }
+
+    /// Where numbers of nodes change, no request is left to wait for one that nobody has.
+    fn requests_on_every_node(&self, world: &World, findings: &mut Findings) {
+        let entry = world.store().read(&[keys::asked(self.name)]).pop().and_then(|change| change.entry);
+        let record: AskedRecord = entry.and_then(|entry| decode(&entry.value)).unwrap_or_default();
+        for request in record.requests.iter().filter(|request| request.node.is_none()) {
+            findings.test(self.rest.at, Invariant::I24, request.taken, || {
+                format!("the request {} of {} waits for ever: {request:?}", request.id, self.name)
+            });
         }
     }
 }
