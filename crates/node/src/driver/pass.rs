@@ -87,6 +87,7 @@ impl Driver {
     /// An upgrade begins, unless another one has.
     pub(super) fn begin_upgrade(&mut self, upgrade: Upgrade) {
         if self.upgrading.waiting.is_some() {
+            // Whoever asked may have given up waiting, here and below.
             let _ = upgrade.refused.send("another upgrade is under way: wait for it".to_owned());
             return;
         }

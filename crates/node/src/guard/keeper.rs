@@ -223,6 +223,7 @@ impl Keeper {
             Ok(passing) => {
                 // Whoever asked may have given up waiting: then it comes back at once.
                 drop(to.send(passing));
+                // It comes back by being dropped, and brings nothing.
                 let _ = back.await;
                 self.answer_by = self.answer_by.map(|_| clock::after(self.patience));
             }
@@ -348,5 +349,9 @@ impl Keeper {
 async fn retire(guard: Guard) {
     let Guard { mut process, orders, .. } = guard;
     drop(orders);
-    let _ = timeout(BURIAL, process.wait()).await;
+    if timeout(BURIAL, process.wait()).await.is_err() {
+        tracing::warn!(
+            "the old guard process does not end within {BURIAL:?}, and no other one can start before: end it"
+        );
+    }
 }
