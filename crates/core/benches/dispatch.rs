@@ -144,7 +144,17 @@ fn spec(n: usize) -> SpecRecord {
 
 fn info() -> MemberInfo {
     let (address, home, version) = ("10.0.0.1:7700".to_owned(), String::new(), String::new());
-    MemberInfo { address, home, slots: 64, tolerance: 1, alarm: 100, version, labels: Labels::default() }
+    MemberInfo {
+        address,
+        home,
+        slots: 64,
+        tolerance: 1,
+        alarm: 100,
+        version,
+        labels: Labels::default(),
+        lacking: String::new(),
+        knows: 1,
+    }
 }
 
 fn settings() -> Settings {
@@ -159,6 +169,7 @@ fn settings() -> Settings {
         alarm: 100,
         slots: 64,
         labels: Labels::default(),
+        lacking: String::new(),
         spread: Spread::Even,
         quota: Quota::Now,
         lead: Millis::secs(1),
@@ -166,8 +177,10 @@ fn settings() -> Settings {
         rescan: Millis::secs(1_000_000),
         early: Millis(0),
         notice: Millis::ZERO,
+        operations_max: 4_096,
         class: evenkeel_core::registry::Class::A,
         generation: 1,
+        knows: evenkeel_core::record::Layouts::OWN,
     }
 }
 

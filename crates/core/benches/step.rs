@@ -182,6 +182,8 @@ fn info() -> MemberInfo {
         alarm: 100,
         version: text(),
         labels: Labels::default(),
+        lacking: String::new(),
+        knows: 1,
     }
 }
 
@@ -197,6 +199,7 @@ fn settings() -> Settings {
         alarm: 100,
         slots: 1_000,
         labels: Labels::default(),
+        lacking: String::new(),
         spread: Spread::Even,
         quota: Quota::Now,
         lead: Millis::secs(1),
@@ -204,8 +207,10 @@ fn settings() -> Settings {
         rescan: Millis::secs(1_000_000),
         early: Millis(0),
         notice: Millis::ZERO,
+        operations_max: 4_096,
         class: evenkeel_core::registry::Class::A,
         generation: 1,
+        knows: evenkeel_core::record::Layouts::OWN,
     }
 }
 

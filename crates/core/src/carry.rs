@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 
 use crate::keys::{self, Key, Parsed, parse};
 use crate::record::{
-    AskedRecord, BeatRecord, CalendarRecord, Intent, Lane, LockRecord, Place, Plan, ServingRecord, ShardLane,
-    SpecRecord, Switches, ToldRecord, decode, encode,
+    AskedRecord, BeatRecord, CalendarRecord, Intent, Lane, LockRecord, Place, Plan, PoolRecord,
+    ServingRecord, ShardLane, SpecRecord, Switches, ToldRecord, decode, encode,
 };
 use crate::registry::{Class, LeaseId, Value};
 use crate::words::{CalendarName, JobName, Member, NodeName};
@@ -64,7 +64,7 @@ pub fn keys_of(job: &JobName, place: Option<&Value>) -> BTreeSet<Key> {
     ]);
     let sharding = place.and_then(|value| decode::<Place>(value)).and_then(|place| place.sharding);
     if let Some(sharding) = sharding {
-        let portions = sharding.cut.portions.iter().map(|portion| &portion.holder);
+        let portions = sharding.cut.portions.iter().chain(&sharding.kept).map(|portion| &portion.holder);
         let may = sharding.lanes.iter().chain(&sharding.cut.among).chain(portions).chain(&sharding.leader);
         all.extend(may.map(|member| keys::shard_lane(job, member)));
     }
@@ -107,11 +107,15 @@ fn with_members(key: &Key, value: &Value, see: &mut dyn FnMut(&mut Member)) -> (
         Some(Parsed::Place(_)) => rewritten(value, |place: &mut Place| {
             place.owner.iter_mut().for_each(&mut *see);
             if let Some(sharding) = &mut place.sharding {
-                let portions = sharding.cut.portions.iter_mut().map(|portion| &mut portion.holder);
+                let portions = sharding.cut.portions.iter_mut().chain(&mut sharding.kept);
+                let portions = portions.map(|portion| &mut portion.holder);
                 let lanes = sharding.lanes.iter_mut().chain(&mut sharding.cut.among);
                 lanes.chain(portions).chain(&mut sharding.leader).for_each(see);
             }
         }),
+        Some(Parsed::Pool(_)) => {
+            rewritten(value, |pool: &mut PoolRecord| pool.seats.iter_mut().for_each(|seat| see(&mut seat.by)))
+        }
         Some(Parsed::Lane(_)) => {
             rewritten(value, |lane: &mut Lane| lane.open.iter_mut().for_each(|open| see(&mut open.by)))
         }

@@ -11,7 +11,7 @@ use crate::input::{Answer, AskId, Offer};
 use crate::job::{Backoff, Setting, Work};
 use crate::keys::Key;
 use crate::labels::Nodes;
-use crate::record::Shut;
+use crate::record::{Shut, UnknownLayout};
 use crate::registry::{LeaseId, Txn};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
@@ -120,7 +120,7 @@ pub enum Event {
     Elected(JobName),
     /// The shards of a job were cut again while these still ran, which stay where they are until they have ended (I2-13).
     Pinned(JobName, ShardSet),
-    /// A run by hand was asked for while these shards still ran, so they do not run for it (I2-08).
+    /// A run by hand was asked for while these shards still ran, or their next run was claimed already, so they do not run for it (I2-08).
     Rejected(JobName, RequestId, ShardSet),
     /// The registry answers again, or for the first time (S4-13: connected).
     Connected,
@@ -146,6 +146,8 @@ pub enum Event {
     MultiLeader(NodeName, NodeName),
     /// The registry takes no members: its cluster was moved, or is not there yet.
     Shut(Shut),
+    /// The tree is written in a layout that this program does not know: it decides nothing any more.
+    UnknownLayout(UnknownLayout),
     /// Somebody deleted this node's entry while its lease lived: it takes nothing more until it is started again (S3-30).
     Closed,
 }
@@ -287,10 +289,11 @@ impl fmt::Display for Event {
             Self::Rejected(job, request, shards) => {
                 write!(
                     f,
-                    "job {job}: request {request} came while shards {shards} ran: they do not run for it"
+                    "job {job}: request {request} came while shards {shards} ran or were about to: they do not run for it"
                 )
             }
             Self::Shut(shut) => write!(f, "cannot join: {shut}"),
+            Self::UnknownLayout(unknown) => write!(f, "cannot read the tree of this cluster: {unknown}"),
             Self::Closed => f.write_str(
                 "closed: this node's entry was deleted from outside; start it again to join again",
             ),

@@ -178,6 +178,8 @@ pub enum Command {
     Tell(JobName, Occasion, Wall),
     /// Set something for the whole cluster.
     Configure(Setting),
+    /// Write the tree in the newest layout that a member knows, if all members know it.
+    Finalize,
     /// Take a node for online again, whatever strikes it has (S0-52).
     Activate(NodeName),
     /// Write down what this node processed of a job's data in the interval that is over, for embedders (S2-21).
@@ -245,6 +247,8 @@ pub enum Answer {
     Done,
     /// Done, job by job: what each became.
     Applied(Vec<(JobName, Applied)>),
+    /// The layout in which the tree is written now; whether it was raised.
+    Layout(u32, Applied),
     /// What an applied calendar became.
     Calendar(CalendarName, Applied),
     /// The request stands under this run.

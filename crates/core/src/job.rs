@@ -8,6 +8,7 @@ mod limits;
 mod notify;
 mod overlap;
 mod placement;
+mod pool;
 mod priority;
 mod program;
 mod retry;
@@ -34,9 +35,10 @@ use crate::words::{CalendarName, JobName};
 pub use dataflow::Dataflow;
 pub use http::Http;
 pub use late::{Late, default_grace};
-pub use limits::{Ceilings, Limits};
+pub use limits::{Ceilings, Cores, Limits, Together, Totals};
 pub use notify::{Notify, Occasion};
 pub use overlap::Overlap;
+pub use pool::Pool;
 pub use priority::Priority;
 pub use program::{Program, SHELL, Setting};
 pub use retry::{Backoff, Retry};
@@ -91,6 +93,9 @@ pub struct Job {
     /// Which runs start first where slots are short: 0 those of last, 9 those of first.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: Priority,
+    /// The pool in which its runs are counted with those of other jobs, and how many may go on at once; in none when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Pool>,
     /// Into how many shards a fire is cut.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub shards: u32,
@@ -327,6 +332,7 @@ impl Job {
             placement: Placement::default(),
             nodes: Nodes::default(),
             priority: Priority::default(),
+            pool: None,
             shards: 1,
             every_node: false,
             parameters: Vec::new(),
@@ -410,7 +416,11 @@ impl Job {
         if self.shards == 0 || self.shards > SHARDS_MAX {
             return fail(format!("shards is {}, allowed are 1 to {SHARDS_MAX}", self.shards));
         }
-        if let Err(text) = self.validate_calendars().and_then(|()| self.validate_placement()) {
+        if let Err(text) = self
+            .validate_calendars()
+            .and_then(|()| self.validate_placement())
+            .and_then(|()| self.validate_pool())
+        {
             return fail(text);
         }
         if self.parameters.len() > self.shards as usize {

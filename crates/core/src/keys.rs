@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-use crate::words::{CalendarName, JobName, LockName, Member, NodeName, Operation};
+use crate::words::{CalendarName, JobName, LockName, Member, NodeName, Operation, PoolName};
 
 /// The address of one entry. It is in many hands at once, so a copy is cheap.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,6 +156,12 @@ pub fn cluster() -> Key {
     Key("cluster".into())
 }
 
+/// Which runs of a pool go on.
+#[must_use]
+pub fn pool(name: &PoolName) -> Key {
+    Key(format!("pool/{name}").into())
+}
+
 /// A calendar that jobs share.
 #[must_use]
 pub fn calendar(name: &CalendarName) -> Key {
@@ -203,6 +209,8 @@ pub enum Parsed {
     Cluster,
     /// See [`calendar`].
     Calendar(CalendarName),
+    /// See [`pool`].
+    Pool(PoolName),
     /// See [`told`].
     Told(JobName),
 }
@@ -231,6 +239,7 @@ pub fn parse(key: &Key) -> Option<Parsed> {
         ("settings", None, None) => Parsed::Settings,
         ("calendar", Some(name), None) => Parsed::Calendar(name.parse().ok()?),
         ("cluster", None, None) => Parsed::Cluster,
+        ("pool", Some(name), None) => Parsed::Pool(name.parse().ok()?),
         ("told", Some(job), None) => Parsed::Told(job.parse().ok()?),
         _ => return None,
     };
@@ -268,6 +277,7 @@ mod tests {
             (settings(), Parsed::Settings),
             (cluster(), Parsed::Cluster),
             (calendar(&"c".parse().unwrap()), Parsed::Calendar("c".parse().unwrap())),
+            (pool(&"p".parse().unwrap()), Parsed::Pool("p".parse().unwrap())),
             (told(&job), Parsed::Told(job.clone())),
         ] {
             assert_eq!(parse(&key), Some(parsed), "{key}");

@@ -3,12 +3,11 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 use crate::calendar::Calendar;
 use crate::effect::{Event, Ticket};
 use crate::input::{Answer, Applied, AskId, Ended, NodeSwitch, Setting};
-use crate::job::{Backoff, Job, Occasion, Priority};
+use crate::job::{Backoff, Job, Occasion};
 use crate::lease::Lease;
 use crate::record::Count;
 use crate::registry::{LeaseId, Revision, Txn};
@@ -17,14 +16,18 @@ use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
 use crate::view::JobId;
 use crate::words::{
-    CalendarName, Fire, JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Shard,
+    CalendarName, Fire, JobName, LockName, Member, NodeName, Operation, PoolName, RequestId, RunId, Shard,
 };
 
 mod pace;
 mod peers;
+mod queue;
+mod seekers;
 
 pub use pace::Pace;
 pub use peers::{Contact, OfferState, Peers, Placing, Reign, Sent};
+pub use queue::{Queue, Rank};
+pub use seekers::Seekers;
 
 /// What a commit is about. One commit at a time is under way for each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +50,8 @@ pub enum Subject {
     Offline(NodeName),
     /// Who serves.
     Serving,
+    /// Which runs of a pool go on.
+    Pool(PoolName),
 }
 
 /// A commit under way.
@@ -132,15 +137,22 @@ pub enum Wish {
     Configure(Setting),
     /// A node taken for online again.
     Activate(NodeName),
+    /// The tree in the newest layout that a member knows.
+    Finalize,
     /// What this node processed of a job's data.
     Count(JobName, Count),
 }
 
 impl Wish {
-    /// Whether it may have to wait for somebody else, and so must not wait for ever.
+    /// What to say to whoever waited for somebody else, or for the registry, and must not wait for ever; `None` where nobody
+    /// need wait.
     #[must_use]
-    pub fn may_wait(&self) -> bool {
-        matches!(self, Self::Lock(_))
+    pub fn waits_for(&self) -> Option<&'static str> {
+        match self {
+            Self::Lock(_) => Some("another node holds the lock: try again later"),
+            Self::Finalize => Some("the registry was not listed in time: try again"),
+            _ => None,
+        }
     }
 
     /// The lock it is about, if it is about one.
@@ -261,7 +273,9 @@ pub struct Local {
     /// Whether the node gave up its jobs when those it holds were last looked at.
     pub yielding: bool,
     /// Jobs due but without a slot: the first of them gets the next one.
-    pub waiting: BTreeSet<(Reverse<Priority>, Wall, JobId)>,
+    pub waiting: Queue,
+    /// What waits for a seat in a pool.
+    pub seekers: Seekers,
     /// When the registry was last listed.
     pub listed: Option<Mono>,
     /// When a listing was asked for that was not answered yet.
@@ -329,7 +343,8 @@ impl Local {
             epoch: None,
             put_off: BTreeMap::new(),
             yielding: false,
-            waiting: BTreeSet::new(),
+            waiting: Queue::default(),
+            seekers: Seekers::default(),
             listed: None,
             listing: None,
             list_at: Mono(i64::MAX),
@@ -463,11 +478,13 @@ mod tests {
             address: String::new(),
             home: String::new(),
             version: String::new(),
+            knows: crate::record::Layouts::OWN,
             ttl: Millis(4_000),
             tolerance: 1,
             alarm: 100,
             slots: 100,
             labels: crate::labels::Labels::default(),
+            lacking: alloc::string::String::new(),
             spread: Spread::Even,
             quota: Quota::Now,
             lead: Millis(1_000),
@@ -475,6 +492,7 @@ mod tests {
             rescan: Millis(60_000),
             early: Millis(0),
             notice: Millis(0),
+            operations_max: 128,
             class: crate::registry::Class::A,
             generation: 1,
         }

@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::effect::{Effect, Event};
-use crate::input::{Answer, Input, Refusal};
+use crate::input::Input;
 use crate::lease::Trusted;
-use crate::local::Local;
+use crate::local::{Local, Queue};
 use crate::registry::LeaseId;
 use crate::rules::dispatch::Batch;
 use crate::rules::{self, firing};
@@ -20,6 +20,7 @@ use crate::words::Member;
 mod absorb;
 mod ask;
 mod emit;
+mod layouts;
 mod pass;
 mod peers;
 mod streams;
@@ -97,6 +98,7 @@ impl Node {
         self.notice_eviction(now, effects);
         self.tend_lease(now, effects, &mut wake);
         self.resend(now, effects, &mut wake);
+        self.list_for_layout(now);
         self.tend_listing(now, effects, &mut wake);
         self.expire_wishes(now, effects, &mut wake);
         self.resume_put_off(now, &mut wake);
@@ -110,7 +112,12 @@ impl Node {
             self.revisit_waits(now, lease);
             self.revisit_unplaced(now, lease, &member);
             let focus = self.take_focus(now);
-            let out = self.decide(now, lease, &member, focus.into_iter());
+            let out = self.decide(now, lease, &member, focus.iter().copied());
+            // Whoever was looked at has only the place that it asked for in this very look.
+            for id in focus {
+                self.local.waiting.remove(id);
+                self.local.seekers.forget(id);
+            }
             self.emit(now, out, effects, &mut wake);
             if !self.local.departed {
                 self.settle_joined(&member, effects);
@@ -131,10 +138,7 @@ impl Node {
         if !self.view.is_listed() || self.has_more() || self.local.resting {
             return Vec::new();
         }
-        let put_off = |id: &JobId| {
-            let waiting = &self.local.waiting;
-            self.local.uncertain.contains(id) || waiting.iter().any(|(.., waits)| waits == id)
-        };
+        let put_off = |id: &JobId| self.local.uncertain.contains(id) || self.local.waiting.contains(*id);
         let out = self.decide(now, lease, &member, self.view.ids().filter(|id| !put_off(id)));
         out.list.into_iter().filter(|decision| self.would_act(decision)).collect()
     }
@@ -147,6 +151,11 @@ impl Node {
         focus: impl Iterator<Item = JobId>,
     ) -> Decisions {
         let scene = self.scene(now, lease, member);
+        if let Some(unknown) = self.unknown_layout() {
+            let mut out = Decisions::default();
+            out.add(Decision::Announce(Event::UnknownLayout(unknown)));
+            return out;
+        }
         let focus: Vec<JobId> = focus.filter(|id| !self.local.unread.contains(id)).collect();
         let mut out = Decisions::default();
         for rule in self.rules.0 {
@@ -195,8 +204,14 @@ impl Node {
         let local = &mut self.local;
         let off = local.lease.difference(now);
         let certainty = (lease.until(), off.is_none_or(|by| by <= local.settings.max_difference));
-        if local.certainty.replace(certainty) != Some(certainty) {
+        let before = local.certainty.replace(certainty);
+        if before != Some(certainty) {
             local.agenda.append(&mut local.uncertain);
+        }
+        // What waits for something else, and had been looked at by a clock that agreed or did not.
+        if before.is_some_and(|(_, agreed)| agreed != certainty.1) {
+            local.seekers.open_all();
+            local.agenda.extend(self.view.dispatched());
         }
         let beat = self.view.settings().beat_of(now.wall);
         if core::mem::replace(&mut local.peers.beat, beat) != beat && local.peers.misses_any() {
@@ -228,7 +243,11 @@ impl Node {
         let mut focus = Vec::new();
         let room = if self.local.waiting.is_empty() { 0 } else { self.free_slots().min(FOCUS_MAX) };
         for _ in 0..room {
-            let Some((.., id)) = self.local.waiting.pop_first() else { break };
+            let Some(id) = self.local.waiting.pop_first() else { break };
+            focus.push(id);
+            self.local.agenda.remove(&id);
+        }
+        for id in self.local.seekers.take() {
             focus.push(id);
             self.local.agenda.remove(&id);
         }
@@ -249,7 +268,8 @@ impl Node {
     /// Whether something that was put off in this step can be done in the next, which is asked for at once (law 10).
     fn has_more(&self) -> bool {
         let local = &self.local;
-        !local.agenda.is_empty() || (!local.waiting.is_empty() && self.free_slots() > 0) || local.again
+        let slots = !local.waiting.is_empty() && self.free_slots() > 0;
+        !local.agenda.is_empty() || slots || local.seekers.has_more() || local.again
     }
 
     fn wake_for_jobs(&self, now: Now, wake: &mut Earliest) {
@@ -348,7 +368,8 @@ impl Node {
         local.uncertain.clear();
         local.put_off.clear();
         local.reading.clear();
-        local.waiting.clear();
+        local.waiting = Queue::default();
+        local.seekers.clear();
         self.end_part(effects);
     }
 
@@ -365,6 +386,9 @@ impl Node {
     }
 
     fn resend(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {
+        if self.unknown_layout().is_some() {
+            return;
+        }
         while let Some((at, ticket)) = self.local.unknown.first().copied() {
             if at > now.mono {
                 wake.at(at, "an outcome is unknown");
@@ -403,37 +427,6 @@ impl Node {
         local.agenda.extend(over);
         if let Some(at) = local.put_off.values().min() {
             wake.at(*at, "try again");
-        }
-    }
-
-    fn expire_wishes(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {
-        let able = self.local.joined.is_some() && self.local.lease.trusted(now.mono).is_some();
-        let mut expired = Vec::new();
-        for (ask, asking) in &self.local.asking {
-            let waits =
-                self.local.wishes.range((*ask, 0)..=(*ask, u32::MAX)).any(|(_, wish)| wish.may_wait());
-            if able && !waits {
-                continue;
-            }
-            if asking.until <= now.mono {
-                expired.push((*ask, waits && able));
-            } else {
-                wake.at(asking.until, "a command waits");
-            }
-        }
-        for (ask, held) in expired {
-            self.local.asking.remove(&ask);
-            self.local.wishes.retain(|(owner, _), _| *owner != ask);
-            self.local.todo.retain(|(owner, _)| *owner != ask);
-            let (kind, text) = match held {
-                true => (Refusal::Conflict, "another node holds the lock: try again later"),
-                false if self.local.closed => (
-                    Refusal::Unavailable,
-                    "this node was closed from outside: start it again, or ask another one",
-                ),
-                false => (Refusal::Unavailable, "the node has no trusted lease: is the registry reachable?"),
-            };
-            effects.push(Effect::Answer(ask, Answer::Refused(kind, text.into())));
         }
     }
 }

@@ -16,8 +16,8 @@ use crate::words::{Fire, Member};
 /// What the registry has of a job's fires, by its placement.
 #[derive(Clone, Copy, Debug)]
 pub enum Books<'a> {
-    /// Of a claimed job its lane, if it ever fired, and who holds it.
-    Claimed(Option<&'a Lane>, Option<&'a Member>),
+    /// Of a claimed job its lane, if it ever fired, who holds it, and how many of its runs may go on beside each other.
+    Claimed(Option<&'a Lane>, Option<&'a Member>, usize),
     /// Of a dispatched job its plan, if anything of it was ever planned.
     Planned(Option<&'a Plan>),
     /// Of a sharded job its shares and lanes, and the shards that nobody expects to fire.
@@ -51,7 +51,7 @@ pub fn next_look(schedule: &Schedule, after: Wall, limit: Millis) -> Option<Wall
 #[must_use]
 pub fn stand(fire: Wall, now: Wall, books: Books<'_>, lives: &dyn Fn(&Member) -> bool) -> Stand {
     match books {
-        Books::Claimed(lane, holder) => claimed(fire, now, lane, holder, lives),
+        Books::Claimed(lane, holder, beside) => claimed(fire, now, (lane, holder, beside), lives),
         Books::Planned(plan) => planned(fire, now, plan, lives),
         Books::Sharded(sharding, lanes, off) => sharded(fire, now, (sharding, lanes, off), lives),
     }
@@ -60,8 +60,7 @@ pub fn stand(fire: Wall, now: Wall, books: Books<'_>, lives: &dyn Fn(&Member) ->
 fn claimed(
     fire: Wall,
     now: Wall,
-    lane: Option<&Lane>,
-    holder: Option<&Member>,
+    (lane, holder, beside): (Option<&Lane>, Option<&Member>, usize),
     lives: &dyn Fn(&Member) -> bool,
 ) -> Stand {
     if let Some(open) = lane.and_then(|lane| lane.open_of(&Fire::Due(fire))) {
@@ -71,7 +70,14 @@ fn claimed(
     {
         return Stand::Over;
     }
-    Stand::Waits(match (lane.and_then(|lane| lane.open.first()), holder) {
+    let open = lane.map_or(&[][..], |lane| &lane.open);
+    // While fewer go on than may, none of them is in its way.
+    let full = open.first().filter(|_| open.len() >= beside);
+    Stand::Waits(match (full, holder) {
+        (Some(first), _) if beside > 1 => {
+            let (n, due, node) = (open.len(), first.due, &first.by.node);
+            format!("{n} runs of it go on, as many as may; the first is that of {due} on {node}")
+        }
         (Some(open), _) => format!("its run of {} is not over on {}", open.due, open.by.node),
         (None, None) => "no node holds it".into(),
         (None, Some(holder)) if !lives(holder) => {
@@ -199,7 +205,7 @@ mod tests {
     fn a_claimed_fire_waits_until_it_is_claimed_and_goes_until_its_lane_is_closed() {
         let (a, gone) = (member("a@1"), member("gone@1"));
         let stand =
-            |lane: Option<&Lane>, holder| stand(at(100), at(160), Books::Claimed(lane, holder), &lives);
+            |lane: Option<&Lane>, holder| stand(at(100), at(160), Books::Claimed(lane, holder, 1), &lives);
         waits(&stand(None, None), "no node holds it");
         waits(&stand(Some(&lane(40, None)), Some(&gone)), "gone@1 is gone");
         waits(&stand(Some(&lane(40, None)), Some(&a)), "has it a free slot?");
@@ -216,6 +222,16 @@ mod tests {
         let behind = Lane { passed, ..lane(40, None) };
         assert_eq!(stand(Some(&behind), Some(&a)), Stand::Over, "a run was in its way, and history knows");
         assert_eq!(stand(Some(&lane(130, Some(open(130, 130, "a@1", 1)))), Some(&a)), Stand::Over);
+    }
+
+    #[test]
+    fn runs_that_may_go_on_beside_it_are_not_in_its_way() {
+        let a = member("a@1");
+        let two = [open(40, 40, "a@1", 1), open(70, 70, "a@1", 1)].into();
+        let lane = Lane { open: two, ..lane(70, None) };
+        let stand = |beside| stand(at(100), at(160), Books::Claimed(Some(&lane), Some(&a), beside), &lives);
+        waits(&stand(3), "a holds it and has not claimed the fire: has it a free slot?");
+        waits(&stand(2), "2 runs of it go on, as many as may; the first is that of 1970-01-01T00:00:40");
     }
 
     #[test]

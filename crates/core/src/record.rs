@@ -4,6 +4,7 @@
 //! under one key: every write raises a number in it, and so a writer whose answer was lost knows its own write again.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::de::DeserializeOwned;
@@ -21,15 +22,17 @@ use crate::words::{Fire, Member, NodeName, RequestId};
 mod calendar;
 mod cluster;
 mod peers;
+mod pool;
 mod sharded;
 mod told;
 
 pub use calendar::{CalendarRecord, CalendarSpec};
-pub use cluster::{ClusterRecord, LAYOUT, Shut};
+pub use cluster::{ClusterRecord, LAYOUT, Layouts, Shut, UnknownLayout};
 pub use peers::{
     BeatRecord, ClusterSettings, Count, CountRecord, Handover, LoadRecord, OfflineRecord, Plan, Planned,
     Planner, PlannerKind, ServingRecord, StrikeRecord,
 };
+pub use pool::{PoolRecord, Seat};
 pub(crate) use sharded::regroup;
 pub use sharded::{Cause, Cut, Group, Mark, OpenShards, Portion, ShardLane, Sharding, Switches};
 pub use told::ToldRecord;
@@ -52,6 +55,22 @@ pub struct MemberInfo {
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// Which limits of whole runs it cannot keep, and why; empty where it keeps all of them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub lacking: String,
+    /// The newest layout of the tree that its program knows.
+    #[serde(default = "first_layout", skip_serializing_if = "is_first_layout")]
+    pub knows: u32,
+}
+
+/// What a member knows that says nothing of it.
+fn first_layout() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_first_layout(layout: &u32) -> bool {
+    *layout == first_layout()
 }
 
 /// A job's declaration with its switches, or what is left of a deleted one, under `keys::spec`.
@@ -230,6 +249,10 @@ pub struct Request {
     /// Of a sharded job, the shards that have been claimed for it, or were busy.
     #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
     pub shards: ShardSet,
+    /// Of a job that runs on every node, those that gave up the number under which they were to answer, or had: whatever
+    /// number they have next, it is not theirs any more.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub former: BTreeSet<NodeName>,
 }
 
 /// How many requests of a job are remembered.

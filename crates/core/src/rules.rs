@@ -13,13 +13,14 @@ pub mod firing;
 pub mod health;
 pub mod locks;
 pub mod membership;
+pub mod pools;
 pub mod promotion;
 pub mod sharding;
 
 /// All rules.
 pub static ALL: &[Rule] = &[
     MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING,
-    DISPATCH, FIRING,
+    DISPATCH, FIRING, POOLS,
 ];
 
 /// See [`membership`].
@@ -28,6 +29,8 @@ pub const MEMBERSHIP: Rule = Rule { name: "membership", decide: Decide::Node(mem
 pub const CONTROL: Rule = Rule { name: "control", decide: Decide::Node(control::decide) };
 /// See [`locks`].
 pub const LOCKS: Rule = Rule { name: "locks", decide: Decide::Node(locks::decide) };
+/// See [`pools`].
+pub const POOLS: Rule = Rule { name: "pools", decide: Decide::Node(pools::decide) };
 /// See [`promotion`].
 pub const PROMOTION: Rule = Rule { name: "promotion", decide: Decide::Node(promotion::decide) };
 /// See [`beat`].

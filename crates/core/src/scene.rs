@@ -13,7 +13,7 @@ use crate::registry::{Guard, Revision, Txn};
 use crate::rules::dispatch::Batch;
 use crate::time::{Mono, Now, Wall};
 use crate::view::{JobId, JobView, View};
-use crate::words::{JobName, LockName, Member, RunId};
+use crate::words::{JobName, LockName, Member, PoolName, RunId};
 
 /// Everything a rule may look at. A scene exists only while the lease is trusted.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +67,8 @@ pub enum Decision {
     JobUnplaced(JobId),
     /// Look at this job when a slot is free; it is due then.
     JobWaits(JobId, Wall),
+    /// Look at this job when there may be a seat in this pool; its run is due then. Whether nobody went before it now.
+    JobSeeks(PoolName, JobId, Wall, bool),
     /// Step again no later than this.
     Wake(Mono, &'static str),
     /// Everything is handed over.

@@ -3,6 +3,7 @@
 use alloc::string::String;
 
 use crate::labels::Labels;
+use crate::record::Layouts;
 use crate::registry::Class;
 use crate::time::Millis;
 use crate::words::NodeName;
@@ -20,6 +21,8 @@ pub struct Settings {
     pub home: String,
     /// The program's version.
     pub version: String,
+    /// The layouts of the tree that the program knows.
+    pub knows: Layouts,
     /// The term of its lease (L).
     pub ttl: Millis,
     /// How many failures it makes up for (n), at least 1.
@@ -30,6 +33,8 @@ pub struct Settings {
     pub slots: u32,
     /// What jobs may choose it by.
     pub labels: Labels,
+    /// Which limits of whole runs it cannot keep, and why; empty where it keeps all of them.
+    pub lacking: String,
     /// How free jobs are spread over nodes.
     pub spread: Spread,
     /// By which quota it goes.
@@ -44,6 +49,8 @@ pub struct Settings {
     pub early: Millis,
     /// The worst time in which a leader that keeps no deadline notices that it lost its lease, by the engine's word (T1, S4-35).
     pub notice: Millis,
+    /// The most guards and writes that the engine takes in one transaction.
+    pub operations_max: usize,
     /// What the registry's claims are worth.
     pub class: Class,
     /// The registry's generation, for tokens.

@@ -22,6 +22,7 @@ mod groups;
 mod index;
 mod notify;
 mod peers;
+mod pools;
 mod sharded;
 
 pub use absorb::Absorbed;
@@ -48,6 +49,12 @@ impl<T> Known<T> {
     #[must_use]
     pub fn guard(&self, key: Key) -> Guard {
         if self.value.is_none() && self.absent { Guard::Absent(key) } else { Guard::At(key, self.revision) }
+    }
+
+    /// Whether there is an entry that nobody can read.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        self.value.is_none() && !self.absent
     }
 
     /// An entry known to be absent since this revision.
@@ -136,7 +143,8 @@ pub struct MemberState {
     pub info: MemberInfo,
     /// When its entry was created.
     pub born: Revision,
-    revision: Revision,
+    /// When it was written last.
+    pub revision: Revision,
 }
 
 /// A node's copy of the registry.
@@ -174,6 +182,7 @@ pub struct View {
     planned_runs: dispatched::PlannedRuns,
     peers: peers::Peers,
     calendars: calendars::Shared,
+    pools: pools::Pools,
     /// The living jobs whose fires may be late or absent.
     watched: BTreeSet<JobId>,
     enabled: usize,
@@ -218,6 +227,7 @@ impl View {
             planned_runs: dispatched::PlannedRuns::default(),
             peers: peers::Peers::default(),
             calendars: calendars::Shared::default(),
+            pools: pools::Pools::default(),
             watched: BTreeSet::new(),
             enabled: 0,
             open: 0,
@@ -231,6 +241,7 @@ impl View {
         self.lanes.clear();
         self.forget_plans();
         self.open = 0;
+        self.pools.begin_life();
         self.own_locks.clear();
     }
 

@@ -30,6 +30,36 @@ impl fmt::Display for WordError {
 
 impl core::error::Error for WordError {}
 
+/// Whether a character is not seen itself and may change how its neighbours are read: one that controls a terminal, turns the
+/// direction of a text, joins, hides or breaks lines. A text of somebody else's is shown without them.
+#[must_use]
+pub fn is_unseen(c: char) -> bool {
+    c.is_control() || FORMATS.iter().any(|(first, last)| (*first..=*last).contains(&c))
+}
+
+/// Unicode's format characters, category Cf, and its two separators of lines.
+const FORMATS: &[(char, char)] = &[
+    ('\u{ad}', '\u{ad}'),
+    ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{6dd}', '\u{6dd}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{890}', '\u{891}'),
+    ('\u{8e2}', '\u{8e2}'),
+    ('\u{180e}', '\u{180e}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{fff9}', '\u{fffb}'),
+    ('\u{110bd}', '\u{110bd}'),
+    ('\u{110cd}', '\u{110cd}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0001}', '\u{e007f}'),
+];
+
 /// Names become parts of keys, paths and file names, hence the narrow alphabet (reliability fault M3).
 fn check_name(what: &str, text: &str) -> Result<(), WordError> {
     let mut bytes = text.bytes();
@@ -102,6 +132,11 @@ name!(
     /// The name of a calendar, which jobs share by it.
     CalendarName,
     "calendar name"
+);
+name!(
+    /// The name of a pool, which jobs share that are not to run all at once.
+    PoolName,
+    "pool name"
 );
 name!(
     /// The name of a notifier, which the settings of nodes give and jobs use.
@@ -277,6 +312,18 @@ impl fmt::Display for Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_seen_is_known() {
+        // Both ends of each span, and what turns the direction of a text.
+        let ends = FORMATS.iter().flat_map(|(first, last)| [*first, *last]);
+        assert!(
+            ends.chain(['\0', '\u{1b}', '\u{7f}', '\u{85}', '\u{200d}', '\u{202e}', '\u{2066}'])
+                .all(is_unseen)
+        );
+        assert!(!"aZ é漢字 –€🙂\u{301}\u{2027}\u{202f}\u{2070}\u{fffd}".chars().any(is_unseen));
+        assert!(FORMATS.windows(2).all(|two| two[0].1 < two[1].0), "in order");
+    }
 
     #[test]
     fn names_are_narrow() {

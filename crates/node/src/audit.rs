@@ -4,13 +4,16 @@ use std::fmt;
 
 use evenkeel_core::input::{Command, NodeSwitch, Setting};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{JobName, NodeName};
+use evenkeel_core::words::{JobName, NodeName, is_unseen};
 use serde::{Deserialize, Serialize};
 
 /// The most characters kept of what somebody says of himself, and of what names an object.
 const SAID_MAX: usize = 120;
 /// So many of the jobs that are declared together are named.
 const NAMED_MAX: usize = 20;
+
+/// What is said of an upgrade that was allowed: whoever says it is gone once it is done.
+pub const UPGRADE_BEGINS: &str = "it begins: the event upgraded or not_upgraded says how it went";
 
 /// What was proved of whoever asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -111,7 +114,7 @@ impl Deed {
         Self::new(verb, &format!("job {job}")).of_job(Some(job.clone()))
     }
 
-    fn on_node(verb: &str, node: &NodeName) -> Self {
+    pub(crate) fn on_node(verb: &str, node: &NodeName) -> Self {
         Self::new(verb, &format!("node {node}")).of_node(Some(node.clone()))
     }
 
@@ -164,6 +167,7 @@ impl Deed {
             Command::Activate(node) => Self::on_node("activate", node),
             Command::Leave => Self::on_node("leave", me),
             Command::Kill(run) => Self::new("kill", &format!("run {run}")).of_job(Some(run.job.clone())),
+            Command::Finalize => Self::new("finalize", "layout"),
             Command::Configure(setting) => {
                 let what = match setting {
                     Setting::Planner(_) => "planner",
@@ -290,7 +294,7 @@ impl Default for AuditFilter {
 
 /// A short text in one line, whoever wrote it.
 fn cut(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let plain = |c: char| if is_unseen(c) { '\u{fffd}' } else { c };
     text.chars().take(SAID_MAX).map(plain).collect()
 }
 
@@ -300,8 +304,9 @@ mod tests {
 
     #[test]
     fn what_somebody_says_of_himself_is_one_short_line() {
-        let asker = Asker::new(Proof::Nobody, "127.0.0.1", &format!("a\r\nb{}", "x".repeat(1_000)));
-        assert!(asker.claims.starts_with("a\u{fffd}\u{fffd}bx"));
+        let said = format!("a\r\nb\u{202e}\u{200b}{}", "x".repeat(1_000));
+        let asker = Asker::new(Proof::Nobody, "127.0.0.1", &said);
+        assert!(asker.claims.starts_with("a\u{fffd}\u{fffd}b\u{fffd}\u{fffd}x"));
         assert_eq!(asker.claims.chars().count(), SAID_MAX);
     }
 

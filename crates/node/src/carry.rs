@@ -9,7 +9,7 @@ mod fill;
 mod relocate;
 
 use evenkeel_core::carry::{Tally, open_runs, settled, tally};
-use evenkeel_core::record::{ClusterRecord, LAYOUT, Shut};
+use evenkeel_core::record::{ClusterRecord, Layouts, Shut};
 use evenkeel_core::time::Wall;
 use evenkeel_registry::RegistryError;
 
@@ -108,17 +108,11 @@ pub async fn restore(url: &str, backup: &Backup) -> Result<Restored, CarryError>
 
 async fn put_back(books: &Books, backup: &Backup) -> Result<Restored, CarryError> {
     let Header { layout, cluster, taken, generation, .. } = &backup.header;
-    if *layout > LAYOUT {
-        return Err(CarryError::Invalid(format!(
-            "the backup has layout {layout}, this program knows {LAYOUT}: use a newer program"
-        )));
+    if let Some(unknown) = Layouts::OWN.lacks(*layout) {
+        return Err(CarryError::Invalid(format!("the backup cannot be read: {unknown}")));
     }
-    let record = ClusterRecord {
-        id: cluster.clone(),
-        layout: *layout,
-        generation: raised(*generation, books)?,
-        shut: None,
-    };
+    let generation = raised(*generation, books)?;
+    let record = ClusterRecord { layout: *layout, generation, ..ClusterRecord::new(cluster.clone()) };
     let from = format!("the backup of {taken} ({})", backup.checksum());
     let entries = settled(&backup.entries);
     fill::must_fit(books, &entries)?;

@@ -54,6 +54,9 @@ pub struct Config {
     /// The program that is started as the guard; `None` for the current one, which must call
     /// [`run_if_asked`](crate::guard::run_if_asked) first in `main`.
     pub executable: Option<PathBuf>,
+    /// Whether each command gets a cgroup of its own where this host lets the node make any. Without, a job that says what a whole run
+    /// may use is run and not bounded.
+    pub cgroups: bool,
     /// How much is kept of what runs leave behind.
     pub keep: Keep,
     /// How it reaches other nodes; nobody by default. Dispatched jobs then start a little later, and nobody is probed.
@@ -117,6 +120,7 @@ impl Config {
             http_allow: Vec::new(),
             secrets: None,
             executable: None,
+            cgroups: true,
             keep: Keep::default(),
             peers: Arc::new(Nobody),
         }

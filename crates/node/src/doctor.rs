@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::carry::{asking_for_more, missing_calendars};
-use evenkeel_core::keys::{self, Key};
-use evenkeel_core::record::{ClusterRecord, decode};
+use evenkeel_core::keys::{self, Key, Parsed};
+use evenkeel_core::record::{ClusterRecord, Layouts, MemberInfo, SpecRecord, decode};
 use evenkeel_core::registry::{Change, Class, Facts, FeedKind, Granted, Outcome, Txn, Write};
 use evenkeel_core::time::{Millis, Now};
 use evenkeel_registry::clock::Stopwatch;
@@ -58,6 +58,7 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
     let entries = registry.list().await?.changes;
     found.extend(asks_for_more(&entries, facts.class));
     found.extend(missing(&entries));
+    found.extend(unbounded(&entries));
     let tried = try_out(&registry, &granted).await;
     // Also when the trial failed: its entry goes with the lease.
     let closed = registry.close(granted.lease).await;
@@ -81,6 +82,9 @@ async fn cluster(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, 
 }
 
 fn joining(cluster: ClusterRecord) -> Finding {
+    if let Some(unknown) = Layouts::OWN.lacks(cluster.layout) {
+        return bad("cluster", format!("{}: this program cannot join", cluster.id), unknown.to_string());
+    }
     match cluster.shut {
         None => good("cluster", cluster.id),
         Some(shut) => bad("cluster", format!("{}: no node can join", cluster.id), shut.to_string()),
@@ -149,6 +153,38 @@ fn missing(entries: &[Change]) -> Option<Finding> {
         ),
         "declare them with `evenkeel calendar apply -f FILE`, or take them out of the jobs",
     ))
+}
+
+/// Nodes that cannot keep what jobs say in `limits.together`, and whether there is such a job that may run there.
+fn unbounded(entries: &[Change]) -> Option<Finding> {
+    let check = "cgroups";
+    let (mut nodes, mut jobs) = (Vec::new(), Vec::new());
+    for (key, value) in entries.iter().filter_map(|it| Some((&it.key, &it.entry.as_ref()?.value))) {
+        match keys::parse(key) {
+            Some(Parsed::Node(member)) => {
+                let info: Option<MemberInfo> = decode(value);
+                nodes.extend(info.filter(|info| !info.lacking.is_empty()).map(|info| (member.node, info)));
+            }
+            Some(Parsed::Spec(_)) => match decode(value) {
+                Some(SpecRecord::Live(spec)) if spec.job.limits.together.is_some() => jobs.push(spec.job),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    let (node, info) = nodes.first()?;
+    let found =
+        format!("{} nodes cannot keep limits.together, {node} for one: {}", nodes.len(), info.lacking);
+    let hit = jobs.iter().find(|job| nodes.iter().any(|(node, info)| job.nodes.fits(node, &info.labels)));
+    Some(match hit {
+        None => good(check, format!("{found}; no job there asks for any")),
+        Some(job) => bad(
+            check,
+            format!("{found}; job {} asks for some and may run there", job.name),
+            "start these nodes as root or as services with Delegate=yes, or say in the job's nodes which it may run on; see \
+             docs/concepts/guard.md",
+        ),
+    })
 }
 
 fn limits(facts: &Facts) -> Vec<Finding> {

@@ -206,6 +206,9 @@ impl Driver {
             Happening::Told(Told::Able(able)) => {
                 self.able.history = able;
                 self.refuse_unwritten();
+                if able {
+                    self.sum_up();
+                }
                 self.step_able();
             }
             Happening::Told(Told::Notice(notice)) => {
@@ -347,6 +350,7 @@ impl Driver {
             Event::Suspended => "suspended",
             Event::MultiLeader(..) => "multi_leader",
             Event::Shut(_) => "shut",
+            Event::UnknownLayout(_) => "unknown_layout",
         };
         match event {
             Event::Electing(_) => tracing::debug!("{text}"),
@@ -364,10 +368,15 @@ impl Driver {
         }
         let (now, node) = (clock::now(), self.runs.node().to_string());
         self.notifiers.tell(now, &node, kind, &event, &text);
-        self.history.put(Entry::Event { at: now.wall, node, kind, text });
-        if let Event::Shut(shut) = &event {
+        self.history.put(Entry::Event { at: now.wall, node, kind, text: text.clone() });
+        let over = match &event {
             // What this node knew of the registry is over, its generation too: it begins anew or not at all.
-            self.inbox.put_back(Happening::Fatal(shut.to_string()));
+            Event::Shut(shut) => Some(shut.to_string()),
+            Event::UnknownLayout(_) => Some(text),
+            _ => None,
+        };
+        if let Some(why) = over {
+            self.inbox.put_back(Happening::Fatal(why));
         }
         if matches!(event, Event::Joined | Event::Upgraded(_) | Event::NameTaken(_)) {
             self.joined.send_replace(Some(event));

@@ -5,6 +5,7 @@
 //! when the node is gone, it ends the groups: first asking, then by force, before the lease can end. It is the same
 //! program, started again with a role in its environment; so is, for a moment, each run (see `shim`).
 
+mod cgroup;
 mod child;
 mod environment;
 mod keeper;
@@ -29,6 +30,8 @@ pub(crate) use wire::{Attempt, Launch, Order, WIRE};
 
 /// The environment variable that gives a fresh process its role.
 pub(crate) const ROLE: &str = "EVENKEEL_ROLE";
+/// What a guard is told, after its data folder, whose runs are to have no cgroups.
+const NO_CGROUPS: &str = "no-cgroups";
 /// The file in the data folder that a guard holds for as long as runs may live.
 pub(crate) const LOCK: &str = "guard.lock";
 
@@ -42,7 +45,7 @@ pub fn run_if_asked() {
     ASKED.store(true, Ordering::Relaxed);
     let Some(role) = std::env::var_os(ROLE) else { return };
     match role.to_str() {
-        Some("guard") => std::process::exit(process::main(std::env::args_os().nth(1))),
+        Some("guard") => std::process::exit(process::main(std::env::args_os().skip(1))),
         Some("run") => std::process::exit(shim::main()),
         Some(upgrade::ASKED) => std::process::exit(upgrade::say()),
         _ => {}

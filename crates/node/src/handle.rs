@@ -17,7 +17,7 @@ use evenkeel_core::words::{JobName, LockName, Member, NodeName, Operation, RunId
 use evenkeel_registry::RegistryError;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::audit::{Asker, AuditFilter, AuditRecord, Deed, Outcome};
+use crate::audit::{Asker, AuditFilter, AuditRecord, Deed, Outcome, UPGRADE_BEGINS};
 use crate::driver::Upgrade;
 use crate::history::{
     EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord,
@@ -255,6 +255,23 @@ impl Handle {
     /// # Errors
     /// A file cannot be removed.
     pub async fn remove_log(&self, run: &RunId) -> std::io::Result<usize> {
+        let removed = self.remove_log_noted(run).await;
+        let deed = Deed::new("forget", &format!("run {run}")).of_job(Some(run.job.clone()));
+        let (outcome, why) = match &removed {
+            Ok(0) => (Outcome::Unchanged, String::new()),
+            Ok(_) => (Outcome::Applied, String::new()),
+            // Some of it may have gone.
+            Err(e) => (Outcome::Unknown, e.to_string()),
+        };
+        self.note(Asker::process(), deed, outcome, why).await;
+        removed
+    }
+
+    /// The same for a program that tells the audit log who asked for it, by [`note`](Self::note).
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub async fn remove_log_noted(&self, run: &RunId) -> std::io::Result<usize> {
         let (logs, run) = (self.shared.logs.clone(), run.clone());
         tokio::task::spawn_blocking(move || logs.remove(&run))
             .await
@@ -332,6 +349,21 @@ impl Handle {
     /// # Errors
     /// It was not possible, and the node goes on as if nothing had been; the text says why and the fix.
     pub async fn upgrade(
+        &self,
+        program: Program,
+        listener: Option<OwnedFd>,
+        wait: Duration,
+    ) -> Result<Infallible, String> {
+        let deed = Deed::on_node("upgrade", self.name());
+        self.note(Asker::process(), deed, Outcome::Applied, UPGRADE_BEGINS.to_owned()).await;
+        self.upgrade_noted(program, listener, wait).await
+    }
+
+    /// The same for a program that tells the audit log who asked for it, by [`note`](Self::note).
+    ///
+    /// # Errors
+    /// As of [`upgrade`](Self::upgrade).
+    pub async fn upgrade_noted(
         &self,
         program: Program,
         listener: Option<OwnedFd>,

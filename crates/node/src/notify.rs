@@ -25,7 +25,7 @@ use window::{Telling, Window};
 use worker::Worker;
 
 /// Every kind of event there is, as history, notifiers and `event list` write them.
-pub(crate) const KINDS: [&str; 33] = [
+pub(crate) const KINDS: [&str; 34] = [
     "joined",
     "upgraded",
     "not_upgraded",
@@ -53,6 +53,7 @@ pub(crate) const KINDS: [&str; 33] = [
     "suspended",
     "multi_leader",
     "shut",
+    "unknown_layout",
     "job.failure",
     "job.recovery",
     "job.miss",

@@ -19,6 +19,8 @@ use std::time::Duration;
 
 use evenkeel_core::baton::{BATON, Baton};
 use evenkeel_core::job::Backoff;
+use evenkeel_core::record::Layouts;
+use nix::sys::signal::{SigSet, Signal};
 use rustix::fs::MemfdFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -29,6 +31,8 @@ use serde::{Deserialize, Serialize};
 use crate::guard::{self, Kept, Pipes, ROLE};
 use crate::history::RunRecord;
 
+/// The signal that asks for an upgrade.
+const UPGRADE: Signal = Signal::SIGUSR2;
 /// Says that the standard input brings what was passed on.
 const PASSED: &str = "EVENKEEL_PASSED";
 /// The role of a program that is asked what it can go on with.
@@ -46,6 +50,18 @@ struct Accepts {
     baton: Vec<u32>,
     /// Which ways of speaking with a guard it knows.
     wire: Vec<u32>,
+    /// Which layouts of the tree it knows; who says nothing of them knows the first.
+    #[serde(default = "Layouts::first")]
+    knows: Layouts,
+}
+
+/// A program that can go on where this one stops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// Its version.
+    pub version: String,
+    /// The layouts of the tree that it knows.
+    pub knows: Layouts,
 }
 
 /// What is passed on.
@@ -111,11 +127,11 @@ impl Program {
     }
 
     /// Asks the file as it is now whether it can go on where this program stops, and waits for its answer no longer than
-    /// this. Returns its version.
+    /// this. Returns what it is.
     ///
     /// # Errors
     /// It cannot.
-    pub async fn check(&self, patience: Duration) -> Result<String, Unfit> {
+    pub async fn check(&self, patience: Duration) -> Result<Next, Unfit> {
         let place = self.path.display();
         let mut command = Command::new(&self.path);
         guard::withhold_own(&mut command);
@@ -141,13 +157,13 @@ impl Program {
             heard.map_err(|_| Unfit(format!("{place} did not say within {patience:?} what it is")))?;
         let whole = ended.is_ok_and(|status| status.success());
         let accepts = whole.then(|| serde_json::from_slice::<Accepts>(&said).ok()).flatten();
-        let Some(Accepts { version, baton, wire }) = accepts else {
+        let Some(Accepts { version, baton, wire, knows }) = accepts else {
             return Err(Unfit(format!(
                 "{place} does not say what it is: no evenkeel that can take over runs"
             )));
         };
         if baton.contains(&BATON) && wire.contains(&guard::WIRE) {
-            return Ok(version);
+            return Ok(Next { version, knows });
         }
         Err(Unfit(format!(
             "{place} is {version}, which cannot take over runs from {}: drain the node and restart it instead",
@@ -185,11 +201,23 @@ impl Program {
             std::env::vars_os().chain([passed]).map(pair).collect::<Result<_, _>>()?;
         let before = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 0)?;
         nix::unistd::dup2_stdin(stdin)?;
+        // The next program hears signals only when it has come so far, and till then this one would end it.
+        SigSet::from(UPGRADE).thread_block()?;
         let failed = nix::unistd::execve(&path, &arguments, &environment);
         // Else the guard's pipes would stay open in there, and it would never hear that the node is gone.
         nix::unistd::dup2_stdin(before)?;
+        hears_signal()?;
         failed.map_err(io::Error::from)
     }
+}
+
+/// Lets SIGUSR2 through, which an earlier program of this process held back over its end. To be called on the thread that
+/// the process began with, once the signal is heard: one that is ended by it where nobody hears it.
+///
+/// # Errors
+/// The operating system refuses.
+pub fn hears_signal() -> io::Result<()> {
+    Ok(SigSet::from(UPGRADE).thread_unblock()?)
 }
 
 impl Passed {
@@ -224,7 +252,7 @@ impl State {
 /// Says what this program can go on with; the role of a process that was started for that.
 pub(crate) fn say() -> i32 {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let accepts = Accepts { version, baton: vec![BATON], wire: vec![guard::WIRE] };
+    let accepts = Accepts { version, baton: vec![BATON], wire: vec![guard::WIRE], knows: Layouts::OWN };
     let said = serde_json::to_vec(&accepts).map_err(io::Error::from);
     match said.and_then(|said| io::stdout().write_all(&said)) {
         Ok(()) => 0,

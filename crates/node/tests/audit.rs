@@ -44,7 +44,10 @@ async fn nothing_is_changed_that_cannot_be_written_down_first() {
     assert!(known("before") && !known("meanwhile"));
     file.execute_batch("COMMIT").unwrap();
     // The database is waited for in turns of half a second.
-    while node.apply(vec![job("after")]).await.is_err() {}
+    let mut refused = 0;
+    while node.apply(vec![job("after")]).await.is_err() {
+        refused += 1;
+    }
     assert!(known("after") && !known("meanwhile"));
     let entries = log(&node).await;
     let of = |name: &str, outcome: Outcome| {
@@ -55,6 +58,74 @@ async fn nothing_is_changed_that_cannot_be_written_down_first() {
     };
     assert_eq!([of("before", Outcome::Applied), of("after", Outcome::Applied)], [1, 1], "{entries:?}");
     assert_eq!([of("meanwhile", Outcome::Refused), of("meanwhile", Outcome::Applied)], [1, 0], "{entries:?}");
+    assert!(entries.iter().all(|entry| entry.asker.proof == Proof::Process));
+    // Those that came while it was known that nothing is written are one entry together, however many they were.
+    let summed: Vec<usize> = entries
+        .iter()
+        .filter_map(|entry| entry.what.split_once(" changes were refused")?.0.parse().ok())
+        .collect();
+    assert!(summed.len() <= 1, "{entries:?}");
+    assert_eq!(summed.iter().sum::<usize>() + of("after", Outcome::Refused), refused, "{entries:?}");
+    node.stop_now().await;
+}
+
+/// proves: I51
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_that_are_refused_in_vain_are_one_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(folder.path()).await;
+    let file = rusqlite::Connection::open(folder.path().join("a/history")).unwrap();
+    file.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // The first ones wait, and then it is known.
+    for n in 0..200 {
+        let why = node.apply(vec![job(&format!("j{n}"))]).await.unwrap_err().to_string();
+        assert!(why.contains("the history takes no entries"), "{why}");
+    }
+    let forgot = "never:1:0".parse().unwrap();
+    assert_eq!(node.remove_log(&forgot).await.unwrap(), 0);
+    file.execute_batch("COMMIT").unwrap();
+    let entries = loop {
+        let entries = log(&node).await;
+        if entries.iter().any(|entry| entry.object == "several") {
+            break entries;
+        }
+    };
+    assert!(entries.len() < 10, "{entries:?}");
+    assert!(entries.iter().all(|entry| entry.outcome == Outcome::Refused), "{entries:?}");
+    let (sum, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.object == "several");
+    // The removal that removed nothing is one of them; whoever was the first after those with entries is named.
+    let (first, told) = (others.len(), 201 - others.len());
+    let what = &sum[0].what;
+    assert!(
+        what.starts_with(&format!("{told} changes were refused while the history took no entries; ")),
+        "{what}"
+    );
+    assert!(what.ends_with(&format!(" was apply job j{first}, asked for from here")), "{what}");
+    assert_eq!((sum.len(), sum[0].verb.as_str()), (1, "ask"));
+    node.stop_now().await;
+}
+
+/// proves: I51
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_embedder_does_without_a_command_is_told_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(folder.path()).await;
+    node.remove_log(&"j:1:0".parse().unwrap()).await.unwrap();
+    // A node that holds a lock cannot be upgraded, whatever the program.
+    let _lock = node.lock("l".parse().unwrap()).await.unwrap();
+    let program = evenkeel::upgrade::Program::own().unwrap();
+    let why = node.upgrade(program, None, Duration::ZERO).await.unwrap_err();
+    assert!(why.contains("it holds locks"), "{why}");
+    let entries = loop {
+        let entries = log(&node).await;
+        if entries.len() == 2 {
+            break entries;
+        }
+    };
+    let told = |n: usize| (entries[n].verb.as_str(), entries[n].object.as_str(), entries[n].outcome);
+    assert_eq!(told(1), ("forget", "run j:1:0", Outcome::Unchanged));
+    assert_eq!(told(0), ("upgrade", "node a", Outcome::Applied));
+    assert!(entries[0].what.contains("not_upgraded"), "{entries:?}");
     assert!(entries.iter().all(|entry| entry.asker.proof == Proof::Process));
     node.stop_now().await;
 }

@@ -37,7 +37,7 @@ use crate::console;
 use crate::peer::{self, Ear, Line};
 use crate::upgrade::Upgrades;
 pub(crate) use denials::Denials;
-pub(crate) use error::{ApiError, done};
+pub(crate) use error::{ApiError, REPLAYED, STALE, done};
 pub(crate) use gate::Door;
 pub(crate) use live::{Live, Others, Picture};
 
@@ -95,6 +95,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/nodes/{name}/{verb}", post(nodes::switch))
         .route("/cluster/tree", get(cluster::tree))
         .route("/cluster/settings", get(settings::show).post(settings::set))
+        .route("/cluster/finalize", post(settings::finalize))
         .route("/events", get(events::list))
         .route("/audit", get(audit::list))
         .route("/live", get(live::stream))

@@ -99,6 +99,7 @@ fn row(copied: Copied, now: Wall) -> JobRow {
         nodes: copied.nodes,
         next,
         paused: copied.spec.paused,
+        disabled: !job.enabled,
         missing: copied.missing,
         fits_nobody: copied.fits_nobody,
         schedule: job.schedule.lines().map(str::trim).collect::<Vec<_>>().join("; "),
@@ -268,6 +269,14 @@ pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
             *due > spec.since && schedule.is_some_and(|schedule| schedule.has(*due))
         }
     }
+}
+
+/// The jobs of these attempts that are sharded.
+pub(crate) fn sharded(handle: &Handle, runs: &[RunRecord]) -> BTreeSet<String> {
+    handle.look(|node| {
+        let sharded = |run: &&RunRecord| node.view().find(&run.job).is_some_and(|job| job.is_sharded());
+        runs.iter().filter(sharded).map(|run| run.job.to_string()).collect()
+    })
 }
 
 /// An attempt as a row.

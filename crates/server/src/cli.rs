@@ -102,6 +102,10 @@ fn chosen<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 }
 
 fn complain(failure: &Failure) -> ExitCode {
-    eprintln!("evenkeel: {failure}");
+    if !failure.message.is_empty() {
+        // A node may say anything, in several lines.
+        let lines: Vec<String> = failure.to_string().split('\n').map(crate::output::plain).collect();
+        eprintln!("evenkeel: {}", lines.join("\n"));
+    }
     ExitCode::from(failure.exit as u8)
 }

@@ -5,8 +5,6 @@ mod calendars;
 mod events;
 mod shards;
 
-use std::collections::BTreeSet;
-
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header;
@@ -79,10 +77,10 @@ fn whole(picture: &Picture, shared: Option<&ShardPage<FoldedRow>>, locked: bool)
                 header {
                     (PreEscaped(include_str!("console/favicon.svg")))
                     h1 { "Evenkeel" }
-                    p #pulse.pulse data-state="still" { "as of the last load" }
+                    p #pulse.pulse role="status" data-state="still" { (if locked { "locked" } else { "as of the last load" }) }
                 }
                 @if locked { (unlock()) }
-                p #notice role="status" hidden {}
+                p #notice role="status" {}
                 p #closed role="status" hidden[!picture.closed] {
                     "This node was closed from outside and is no member: start it again."
                 }
@@ -96,7 +94,7 @@ fn whole(picture: &Picture, shared: Option<&ShardPage<FoldedRow>>, locked: bool)
                     (events::section(&picture.events))
                     (audit::section(&picture.audit))
                 }
-                footer { "version " (env!("CARGO_PKG_VERSION")) " · times are in your own zone" }
+                footer { "version " (env!("CARGO_PKG_VERSION")) " · " span #zone { "times are in UTC" } }
             }
         }
     }
@@ -107,7 +105,7 @@ fn unlock() -> Markup {
         form #unlock {
             h2 { "This cluster has a key" }
             p { "It is the first line of the file that the nodes were started with as " code { "--cluster-key-file" } "." }
-            input #key type="password" autocomplete="off" aria-label="cluster key" required;
+            input #key type="password" autocomplete="off" aria-label="cluster key" required autofocus;
             button { "Open" }
         }
     }
@@ -131,7 +129,7 @@ fn jobs(picture: &Picture) -> Markup {
         section #jobs {
             h2 { "Jobs" }
             p #no-jobs.empty hidden[!none] { "No jobs yet. Declare one: " code { "evenkeel job apply -f jobs.toml" } }
-            div.scroll { table hidden[none] {
+            div.scroll tabindex="0" role="region" aria-label="Jobs" { table hidden[none] {
                 thead { tr {
                     th { "Job" } th { "Schedule" } th { "Next fire" } th { "Node" }
                     th.actions { span.quiet { "Actions" } }
@@ -150,8 +148,11 @@ fn job_row(job: &JobRow) -> Markup {
                 @if job.placement == Placement::Sharded { a href={ "/?job=" (job.name) "#job" } { (job.name) } }
                 @else { (job.name) }
             }
-            td { code { (if job.schedule.is_empty() { "by hand" } else { &job.schedule }) } " " small { (job.zone) } }
-            td { (if job.paused { chip("paused") } else { time(job.next.as_deref()) }) }
+            td.words {
+                @for rule in rules(job) { code { (rule) } " " }
+                small { (job.zone) }
+            }
+            td { (due(job)) }
             td {
                 (job.owner.as_deref().unwrap_or("–"))
                 @if job.placement == Placement::Sharded { " " small { "leads" @if job.nodes > 0 { " " (job.nodes) } } }
@@ -162,10 +163,25 @@ fn job_row(job: &JobRow) -> Markup {
     }
 }
 
+/// Its rules, each whole.
+fn rules(job: &JobRow) -> std::str::Split<'_, &str> {
+    if job.schedule.is_empty() { "by hand".split("; ") } else { job.schedule.split("; ") }
+}
+
+/// When a job is due next, or what keeps it from ever being.
+fn due(job: &JobRow) -> Markup {
+    let never = |what: &str| html! { span.chip data-state="waiting" { (what) } };
+    match job.missing.first() {
+        _ if job.disabled => chip("disabled"),
+        Some(missing) => never(&format!("no calendar {missing}")),
+        None if job.fits_nobody => never("no node fits"),
+        None if job.paused => chip("paused"),
+        None => time(job.next.as_deref()),
+    }
+}
+
 fn runs(picture: &Picture) -> Markup {
     let runs = &picture.runs;
-    let sharded = picture.jobs.iter().filter(|job| job.placement == Placement::Sharded);
-    let sharded: BTreeSet<&str> = sharded.map(|job| job.name.as_str()).collect();
     html! {
         section #runs {
             h2 { "Latest runs" }
@@ -173,12 +189,12 @@ fn runs(picture: &Picture) -> Markup {
                 "Nothing has run yet. Run a job by hand: " code { "evenkeel job run NAME" }
             }
             p #missing.empty hidden[picture.missing.is_empty()] { (missing(&picture.missing)) }
-            div.scroll { table hidden[runs.is_empty()] {
+            div.scroll tabindex="0" role="region" aria-label="Latest runs" { table hidden[runs.is_empty()] {
                 thead { tr {
                     th { "Job" } th { "State" } th { "Due" } th.number { "Took" } th { "Node" } th.number { "Attempt" }
                     th.actions { span.quiet { "Actions" } }
                 } }
-                tbody #run-rows { @for run in runs { (run_row(run, sharded.contains(run.job.as_str()))) } }
+                tbody #run-rows { @for run in runs { (run_row(run, picture.sharded.contains(&run.job))) } }
             } }
         }
     }
@@ -193,8 +209,11 @@ fn missing(nodes: &[String]) -> String {
 fn run_row(run: &RunRow, sharded: bool) -> Markup {
     html! {
         tr {
-            td.name { (run.job) @if sharded { " " small { "shard " (run.shard) } } }
-            td { (chip(&run.state)) " " small { (run.reason.as_deref().unwrap_or_default()) } }
+            td.name {
+                @if sharded { a href={ "/?job=" (run.job) "#job" } { (run.job) } " " small { "shard " (run.shard) } }
+                @else { (run.job) }
+            }
+            td.words { (chip(&run.state)) " " small { (run.reason.as_deref().unwrap_or_default()) } }
             td { (time(Some(&run.due))) }
             td.number { (took(run)) }
             td { (run.node) }
@@ -209,7 +228,7 @@ fn nodes(nodes: &[NodeRow]) -> Markup {
         section #nodes {
             h2 { "Nodes" }
             p #no-nodes.empty hidden[!nodes.is_empty()] { "No node has joined yet." }
-            div.scroll { table hidden[nodes.is_empty()] {
+            div.scroll tabindex="0" role="region" aria-label="Nodes" { table hidden[nodes.is_empty()] {
                 thead { tr {
                     th { "Node" } th { "State" } th.number { "Holds" } th.number { "May hold" } th.number { "Shards" } th.number { "Alarm above" }
                 } }

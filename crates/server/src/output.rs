@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use evenkeel_core::job::Placement;
+use evenkeel_core::words::is_unseen;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -13,8 +14,8 @@ use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
 use crate::rows::{
-    AuditRow, BalanceRow, CalendarRow, EventRow, FoldedRow, JobRow, LoadRow, NodeRow, Point, RunRow,
-    ServiceRow, SettingsRow, ShareRow, Then, word,
+    AuditRow, BalanceRow, CalendarRow, EventRow, FoldedRow, JobRow, LayoutRow, LoadRow, NodeRow, Point,
+    RunRow, ServiceRow, SettingsRow, ShareRow, Then, word,
 };
 
 /// How a verb prints its answer.
@@ -46,6 +47,7 @@ impl Row for JobRow {
             word(&self.placement),
             owner(self),
             match self.missing.first() {
+                _ if self.disabled => "disabled".to_owned(),
                 Some(missing) => format!("never: no calendar {missing}"),
                 None if self.fits_nobody => "no node fits".to_owned(),
                 None => local(self.next.as_deref()),
@@ -95,6 +97,13 @@ impl Row for SettingsRow {
             word(&self.handover),
             or_dash(self.leader.as_deref()),
         ]
+    }
+}
+
+impl Row for LayoutRow {
+    const HEADS: &'static [&'static str] = &["layout", "applied"];
+    fn cells(&self) -> Vec<String> {
+        vec![self.layout.to_string(), word(&self.applied)]
     }
 }
 
@@ -213,7 +222,7 @@ impl Row for ShareRow {
 
 impl Row for FoldedRow {
     const HEADS: &'static [&'static str] =
-        &["shards", "node", "state", "fire", "attempt", "failed over", "parameter", "began"];
+        &["shards", "node", "state", "fire", "attempt", "failed over", "parameter", "last began"];
     fn cells(&self) -> Vec<String> {
         let doing = &self.doing;
         let by_hand = doing.fire.as_deref().filter(|fire| fire.starts_with("ask-"));
@@ -326,13 +335,17 @@ pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
 }
 
 fn written(result: std::io::Result<()>) -> Result<(), Failure> {
-    result.map_err(|e| Failure::new(Exit::Failed, format!("cannot write to standard output: {e}")))
+    result.map_err(|e| match e.kind() {
+        // Whoever reads has seen enough, as `head` has: that is nothing to tell.
+        std::io::ErrorKind::BrokenPipe => Failure::new(Exit::Failed, ""),
+        _ => Failure::new(Exit::Failed, format!("cannot write to standard output: {e}")),
+    })
 }
 
-/// A name or reason may come from anywhere: no control character of it reaches a terminal.
+/// A name or reason may come from anywhere: nothing of it reaches a terminal that is not seen there, or changes how the rest is read.
 #[must_use]
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_unseen(c) { ' ' } else { c }).collect()
 }
 
 /// A moment in the reader's own zone.
@@ -376,5 +389,6 @@ mod tests {
     #[test]
     fn no_escape_sequence_reaches_a_terminal() {
         assert_eq!(plain("a\u{1b}[31mb\nc"), "a [31mb c");
+        assert_eq!(plain("job \u{202e}x\u{200b}y"), "job  x y", "nor what turns or hides the rest");
     }
 }

@@ -6,6 +6,8 @@
 //! - [`line`]: the side that asks. [`reach`]: what the node asks by itself.
 
 mod envelope;
+#[cfg(test)]
+mod fixtures;
 mod gate;
 mod line;
 mod reach;

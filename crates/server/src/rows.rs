@@ -7,6 +7,7 @@ mod events;
 mod explain;
 mod shards;
 
+use evenkeel_core::input::Applied;
 use evenkeel_core::job::{Job, Placement};
 use evenkeel_core::labels::Labels;
 use evenkeel_core::record::{Handover, PlannerKind};
@@ -39,6 +40,9 @@ pub(crate) struct JobRow {
     pub(crate) next: Option<String>,
     /// Whether it fires only by hand for now.
     pub(crate) paused: bool,
+    /// Whether no node holds it, and it does not run by hand either.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub(crate) disabled: bool,
     /// The calendars that it names and that there are not: without them it never fires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
@@ -176,6 +180,15 @@ pub(crate) struct Wanted {
     pub(crate) strikes: Option<u32>,
     /// What a new leader waits for.
     pub(crate) handover: Option<Handover>,
+}
+
+/// In which layout the tree is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LayoutRow {
+    /// Its number.
+    pub(crate) layout: u32,
+    /// `updated` where it was raised, `unchanged` where it was the newest already.
+    pub(crate) applied: Applied,
 }
 
 /// A page of jobs.

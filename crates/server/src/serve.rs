@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::key::Key;
 use crate::peer::{Ear, Line, Reach};
 use crate::settings::Meant;
-use crate::upgrade::{self, Upgrades, WAIT};
+use crate::upgrade::{self, Upgrades, Wish};
 use crate::{board, listen};
 
 /// A hand-over waits this long for runs to end before it is cut short; a second signal cuts it short at once.
@@ -107,14 +107,14 @@ async fn live_on(
     (upgrades, asked): (&Upgrades, &mut mpsc::Receiver<Duration>),
 ) {
     loop {
-        let wait = tokio::select! {
+        let wish = tokio::select! {
             () = signals.end.next() => return,
-            _ = signals.upgrade.recv() => WAIT,
-            Some(wait) = asked.recv() => wait,
+            _ = signals.upgrade.recv() => Wish::Signal,
+            Some(wait) = asked.recv() => Wish::Caller(wait),
         };
         let refused = tokio::select! {
             () = signals.end.next() => return,
-            refused = upgrades.go_on(handle, listener, wait) => refused,
+            refused = upgrades.go_on(handle, listener, wish) => refused,
         };
         let Err(why) = refused;
         upgrade::refused(&why);
@@ -200,7 +200,10 @@ impl Signals {
         let hear = |kind| signal(kind).map_err(|e| Failure::new(Exit::Failed, format!("no signals: {e}")));
         let end =
             Ends { terminate: hear(SignalKind::terminate())?, interrupt: hear(SignalKind::interrupt())? };
-        Ok(Self { end, upgrade: hear(SignalKind::user_defined2())? })
+        let upgrade = hear(SignalKind::user_defined2())?;
+        evenkeel::upgrade::hears_signal()
+            .map_err(|e| Failure::new(Exit::Failed, format!("no signals: {e}")))?;
+        Ok(Self { end, upgrade })
     }
 }
 

@@ -87,6 +87,9 @@ pub(crate) struct Written {
     /// The folder of the secrets that http jobs may name, a file each, which nobody but the node may read
     #[arg(long, value_name = "DIR", env = "EVENKEEL_SECRETS")]
     pub(crate) secrets: Option<PathBuf>,
+    /// Whether commands get cgroups: auto, where this host lets the node make any, or off, with which what jobs say in limits.together is not kept; auto when absent
+    #[arg(long, value_name = "WHEN", env = "EVENKEEL_CGROUPS")]
+    pub(crate) cgroups: Option<String>,
     /// Whom to tell of which events; only in the file.
     #[arg(skip)]
     #[serde(default)]
@@ -145,6 +148,7 @@ impl Written {
             audit_keep: self.audit_keep.or(below.audit_keep),
             http_allow: if self.http_allow.is_empty() { below.http_allow } else { self.http_allow },
             secrets: self.secrets.or(below.secrets),
+            cgroups: self.cgroups.or(below.cgroups),
             notify: if self.notify.is_empty() { below.notify } else { self.notify },
         }
     }
@@ -173,6 +177,7 @@ impl Written {
         node.slots = at_least_one("--slots", self.slots, node.slots)?;
         node.labels = self.label.join(",").parse().map_err(|e| Failure::usage(format!("--label: {e}")))?;
         node.history = self.history;
+        node.cgroups = self.cgroups.as_deref().map_or(Ok(node.cgroups), cgroups)?;
         node.secrets = self.secrets;
         node.keep.output = self.output_max.unwrap_or(node.keep.output);
         node.keep.output_rate =
@@ -227,6 +232,14 @@ fn quota(word: &str) -> Result<Quota, Failure> {
         "now" => Ok(Quota::Now),
         "larger" => Ok(Quota::Larger),
         _ => Err(Failure::usage(format!("--quota is {word:?}: write now or larger"))),
+    }
+}
+
+fn cgroups(word: &str) -> Result<bool, Failure> {
+    match word {
+        "auto" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(Failure::usage(format!("--cgroups is {word:?}: write auto or off"))),
     }
 }
 
@@ -295,6 +308,13 @@ mod tests {
         let meant = flags.clone().over(file.clone()).meant().expect("it makes sense");
         assert_eq!((meant.listen.port(), meant.node.alarm), (2, 7));
         assert_eq!(meant.node.http_allow[0].to_string(), "10.0.0.0/8");
+        assert!(meant.node.cgroups);
+        let off = Written { cgroups: Some("off".to_owned()), ..least() };
+        let kept = Written { cgroups: Some("auto".to_owned()), ..least() }
+            .over(off.clone())
+            .meant()
+            .expect("it makes sense");
+        assert!(kept.node.cgroups && !off.meant().expect("it makes sense").node.cgroups);
         let meant = Written { http_allow: networks("::1"), ..flags }.over(file).meant();
         let allowed = meant.expect("it makes sense").node.http_allow;
         assert_eq!(allowed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["::1/128"]);
@@ -317,6 +337,7 @@ mod tests {
             (Written { slots: Some(0), ..least() }, "at least 1"),
             (Written { audit_keep: text("23h"), ..least() }, "at least 1d"),
             (Written { quota: text("most"), ..least() }, "write now or larger"),
+            (Written { cgroups: text("on"), ..least() }, "write auto or off"),
             (Written { listen: ip("0.0.0.0"), ..least() }, "a key is needed"),
             (Written { listen: ip("10.0.0.7"), ..least() }, "a key is needed"),
             (Written { listen: ip("::"), ..least() }, "a key is needed"),

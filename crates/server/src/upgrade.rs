@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use evenkeel::Handle;
+use evenkeel::audit::{Asker, Deed, Outcome, UPGRADE_BEGINS};
 use evenkeel::upgrade::{Passed, Program};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -40,7 +41,7 @@ impl Upgrades {
     /// It cannot; the text says why and the fix.
     pub(crate) async fn check(&self) -> Result<String, String> {
         let Some(program) = &self.program else { return Err(lost()) };
-        program.check(CHECK).await.map_err(|e| e.to_string())
+        program.check(CHECK).await.map(|next| next.version).map_err(|e| e.to_string())
     }
 
     /// Lets the upgrade begin once whoever asked has his answer.
@@ -58,14 +59,47 @@ impl Upgrades {
         &self,
         handle: &Handle,
         listener: &TcpListener,
-        wait: Duration,
+        wish: Wish,
     ) -> Result<Infallible, String> {
-        let version = self.check().await?;
+        let version = match self.check().await {
+            Ok(version) => version,
+            Err(why) => {
+                wish.note(handle, Outcome::Refused, why.clone()).await;
+                return Err(why);
+            }
+        };
+        wish.note(handle, Outcome::Applied, UPGRADE_BEGINS.to_owned()).await;
         let Some(program) = self.program.clone() else { return Err(lost()) };
         tracing::info!("upgrading to {version}");
         let listener = std::os::fd::AsFd::as_fd(listener).try_clone_to_owned();
         let listener: Option<OwnedFd> = listener.inspect_err(|e| tracing::warn!("callers wait: {e}")).ok();
-        handle.upgrade(program, listener, wait).await
+        handle.upgrade_noted(program, listener, wish.wait()).await
+    }
+}
+
+/// By what an upgrade is asked for, and how long runs inside the process are waited for.
+#[derive(Clone, Copy)]
+pub(crate) enum Wish {
+    /// By a signal, of which nobody else tells the audit log.
+    Signal,
+    /// By a caller, who has his entry.
+    Caller(Duration),
+}
+
+impl Wish {
+    fn wait(self) -> Duration {
+        match self {
+            Self::Signal => WAIT,
+            Self::Caller(wait) => wait,
+        }
+    }
+
+    async fn note(self, handle: &Handle, outcome: Outcome, why: String) {
+        if let Self::Signal = self {
+            let deed = Deed::new("upgrade", &format!("node {}", handle.name()));
+            let deed = deed.of_node(Some(handle.name().clone()));
+            handle.note(Asker::process(), deed, outcome, why).await;
+        }
     }
 }
 

@@ -85,6 +85,8 @@ kinds! {
     Skew = "clock skewed",
     /// A node's process goes on in another program, its runs with it.
     Upgrade = "upgrade",
+    /// Another version of the program is put into a node's file.
+    Version = "version",
 }
 
 impl Fault {

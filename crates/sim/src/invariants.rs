@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use evenkeel_core::effect::{Ticket, Verdict};
+use evenkeel_core::record::Layouts;
 use evenkeel_core::registry::{Change, Txn};
 use evenkeel_core::time::Mono;
 use evenkeel_core::words::{JobName, LockName, Member, NodeName, RunId, Token};
@@ -26,10 +27,12 @@ mod peers;
 mod picks;
 mod places;
 mod plans;
+mod pools;
 mod retries;
 mod runs;
 mod shares;
 mod tickets;
+mod versions;
 
 pub(crate) use book::JobBook;
 
@@ -127,10 +130,14 @@ kinds! {
     I45 = "I45",
     /// Every outcome that a node takes for final is what the registry did.
     I46 = "I46",
+    /// Only who knows the layout is a member or writes.
+    I49 = "I49",
     /// Once faults end, everything comes to rest.
     I53 = "I53",
     /// No run starts on a node that its job may not run on.
     I54 = "I54",
+    /// No more runs of a pool go on at once than its jobs allow.
+    I55 = "I55",
     /// Deciding about everything is deciding about what was touched.
     Touched = "touched",
     /// Broken on purpose, to see that it is told.
@@ -206,6 +213,8 @@ pub struct Watch {
     lock_tokens: BTreeMap<(LockName, Token), Member>,
     peers: peers::PeersBook,
     calendars: calendars::Standing,
+    /// The layouts that the program of each member knows.
+    knows: BTreeMap<Member, Layouts>,
     /// Members that joined and whose entry is gone.
     gone: BTreeSet<Member>,
     starts: u64,
@@ -224,6 +233,7 @@ impl Watch {
             lock_tokens: BTreeMap::new(),
             peers: peers::PeersBook::default(),
             calendars: calendars::Standing::new(),
+            knows: BTreeMap::new(),
             gone: BTreeSet::new(),
             starts: 0,
             canary,

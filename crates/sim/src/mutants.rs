@@ -14,10 +14,12 @@ mod every_node;
 mod labels;
 mod overlap;
 mod peers;
+mod pools;
 mod retries;
 mod rules;
 mod shares;
 mod upgrades;
+mod versions;
 
 /// How many seeds may be clean before a planted fault counts as not found.
 pub const SEEDS_MAX: u64 = 2_000;
@@ -40,16 +42,26 @@ pub struct Mutant {
 /// What became of a planted fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hunt {
-    /// Found, after so many seeds.
+    /// Found, in this seed.
     Found(u64, Broken),
-    /// Something else broke than should have.
+    /// Something else broke in this seed than should have.
     Misnamed(u64, Broken),
     /// Nothing broke.
     Missed,
 }
 
 const fn mutant(name: &'static str, tamper: &'static dyn Tamper, breaks: &'static [Invariant]) -> Mutant {
-    Mutant { name, tamper, breaks, first: 0, canary: false }
+    rare(name, tamper, breaks, 0)
+}
+
+/// One that shows in few worlds only, looked for from a seed shortly before one of them.
+const fn rare(
+    name: &'static str,
+    tamper: &'static dyn Tamper,
+    breaks: &'static [Invariant],
+    first: u64,
+) -> Mutant {
+    Mutant { name, tamper, breaks, first, canary: false }
 }
 
 /// All planted faults.
@@ -101,6 +113,7 @@ pub static ALL: &[Mutant] = {
         mutant("cut under a run", &shares::MovesThePinned, &[I28]),
         mutant("shares dealt by arrival", &shares::DealsByArrival, &[I28, I32]),
         mutant("cut once and never again", &shares::CutsOnce, &[I13, I53]),
+        mutant("lanes that go with what they held", &shares::DelistsForgetfully, &[I14, I29]),
         mutant("nobody takes over shards", &shares::LeavesTheDead, &[I21]),
         mutant(
             "failover of shards without the once guard",
@@ -122,6 +135,8 @@ pub static ALL: &[Mutant] = {
         mutant("fire given up without a word for a run", &overlap::SkipsQuietly, &[I16]),
         mutant("run ended for no later fire", &overlap::GivesWayToNothing, &[I18]),
         mutant("more waits for a run than may", &overlap::LetsAllWait, &[I23]),
+        mutant("run without a seat in its pool", &pools::TakesNoSeat, &[I55]),
+        mutant("seats of others overlooked", &pools::SeesOwnSeats, &[I55]),
         mutant("run wherever there is room", &labels::RunsEverywhere, &[I54]),
         mutant("more go on beside each other than may", &overlap::AllowsAll, &[I15]),
         mutant("the end of a run that another one goes on beside", &overlap::ClosesBeside, &[I22]),
@@ -138,13 +153,12 @@ pub static ALL: &[Mutant] = {
             ),
             &[I6],
         ),
-        Mutant {
-            name: "beat numbered by settings that are over",
-            tamper: &peers::Unseen(&["take the beat"], peers::is_settings),
-            breaks: &[I11],
-            first: 1_600,
-            canary: false,
-        },
+        rare(
+            "beat numbered by settings that are over",
+            &peers::Unseen(&["take the beat"], peers::is_settings),
+            &[I11],
+            5_800,
+        ),
         mutant("plan without the right", &peers::Unseen(&["plan"], peers::is_right), &[I6, I16]),
         mutant(
             "plan from a stale copy",
@@ -164,6 +178,10 @@ pub static ALL: &[Mutant] = {
         mutant("busy taken for unreachable", &peers::StrikesTheBusy, &[I42]),
         mutant("upgrade that forgets what runs", &upgrades::ForgetsGiven, &[I1, I2, I14, I15, I16, I20, I22]),
         mutant("lease counted anew at an upgrade", &upgrades::TrustsAnew, &[I3, I4]),
+        rare("join without a look at the wanted layout", &versions::JoinsUnasked, &[I49], 200),
+        rare("layout raised at once", &versions::RaisesAtOnce, &[I49], 1_100),
+        mutant("member that says too much", &versions::SaysTooMuch, &[I49]),
+        rare("upgrade to a program that knows less", &versions::GoesOnInAny, &[I49], 870),
         mutant("offer taken without trust", &peers::TakesEverything, &[I45]),
     ]
 };
@@ -173,12 +191,12 @@ impl Mutant {
     #[must_use]
     pub fn hunt(&self, from: u64, most: u64) -> Hunt {
         let manner = Manner { tamper: self.tamper, canary: self.canary, ..Manner::default() };
-        for seed in 0..most {
-            let world = play(self.first + from + seed, manner);
+        let first = self.first + from;
+        for seed in first..first + most {
+            let world = play(seed, manner);
             if let Some(broken) = world.broken().cloned() {
                 let named = self.breaks.contains(&broken.invariant);
-                let seeds = self.first + seed + 1;
-                return if named { Hunt::Found(seeds, broken) } else { Hunt::Misnamed(seeds, broken) };
+                return if named { Hunt::Found(seed, broken) } else { Hunt::Misnamed(seed, broken) };
             }
         }
         Hunt::Missed

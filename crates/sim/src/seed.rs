@@ -111,6 +111,9 @@ pub fn play(seed: u64, manner: Manner) -> World {
         tamper: manner.tamper,
         canary: manner.canary,
     });
+    if swarm.versions {
+        world.found();
+    }
     for (settings, clock) in &swarm.nodes {
         world.add(settings.clone(), *clock);
     }

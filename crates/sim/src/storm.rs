@@ -13,6 +13,7 @@ use crate::swarm::{CALMING, SHARDS, Swarm, Wish, calendar, job, named_nodes, tak
 use crate::world::{Link, World};
 
 mod peers;
+mod versions;
 
 use peers::PeerStorm;
 
@@ -45,6 +46,8 @@ pub(crate) struct Storm<'a> {
     places: Random,
     /// Which nodes are upgraded.
     upgrades: Random,
+    /// Which nodes get another version.
+    versions: Random,
     ttl: i64,
     undo: BTreeMap<(i64, u64), Undo>,
     number: u64,
@@ -62,6 +65,7 @@ impl<'a> Storm<'a> {
             dates: Random::new(seed, "calendars"),
             places: Random::new(seed, "labels"),
             upgrades: Random::new(seed, "upgrades"),
+            versions: Random::new(seed, "versions"),
             ttl,
             undo: BTreeMap::new(),
             number: 0,
@@ -77,6 +81,7 @@ impl<'a> Storm<'a> {
             self.pass(world, next.min(until));
             self.edit(world);
             self.upgrade(world);
+            self.change_version(world);
             if self.chance.chance(500) {
                 self.strike(world);
             } else {
@@ -129,6 +134,7 @@ impl<'a> Storm<'a> {
             world.resume(name);
             world.rest(name, false);
         }
+        self.settle_versions(world);
         // What a killed process left running is ended before it may start again.
         self.live(world, CALMING * self.ttl);
         let drained: Vec<NodeName> = names.iter().filter(|n| world.is_drained(n)).cloned().collect();
@@ -142,7 +148,9 @@ impl<'a> Storm<'a> {
 
     /// Lets time pass in calm weather, so that everything comes to rest.
     pub(crate) fn heal(&self, world: &mut World) {
-        self.live(world, self.swarm.healing_lasts);
+        self.live(world, self.swarm.healing_lasts / 2);
+        self.finalize(world);
+        self.live(world, self.swarm.healing_lasts - self.swarm.healing_lasts / 2);
     }
 
     /// Lets time pass; whoever left, or was killed, is started again.
@@ -392,6 +400,7 @@ impl<'a> Storm<'a> {
                 }
                 // What a failure means never changes in a job's life either.
                 job.retry.clone_from(&old.retry);
+                job.pool.clone_from(&old.pool);
                 job.nodes.clone_from(&old.nodes);
             }
             self.jobs.insert(name.clone(), job);

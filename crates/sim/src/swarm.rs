@@ -7,6 +7,7 @@ use evenkeel_core::calendar::Calendar;
 use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Work};
 use evenkeel_core::labels::Labels;
 use evenkeel_core::node::{Quota, Settings, Spread};
+use evenkeel_core::record::Layouts;
 use evenkeel_core::registry::Class;
 use evenkeel_core::share::{Order, Strategy};
 use evenkeel_core::time::Millis;
@@ -99,6 +100,8 @@ pub struct Swarm {
     pub every_node: bool,
     /// Whether nodes are upgraded.
     pub upgrades: bool,
+    /// Whether nodes are of two versions, and change from one to the other.
+    pub versions: bool,
 }
 
 mod after;
@@ -107,13 +110,16 @@ mod every_node;
 mod labels;
 mod overlap;
 mod peers;
+mod pools;
 mod retries;
+mod versions;
 
 pub(crate) use calendars::calendar;
 pub(crate) use every_node::takes_both;
 pub(crate) use labels::named_nodes;
 pub(crate) use peers::BEAT_MAX;
 pub use peers::Peers;
+pub(crate) use versions::{NEW, OLD};
 
 const LEAD: Millis = Millis(1_000);
 /// How long the longest runs take, in leases.
@@ -165,6 +171,7 @@ impl Swarm {
             labelled: false,
             every_node: false,
             upgrades: seed % 4 == 1,
+            versions: false,
         };
         swarm.add_peers(seed, ttl);
         swarm.add_calendars(seed);
@@ -173,11 +180,22 @@ impl Swarm {
         swarm.add_after(seed);
         swarm.add_labels(seed);
         swarm.add_every_node(seed);
+        swarm.add_pools(seed);
+        swarm.add_limits(seed);
+        swarm.add_versions(seed);
         if span == Span::Long {
             let lasts = LONG.0 + Random::new(seed, "length").between(0, LONG.1);
             swarm.faults_last = lasts - CALMING * ttl - swarm.healing_lasts;
         }
         swarm
+    }
+
+    /// An engine that takes few operations in one transaction: hardly more than a cut among all nodes consists of.
+    fn add_limits(&mut self, seed: u64) {
+        let most = (7 + 2 * self.nodes.len()).max(FEW_OPERATIONS);
+        for (settings, _) in self.nodes.iter_mut().filter(|_| seed % 4 == 3) {
+            settings.operations_max = most;
+        }
     }
 
     /// How many nodes may be missing without a job losing its place.
@@ -186,6 +204,9 @@ impl Swarm {
         self.nodes.first().map_or(1, |(s, _)| s.tolerance as usize)
     }
 }
+
+/// The fewest operations in one transaction that an engine is played with.
+const FEW_OPERATIONS: usize = 10;
 
 /// Each with a chance of a half, or none at all for a few seeds.
 fn subset<T: Copy + Ord>(all: &[T], random: &mut Random) -> BTreeSet<T> {
@@ -228,6 +249,7 @@ fn nodes(
             alarm,
             slots,
             labels: Labels::default(),
+            lacking: String::new(),
             spread,
             quota: Quota::Now,
             lead: LEAD,
@@ -235,8 +257,10 @@ fn nodes(
             rescan: Millis(rescan),
             early: Millis(early),
             notice: Millis::ZERO,
+            operations_max: 4_096,
             class: Class::A,
             generation: 1,
+            knows: Layouts::OWN,
         };
         made.push((settings, clock));
     }

@@ -27,6 +27,11 @@ pub trait Tamper: Sync {
     /// Changes what a node passes on to the program that takes its place.
     fn baton(&self, _now: Now, _baton: &mut Baton) {}
 
+    /// Whether a program is asked which layouts it knows before a node goes on in it.
+    fn asks_programs(&self) -> bool {
+        true
+    }
+
     /// Whether the clock on which a node counts its lease goes on while its host sleeps.
     fn counts_suspend(&self) -> bool {
         true

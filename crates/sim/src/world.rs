@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_core::effect::{Effect, Run, Verdict};
+use evenkeel_core::effect::{Effect, Event as Announced, Run, Verdict};
 use evenkeel_core::input::{Answer, AskId, Command, Input, LeaseEvent};
 use evenkeel_core::node::{Node, Settings, Wake};
 use evenkeel_core::registry::Revision;
@@ -137,7 +137,7 @@ pub struct World {
     peers: peers::Peers,
     answers: BTreeMap<AskId, Answer>,
     next_ask: u64,
-    events: Vec<(i64, NodeName, evenkeel_core::effect::Event)>,
+    events: Vec<(i64, NodeName, Announced)>,
     watch: Watch,
     trace: Trace,
     steps: u64,
@@ -288,6 +288,7 @@ impl World {
         }
         let trust = node.trusted_until(now.mono - slept).map(|until| until + slept);
         let departed = node.local().departed;
+        let lost = effects.iter().any(|e| matches!(e, Effect::Announce(Announced::UnknownLayout(_))));
         self.ask_for_wake(name, wake);
         effects.into_iter().for_each(|effect| self.carry_out(name, effect));
         self.tell_guard(name, trust);
@@ -296,6 +297,9 @@ impl World {
         }
         if departed {
             self.end_process(name);
+        }
+        if lost {
+            self.crash(name);
         }
     }
 

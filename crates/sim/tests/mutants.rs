@@ -14,7 +14,9 @@ fn every_planted_fault_is_found_by_its_name() {
     for mutant in mutants::ALL {
         match mutant.hunt(0, SEEDS) {
             Hunt::Found(..) => {}
-            Hunt::Misnamed(seeds, broken) => wrong.push(format!("{}: {broken} in seed {seeds}", mutant.name)),
+            Hunt::Misnamed(seed, broken) => {
+                wrong.push(format!("{}: {broken} in seed {seed:#x}", mutant.name))
+            }
             Hunt::Missed => wrong.push(format!("{}: not found in {SEEDS} seeds", mutant.name)),
         }
     }

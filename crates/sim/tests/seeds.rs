@@ -11,7 +11,7 @@ const SEEDS: u64 = 300;
 const LONG_SEEDS: u64 = 16;
 
 /// proves: I1, I2, I3, I4, I5, I6, I7, I8, I9, I10, I11, I12, I13, I14, I15, I16, I17, I18, I19, I20, I21, I22, I23, I24
-/// proves: I27, I28, I29, I30, I31, I32, I33, I34, I35, I36, I37, I38, I39, I40, I41, I42, I43, I44, I45, I46, I53, S4-21
+/// proves: I27, I28, I29, I30, I31, I32, I33, I34, I35, I36, I37, I38, I39, I40, I41, I42, I43, I44, I45, I46, I49, I53, S4-21
 #[test]
 fn no_invariant_breaks_and_each_is_put_to_the_test() {
     let mut tested: BTreeSet<Invariant> = BTreeSet::new();

@@ -30,7 +30,7 @@ impl Budget {
             Self::Builds => 18,
             Self::Tests => 18,
             Self::Chaos => 12,
-            Self::Simulation => 6,
+            Self::Simulation => 8,
             Self::Rest => 4,
         };
         Duration::from_secs(minutes * 60)

@@ -32,6 +32,7 @@ fn books() -> Entries {
             portions: Vec::from([Portion { holder: member("b@2"), groups: Vec::from([group.clone()]) }]),
             ..Cut::default()
         },
+        kept: Vec::from([Portion { holder: member("b@9"), groups: Vec::from([group.clone()]) }]),
     };
     let open = Open {
         fire: Fire::Due(Wall(7)),
@@ -88,6 +89,7 @@ fn books() -> Entries {
         taken: false,
         node: None,
         shards: ShardSet::empty(),
+        former: [].into(),
     };
     let asked = AskedRecord { requests: Vec::from([Request { taken: true, ..untaken.clone() }, untaken]) };
     Entries::from([

@@ -7,10 +7,11 @@ use super::Job;
 use crate::time::{Millis, Wall};
 
 impl Job {
-    /// What is left at this moment of the time that a run may take which began then; `None` where it may take any.
+    /// What is left at this moment of the time that a run may take which began then; `None` where it may take any. One that
+    /// began later than now did so by a clock that was ahead, and has all its time.
     #[must_use]
     pub fn time_left(&self, began: Wall, now: Wall) -> Option<Millis> {
-        Some(began + seconds(self.run_timeout?) - now)
+        Some(began.min(now) + seconds(self.run_timeout?) - now)
     }
 
     /// How long an attempt may take that starts now, of a run that began then: its own time, and no more than the run's.
@@ -67,6 +68,7 @@ mod tests {
         assert_eq!(both.time_is_over(began, at(9)), None);
         assert_eq!(both.time_is_over(began, at(10)).unwrap(), "its run_timeout of 10 s is over");
         assert_eq!(job(None, Some(10)).attempt_time(began, at(4)), Some(Millis::secs(6)));
+        assert_eq!(job(None, Some(10)).attempt_time(began, Wall(-5_000)), Some(Millis::secs(10)));
         assert_eq!(job(Some(4), None).attempt_time(began, at(99)), Some(Millis::secs(4)));
         assert_eq!(job(None, None).attempt_time(began, at(99)), None);
     }

@@ -7,7 +7,7 @@ use crate::effect::{Effect, Event, Ticket};
 use crate::input::{Input, LeaseEvent, RunEvent};
 use crate::keys::{Key, Parsed, parse};
 use crate::local::{Given, Pace, Pending, Subject};
-use crate::registry::{Change, Entry, Outcome, Revision, Txn, Write};
+use crate::registry::{Change, Entry, Guard, Outcome, Revision, Txn, Write};
 use crate::rules::firing;
 use crate::time::{Millis, Now, Wall};
 use crate::view::{Absorbed, Held, JobId, JobView};
@@ -147,6 +147,7 @@ impl Node {
                 self.local.list_at = self.local.list_at.min(now.mono + RETRY);
             }
         }
+        touched.pools.iter().for_each(|pool| self.local.seekers.open(pool));
         if touched.planner {
             self.note_planner(now, effects);
         }
@@ -156,6 +157,7 @@ impl Node {
         if touched.nodes {
             self.note_nodes(effects);
             self.local.spent.clear();
+            self.local.seekers.open_all();
             self.local.agenda.extend(self.view.sharded());
             let drained = self.view.intent(&self.local.settings.name);
             if core::mem::replace(&mut self.local.intent, drained) != drained || self.holds_misfits() {
@@ -296,6 +298,10 @@ impl Node {
             }
             // Whoever was giving the lead back, or taking it up, may plan from here on or not any more.
             Subject::Serving => self.local.agenda.extend(self.view.dispatched()),
+            Subject::Pool(ref pool) => {
+                self.local.seekers.open(pool);
+                self.local.agenda.extend(self.view.seated(pool));
+            }
             _ => {}
         }
     }
@@ -369,9 +375,16 @@ impl Node {
 
 /// What the view would hear of a transaction that was applied.
 fn written(txn: &Txn, revision: Revision) -> Vec<Change> {
+    let born = |key: &Key| {
+        let guard = |guard: &Guard| match guard {
+            Guard::Born(of, born) if of == key => Some(*born),
+            _ => None,
+        };
+        txn.guards.iter().find_map(guard).unwrap_or(revision)
+    };
     let entry = |write: &Write| match write {
-        Write::Put { value, owner, .. } => {
-            Some(Entry { value: value.clone(), revision, born: revision, owner: *owner })
+        Write::Put { key, value, owner } => {
+            Some(Entry { value: value.clone(), revision, born: born(key), owner: *owner })
         }
         Write::Delete { .. } => None,
     };

@@ -5,8 +5,8 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::Node;
 use super::absorb::landed;
+use super::{Earliest, Node};
 use crate::effect::{Effect, Event, Reason, Ticket};
 use crate::input::{Answer, AskId, Command, NodeSwitch, Offer, Refusal};
 use crate::local::{Asking, Subject, Switch, Wish};
@@ -58,6 +58,7 @@ impl Node {
             Command::Configure(setting) => [Wish::Configure(setting)].into(),
             Command::Count(job, count) => [Wish::Count(job, count)].into(),
             Command::Activate(node) => [Wish::Activate(node)].into(),
+            Command::Finalize => [Wish::Finalize].into(),
             Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
             Command::Kill(run) => return self.kill(ask, &run, effects),
             Command::Acquire => {
@@ -75,12 +76,48 @@ impl Node {
         if wishes.is_empty() {
             return effects.push(Effect::Answer(ask, Answer::Applied(Vec::new())));
         }
-        let (open, may_wait) = (wishes.len(), wishes.iter().any(Wish::may_wait));
+        let (open, may_wait) = (wishes.len(), wishes.iter().any(|wish| wish.waits_for().is_some()));
         let until = now.mono + PATIENCE;
         self.local.asking.insert(ask, Asking { until, open, may_wait, applied: Vec::new(), answer: None });
         for (n, wish) in (0..).zip(wishes) {
             self.local.wishes.insert((ask, n), wish);
             self.local.todo.insert((ask, n));
+        }
+    }
+
+    /// What waited in vain is answered.
+    pub(super) fn expire_wishes(&mut self, now: Now, effects: &mut Vec<Effect>, wake: &mut Earliest) {
+        let able = self.local.joined.is_some() && self.local.lease.trusted(now.mono).is_some();
+        let mut expired = Vec::new();
+        for (ask, asking) in &self.local.asking {
+            // How a commit that is under way ends somebody will hear.
+            let (wishes, todo) = (&self.local.wishes, &self.local.todo);
+            let mut wishes = wishes.range((*ask, 0)..=(*ask, u32::MAX));
+            let waits = wishes.find_map(|(key, wish)| {
+                wish.waits_for().filter(|_| *wish != Wish::Finalize || todo.contains(key))
+            });
+            if able && waits.is_none() {
+                continue;
+            }
+            if asking.until <= now.mono {
+                expired.push((*ask, waits.filter(|_| able)));
+            } else {
+                wake.at(asking.until, "a command waits");
+            }
+        }
+        for (ask, held) in expired {
+            self.local.asking.remove(&ask);
+            self.local.wishes.retain(|(owner, _), _| *owner != ask);
+            self.local.todo.retain(|(owner, _)| *owner != ask);
+            let (kind, text) = match held {
+                Some(text) => (Refusal::Conflict, text),
+                None if self.local.closed => (
+                    Refusal::Unavailable,
+                    "this node was closed from outside: start it again, or ask another one",
+                ),
+                None => (Refusal::Unavailable, "the node has no trusted lease: is the registry reachable?"),
+            };
+            effects.push(Effect::Answer(ask, Answer::Refused(kind, text.into())));
         }
     }
 
@@ -101,14 +138,18 @@ impl Node {
         let mut slots = firing::free_slots(&self.view, local);
         let mut busy = Vec::new();
         for Offer { run, must } in offers {
-            if !able || (slots == 0 && !must) {
-                busy.push(run);
-                continue;
+            let takes = able && (slots > 0 || must);
+            // What it must take is not offered again: it queues here until this node can.
+            if takes || must {
+                let id = self.view.hear_of(&run.job);
+                self.local.peers.offered.insert(id);
+                self.local.agenda.insert(id);
             }
-            slots = slots.saturating_sub(1);
-            let id = self.view.hear_of(&run.job);
-            self.local.peers.offered.insert(id);
-            self.local.agenda.insert(id);
+            if takes {
+                slots = slots.saturating_sub(1);
+            } else {
+                busy.push(run);
+            }
         }
         effects.push(Effect::Answer(ask, Answer::Busy(busy)));
     }

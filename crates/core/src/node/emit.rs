@@ -11,6 +11,7 @@ use crate::keys::Key;
 use crate::local::{Contact, Given, OfferState, Pending, Sent, Subject, Wish};
 use crate::record::{BeatRecord, decode};
 use crate::registry::Write;
+use crate::rules::control::cluster::RAISE;
 use crate::scene::{Decision, Decisions, News, Settled};
 use crate::time::Now;
 use crate::view::JobId;
@@ -108,6 +109,7 @@ impl Node {
             | Decision::JobUncertain(_)
             | Decision::JobUnplaced(_)
             | Decision::JobWaits(..)
+            | Decision::JobSeeks(..)
             | Decision::Reread(..)
             | Decision::Wake(..) => {}
         }
@@ -149,6 +151,7 @@ impl Node {
             | Decision::JobUncertain(_)
             | Decision::JobUnplaced(_)
             | Decision::JobWaits(..)
+            | Decision::JobSeeks(..)
             | Decision::Reread(..)
             | Decision::Wake(..) => false,
         }
@@ -172,6 +175,10 @@ impl Node {
             Decision::JobWaits(id, due) => {
                 let first = Reverse(self.view.job(id).priority());
                 self.local.waiting.insert((first, due, id));
+            }
+            Decision::JobSeeks(pool, id, due, was_first) => {
+                let first = Reverse(self.view.job(id).priority());
+                self.local.seekers.wait(pool, (first, due, id), was_first);
             }
             Decision::Reread(id, at) => {
                 // The earliest moment that was named stands: looking in the meantime puts nothing off.
@@ -272,6 +279,10 @@ impl Node {
                 let Some(answer) = self.granted(pending) else { return };
                 Settled::Answer(answer)
             }
+            (RAISE, Some(Wish::Finalize)) => {
+                let layout = self.view.cluster().value.as_ref().map_or(0, |cluster| cluster.layout);
+                Settled::Answer(Answer::Layout(layout, Applied::Updated))
+            }
             (
                 _,
                 Some(
@@ -285,8 +296,8 @@ impl Node {
                     | Wish::Activate(_),
                 ),
             ) => Settled::Answer(crate::input::Answer::Done),
-            // Runs by hand and locks are answered from the view, where their record now stands.
-            (_, Some(Wish::RunNow(..) | Wish::Lock(_) | Wish::Unlock(_)) | None) => return,
+            // Runs by hand and locks are answered from the view, where their record now stands, and a wanted layout is not raised.
+            (_, Some(Wish::RunNow(..) | Wish::Lock(_) | Wish::Unlock(_) | Wish::Finalize) | None) => return,
         };
         self.settle_wish(ask, n, applied, effects);
     }

@@ -12,6 +12,7 @@ use crate::input::RunEvent;
 use crate::keys::{self, Key};
 use crate::local::{Given, Local};
 use crate::node::Settings;
+use crate::record::{Layouts, UnknownLayout};
 use crate::registry::LeaseId;
 use crate::rules;
 use crate::scene::Rule;
@@ -65,6 +66,16 @@ impl Node {
             })
         });
         lanes.chain(plans).map(|id| self.view.job(id).name().clone()).collect()
+    }
+
+    /// Why a program that knows these layouts cannot go on as this member; `None` if it can. All others count on what the member
+    /// once said that it knows.
+    #[must_use]
+    pub fn is_lost_on(&self, knows: Layouts) -> Option<UnknownLayout> {
+        let written = self.view.cluster().value.as_ref().map(|cluster| cluster.layout);
+        let said = self.local.joined.as_ref().and_then(|me| Some(self.view.member(me)?.info.knows));
+        let lacks = said.filter(|said| *said > knows.newest).map(|layout| UnknownLayout { layout, knows });
+        written.and_then(|layout| knows.lacks(layout)).or(lacks)
     }
 
     /// What keeps the node from being passed on, whatever it waits for; `None` if nothing does.

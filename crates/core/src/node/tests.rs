@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::effect::{Reason, Run, Ticket, Verdict};
-use crate::input::{Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, Refusal, RunEvent};
+use crate::input::{Answer, Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, Refusal, RunEvent};
 use crate::job::{Job, Work};
-use crate::registry::{Batch, Class, Granted, Revision, Txn};
+use crate::registry::{Batch, Class, Granted, Outcome, Revision, Txn};
 use crate::store::Store;
 use crate::time::Wall;
 use crate::words::{NodeName, RunId};
@@ -18,13 +18,16 @@ mod alarms;
 mod beside;
 mod calendars;
 mod carried;
+mod crowded;
 mod dataflow;
 mod dispatched;
 mod every_node;
 mod labels;
 mod late;
+mod layouts;
 mod overlap;
 mod passed;
+mod pools;
 mod priority;
 mod retries;
 mod run_timeout;
@@ -71,6 +74,8 @@ struct World {
     commits: Vec<(i64, NodeName, Ticket, Txn)>,
 }
 
+/// The most guards and writes that the registry takes in one transaction, as etcd does.
+const OPERATIONS_MAX: usize = 128;
 /// How long a run takes to end that was told to.
 const STOPPING: i64 = 200;
 
@@ -86,6 +91,7 @@ fn settings(name: &str) -> Settings {
         alarm: 100,
         slots: 100,
         labels: crate::labels::Labels::default(),
+        lacking: alloc::string::String::new(),
         spread: Spread::Even,
         quota: Quota::Now,
         lead: Millis(1_000),
@@ -93,8 +99,10 @@ fn settings(name: &str) -> Settings {
         rescan: Millis(60_000),
         early: Millis(0),
         notice: Millis(0),
+        operations_max: OPERATIONS_MAX,
         class: Class::A,
         generation: 1,
+        knows: crate::record::Layouts::OWN,
     }
 }
 
@@ -181,9 +189,7 @@ impl World {
                 self.commits.push((self.now + self.delay, name.clone(), ticket, txn));
                 return None;
             }
-            Effect::Commit { ticket, txn, .. } => {
-                Input::Committed { ticket, outcome: self.store.commit(mono, &txn) }
-            }
+            Effect::Commit { ticket, txn, .. } => Input::Committed { ticket, outcome: self.commit(&txn) },
             Effect::Start(run) => {
                 self.starts.push((name.to_string(), run.clone()));
                 self.ends.push((self.now + self.takes, name.clone(), run));
@@ -230,6 +236,15 @@ impl World {
         })
     }
 
+    fn commit(&mut self, txn: &Txn) -> Outcome {
+        let twice = |(at, guard)| txn.guards[..at].contains(guard);
+        assert!(!txn.guards.iter().enumerate().any(twice), "a guard that stands there twice: {txn:?}");
+        if txn.guards.len() + txn.writes.len() > OPERATIONS_MAX {
+            return Outcome::Refused(self.store.found(txn));
+        }
+        self.store.commit(Mono(self.now), txn)
+    }
+
     /// The node of a member, if it lives that life and no cut is between the two.
     fn reached(&self, from: &NodeName, to: &Member) -> Option<&Actor> {
         let cut = self.cuts.contains(&(from.to_string(), to.node.to_string()));
@@ -244,7 +259,7 @@ impl World {
             for (_, name, ticket, txn) in
                 self.commits.extract_if(.., |(at, ..)| *at <= now).collect::<Vec<_>>()
             {
-                let outcome = self.store.commit(Mono(now), &txn);
+                let outcome = self.commit(&txn);
                 self.give(&name, Input::Committed { ticket, outcome });
             }
             self.deliver();

@@ -1,4 +1,7 @@
-//! What the entry of the cluster itself holds: whose registry this is, and whether nodes may join here.
+//! What the entry of the cluster itself holds: whose registry this is, in which layout, and whether nodes may join here.
+//!
+//! This entry is read by every program, also by one that is older or newer than whoever wrote it: what its fields mean never
+//! changes.
 
 use alloc::string::String;
 use core::fmt;
@@ -6,16 +9,86 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Wall;
 
-/// The layout of the tree that this program reads and writes.
+/// The newest layout of the tree that this program knows.
 pub const LAYOUT: u32 = 1;
+
+/// The layouts of the tree that a program knows: it can read and write in each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Layouts {
+    /// The first of them.
+    pub oldest: u32,
+    /// The last of them.
+    pub newest: u32,
+}
+
+impl Layouts {
+    /// Those of this program.
+    pub const OWN: Self = Self { oldest: 1, newest: LAYOUT };
+
+    /// Those of a program that says nothing of them.
+    #[must_use]
+    pub fn first() -> Self {
+        Self { oldest: 1, newest: 1 }
+    }
+
+    /// Whether this layout is one of them.
+    #[must_use]
+    pub fn knows(self, layout: u32) -> bool {
+        (self.oldest..=self.newest).contains(&layout)
+    }
+
+    /// This layout, if it is none of them.
+    #[must_use]
+    pub fn lacks(self, layout: u32) -> Option<UnknownLayout> {
+        (!self.knows(layout)).then_some(UnknownLayout { layout, knows: self })
+    }
+}
+
+impl fmt::Display for Layouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.oldest == self.newest {
+            true => write!(f, "{}", self.newest),
+            false => write!(f, "{} to {}", self.oldest, self.newest),
+        }
+    }
+}
+
+/// A layout that a program does not know, so it must not touch what is written in it. The text says the fix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UnknownLayout {
+    /// Which.
+    pub layout: u32,
+    /// Those that it knows.
+    pub knows: Layouts,
+}
+
+impl fmt::Display for UnknownLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { layout, knows } = self;
+        write!(f, "it has layout {layout}, this program knows {knows}: ")?;
+        match *layout > knows.newest {
+            true => f.write_str("use a newer program"),
+            false => f.write_str(
+                "start the program before this one on all nodes, say `evenkeel cluster finalize`, then use this one",
+            ),
+        }
+    }
+}
 
 /// Whose registry this is, under `keys::cluster`. Every join is guarded by it as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ClusterRecord {
     /// The cluster's id; never the same for two clusters.
     pub id: String,
-    /// The layout of the tree.
+    /// The layout in which all entries are written.
     pub layout: u32,
+    /// A layout that is to be the next one. Whoever joins and does not know it takes this back with the same commit, so as long
+    /// as it stands only those who know it have joined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<u32>,
+    /// Rises whenever that changes, so that no value comes twice.
+    #[serde(default, skip_serializing_if = "is_unchanged")]
+    pub seq: u64,
     /// What its moves and restores add to the engine's own generation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u16,
@@ -29,7 +102,30 @@ fn is_zero(n: &u16) -> bool {
     *n == 0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_unchanged(n: &u64) -> bool {
+    *n == 0
+}
+
 impl ClusterRecord {
+    /// The entry of a new cluster, in the newest layout that this program knows.
+    #[must_use]
+    pub fn new(id: String) -> Self {
+        Self { id, layout: LAYOUT, wanted: None, seq: 0, generation: 0, shut: None }
+    }
+
+    /// The same with another layout wanted, or none any more.
+    #[must_use]
+    pub fn wanting(&self, wanted: Option<u32>) -> Self {
+        Self { wanted, seq: self.seq + 1, ..self.clone() }
+    }
+
+    /// The same in this layout, which nobody need want any more.
+    #[must_use]
+    pub fn raised(&self, layout: u32) -> Self {
+        Self { layout, ..self.wanting(None) }
+    }
+
     /// The generation that tokens carry, with the engine's own.
     #[must_use]
     pub fn generation_on(&self, engine: u16) -> u16 {

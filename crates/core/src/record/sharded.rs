@@ -29,6 +29,9 @@ pub struct Sharding {
     /// Everyone who may have a lane: whoever got a portion or settled for another, until it is gone and its lane empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<Member>,
+    /// What lanes held that went ahead of the next cut, as there were too many for it; of one listed again it is no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Portion>,
 }
 
 /// The wish that the shares be cut again before the next fire.
@@ -185,10 +188,11 @@ pub struct Switches {
 }
 
 impl Sharding {
-    /// What a member got at the last cut.
+    /// Out of what a member's lane begins: what it got at the last cut, or what its lane held when it went.
     #[must_use]
     pub fn portion(&self, member: &Member) -> &[Group] {
-        let portion = self.cut.portions.iter().find(|portion| portion.holder == *member);
+        let all = if self.lanes.contains(member) { &self.cut.portions } else { &self.kept };
+        let portion = all.iter().find(|portion| portion.holder == *member);
         portion.map_or(&[], |portion| &portion.groups)
     }
 

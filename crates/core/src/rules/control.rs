@@ -4,6 +4,7 @@
 //! that one guard on the place covers both, and a holder that acts on the old declaration is refused.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::format;
 
 use crate::input::{Answer, Applied, AskId, Refusal};
@@ -19,7 +20,7 @@ use crate::view::JobView;
 use crate::words::{Fire, JobName, NodeName, RequestId, RunId, Shard};
 
 mod calendars;
-mod cluster;
+pub(crate) mod cluster;
 mod nodes;
 mod told;
 
@@ -30,6 +31,8 @@ const BATCH: usize = 1_000;
 enum Turn {
     Commit(&'static str, Txn),
     Settled(Settled),
+    /// It is looked at again when the view has moved.
+    Waits,
 }
 
 /// Looks at the wishes that have no commit under way.
@@ -60,6 +63,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
             Wish::Drain(node, wanted) => drain(scene, node, *wanted),
             Wish::Configure(setting) => cluster::configure(scene, *setting),
             Wish::Tell(job, occasion, due) => told::tell(scene, job, *occasion, *due),
+            Wish::Finalize => cluster::finalize(scene),
             Wish::Activate(node) => cluster::activate(scene, node, Subject::Wish(*ask, *n), out),
             Wish::Count(name, count) => nodes::count(scene, name, *count),
             Wish::Lock(_) | Wish::Unlock(_) | Wish::Beat(_) => continue,
@@ -73,6 +77,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
 
 fn emit(ask: AskId, n: u32, turn: Turn, guards: impl Iterator<Item = Guard>, out: &mut Decisions) {
     match turn {
+        Turn::Waits => {}
         Turn::Settled(settled) => out.add(Decision::Settled(ask, n, settled)),
         Turn::Commit(why, mut txn) => {
             txn.guards.extend(guards);
@@ -175,13 +180,14 @@ fn rewrite(scene: &Scene<'_>, name: &JobName, known: Option<JobView<'_>>, record
     let old = known.map(|job| job.place()).unwrap_or_default();
     let dispatched = matches!(record, SpecRecord::Live(spec) if spec.job.placement == Placement::Dispatched);
     let enabled = matches!(record, SpecRecord::Live(spec) if spec.job.enabled);
-    let heir = scene.born().filter(|_| old.waits && old.owner.is_none() && !enabled);
-    let owner = if heir.is_some() { Some(scene.member.clone()) } else { old.owner.clone() };
-    let (planned, waits) = (old.planned || dispatched, old.waits && heir.is_none());
+    // Every wish is guarded on its node, so this one's owner is there.
+    let inherits = old.waits && old.owner.is_none() && !enabled;
+    let owner = if inherits { Some(scene.member.clone()) } else { old.owner.clone() };
+    let (planned, waits) = (old.planned || dispatched, old.waits && !inherits);
     let place = Place { version: record.version(), planned, waits, owner, ..old.next() };
     let puts = [(spec_key, encode(record)), (place_key, encode(&place))];
     let writes = puts.map(|(key, value)| Write::Put { key, value, owner: None });
-    Txn { guards: guards.into_iter().chain(heir).collect(), writes: writes.into() }
+    Txn { guards: guards.into(), writes: writes.into() }
 }
 
 fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch) -> Turn {
@@ -251,6 +257,7 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&Node
         taken: false,
         node: node.cloned(),
         shards: ShardSet::empty(),
+        former: BTreeSet::new(),
     });
     let key = keys::asked(name);
     Turn::Commit(

@@ -35,6 +35,9 @@ pub(super) use verdicts::{lost_verdict, missed, too_old};
 const RUNS_MAX: usize = 128;
 /// How long before the last planned run is due a full plan is looked at again.
 const AHEAD: Millis = Millis::secs(5);
+/// What a commit of a plan consists of beside the guards on calendars and on nodes that are gone: those on this node, the
+/// right to plan, the plan, the place and the requests by hand; plan and requests written.
+const COMMIT: usize = 7;
 /// The most verdicts that a plan keeps for history.
 const VERDICTS_MAX: usize = 100;
 
@@ -149,18 +152,26 @@ impl<'a> Desk<'a> {
         }
         let repeats = self.job.spec().is_some_and(|spec| spec.job.delivery == Delivery::AtLeastOnce);
         let retries = self.job.spec().is_some_and(|spec| spec.job.retry.is_some());
+        let others = COMMIT + self.job.calendar_guards().count();
+        let most = self.scene.local.settings.operations_max.saturating_sub(others).max(1);
         for run in core::mem::take(&mut self.draft.runs) {
-            let chosen =
-                if dead(&run) && repeats { self.batch.choose(self.scene, &self.job, &[]) } else { None };
-            if !dead(&run) || (repeats && chosen.is_none()) {
-                // With nobody to repeat it, it waits for somebody.
-                if dead(&run) {
-                    out.add(Decision::JobUnplaced(self.job.id));
-                }
+            let gone = Guard::Absent(keys::node(&run.by));
+            let guarded = self.guards.contains(&gone);
+            // Of the others it is settled in the next commit.
+            if !dead(&run) || (!guarded && self.guards.len() >= most) {
                 self.draft.runs.push(run);
                 continue;
             }
-            self.guards.push(Guard::Absent(keys::node(&run.by)));
+            let chosen = if repeats { self.batch.choose(self.scene, &self.job, &[]) } else { None };
+            if repeats && chosen.is_none() {
+                // With nobody to repeat it, it waits for somebody.
+                out.add(Decision::JobUnplaced(self.job.id));
+                self.draft.runs.push(run);
+                continue;
+            }
+            if !guarded {
+                self.guards.push(gone);
+            }
             self.draft.verdicts.push(lost_verdict(self.run_id(&run.fire), &run, repeats));
             if !repeats && retries {
                 self.give_up(&run, run.attempt + 1, "the attempt before is lost");
@@ -314,6 +325,7 @@ impl<'a> Desk<'a> {
                     let first = schedule.next((now - grace - Millis(1)).max(floor));
                     let looks = first.map(|due| due + grace + Millis(1)).into_iter();
                     let looks = looks.chain(next.until.filter(|until| *until > now));
+                    let looks = looks.chain(schedule.next(due.max(now)).filter(|_| policy.newest));
                     return out.list.extend(looks.map(|at| Decision::JobAt(self.job.id, at)));
                 };
                 self.draft.runs.push(Planned {

@@ -10,14 +10,14 @@ use alloc::string::{String, ToString};
 use crate::due;
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
-use crate::job::Job;
+use crate::job::{Job, Spec};
 use crate::keys;
 use crate::local::{Given, Local, Subject};
 use crate::overlap::{SUPERSEDED, Timetable};
 use crate::record::{AskedRecord, Lane, Open, encode};
 use crate::registry::{Txn, Write};
 use crate::rules::dispatch::too_old;
-use crate::rules::drain;
+use crate::rules::{drain, pools};
 use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
 use crate::takeover;
@@ -109,13 +109,26 @@ fn keeps_pace(local: &Local, out: &Decisions) -> bool {
     local.pace_left() > out.paced
 }
 
+/// Whether the job's pool, if it is in one, has a seat for this run; if not, the job is called when there may be one. A job that is
+/// deleted is in none.
+fn is_admitted(
+    scene: &Scene<'_>,
+    id: JobId,
+    (spec, run, due): (Option<&Spec>, &RunId, Wall),
+    out: &mut Decisions,
+) -> bool {
+    let Some(spec) = spec else { return true };
+    !pools::admitted(scene, (id, &spec.job), due, [run.clone()].into(), out).is_empty()
+}
+
 /// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it starts;
-/// but shards that have to be confirmed first would lose theirs to others each time, so one is kept for them.
+/// but shards that have to be confirmed first would lose theirs to others each time, so one is kept for them. What waits for a
+/// seat in its pool takes none, and gets both at once.
 #[must_use]
 pub fn free_slots(view: &View, local: &Local) -> usize {
-    let claims = ["claim fire", "try again", "accept", CONFIRM_SHARDS];
+    let claims = ["claim fire", "try again", "accept", CONFIRM_SHARDS, pools::ENTER];
     let claims: usize = claims.iter().map(|act| local.under_way(act)).sum();
-    let taken = view.open_count() + claims + local.shards_running;
+    let taken = view.open_count().saturating_sub(view.unseated()) + claims + local.shards_running;
     (local.settings.slots as usize).saturating_sub(taken)
 }
 
@@ -265,6 +278,10 @@ impl Desk<'_> {
         if !self.clock_agrees(out) {
             return;
         }
+        let (id, spec) = (takeover::run_id(&self.job, open), self.job.spec());
+        if !is_admitted(self.scene, self.job.id, (spec.as_ref(), &id, open.due), out) {
+            return;
+        }
         let latest = open.from + START_WINDOW;
         if now.wall > latest || misdated {
             if !keeps_pace(self.scene.local, out) {
@@ -275,7 +292,7 @@ impl Desk<'_> {
             lane.put_open(Open { from: now.wall.max(moment), ..open.clone() });
             return self.commit("confirm", &lane, out);
         }
-        let Some(spec) = self.job.spec() else {
+        let Some(spec) = spec else {
             // The declaration went between claim and start; nothing is left to run.
             return if open.attempt > 1 {
                 self.call_off(open, "its job was deleted", out)
@@ -287,7 +304,6 @@ impl Desk<'_> {
             return self.call_off(open, &why, out);
         }
         let not_after = self.scene.lease.until().min(now.mono + (latest - now.wall));
-        let id = takeover::run_id(&self.job, open);
         let declared = (&spec.job, open.began());
         let run = run_of(self.scene, id, open.due, (open.attempt, open.seq), declared, not_after);
         out.add(Decision::Start(self.job.id, run));

@@ -1,4 +1,4 @@
-//! Membership: a node joins under its lease, once the runs of its earlier life have ended.
+//! Membership: a node joins under its lease, once the runs of its earlier life have ended, and says which layouts it knows.
 
 use alloc::vec::Vec;
 
@@ -15,8 +15,11 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     if scene.local.leaving {
         return depart(scene, out);
     }
-    if scene.born.is_some() || !scene.is_idle(&Subject::Me) {
+    if !scene.is_idle(&Subject::Me) {
         return;
+    }
+    if let Some(born) = scene.born() {
+        return tell(scene, born, out);
     }
     // What an earlier life still runs would run beside its successor's (law 8).
     if !scene.local.given.is_empty() {
@@ -37,7 +40,26 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
         out.add(Decision::Announce(Event::Shut(shut.clone())));
         return;
     }
+    // Whose registry this is nobody can say. That was announced when it was heard.
+    if scene.view.cluster().is_unreadable() {
+        return;
+    }
     out.commit(Subject::Me, "join", join(scene, predecessor));
+}
+
+/// Says what it knows by now: a node that went on in a newer program would otherwise keep the layout where it is.
+fn tell(scene: &Scene<'_>, born: Guard, out: &mut Decisions) {
+    let settings = &scene.local.settings;
+    let Some(state) =
+        scene.view.member(scene.member).filter(|state| state.info.knows < settings.knows.newest)
+    else {
+        return;
+    };
+    let (key, owner) = (keys::node(scene.member), Some(LeaseId(scene.member.incarnation)));
+    let (version, knows) = (settings.version.clone(), settings.knows.newest);
+    let value = encode(&MemberInfo { version, knows, ..state.info.clone() });
+    let guards = Vec::from([Guard::At(key.clone(), state.revision), born]);
+    out.commit(Subject::Me, "tell", Txn { guards, writes: Vec::from([Write::Put { key, value, owner }]) });
 }
 
 /// Leaves once nothing of this life is open: the others take everything over as soon as the member entry is gone.
@@ -61,10 +83,21 @@ fn join(scene: &Scene<'_>, predecessor: Option<Member>) -> Txn {
         alarm: settings.alarm,
         version: settings.version.clone(),
         labels: settings.labels.clone(),
+        lacking: settings.lacking.clone(),
+        knows: settings.knows.newest,
     };
     let mut writes = Vec::from([Write::Put { key: key.clone(), value: encode(&info), owner: Some(lease) }]);
     writes.extend(predecessor.map(|p| Write::Delete { key: keys::node(&p) }));
-    // Whoever shuts the registry makes every join fail that has not heard of it.
+    // Whoever shuts the registry, or wants another layout, makes every join fail that has not heard of it.
     let open = scene.view.cluster().guard(keys::cluster());
+    // Where a layout is wanted that this program does not know, nobody can count on it any more.
+    let cluster = scene.view.cluster().value.as_ref();
+    let too_new =
+        cluster.filter(|cluster| cluster.wanted.is_some_and(|wanted| wanted > settings.knows.newest));
+    writes.extend(too_new.map(|cluster| Write::Put {
+        key: keys::cluster(),
+        value: encode(&cluster.wanting(None)),
+        owner: None,
+    }));
     Txn { guards: Vec::from([Guard::Absent(key), Guard::Open(lease), open]), writes }
 }

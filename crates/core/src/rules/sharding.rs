@@ -21,20 +21,23 @@ use crate::words::{Member, NodeName};
 
 use every_node::Dealt;
 
+mod delist;
 mod every_node;
 
 /// How long before fires may be claimed the shares are cut for them.
 const AHEAD: Millis = Millis::secs(1);
 /// How often a lane that is waited for is read again (S3-21).
 const POLL: Millis = Millis(100);
-/// Among how many nodes a job's shards are cut at most: one transaction guards on all their lanes, and engines allow about
-/// this many.
+/// Among how many nodes a job's shards are cut at most, if the engine allows that: the cut guards on all their lanes.
 const AMONG_MAX: usize = 100;
 
 /// Marks the shares, cuts them, or takes leave of a deleted job.
 pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     let Some(table) = Table::of(scene, id) else { return };
     let Some((_, terms)) = table.terms else { return retire(&table, out) };
+    if delist::leave(&table, || among(&table, terms), out) {
+        return;
+    }
     if !table.is_enabled() || table.sharding.leader.as_ref() != Some(scene.member) {
         return unpin(&table, out);
     }
@@ -58,7 +61,7 @@ fn among(table: &Table<'_>, terms: &ShardTerms) -> Vec<Member> {
     let available = table.job.available();
     let cut = &table.sharding.cut;
     if !terms.static_shards || cut.number == 0 || Some(cut.total) != terms.total {
-        return available.into_iter().take(AMONG_MAX).cloned().collect();
+        return available.into_iter().take(delist::among_max(table)).cloned().collect();
     }
     let now = |old: &Member| available.iter().copied().find(|member| member.node == old.node).cloned();
     cut.among.iter().map(|old| now(old).unwrap_or_else(|| old.clone())).collect()
@@ -113,8 +116,10 @@ fn prepare(table: &Table<'_>, mark: Mark, terms: &ShardTerms, among: &[Member], 
     if !unread.is_empty() {
         return out.add(Decision::Read(id, unread));
     }
-    let lanes: BTreeMap<&Member, ShardLane> =
-        table.sharding.lanes.iter().filter_map(|member| Some((member, table.lane(member)?))).collect();
+    let lanes = standing(table);
+    if !delist::makes_room(table, &lanes, out) {
+        return watch(table, &lanes, out);
+    }
     let furthest = furthest(&table.sharding.cut, lanes.values());
     let total = terms.total.unwrap_or_else(|| every_node::counted(&table.sharding.cut, &lanes));
     let state = collect(&lanes, total, furthest);
@@ -135,6 +140,14 @@ fn prepare(table: &Table<'_>, mark: Mark, terms: &ShardTerms, among: &[Member], 
         return watch(table, &lanes, out);
     }
     cut(table, terms, among, &lanes, &state, out);
+}
+
+/// Every lane with something in it: those that are listed, and what is kept of others.
+fn standing<'t>(table: &Table<'t>) -> BTreeMap<&'t Member, ShardLane> {
+    let sharding = table.sharding;
+    let kept = sharding.kept.iter().map(|kept| (&kept.holder, sharding.lane_of(&kept.holder, None)));
+    let listed = sharding.lanes.iter().filter_map(|member| Some((member, table.lane(member)?)));
+    kept.chain(listed).collect()
 }
 
 /// Reads the lanes that are waited for again, if it is time.
@@ -189,7 +202,7 @@ fn cut(
     let first = u64::try_from(table.terms.map_or(0, |(t, _)| t.since.0)).unwrap_or(0);
     let seq = lanes.values().map(|lane| lane.seq).chain([old.seq, first]).max().unwrap_or(0);
     let (leaves, mut listed): (Vec<&Member>, Vec<&Member>) =
-        lanes.keys().partition(|member| table.is_dead(member) && lanes[**member].is_empty());
+        table.sharding.lanes.iter().partition(|member| delist::may_go(table, member, lanes));
     listed.extend(portions.iter().map(|portion| &portion.holder));
     listed.extend((!left.is_empty()).then_some(table.scene.member));
     listed.sort();
@@ -198,6 +211,7 @@ fn cut(
         leader: table.sharding.leader.clone(),
         mark: None,
         lanes: listed.into_iter().cloned().collect(),
+        kept: Vec::new(),
         cut: Cut {
             number: table.job.place().epoch + 1,
             seq,
@@ -219,9 +233,10 @@ fn cut(
             .map(|member| Write::Delete { key: keys::shard_lane(table.job.name(), member) }),
     );
     let gone = leaves.iter().map(|member| Guard::Absent(keys::node(member)));
-    let mut guards: Vec<_> = lanes.keys().filter_map(|member| table.lane_guard(member)).chain(gone).collect();
+    let held = table.sharding.lanes.iter().filter_map(|member| table.lane_guard(member));
+    let mut guards: Vec<_> = held.chain(gone).collect();
     if let Some(mut own) = table.lane(table.scene.member).filter(|_| !left.is_empty()) {
-        if !lanes.contains_key(table.scene.member) {
+        if !table.sharding.lanes.contains(table.scene.member) {
             guards.extend(table.lane_guard(table.scene.member));
         }
         (own.seq, own.verdicts) = (seq + 1, [own.verdicts, left].concat());
@@ -304,6 +319,7 @@ fn retire(table: &Table<'_>, out: &mut Decisions) {
     let Cut { number, seq, mut portions, .. } = sharding.cut.clone();
     // The others' lanes stay what they are, for what they take back yet; nobody begins this one again.
     portions.retain(|portion| portion.holder != *member);
+    sharding.kept.clear();
     sharding.cut = Cut {
         number,
         seq: seq.max(lane.seq),

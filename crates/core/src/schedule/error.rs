@@ -3,6 +3,8 @@
 use alloc::string::{String, ToString};
 use core::fmt;
 
+use crate::words::is_unseen;
+
 /// Why a text is no schedule: it points at the part that is wrong and says what is allowed there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleError {
@@ -64,7 +66,7 @@ impl ScheduleError {
         let line: alloc::vec::Vec<char> = text.split('\n').nth(place.line)?.chars().collect();
         let begin = place.column.saturating_sub(SHOWN / 2);
         let seen = line.iter().skip(begin).take(SHOWN);
-        let seen: String = seen.map(|c| if c.is_control() { ' ' } else { *c }).collect();
+        let seen: String = seen.map(|c| if is_unseen(*c) { ' ' } else { *c }).collect();
         let marks = "^".repeat(place.length.min(SHOWN - (place.column - begin)));
         Some(alloc::format!("{seen}\n{}{marks}", " ".repeat(place.column - begin)))
     }

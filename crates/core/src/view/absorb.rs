@@ -10,7 +10,7 @@ use crate::keys::{Key, Parsed, parse};
 use crate::record::{LockRecord, SpecRecord, decode};
 use crate::registry::{Batch, Change, Entry, Revision};
 use crate::time::Mono;
-use crate::words::{JobName, LockName, Member, NodeName};
+use crate::words::{JobName, LockName, Member, NodeName, PoolName};
 
 /// What a piece of news touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,6 +25,8 @@ pub struct Absorbed {
     pub planner: bool,
     /// Anything of the cluster as such changed.
     pub peers: bool,
+    /// Pools in which there may be another seat.
+    pub pools: BTreeSet<PoolName>,
     /// Entries that could not be read.
     pub unreadable: Vec<Key>,
 }
@@ -66,6 +68,7 @@ impl View {
         gone.extend(self.locks.keys().map(crate::keys::lock));
         gone.extend(self.peers.keys());
         gone.extend(self.calendars.keys());
+        gone.extend(self.pools.keys());
         gone.extend(self.switches.keys().map(|(job, node)| crate::keys::switches(node, job)));
         gone.retain(|key| !listed.contains(key));
         let listing = self.listing;
@@ -110,6 +113,7 @@ impl View {
             Parsed::Lock(name) => self.absorb_lock(name, change, touched),
             Parsed::Plan(job) => self.absorb_plan(&job, change, touched),
             Parsed::Calendar(name) => self.absorb_calendar(name, change, touched),
+            Parsed::Pool(name) => self.absorb_pool(name, change, touched),
             other => self.absorb_peers(other, change, touched),
         }
     }
@@ -123,6 +127,7 @@ impl View {
                 if self.members.remove(&member).is_none() {
                     return;
                 }
+                touched.pools.extend(self.pools_of(&member));
             }
             News::Put(entry) => {
                 let Some(info) = decode(&entry.value) else {
@@ -193,6 +198,7 @@ impl View {
         let enabled = declared.is_some_and(|job| job.enabled);
         let placement = declared.map_or(Placement::default(), |job| job.placement);
         let priority = declared.map_or(Priority::default(), |job| job.priority);
+        let pool = declared.and_then(|job| job.pool.as_ref()).map(|pool| pool.name.clone());
         let group = declared.map_or(GroupId::EVERYWHERE, |job| self.group_of(&job.nodes));
         let version = record.as_ref().and_then(Option::as_ref).map_or(0, SpecRecord::version);
         self.change(now, id, |state| {
@@ -204,6 +210,7 @@ impl View {
             state.priority = priority;
             state.versions.0 = version;
         });
+        self.pools.declare(id, pool);
         let record = record.flatten();
         self.set_calendars(
             id,

@@ -107,6 +107,7 @@ impl View {
         if self.dispatched.get(&id).is_some_and(gone) {
             self.index_plan(id, None);
             self.dispatched.remove(&id);
+            self.note_opened(id);
         }
     }
 
@@ -128,6 +129,7 @@ impl View {
         };
         self.index_plan(id, plan.value.as_ref());
         self.dispatched.entry(id).or_default().plan = Some(KnownPlan { known: plan, as_of });
+        self.note_opened(id);
         touched.jobs.insert(id);
     }
 

@@ -115,10 +115,12 @@ impl View {
         let opened = core::mem::replace(&mut held.opens, opens);
         held.lane = Some(lane);
         self.open = self.open + opens - opened;
+        self.note_opened(id);
     }
 
     pub(super) fn let_go(&mut self, id: JobId) {
         self.open -= self.held.remove(&id).map_or(0, |held| held.opens);
+        self.note_opened(id);
     }
 
     pub(super) fn held_mut(&mut self, id: JobId) -> &mut Held {

@@ -66,6 +66,12 @@ impl View {
         &self.peers.cluster
     }
 
+    /// Whether everybody is known who joined before that entry was last written: the registry was listed since.
+    #[must_use]
+    pub fn knows_who_joined(&self) -> bool {
+        self.listed && self.floor >= self.peers.cluster.revision
+    }
+
     /// Who does an operation, as far as is known.
     #[must_use]
     pub fn beat(&self, operation: &Operation) -> Option<&Known<BeatRecord>> {

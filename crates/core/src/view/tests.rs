@@ -36,6 +36,8 @@ fn info() -> Value {
         alarm: 1,
         version: text(),
         labels: crate::labels::Labels::default(),
+        lacking: alloc::string::String::new(),
+        knows: 1,
     })
 }
 

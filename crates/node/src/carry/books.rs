@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel_core::carry::{Entries, is_carried, job_of, keys_of};
 use evenkeel_core::keys::{self, Key, Parsed, parse};
-use evenkeel_core::record::{ClusterRecord, LAYOUT, decode};
+use evenkeel_core::record::{ClusterRecord, Layouts, decode};
 use evenkeel_core::registry::{Batch, Change, Facts, Outcome, Revision, Txn};
 use evenkeel_core::words::{JobName, Member};
 use evenkeel_registry::clock::Stopwatch;
@@ -98,11 +98,8 @@ impl Books {
         let record: ClusterRecord = decode(&entry.value).ok_or_else(|| {
             self.conflict("has an entry \"cluster\" that is not ours: is this another program's registry?")
         })?;
-        if record.layout > LAYOUT {
-            return Err(self.conflict(&format!(
-                "has layout {}, this program knows {LAYOUT}: use a newer program",
-                record.layout
-            )));
+        if let Some(unknown) = Layouts::OWN.lacks(record.layout) {
+            return Err(self.conflict(&format!("cannot be read: {unknown}")));
         }
         Ok(Some((record, entry.revision)))
     }

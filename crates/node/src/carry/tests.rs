@@ -120,7 +120,7 @@ fn put(key: Key, value: Value, owner: Option<LeaseId>) -> Txn {
 }
 
 fn cluster(shut: Option<Shut>) -> Value {
-    encode(&ClusterRecord { id: "c".into(), layout: 1, generation: 2, shut })
+    encode(&ClusterRecord { generation: 2, shut, ..ClusterRecord::new("c".into()) })
 }
 
 /// What a cluster leaves that was stopped: five claimed jobs and a sharded one.
@@ -202,6 +202,8 @@ async fn what_is_backed_up_is_restored_with_hot_entries_and_a_larger_generation(
         alarm: 1,
         version: String::new(),
         labels: Labels::default(),
+        lacking: String::new(),
+        knows: 1,
     };
     old.commit(vec![put(keys::node(&member("a@1")), encode(&info), Some(lease))]).await;
     let (source, _) = frail(Frail { generation: 4, ..Frail::on(&old) }, "old");
@@ -215,10 +217,7 @@ async fn what_is_backed_up_is_restored_with_hot_entries_and_a_larger_generation(
     let new = empty();
     let restored = put_back(&books(&new, "new"), &backup).await.unwrap();
     assert_eq!((restored.generation, restored.already), (7, false));
-    assert_eq!(
-        record(&new).await,
-        Some(ClusterRecord { id: "c".into(), layout: 1, generation: 7, shut: None })
-    );
+    assert_eq!(record(&new).await, Some(ClusterRecord { generation: 7, ..ClusterRecord::new("c".into()) }));
     assert_eq!(everything(&new).await, settled(&backup.entries));
     let gone = Member { incarnation: GONE, ..member("a@1") };
     let lane: Lane = decode(&everything(&new).await[&keys::lane(&job("j0"))]).unwrap();

@@ -7,7 +7,7 @@ use evenkeel_core::words::LockName;
 use std::sync::PoisonError;
 use tokio::sync::oneshot;
 
-use super::trails::Begun;
+use super::trails::{Begun, is_held};
 use super::{Driver, Happening};
 use crate::audit::{self, Asker, Deed};
 use crate::clock;
@@ -17,6 +17,11 @@ use crate::history::Entry;
 /// Why a change is not made while nothing can be written of it.
 const UNWRITTEN: &str = "the history takes no entries, and nothing is changed that it could not tell of: free its disk, or mend \
                          its database, and ask again";
+
+/// Whether something was done, or may have been: that is written down whatever it takes.
+fn changes_something(outcome: audit::Outcome) -> bool {
+    matches!(outcome, audit::Outcome::Asked | audit::Outcome::Applied | audit::Outcome::Unknown)
+}
 
 /// Somebody who waits for an answer, and the lock he would hold.
 pub(super) struct Asking {
@@ -38,8 +43,13 @@ impl Driver {
 
     /// A command of somebody: a change is tried once the audit log has it.
     pub(super) fn change(&mut self, asker: Asker, command: Command, answer: oneshot::Sender<Answer>) {
-        if Deed::of(&command, self.runs.node()).is_none() {
-            return self.ask(command, answer);
+        let Some(deed) = Deed::of(&command, self.runs.node()) else { return self.ask(command, answer) };
+        // It would wait in vain, and so would an entry of it, in a queue that only grows: it is counted.
+        if !self.able.history && is_held(&command) {
+            self.trails.turn_away(asker, deed, clock::now());
+            // Whoever asked may have given up waiting.
+            let _ = answer.send(Answer::Refused(Refusal::Unavailable, UNWRITTEN.into()));
+            return;
         }
         let id = self.trails.number();
         self.asking.insert(id, Asking { answer, lock: None });
@@ -54,6 +64,9 @@ impl Driver {
 
     /// Something was decided in this process, beside the node.
     pub(super) fn decided(&mut self, asker: Asker, deed: Deed, outcome: (audit::Outcome, String)) {
+        if !self.able.history && !changes_something(outcome.0) {
+            return self.trails.turn_away(asker, deed, clock::now());
+        }
         let id = self.trails.number();
         let entry = self.trails.decided(id.0, (asker, deed), outcome, clock::now());
         self.history.put(entry);
@@ -70,6 +83,16 @@ impl Driver {
     pub(super) fn refuse_unwritten(&mut self) {
         while let Some(ask) = self.trails.unwritten(clock::now().mono, self.able.history) {
             self.answer(ask, Answer::Refused(Refusal::Unavailable, UNWRITTEN.into()));
+        }
+    }
+
+    /// History takes entries again, or the node ends: it is told how many were turned away.
+    pub(super) fn sum_up(&mut self) {
+        if let Some((asker, deed, why)) = self.trails.turned_away() {
+            let id = self.trails.number();
+            let entry =
+                self.trails.decided(id.0, (asker, deed), (audit::Outcome::Refused, why), clock::now());
+            self.history.put(entry);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use evenkeel_core::job::Spec;
 use evenkeel_core::keys::{Parsed, parse};
-use evenkeel_core::record::{CalendarRecord, ClusterSettings, SpecRecord, decode};
+use evenkeel_core::record::{CalendarRecord, ClusterRecord, ClusterSettings, SpecRecord, decode};
 use evenkeel_core::registry::{Txn, Write};
 use evenkeel_core::view::View;
 use evenkeel_core::words::{CalendarName, JobName};
@@ -23,6 +23,7 @@ const TOLD: &[&str] = &[
     "placement",
     "nodes",
     "priority",
+    "pool",
     "shards",
     "every_node",
     "strategy",
@@ -49,6 +50,8 @@ const TOLD: &[&str] = &[
     "strikes",
     "planner",
     "handover",
+    "layout",
+    "wanted",
 ];
 /// The longest value that is told.
 const VALUE_MAX: usize = 80;
@@ -75,6 +78,10 @@ pub(super) fn of(view: &View, txn: &Txn) -> Change {
             Parsed::Calendar(name) => decode(value).map(|new: CalendarRecord| of_calendar(view, &name, &new)),
             Parsed::Settings => decode(value).map(|new: ClusterSettings| Change {
                 what: differences(&plain(&view.settings()), &plain(&new)),
+                ..Change::default()
+            }),
+            Parsed::Cluster => decode(value).map(|new: ClusterRecord| Change {
+                what: differences(&plain(&view.cluster().value), &plain(&new)),
                 ..Change::default()
             }),
             _ => None,

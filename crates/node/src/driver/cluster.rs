@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use evenkeel_core::keys;
-use evenkeel_core::record::{ClusterRecord, LAYOUT, decode, encode};
+use evenkeel_core::record::{ClusterRecord, Layouts, decode, encode};
 use evenkeel_core::registry::{Change, Guard, Outcome, Txn, Write};
 use evenkeel_registry::{Registry, RegistryError};
 
 use super::folder::Folder;
 use crate::error::OpenError;
 
-/// Refuses a data folder that was used with another cluster, a registry of a newer layout, and one that takes no members.
+/// Refuses a data folder that was used with another cluster, a registry of a layout that this program does not know, and one that takes no members.
 /// The first node of all gives its cluster an id. Returns the generation that tokens carry here.
 pub(super) async fn check(
     registry: &Arc<dyn Registry>,
@@ -23,11 +23,8 @@ pub(super) async fn check(
         return Ok(engine);
     }
     let cluster = read(registry).await?;
-    if cluster.layout > LAYOUT {
-        return Err(OpenError::Setting(format!(
-            "the registry {url} has layout {}, this program knows {LAYOUT}: use a newer program",
-            cluster.layout
-        )));
+    if let Some(unknown) = Layouts::OWN.lacks(cluster.layout) {
+        return Err(OpenError::Setting(format!("no node can join at the registry {url}: {unknown}")));
     }
     if let Some(shut) = &cluster.shut {
         return Err(OpenError::Setting(format!("no node can join at the registry {url}: {shut}")));
@@ -57,7 +54,7 @@ async fn read(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError> 
     // The kernel's own random numbers; two clusters must never get the same id.
     let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
     let id = id.map_err(|e| OpenError::Setting(format!("the system gives no random id: {e}")))?;
-    let new = ClusterRecord { id: id.trim().to_string(), layout: LAYOUT, generation: 0, shut: None };
+    let new = ClusterRecord::new(id.trim().to_string());
     let txn = Txn {
         guards: vec![Guard::Absent(key.clone())],
         writes: vec![Write::Put { key: key.clone(), value: encode(&new), owner: None }],

@@ -12,6 +12,7 @@ use std::time::Duration;
 use evenkeel_core::baton::Baton;
 use evenkeel_core::effect::Event;
 use evenkeel_core::node::{Node, Settings};
+use evenkeel_core::record::Layouts;
 use evenkeel_core::time::{Millis, Mono};
 use evenkeel_core::words::NodeName;
 use evenkeel_registry::Registry;
@@ -155,8 +156,8 @@ impl Life {
         let logs = Logs::new(folder.path().join("logs"));
         let (news_from, news) = mpsc::unbounded_channel();
         // The old life's runs are gone before its member is: whoever takes over starts beside nobody (law 8).
-        let (orders, keeper, guard) = start_guard(&config, kept, &folder, &news_from).await?;
-        let node = mind(settings(&config, &folder, &registry, generation), baton);
+        let (orders, keeper, guard, lacking) = start_guard(&config, kept, &folder, &news_from).await?;
+        let node = mind(settings(&config, &folder, &registry, (generation, lacking)), baton);
         let (to_node, asked) = mpsc::channel(ORDERS_MAX);
         let (inbox, sender) = Inbox::new(news, told, asked);
         let sampled_by = sender.registry.clone();
@@ -216,6 +217,7 @@ impl Life {
         if tokio::time::timeout(LAST_RUNS, self.driver.end_runs()).await.is_err() {
             tracing::warn!("some runs did not end within {LAST_RUNS:?}");
         }
+        self.driver.sum_up();
         let unknown = self.driver.trails.close();
         self.driver.put_all(unknown);
         let Driver { mut leases, executor, history, notifiers, .. } = self.driver;
@@ -321,32 +323,43 @@ async fn measure(sampled: mpsc::Sender<Happening>) {
 
 type Orders = mpsc::UnboundedSender<guard::Order>;
 
+/// The ways to a guard, and which limits of whole runs it cannot keep, and why.
+type Started = (Option<Orders>, Option<ToKeeper>, Option<JoinHandle<()>>, String);
+
 /// Starts the guard, where this program can be one.
 async fn start_guard(
     config: &Config,
     kept: Option<(Kept, Pipes)>,
     folder: &Folder,
     news: &mpsc::UnboundedSender<News>,
-) -> Result<(Option<Orders>, Option<ToKeeper>, Option<JoinHandle<()>>), OpenError> {
+) -> Result<Started, OpenError> {
     let program = config.executable.clone();
     if program.is_none() && !guard::is_possible() {
-        return Ok((None, None, None));
+        return Ok((None, None, None, String::new()));
     }
     let data: PathBuf = folder.path().to_path_buf();
     let (orders, to_guard) = mpsc::unbounded_channel();
     let (to_keeper, passing) = mpsc::channel(1);
-    let keeper = Keeper::new(program.clone(), data.clone(), config.ttl / 3, to_guard, passing, news.clone());
+    let (folder, patience) = ((data.clone(), config.cgroups), config.ttl / 3);
+    let keeper = Keeper::new(program.clone(), folder, patience, to_guard, passing, news.clone());
     let (keeper, guard) = match kept {
         Some((kept, pipes)) => {
             let guard = Guard::resume(&kept, pipes).map_err(OpenError::Guard)?;
             (keeper.resume(kept), guard)
         }
         None => {
-            let guard = Guard::start(program.as_deref(), &data, config.ttl).await;
+            let guard = Guard::start(program.as_deref(), &data, config.cgroups, config.ttl).await;
             (keeper, guard.map_err(OpenError::Guard)?)
         }
     };
-    Ok((Some(orders), Some(to_keeper), Some(tokio::spawn(keeper.keep(guard)))))
+    let lacking = match (config.cgroups, &guard.lacking) {
+        (true, why) => why.clone().unwrap_or_default(),
+        (false, _) => "cgroups are off, and such jobs run without these limits".to_owned(),
+    };
+    if !lacking.is_empty() {
+        tracing::info!("what jobs say in limits.together cannot be kept on this node: {lacking}");
+    }
+    Ok((Some(orders), Some(to_keeper), Some(tokio::spawn(keeper.keep(guard))), lacking))
 }
 
 /// Starts a thread for each notifier.
@@ -381,7 +394,12 @@ async fn open_history(
     opened.map_err(|error| OpenError::History { url, error })
 }
 
-fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>, generation: u16) -> Settings {
+fn settings(
+    config: &Config,
+    folder: &Folder,
+    registry: &Arc<dyn Registry>,
+    (generation, lacking): (u16, String),
+) -> Settings {
     let facts = registry.facts();
     Settings {
         name: config.name.clone(),
@@ -389,11 +407,13 @@ fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>, gene
         address: config.address.clone(),
         home: config.home.clone(),
         version: env!("CARGO_PKG_VERSION").to_string(),
+        knows: Layouts::OWN,
         ttl: Millis(i64::try_from(config.ttl.as_millis()).unwrap_or(i64::MAX)).max(facts.ttl_min),
         tolerance: config.tolerance.max(1),
         alarm: config.alarm,
         slots: config.slots,
         labels: config.labels.clone(),
+        lacking,
         spread: config.spread,
         quota: config.quota,
         lead: LEAD,
@@ -401,6 +421,7 @@ fn settings(config: &Config, folder: &Folder, registry: &Arc<dyn Registry>, gene
         rescan: RESCAN,
         early: facts.early,
         notice: facts.notice,
+        operations_max: facts.operations_max,
         class: facts.class,
         generation,
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use evenkeel_core::effect::Event;
 use evenkeel_core::input::Input;
+use evenkeel_core::record::Layouts;
 use evenkeel_core::time::{Millis, Mono};
 use evenkeel_core::words::RunId;
 use tokio::sync::{mpsc, oneshot};
@@ -141,9 +142,10 @@ impl Driver {
     /// Goes on in the next program. Comes back only with the reason why not.
     async fn become_next(&mut self, upgrade: &Upgrade) -> String {
         // What was there when the upgrade began may be half overwritten by now.
-        if let Err(why) = upgrade.program.check(CHECK).await {
-            return why.to_string();
-        }
+        let knows = match upgrade.program.check(CHECK).await {
+            Ok(said) => said.knows,
+            Err(why) => return why.to_string(),
+        };
         let passing = match self.ask_keeper().await {
             Ok(passing) => passing,
             Err(why) => return why,
@@ -161,6 +163,9 @@ impl Driver {
             node.baton(clock::now().mono)
         };
         let Some(baton) = baton else { return "the lease was lost meanwhile: try again".to_owned() };
+        if let Some(why) = self.is_lost_on(knows) {
+            return why;
+        }
         let (guard, pipes, _back) = match passing {
             Some(Passing { guard, pipes, go_on }) => (Some(guard), Some(pipes), Some(go_on)),
             None => (None, None, None),
@@ -190,6 +195,17 @@ impl Driver {
             }
         }
         others.into_iter().for_each(|order| self.inbox.put_back(Happening::Order(order)));
+    }
+
+    /// Why a program that knows these layouts cannot be this member.
+    fn is_lost_on(&self, knows: Layouts) -> Option<String> {
+        let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+        let lacks = node.is_lost_on(knows)?;
+        Some(format!(
+            "the new program knows other layouts of the tree ({knows}) than this node must ({}): drain the node and \
+             restart it instead",
+            lacks.layout
+        ))
     }
 
     /// What the keeper gives away; `None` where there is no guard.

@@ -32,6 +32,22 @@ pub(super) struct Trails {
     open: BTreeMap<AskId, Trail>,
     /// Those that wait for their entries, and until when: each waits as long, so they are in order.
     waiting: VecDeque<(Mono, AskId)>,
+    /// Those that were turned away while nothing could be written.
+    away: Option<Away>,
+}
+
+/// Changes that were refused, and of which no entry could be written.
+struct Away {
+    /// The first of them: who asked, when, for what.
+    asker: Asker,
+    at: Now,
+    deed: Deed,
+    n: u64,
+}
+
+/// Whether a change waits until its entry is there for good. To end something never does.
+pub(super) fn is_held(command: &Command) -> bool {
+    !matches!(command, Command::Kill(_) | Command::Leave)
 }
 
 struct Trail {
@@ -63,7 +79,7 @@ pub(super) enum Begun {
 impl Trails {
     /// None yet, of this life of a node.
     pub(super) fn new(node: NodeName, life: String) -> Self {
-        Self { node, life, asked: 0, open: BTreeMap::new(), waiting: VecDeque::new() }
+        Self { node, life, asked: 0, open: BTreeMap::new(), waiting: VecDeque::new(), away: None }
     }
 
     /// The number of the next command.
@@ -80,7 +96,7 @@ impl Trails {
     ) -> (Begun, Option<Entry>) {
         let Some(deed) = Deed::of(&command, &self.node) else { return (Begun::Now(command), None) };
         let record = self.record(&format!("{}", ask.0), asker, deed, now);
-        let held = !matches!(command, Command::Kill(_) | Command::Leave);
+        let held = is_held(&command);
         let plain = matches!(command, Command::Kill(_) | Command::Leave | Command::Acquire);
         let request = match &command {
             Command::RunNow(job, id) | Command::RunOn(job, id, _) => format!("{job} {id}"),
@@ -116,6 +132,24 @@ impl Trails {
         record.outcome = outcome;
         add(&mut record.what, &why);
         keep(record, Fate::Keep)
+    }
+
+    /// Counts one that is refused, and of which nothing can be written for now.
+    pub(super) fn turn_away(&mut self, asker: Asker, deed: Deed, at: Now) {
+        self.away.get_or_insert(Away { asker, at, deed, n: 0 }).n += 1;
+    }
+
+    /// What is to be written of those that were turned away, once: who asked first, for what, and why nothing came of it.
+    pub(super) fn turned_away(&mut self) -> Option<(Asker, Deed, String)> {
+        let Away { asker, at, deed, n } = self.away.take()?;
+        if n == 1 {
+            return Some((asker, deed, format!("refused at {}, when the history took no entries", at.wall)));
+        }
+        let why = format!(
+            "{n} changes were refused while the history took no entries; the first, at {}, was {} {}, asked for from here",
+            at.wall, deed.verb, deed.object
+        );
+        Some((asker, Deed::new("ask", "several"), why))
     }
 
     fn record(&self, n: &str, asker: Asker, deed: Deed, now: Now) -> AuditRecord {

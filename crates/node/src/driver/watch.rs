@@ -80,6 +80,8 @@ struct Case {
     job: JobName,
     placement: Placement,
     holder: Option<Member>,
+    /// How many of its runs may go on beside each other.
+    beside: usize,
     sharding: Sharding,
     /// Shards that are switched off, and the members that fire none of theirs.
     off: ShardSet,
@@ -267,13 +269,16 @@ fn case(job: &JobView<'_>, living: BTreeSet<Member>) -> Case {
     let sharding = job.sharding().cloned().unwrap_or_default();
     let idle =
         sharding.lanes.iter().filter(|member| idle(&member.node, member.incarnation)).cloned().collect();
-    let off = job.spec().map(|spec| spec.off).unwrap_or_default();
+    let spec = job.spec();
+    let beside = spec.as_ref().map_or(1, |spec| spec.job.overlap.beside());
+    let off = spec.map(|spec| spec.off).unwrap_or_default();
     let placement = match (job.is_sharded(), job.is_dispatched()) {
         (true, _) => Placement::Sharded,
         (_, true) => Placement::Dispatched,
         _ => Placement::Claimed,
     };
-    Case { job: job.name().clone(), placement, holder: job.owner().cloned(), sharding, off, idle, living }
+    let (job, holder) = (job.name().clone(), job.owner().cloned());
+    Case { job, placement, holder, beside, sharding, off, idle, living }
 }
 
 impl Case {
@@ -293,7 +298,12 @@ impl Case {
         match self.placement {
             Placement::Claimed => {
                 let lane = value(&keys::lane(&self.job)).and_then(|value| decode::<Lane>(value));
-                overdue::stand(due, now, Books::Claimed(lane.as_ref(), self.holder.as_ref()), &lives)
+                overdue::stand(
+                    due,
+                    now,
+                    Books::Claimed(lane.as_ref(), self.holder.as_ref(), self.beside),
+                    &lives,
+                )
             }
             Placement::Dispatched => {
                 let plan = value(&keys::plan(&self.job)).and_then(|value| decode::<Plan>(value));

@@ -11,6 +11,7 @@ use evenkeel_core::time::{Millis, Mono};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, PidfdFlags, RawPid, Signal, WaitStatus};
 
+use super::cgroup::Cgroup;
 use super::output::Output;
 use super::strays::Family;
 use super::wire::{Attempt, End, Launch, Word};
@@ -28,6 +29,8 @@ const LOOK_AGAIN: Millis = Millis(10);
 /// An attempt of which something may be left.
 pub(super) struct Child {
     pub(super) id: Attempt,
+    /// Where all its processes are, whatever they do.
+    cgroup: Option<Cgroup>,
     /// Its first process and its group.
     pid: Pid,
     pidfd: Option<OwnedFd>,
@@ -61,13 +64,13 @@ pub(super) struct Moment {
 
 impl Child {
     /// Forks the shim in a group of its own. Fails when the host has no means.
-    pub(super) fn launch(launch: &Launch) -> io::Result<Self> {
+    pub(super) fn launch(launch: &Launch, cgroup: Option<&Cgroup>) -> io::Result<Self> {
         let (status, says) = io::pipe()?;
         let (output, writes) = io::pipe()?;
         for reader in [status.as_fd(), output.as_fd()] {
             rustix::fs::fcntl_setfl(reader, OFlags::NONBLOCK)?;
         }
-        let plan = shim::plan(launch)?;
+        let plan = shim::plan(launch, cgroup)?;
         // The path stays right when the program's file is replaced while it runs.
         let mut command = Command::new("/proc/self/exe");
         command
@@ -84,6 +87,7 @@ impl Child {
         let started = clock::now().mono;
         Ok(Self {
             id: launch.id.clone(),
+            cgroup: None,
             pid,
             pidfd: rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok(),
             status: Some(status),
@@ -164,7 +168,7 @@ impl Child {
     /// Does what is due; returns when it wants to be looked at again, or `None` when nothing of it is left, neither in its
     /// group nor among the strays.
     pub(super) fn advance(&mut self, at: Moment, strays: &[Pid]) -> Option<Mono> {
-        if self.is_gone() && strays.is_empty() {
+        if self.is_gone() && strays.is_empty() && self.cgroup.as_ref().is_none_or(Cgroup::is_empty) {
             return None;
         }
         if self.exit.is_some() && self.ending.is_none() {
@@ -191,6 +195,14 @@ impl Child {
                 let _ = rustix::process::kill_process(*stray, Signal::TERM);
             }
         }
+        if let Some(cgroup) = &self.cgroup {
+            // The group itself was asked as one; and nobody is asked twice, as some then end at once.
+            let is_outside = |pid| rustix::process::getpgid(Some(pid)).is_ok_and(|group| group != self.pid);
+            match at.now >= kill {
+                true => cgroup.kill(),
+                false => cgroup.ask(|pid| is_outside(pid) && self.asked.insert(pid.as_raw_nonzero().get())),
+            }
+        }
         let soon = self.exit.is_some() || at.now >= kill;
         Some(if soon { at.now + LOOK_AGAIN } else { kill })
     }
@@ -206,27 +218,39 @@ impl Child {
         let _ = rustix::process::kill_process_group(self.pid, signal);
     }
 
-    /// What to tell the node of an attempt of which nothing is left.
-    pub(super) fn last_word(mut self, piece: &mut Vec<u8>) -> Word {
+    /// It is in this cgroup, or is about to enter it.
+    pub(super) fn within(self, cgroup: Option<Cgroup>) -> Self {
+        Self { cgroup, ..self }
+    }
+
+    /// What to tell the node of an attempt of which nothing is left, and its cgroup, to be taken away.
+    pub(super) fn last_word(mut self, piece: &mut Vec<u8>) -> (Word, Option<Cgroup>) {
+        let starved = self.cgroup.as_ref().and_then(Cgroup::out_of_memory);
         self.output.read_rest(piece);
         if let Some(status) = &mut self.status {
             // Whoever wrote is gone, so all of it is there, and "would block" is the end.
             let _ = status.read_to_end(&mut self.said);
         }
         if self.said == shim::LATE.as_bytes() {
-            return Word::NotStarted { id: self.id };
+            return (Word::NotStarted { id: self.id }, self.cgroup);
         }
         let stopped = self.ending.and_then(|ending| ending.reason);
         let code = self.exit.and_then(WaitStatus::exit_status);
         let signal = self.exit.and_then(WaitStatus::terminating_signal);
         let reason = match (self.said.is_empty(), stopped, code, signal) {
             (false, ..) => String::from_utf8_lossy(&self.said).into_owned(),
-            (_, None, Some(code), _) if code != 0 => format!("exit code {code}"),
-            (_, None, _, Some(signal)) => signals::told(signal),
+            (_, None, Some(code), _) if code != 0 => match starved {
+                Some(starved) => format!("exit code {code}, {starved}"),
+                None => format!("exit code {code}"),
+            },
+            (_, None, _, Some(signal)) => {
+                let by_kernel = starved.filter(|_| signal == Signal::KILL.as_raw());
+                by_kernel.unwrap_or_else(|| signals::told(signal))
+            }
             _ => String::new(),
         };
         let code = code.filter(|_| self.said.is_empty());
         let end = End { stopped, code, reason, output: self.output.kept(), at: clock::now().wall.0 };
-        Word::Ended { id: self.id, end }
+        (Word::Ended { id: self.id, end }, self.cgroup)
     }
 }

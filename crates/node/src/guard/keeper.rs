@@ -15,9 +15,10 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use super::cgroup::{self, Told};
 use super::kept::{Kept, Passing, Process};
 use super::wire::{Attempt, Lines, Order, Word, line};
-use super::{LOCK, ROLE, environment, strays};
+use super::{LOCK, NO_CGROUPS, ROLE, environment, strays};
 use crate::clock;
 use crate::executor::{Finish, News};
 
@@ -25,6 +26,8 @@ use crate::executor::{Finish, News};
 const RETRY: Duration = Duration::from_secs(1);
 /// How long killed groups are waited for.
 const BURIAL: Duration = Duration::from_secs(5);
+/// How often those are looked at meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A guard process that is ready.
 pub(crate) struct Guard {
@@ -32,6 +35,8 @@ pub(crate) struct Guard {
     pub(super) orders: ChildStdin,
     pub(super) words: ChildStdout,
     pub(super) lines: Lines,
+    /// Which limits of whole runs it cannot keep, and why.
+    pub(crate) lacking: Option<String>,
 }
 
 impl Guard {
@@ -40,6 +45,7 @@ impl Guard {
     pub(crate) async fn start(
         program: Option<&Path>,
         data: &Path,
+        cgroups: bool,
         patience: Duration,
     ) -> Result<Self, String> {
         let program = program.map_or(OsStr::new("/proc/self/exe"), Path::as_os_str);
@@ -49,6 +55,7 @@ impl Guard {
         let mut process = command
             .arg0("evenkeel-guard")
             .arg(data)
+            .args((!cgroups).then_some(NO_CGROUPS))
             .env(ROLE, "guard")
             .process_group(0)
             .stdin(Stdio::piped())
@@ -59,10 +66,21 @@ impl Guard {
         let (Some(orders), Some(words)) = (process.stdin.take(), process.stdout.take()) else {
             return Err("its pipes are missing".to_string());
         };
-        let mut guard = Self { process: Process::Started(process), orders, words, lines: Lines::default() };
+        let mut guard = Self {
+            process: Process::Started(process),
+            orders,
+            words,
+            lines: Lines::default(),
+            lacking: None,
+        };
         match timeout(patience, guard.hear()).await {
-            Ok(Some(words)) if words.contains(&Word::Ready) => Ok(guard),
-            Ok(Some(_)) => Err("it speaks out of turn".to_string()),
+            Ok(Some(words)) => match words.into_iter().next() {
+                Some(Word::Ready { lacking }) => {
+                    guard.lacking = lacking;
+                    Ok(guard)
+                }
+                _ => Err("it speaks out of turn".to_string()),
+            },
             Ok(None) => Err("it ended at once: see its message on standard error".to_string()),
             Err(_) => Err(format!(
                 "{} is held by the guard of an earlier life, whose runs have not ended: end them, or use another --data",
@@ -105,6 +123,8 @@ enum Over {
 pub(crate) struct Keeper {
     program: Option<PathBuf>,
     data: PathBuf,
+    /// Whether runs get cgroups.
+    cgroups: bool,
     /// How long a guard may take to answer, and how long its start may take.
     patience: Duration,
     orders: mpsc::UnboundedReceiver<Order>,
@@ -124,7 +144,7 @@ pub(crate) struct Keeper {
 impl Keeper {
     pub(crate) fn new(
         program: Option<PathBuf>,
-        data: PathBuf,
+        (data, cgroups): (PathBuf, bool),
         patience: Duration,
         orders: mpsc::UnboundedReceiver<Order>,
         passing: mpsc::Receiver<oneshot::Sender<Passing>>,
@@ -133,6 +153,7 @@ impl Keeper {
         Self {
             program,
             data,
+            cgroups,
             patience,
             orders,
             passing,
@@ -248,7 +269,7 @@ impl Keeper {
 
     fn hear(&mut self, word: Word) {
         match word {
-            Word::Ready => {}
+            Word::Ready { .. } => {}
             Word::Trusted => self.answer_by = None,
             Word::Started { id, group, at } => {
                 if let Some(run) = self.under_way.get_mut(&id) {
@@ -295,10 +316,17 @@ impl Keeper {
         let deadline = clock::after(BURIAL);
         while !groups.is_empty() && clock::after(Duration::ZERO) < deadline {
             groups.retain(|group| rustix::process::kill_process_group(*group, Signal::KILL).is_ok());
-            let _ = timeout_at(deadline, sleep(Duration::from_millis(10))).await;
+            let _ = timeout_at(deadline, sleep(LOOK_AGAIN)).await;
         }
         let runs: Vec<Attempt> = self.under_way.keys().cloned().collect();
         let _ = tokio::task::spawn_blocking(move || strays::kill_everywhere(&runs)).await;
+        let deadline = clock::after(BURIAL);
+        while self.cgroups
+            && !Told::read().is_ok_and(|told| cgroup::end_all(&told, &self.data))
+            && clock::after(Duration::ZERO) < deadline
+        {
+            sleep(LOOK_AGAIN).await;
+        }
         for (id, UnderWay { started, .. }) in std::mem::take(&mut self.under_way) {
             self.tell(News::Ended(Finish {
                 run: id.run,
@@ -317,7 +345,7 @@ impl Keeper {
     async fn replace(&mut self) -> Option<Guard> {
         let mut able = true;
         loop {
-            match Guard::start(self.program.as_deref(), &self.data, self.patience).await {
+            match Guard::start(self.program.as_deref(), &self.data, self.cgroups, self.patience).await {
                 Ok(guard) => {
                     if !able {
                         self.tell(News::Able(true));

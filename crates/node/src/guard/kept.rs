@@ -25,6 +25,8 @@ pub(crate) struct Kept {
     wire: u32,
     /// The beginning of a word whose end was not read.
     heard: Vec<u8>,
+    #[serde(default)]
+    lacking: Option<String>,
     runs: Vec<KeptRun>,
     trust: Option<Order>,
 }
@@ -99,6 +101,7 @@ impl Guard {
             orders: Orders::from_std(ChildStdin::from(pipes.orders)).map_err(odd)?,
             words: Words::from_std(ChildStdout::from(pipes.words)).map_err(odd)?,
             lines: Lines::begun(kept.heard.clone()),
+            lacking: kept.lacking.clone(),
         })
     }
 
@@ -119,6 +122,7 @@ impl Guard {
             pid: self.process.pid().ok_or_else(gone)?,
             wire: WIRE,
             heard: self.lines.rest().to_vec(),
+            lacking: self.lacking.clone(),
             runs: runs.map(kept).collect(),
             trust,
         };

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use evenkeel_core::time::Mono;
+use evenkeel_core::time::{Millis, Mono};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, WaitOptions};
@@ -19,23 +19,31 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
+use super::cgroup::{Cgroups, Told};
 use super::child::{Child, Moment};
-use super::wire::{End, Launch, Lines, Order, Word, line};
-use super::{LOCK, strays};
+use super::wire::{Attempt, End, Launch, Lines, Order, Word, line};
+use super::{LOCK, NO_CGROUPS, strays};
 use crate::clock;
 
 /// How often a guard that waits for its predecessor to end looks again.
 const LOCK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
+/// How often a cgroup that could not be taken away yet is tried again.
+const TIDY_AGAIN: Millis = Millis::secs(1);
+
 /// Guards until the node is gone and its runs are. Returns the exit code.
-pub(super) fn main(data: Option<OsString>) -> i32 {
-    let Some(data) = data else {
+pub(super) fn main(mut told: impl Iterator<Item = OsString>) -> i32 {
+    let Some(data) = told.next() else {
         eprintln!("evenkeel guard: started without a data folder");
         return 2;
     };
     let guarded = lock(data.as_ref()).and_then(|lock| {
         let Some(_held) = lock else { return Ok(()) };
-        Guard::new()?.run()
+        let cgroups = match told.next() {
+            Some(word) if word == NO_CGROUPS => Cgroups::none(),
+            _ => cgroups(data.as_ref())?,
+        };
+        Guard::new(cgroups)?.run()
     });
     match guarded {
         Ok(()) => 0,
@@ -65,10 +73,24 @@ fn lock(data: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// Makes ready for the runs' cgroups, and waits until nothing is left in those of the folder's last life.
+fn cgroups(data: &Path) -> io::Result<Cgroups> {
+    let node = rustix::process::getppid();
+    let us: Vec<Pid> = [rustix::process::getpid()].into_iter().chain(node).collect();
+    // A kernel that tells nothing has none.
+    let cgroups = Cgroups::open(&Told::read().unwrap_or_default(), data, &us)?;
+    while !cgroups.end_left() {
+        // A node that has gone meanwhile changes nothing: what it started is to end.
+        poll(&mut [], Some(&LOCK_AGAIN))?;
+    }
+    Ok(cgroups)
+}
+
 struct Guard {
     orders: Lines,
     words: VecDeque<u8>,
     children: Vec<Child>,
+    cgroups: Cgroups,
     until: Mono,
     kill: Mono,
     node_gone: bool,
@@ -79,7 +101,7 @@ struct Guard {
 }
 
 impl Guard {
-    fn new() -> io::Result<Self> {
+    fn new(cgroups: Cgroups) -> io::Result<Self> {
         // Orphans of a run become this process's children, so that their group can be seen to be empty.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         rustix::fs::fcntl_setfl(io::stdin(), OFlags::NONBLOCK)?;
@@ -89,22 +111,28 @@ impl Guard {
             orders: Lines::default(),
             words: VecDeque::new(),
             children: Vec::new(),
+            cgroups,
             until: Mono(i64::MIN),
             kill: Mono(i64::MIN),
             node_gone: false,
             timer,
             piece: Vec::new(),
         };
-        guard.say(&Word::Ready);
+        guard.say(&Word::Ready { lacking: guard.cgroups.lacking() });
         Ok(guard)
     }
 
     fn run(mut self) -> io::Result<()> {
         loop {
             self.reap();
-            let next = self.advance();
+            let mut next = self.advance();
+            if self.cgroups.tidy() {
+                let again = clock::now().mono + TIDY_AGAIN;
+                next = Some(next.map_or(again, |next| next.min(again)));
+            }
             self.tell();
             if self.node_gone && self.children.is_empty() {
+                self.cgroups.close();
                 return Ok(());
             }
             let rung = self.wait(next)?;
@@ -145,7 +173,10 @@ impl Guard {
                     if index < strays.len() {
                         strays.swap_remove(index);
                     }
-                    let word = child.last_word(&mut self.piece);
+                    let (word, cgroup) = child.last_word(&mut self.piece);
+                    if let Some(cgroup) = cgroup {
+                        self.cgroups.leave(cgroup);
+                    }
                     self.say(&word);
                 }
             }
@@ -264,18 +295,31 @@ impl Guard {
         if clock::now().mono >= self.until {
             return self.say(&Word::NotStarted { id });
         }
-        match Child::launch(launch) {
-            Ok(child) => self.children.push(child),
+        // What cannot be read is the shim's to tell, and starts nothing.
+        let ceilings = launch.setting.limits.read().unwrap_or_default();
+        let cgroup = match self.cgroups.enclose(&id, ceilings.together) {
+            Ok(cgroup) => cgroup,
+            Err(why) => return self.say(&failed(id, why)),
+        };
+        match Child::launch(launch, cgroup.as_ref()) {
+            Ok(child) => return self.children.push(child.within(cgroup)),
             // It would be too large on every try, so it is the run's failure and not the host's.
             Err(e) if matches!(e.kind(), ErrorKind::ArgumentListTooLong | ErrorKind::InvalidInput) => {
-                let reason = format!("the command cannot be started: {e}");
-                let at = clock::now().wall.0;
-                self.say(&Word::Ended { id, end: End { stopped: None, code: None, reason, output: 0, at } });
+                self.say(&failed(id, format!("the command cannot be started: {e}")));
             }
             Err(e) => {
                 eprintln!("evenkeel guard: {} did not start: {e}", id.run);
                 self.say(&Word::NotStarted { id });
             }
         }
+        if let Some(cgroup) = cgroup {
+            self.cgroups.leave(cgroup);
+        }
     }
+}
+
+/// What is said of an attempt of which nothing was started, and nothing can be on any other try.
+fn failed(id: Attempt, reason: String) -> Word {
+    let at = clock::now().wall.0;
+    Word::Ended { id, end: End { stopped: None, code: None, reason, output: 0, at } }
 }

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use evenkeel_core::job::Setting;
@@ -16,6 +17,7 @@ use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 use super::ROLE;
+use super::cgroup::Cgroup;
 use super::environment::LOADER;
 use super::limits;
 use super::user::Runner;
@@ -30,13 +32,18 @@ pub(super) const LATE: &str = "late";
 struct Plan<T> {
     /// The process that started it.
     guard: u32,
+    /// The files by which it enters its cgroups.
+    doors: Vec<PathBuf>,
+    /// Whether it may not start outside of them.
+    bounded: bool,
     launch: T,
 }
 
 /// Everything a shim must know, as its standard input. It goes by memory, since arguments and variables are bounded and
 /// seen by others.
-pub(super) fn plan(launch: &Launch) -> io::Result<OwnedFd> {
-    let plan = Plan { guard: std::process::id(), launch };
+pub(super) fn plan(launch: &Launch, cgroup: Option<&Cgroup>) -> io::Result<OwnedFd> {
+    let (doors, bounded) = cgroup.map(|cgroup| (cgroup.doors(), cgroup.is_bounded())).unwrap_or_default();
+    let plan = Plan { guard: std::process::id(), doors, bounded, launch };
     Ok(in_memory("evenkeel-plan", &serde_json::to_vec(&plan)?)?.into())
 }
 
@@ -62,9 +69,18 @@ pub(super) fn main() -> i32 {
 fn become_the_run() -> Result<(), String> {
     let mut plan = Vec::new();
     let read = io::stdin().read_to_end(&mut plan).map_err(|e| e.to_string());
-    let Plan { guard, launch } = read
+    let Plan { guard, doors, bounded, launch } = read
         .and_then(|_| serde_json::from_slice::<Plan<Launch>>(&plan).map_err(|e| e.to_string()))
         .map_err(|e| format!("the guard's plan cannot be read: {e}"))?;
+    for door in &doors {
+        // Nought is whoever writes. From here on all it starts is in there too.
+        // Without limits it is as well off outside, where its strays are looked for in another way.
+        if let Err(e) = std::fs::write(door, "0")
+            && bounded
+        {
+            return Err(format!("its cgroup cannot be entered: {}: {e}", door.display()));
+        }
+    }
     let Some((program, arguments)) = launch.argv.split_first() else {
         return Err("the run has no program".to_string());
     };

@@ -9,7 +9,7 @@ use evenkeel_core::words::RunId;
 use serde::{Deserialize, Serialize};
 
 /// The way this is spoken. A guard stays the program it was started from, so after an upgrade the two may differ.
-pub(crate) const WIRE: u32 = 1;
+pub(crate) const WIRE: u32 = 2;
 
 /// One attempt of one run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -57,8 +57,9 @@ pub(crate) struct Launch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Word {
-    /// The guard holds the data folder: the last one and all its runs are gone.
-    Ready,
+    /// The guard holds the data folder: the last one and all its runs are gone. `lacking` says which limits of whole runs it
+    /// cannot keep, and why.
+    Ready { lacking: Option<String> },
     /// The deadline was moved.
     Trusted,
     /// It runs, as the leader of this process group.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::{fmt, io};
 
+use evenkeel_core::words::is_unseen;
 use lettre::message::header::ContentType;
 use lettre::message::{Mailbox, Message as Mail};
 use lettre::transport::smtp::authentication::Credentials;
@@ -126,7 +127,7 @@ impl Email {
     fn mail(&self, message: &Message) -> Result<Mail, String> {
         let subject: String = format!("[evenkeel] {} {}", message.kind, message.subject)
             .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
+            .map(|c| if is_unseen(c) { ' ' } else { c })
             .take(SUBJECT_MAX)
             .collect();
         let mut mail = Mail::builder().from(mailbox(&self.from)?).subject(subject).date_now();

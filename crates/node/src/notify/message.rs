@@ -56,6 +56,7 @@ impl Message {
             | Event::Drained
             | Event::Closed
             | Event::Shut(_)
+            | Event::UnknownLayout(_)
             | Event::Connected
             | Event::Disconnected
             | Event::NodesChanged(_)

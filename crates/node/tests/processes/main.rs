@@ -1,6 +1,7 @@
 //! Real processes: guards, runs, and nodes that are killed and paused. This program plays all of their parts.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod cgroups;
 mod command;
 mod ends;
 mod guard;
@@ -16,7 +17,7 @@ fn main() {
         return node::live();
     }
     let tests = guard::TESTS.iter().chain(command::TESTS).chain(ends::TESTS).chain(node::TESTS);
-    let tests = tests.chain(strays::TESTS);
+    let tests = tests.chain(strays::TESTS).chain(cgroups::TESTS);
     let trials = tests.map(|(name, test)| {
         Trial::test(*name, || {
             test();

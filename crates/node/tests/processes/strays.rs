@@ -26,6 +26,13 @@ fn children(guard: &Guard) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap()
 }
 
+/// A guard that finds strays by what it sees of them, as where nobody can make cgroups.
+fn alone(data: &tempfile::TempDir) -> Guard {
+    Guard::start_with(data, |command| {
+        command.arg("no-cgroups");
+    })
+}
+
 fn stop(guard: &mut Guard, run: &str) {
     guard.order(&json!({"stop": {"run": run, "reason": "killed"}}));
 }
@@ -33,7 +40,7 @@ fn stop(guard: &mut Guard, run: &str) {
 /// proves: I25, I26
 fn after_a_kill_no_process_of_the_run_is_left() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = alone(&data);
     let script = format!(
         "{DAEMON}; setsid sh -c 'echo $$ >> $DATA/pids; exec sleep 600' & \
          sh -c 'echo $$ >> $DATA/pids; exec sleep 600' <&- & \
@@ -60,7 +67,7 @@ fn after_a_kill_no_process_of_the_run_is_left() {
 /// proves: I26
 fn a_daemon_is_asked_first_and_ends_with_its_run() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = alone(&data);
     let polite = "(setsid sh -c 'trap \"echo asked > $DATA/asked; exit 0\" TERM; echo $$ >> $DATA/pids; \
                   while :; do sleep 0.01; done' &)";
     guard.sh(&format!("{polite}; while ! test -s $DATA/pids; do sleep 0.01; done"));
@@ -78,7 +85,7 @@ fn a_daemon_is_asked_first_and_ends_with_its_run() {
 /// proves: I25, I26
 fn who_wipes_its_environment_is_found() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = alone(&data);
     let wiped = "(env -i DATA=$DATA setsid sh -c 'echo $$ >> $DATA/pids; exec sleep 600' &); sleep 600";
     let run = guard.sh(wiped);
     guard.started();
@@ -104,7 +111,7 @@ fn who_wipes_its_environment_is_found() {
 /// proves: I2
 fn they_end_at_the_deadline_too() {
     let data = folder();
-    let mut guard = Guard::start(&data);
+    let mut guard = alone(&data);
     guard.sh(&format!("{DAEMON}; sleep 600"));
     guard.started();
     let strays = guard.pids(2);

@@ -13,17 +13,15 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use evenkeel::audit::{Asker, Deed, Outcome, Proof};
+use evenkeel::audit::{Asker, Deed, Outcome, Proof, UPGRADE_BEGINS};
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::words::{JobName, NodeName, RunId};
 
-use super::error::Said;
+use super::error::{REPLAYED, STALE, Said};
 use super::{ApiError, App};
 use crate::client::CLIENT;
 use crate::listen::Caller;
 
-/// What is noted of an upgrade that begins.
-const BEGUN: &str = "it begins: the event upgraded or not_upgraded says how it went";
 /// The longest reason that is noted.
 const WHY_MAX: usize = 400;
 
@@ -63,6 +61,7 @@ pub(crate) const CHANGES: &[Change] = &[
     change(Method::POST, "/api/v1/runs/{run}/restart", "restart", ("run", "run")),
     change(Method::POST, "/api/v1/nodes/{name}/{verb}", "{verb}", ("node", "name")),
     change(Method::POST, "/api/v1/cluster/settings", "set", ("settings", "")),
+    change(Method::POST, "/api/v1/cluster/finalize", "finalize", ("layout", "")),
 ];
 
 /// The node noted a request; another node did; nobody knows whether another one did. Nobody has yet: any other number.
@@ -167,7 +166,7 @@ pub(super) fn is_question(method: &Method) -> bool {
 
 async fn finish(app: &App, asked: Asked, deed: Deed, (well, why): (bool, String)) {
     let begins = well && deed.verb == "upgrade";
-    let why = if begins { BEGUN.to_owned() } else { why };
+    let why = if begins { UPGRADE_BEGINS.to_owned() } else { why };
     let outcome = match (asked.noted.load(Ordering::Relaxed), well) {
         (NOTED | ELSEWHERE, _) => return,
         (DOUBTFUL, _) => Outcome::Unknown,
@@ -181,7 +180,7 @@ async fn finish(app: &App, asked: Asked, deed: Deed, (well, why): (bool, String)
 /// What a refusal says; of a body that makes no sense only that, for it may hold anything.
 pub(super) fn said(response: &Response) -> String {
     const SENSELESS: &str = "the body makes no sense";
-    let said = response.extensions().get::<Said>().map(|said| said.0.as_str()).unwrap_or_default();
+    let said = response.extensions().get::<Said>().map(|said| said.message.as_str()).unwrap_or_default();
     let said = if said.starts_with(SENSELESS) { SENSELESS } else { said };
     said.chars().take(WHY_MAX).collect()
 }
@@ -204,7 +203,27 @@ impl Change {
     }
 }
 
-/// Whether an answer says that the caller was not let in.
-pub(super) fn is_denial(status: StatusCode) -> bool {
-    [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status)
+/// Whether an answer says that the caller was not let in. A node of the cluster whose clock differs, or that asks twice, has proved who
+/// it is.
+pub(super) fn is_denial(response: &Response) -> bool {
+    let known =
+        response.extensions().get::<Said>().is_some_and(|said| [STALE, REPLAYED].contains(&said.code));
+    [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status()) && !known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_proved_who_he_is_was_not_denied() {
+        let answer = |status, code| ApiError::new(status, code, "why").into_response();
+        assert!(is_denial(&answer(StatusCode::UNAUTHORIZED, "unauthorized")));
+        assert!(is_denial(&ApiError::forbidden("a page from elsewhere").into_response()));
+        assert!(is_denial(&StatusCode::FORBIDDEN.into_response()), "whoever said it");
+        for code in [STALE, REPLAYED] {
+            assert!(!is_denial(&answer(StatusCode::FORBIDDEN, code)), "{code}");
+        }
+        assert!(!is_denial(&ApiError::conflict("other").into_response()));
+    }
 }

@@ -60,15 +60,22 @@ pub(super) struct Standby;
 
 /// What a refusal says, for whoever notes it.
 #[derive(Clone, Debug)]
-pub(super) struct Said(pub(super) String);
+pub(super) struct Said {
+    pub(super) code: &'static str,
+    pub(super) message: String,
+}
 
 const STANDBY: &str = "standby";
+/// A node asked by a clock that differs too much.
+pub(crate) const STALE: &str = "stale";
+/// A node's request came once more.
+pub(crate) const REPLAYED: &str = "replayed";
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = json!({ "error": { "code": self.code, "message": &self.message } });
         let mut response = (self.status, Json(body)).into_response();
-        response.extensions_mut().insert(Said(self.message));
+        response.extensions_mut().insert(Said { code: self.code, message: self.message });
         if self.code == STANDBY {
             response.extensions_mut().insert(Standby);
         }

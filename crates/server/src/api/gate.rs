@@ -73,7 +73,7 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
         Ok(request) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
-    if changes::is_denial(response.status()) && !changes::is_question(&method) {
+    if changes::is_denial(&response) && !changes::is_question(&method) {
         let why = changes::said(&response);
         app.denials.note(&app.handle, asker, &method, &path, why).await;
     }

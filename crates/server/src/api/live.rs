@@ -53,6 +53,8 @@ pub(crate) struct Picture {
     pub(crate) nodes: Vec<NodeRow>,
     /// The latest attempts.
     pub(crate) runs: Vec<RunRow>,
+    /// Those of their jobs that are sharded.
+    pub(crate) sharded: BTreeSet<String>,
     /// The latest events.
     pub(crate) events: Vec<EventRow>,
     /// The latest entries of the audit log.
@@ -120,6 +122,7 @@ impl Picture {
             more: page.after.is_some(),
             calendars: calendars::rows(app, CALENDARS_SHOWN),
             nodes: board::nodes(handle),
+            sharded: board::sharded(handle, &runs.rows),
             runs: runs.rows.iter().map(board::run_row).collect(),
             events: events.rows.iter().map(EventRow::of).collect(),
             audit: audit.rows.iter().map(AuditRow::of).collect(),

@@ -59,7 +59,7 @@ pub(crate) async fn forget(app: &App, run: &RunId) -> Result<(), ApiError> {
         let fix = format!("wait for its end, or end it with `evenkeel run kill {run}`");
         return Err(ApiError::conflict(format!("run {run} is under way: {fix}")));
     }
-    let removed = app.handle.remove_log(run).await;
+    let removed = app.handle.remove_log_noted(run).await;
     removed.map(drop).map_err(|e| ApiError::internal(format!("its output cannot be removed: {e}")))
 }
 

@@ -1,4 +1,4 @@
-//! What is set for the whole cluster: `/api/v1/cluster/settings`.
+//! What is set for the whole cluster: `/api/v1/cluster/settings`, and in which layout its tree is written.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -7,7 +7,7 @@ use evenkeel_core::input::{Answer, Command, Setting};
 
 use super::changes::Asked;
 use super::{ApiError, App};
-use crate::rows::{SettingsRow, Wanted};
+use crate::rows::{LayoutRow, SettingsRow, Wanted};
 
 pub(super) async fn show(State(app): State<App>) -> Json<SettingsRow> {
     Json(row(&app))
@@ -40,6 +40,15 @@ pub(super) async fn set(
         }
     }
     Ok(Json(shown))
+}
+
+/// Lets the tree be written in the newest layout that a node knows, if all of them know it.
+pub(super) async fn finalize(State(app): State<App>, asked: Asked) -> Result<Json<LayoutRow>, ApiError> {
+    match asked.ask(&app, Command::Finalize).await {
+        Answer::Layout(layout, applied) => Ok(Json(LayoutRow { layout, applied })),
+        Answer::Refused(refusal, message) => Err((refusal, message).into()),
+        other => Err(ApiError::internal(format!("an odd answer: {other:?}"))),
+    }
 }
 
 fn row(app: &App) -> SettingsRow {

@@ -33,6 +33,7 @@ pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> Balance {
         free: now.free,
         room: now.room,
         covers: now.covers(),
+        short: now.short,
         then: outlook.map(|outlook| summed(&groups, what_if, &outlook)),
         rows,
         warnings,
@@ -121,8 +122,10 @@ fn summed(groups: &[Group], what_if: &WhatIf, outlook: &Outlook) -> crate::rows:
         moved: groups.iter().flat_map(|group| &group.nodes).filter(gives_up).map(|node| node.held).sum(),
         room_at_once: outlook.at_once.room,
         covers_at_once: outlook.at_once.covers(),
+        short_at_once: outlook.at_once.short,
         room: outlook.then.room,
         covers: outlook.then.covers(),
+        short: outlook.then.short,
         free: outlook.then.free,
     }
 }

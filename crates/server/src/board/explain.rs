@@ -14,19 +14,24 @@ use std::collections::BTreeMap;
 
 use evenkeel::{Handle, LanesError};
 use evenkeel_core::capacity::{Capacity, Standing};
-use evenkeel_core::job::{Job, Placement, Spec};
-use evenkeel_core::record::{BeatRecord, ClusterSettings, LoadRecord, Request, ServingRecord, Sharding};
+use evenkeel_core::job::{Job, Placement, Pool, Spec};
+use evenkeel_core::record::{
+    BeatRecord, ClusterSettings, LoadRecord, PoolRecord, Request, ServingRecord, Sharding,
+};
 use evenkeel_core::rules::firing;
 use evenkeel_core::schedule::Calendars;
 use evenkeel_core::standing::DISPATCH;
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::View;
-use evenkeel_core::words::{CalendarName, JobName, Member, NodeName};
+use evenkeel_core::words::{CalendarName, JobName, Member, NodeName, PoolName, RunId};
 
 use super::capacity::standings;
 use crate::rows::{Explained, moment, word, zone};
 use crate::zones;
 pub(crate) use run::run;
+
+/// How many runs of a pool are told by name.
+const TOLD_MAX: usize = 5;
 
 /// What a node believes of a job and of those who may have it.
 struct Known {
@@ -39,6 +44,8 @@ struct Known {
     epoch: u64,
     owner: Option<Member>,
     sharding: Option<Sharding>,
+    /// Which runs go on in its pool.
+    pool: PoolRecord,
     /// Requests to run it now that nobody has taken.
     waiting: Vec<Request>,
     members: Vec<Member>,
@@ -67,6 +74,7 @@ pub(crate) async fn job(handle: &Handle, name: &JobName) -> Result<Option<Explai
     told.fact("enabled", job.enabled);
     told.fact("paused", known.spec.paused);
     known.tell_nodes(&mut told);
+    known.tell_pool(&mut told);
     absent::explain(handle, &known, &mut told).await;
     match job.placement {
         Placement::Claimed => {
@@ -101,11 +109,12 @@ fn known(view: &View, name: &JobName, me: (NodeName, usize)) -> Option<Known> {
     Some(Known {
         calendars: view.calendars_of(&spec.job),
         missing: view.missing(&spec.job).into_iter().next(),
-        spec,
         epoch: job.place().epoch,
         owner: job.owner().cloned(),
         sharding: job.sharding().cloned(),
+        pool: spec.job.pool.as_ref().and_then(|pool| view.pool(&pool.name).value).unwrap_or_default(),
         waiting: waiting.cloned().collect(),
+        spec,
         loads: loads.collect(),
         settings: view.settings(),
         beat: view.beat_known(DISPATCH).and_then(|(_, known)| known.value.clone()),
@@ -158,6 +167,36 @@ impl Known {
             fit => format!("it is for nodes with {nodes}: {} fit", fit.join(", ")),
         };
         told.point("nodes", "", text);
+    }
+
+    /// Who goes on in its pool, where it is in one.
+    fn tell_pool(&self, told: &mut Explained) {
+        let Some(Pool { name, at_most }) = &self.job().pool else { return };
+        let seats = &self.pool.seats;
+        let (most, taken) = (self.pool.most(*at_most), seats.len());
+        told.fact("pool", name);
+        told.fact("pool_at_most", most);
+        told.fact("pool_runs", seats.iter().map(|seat| &seat.run).collect::<Vec<_>>());
+        let first = seats.iter().take(TOLD_MAX).map(|seat| format!("{} on {}", seat.run, seat.by.node));
+        let first = first.collect::<Vec<_>>().join(", ");
+        let more = taken.saturating_sub(TOLD_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let text = match taken {
+            0 => format!("none of the {most} runs that may go on at once in pool {name} does"),
+            _ if taken >= most => {
+                format!("pool {name} is full, so a run waits until one of these {taken} ends: {first}{more}")
+            }
+            _ => {
+                format!("{taken} of the {most} runs that may go on at once in pool {name} do: {first}{more}")
+            }
+        };
+        told.point("pool", "pools", text);
+    }
+
+    /// The pool in which a run of a node waits for a seat, if it does.
+    fn seat_of(&self, run: &RunId, by: &Member) -> Option<&PoolName> {
+        let sits = || self.pool.seats.iter().any(|seat| seat.run == *run && seat.by == *by);
+        self.job().pool.as_ref().filter(|_| !sits()).map(|pool| &pool.name)
     }
 
     /// Why nothing of it runs: no living node fits.

@@ -8,7 +8,7 @@ use super::{carry, chosen, doctor};
 use crate::client::{Client, Reach, escape};
 use crate::exit::Failure;
 use crate::output::{self, Output};
-use crate::rows::{SettingsRow, Wanted};
+use crate::rows::{LayoutRow, SettingsRow, Wanted};
 use crate::tree::{self, Entry, Form};
 
 /// What can be looked at.
@@ -42,6 +42,13 @@ pub(crate) enum Verb {
     /// Needs no node. Every fire that is due meanwhile runs once, when nodes are started at the new registry, as the grace
     /// and catch-up of its job say. Should it be cut short, do the same again.
     Move(carry::Move),
+    /// End an upgrade of all nodes: let them write what only the new program can read
+    ///
+    /// Refused, with their names, while there are nodes of the program before. No such node can join afterwards.
+    Finalize {
+        #[command(flatten)]
+        reach: Reach,
+    },
     /// Show what is set for the whole cluster, and set what is given
     Settings {
         /// Who plans dispatched jobs: beat (in each beat the idlest) or leader (one for as long as it lives)
@@ -79,6 +86,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Backup(args) => carry::backup(&args),
         Verb::Restore(args) => carry::restore(&args),
         Verb::Move(args) => carry::relocate(&args),
+        Verb::Finalize { reach } => finalize(&reach),
         Verb::Settings { planner, beat, strikes, handover, reach } => {
             settings(Wanted { planner, beat, strikes, handover }, &reach)
         }
@@ -93,6 +101,11 @@ fn settings(wanted: Wanted, reach: &Reach) -> Result<(), Failure> {
         client.post("/cluster/settings", &wanted)?
     };
     output::list(reach.output, &[row], "nothing is set")
+}
+
+fn finalize(reach: &Reach) -> Result<(), Failure> {
+    let row: LayoutRow = reach.client()?.post("/cluster/finalize", &())?;
+    output::list(reach.output, &[row], "no layout")
 }
 
 fn shown(form: Form, job: Option<&str>, reach: &Reach) -> Result<(), Failure> {

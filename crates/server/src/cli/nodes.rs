@@ -200,10 +200,20 @@ fn summary(found: &Balance) -> String {
         let held = if *free == 0 { "all are held".to_owned() } else { format!("{free} held by nobody") };
         return match found.covers {
             true => format!("room for {room}, {jobs} jobs: {held}"),
-            false => format!("room for only {room} of {jobs} jobs: undrain a node or start one more"),
+            // Nodes with room are of no use to jobs that are for others.
+            false if room >= jobs => format!(
+                "room for only {} of {jobs} jobs: the others are for nodes with labels or names that too few have; \
+                 `evenkeel job list` shows which fit nobody",
+                jobs - found.short
+            ),
+            false => format!(
+                "room for only {} of {jobs} jobs: undrain a node or start one more",
+                jobs - found.short
+            ),
         };
     };
     let WhatIfRow { moved, room_at_once, room, .. } = then;
+    let (at_once, at_last) = (jobs - then.short_at_once, jobs - then.short);
     let lost = Vec::from_iter((!then.lost.is_empty()).then(|| format!("without {}", then.lost.join(", "))));
     let drained = (!then.drained.is_empty()).then(|| format!("with {} drained", then.drained.join(", ")));
     let what = lost.into_iter().chain(drained).collect::<Vec<_>>().join(" and ");
@@ -212,11 +222,11 @@ fn summary(found: &Balance) -> String {
             format!("{what}: {moved} jobs move, the others have room for {room_at_once} of {jobs} at once")
         }
         (false, true) => format!(
-            "{what}: {moved} jobs move, the others have room for only {room_at_once} of {jobs} until they know of the \
+            "{what}: {moved} jobs move, the others have room for only {at_once} of {jobs} until they know of the \
              loss, then for {room}: raise --tolerance to close the gap"
         ),
         (false, false) => format!(
-            "{what}: the others have room for only {room} of {jobs} jobs, {} would be held by nobody: start more nodes or \
+            "{what}: the others have room for only {at_last} of {jobs} jobs, {} would be held by nobody: start more nodes or \
              undrain one first",
             then.free
         ),

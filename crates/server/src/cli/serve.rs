@@ -50,7 +50,8 @@ pub(crate) fn serve(args: Serve) -> Result<(), Failure> {
     log("info")?;
     let below = args.config.as_deref().map(Written::read).transpose()?.unwrap_or_default();
     serve::live(args.written.over(below).meant()?, async |handle: Handle, address| {
-        output::line(&format!("evenkeel {} answers at http://{address}/", handle.name()))
+        greet(&format!("evenkeel {} answers at http://{address}/", handle.name()));
+        Ok(())
     })
 }
 
@@ -78,8 +79,16 @@ pub(crate) fn dev(args: &Dev) -> Result<(), Failure> {
     let data = args.data.clone();
     serve::live(written.meant()?, async move |handle: Handle, address| {
         let what = demo(&handle).await?;
-        output::line(&welcome(&what, address, &data))
+        greet(&welcome(&what, address, &data));
+        Ok(())
     })
+}
+
+/// Says that the node is up. One that nobody listens to is up all the same.
+fn greet(text: &str) {
+    if output::line(text).is_err() {
+        tracing::warn!("nobody reads standard output");
+    }
 }
 
 /// Declares the demo jobs, unless there are jobs already; says which it is.

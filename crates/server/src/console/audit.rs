@@ -11,7 +11,7 @@ pub(super) fn section(entries: &[AuditRow]) -> Markup {
         section #audit {
             h2 { "Latest changes" }
             p #no-audit.empty hidden[!entries.is_empty()] { "Nobody has asked for a change yet." }
-            div.scroll { table hidden[entries.is_empty()] {
+            div.scroll tabindex="0" role="region" aria-label="Latest changes" { table hidden[entries.is_empty()] {
                 thead { tr { th { "When" } th { "Who" } th { "Asked for" } th { "Outcome" } th { "What" } th { "Node" } } }
                 tbody #audit-rows { @for entry in entries { (row(entry)) } }
             } }
@@ -23,10 +23,10 @@ fn row(entry: &AuditRow) -> Markup {
     html! {
         tr {
             td { (time(Some(&entry.at))) }
-            td { (entry.who_says()) }
+            td.words { (entry.who_says()) }
             td.name { (entry.verb) " " (entry.object) }
             td { (chip(&entry.outcome)) }
-            td { (entry.what_says()) }
+            td.words { (entry.what_says()) }
             td { (entry.node) }
         }
     }

@@ -13,7 +13,7 @@ pub(super) fn section(calendars: &[CalendarRow]) -> Markup {
             p #no-calendars.empty hidden[!calendars.is_empty()] {
                 "No calendars yet. Declare one: " code { "evenkeel calendar apply -f calendars.toml" }
             }
-            div.scroll { table hidden[calendars.is_empty()] {
+            div.scroll tabindex="0" role="region" aria-label="Calendars" { table hidden[calendars.is_empty()] {
                 thead { tr { th { "Calendar" } th { "Lines" } th { "Jobs" } th { "Changed" } th { "Description" } } }
                 tbody #calendar-rows { @for calendar in calendars { (row(calendar)) } }
             } }
@@ -28,7 +28,7 @@ fn row(calendar: &CalendarRow) -> Markup {
             td { (calendar.lines) }
             td { (calendar.jobs) }
             td { (time(Some(&calendar.since))) " " small { "version " (calendar.version) } }
-            td { (calendar.description) }
+            td.words { (calendar.description) }
         }
     }
 }

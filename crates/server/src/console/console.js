@@ -1,18 +1,24 @@
 // Keeps the console live: reads the stream of pictures and writes them as text nodes only.
 // @ts-check
 
-/** @typedef {{name: string, schedule: string, zone: string, placement: string, owner: string | null, nodes: number, next: string | null, paused: boolean}} Job */
+/** @typedef {{name: string, schedule: string, zone: string, placement: string, owner: string | null, nodes: number, next: string | null, paused: boolean, disabled?: boolean, missing?: string[], fits_nobody?: boolean}} Job */
 /** @typedef {{run: string, job: string, shard: number, due: string, node: string, attempt: number, state: string, reason: string | null, started: string | null, ended: string | null}} Run */
-/** @typedef {{name: string, held: number, quota: number, shards: number, alarm: number, draining: boolean, offline: boolean}} Member */
+/** @typedef {{name: string, held: number, quota: number, shards: number, alarm: number, draining: boolean, offline: boolean, labels: string[]}} Member */
 /** @typedef {{node: string, shards: string, state: string, paused: boolean, disabled: boolean, shutdown: boolean}} Share */
 /** @typedef {{shards: string, node: string | null, state: string, fire: string | null, due: string | null, attempt: number | null, failed_over: boolean, parameter: string, began: string | null}} Shard */
 /** @typedef {{job: string, total: number, leader: string | null, mark: {why: string, since: string} | null, off: string, nodes: Share[], shards: Shard[]}} Sharing */
 /** @typedef {{name: string, lines: number, jobs: number, version: number, since: string, description: string}} Calendar */
 /** @typedef {{seq: number, at: string, node: string, kind: string, text: string}} Happening */
 /** @typedef {{id: string, at: string, node: string, who: string, from: string, claims: string, verb: string, object: string, outcome: string, before: number | null, after: number | null, what: string}} Change */
-/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, calendars: Calendar[], nodes: Member[], runs: Run[], events: Happening[], audit: Change[], missing: string[]}} Picture */
+/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, calendars: Calendar[], nodes: Member[], runs: Run[], sharded: string[], events: Happening[], audit: Change[], missing: string[]}} Picture */
 
 const KEY = "evenkeel-cluster-key";
+/** The node says every 15 s that it lives, if nothing else: who hears nothing for so long is cut off. */
+const SILENCE_MS = 40_000;
+/** An answer to anything else is waited for so long. */
+const PATIENCE_MS = 20_000;
+/** What went well stands so long. */
+const READ_MS = 8_000;
 
 /** @param {string} id @returns {HTMLElement} */
 const at = (id) => {
@@ -80,22 +86,29 @@ const shown = () => {
   return key ? { Authorization: `Bearer ${key}` } : {};
 };
 
-/** @param {string} path */
-const order = async (path) => {
+/** @param {string} path @param {string} done what to say when it was done */
+const order = async (path, done) => {
   const headers = { "Content-Type": "application/json", ...shown() };
+  const signal = AbortSignal.timeout(PATIENCE_MS);
   try {
-    const answer = await fetch(`/api/v1${path}`, { method: "POST", headers, body: "{}" });
+    const answer = await fetch(`/api/v1${path}`, { method: "POST", headers, body: "{}", signal });
     const body = await answer.json();
-    notice(answer.ok ? "" : body.error.message);
+    if (!answer.ok) return notice(body.error.message);
+    notice(body.run ? `${done}: run ${body.run}.` : done, "good");
   } catch {
-    notice("the node does not answer");
+    notice("The node does not answer: look whether it was done before you ask again.");
   }
 };
 
-/** @param {string} text */
-const notice = (text) => {
+/** @type {number | undefined} */
+let fading;
+
+/** @param {string} text @param {"good" | "bad"} kind */
+const notice = (text, kind = "bad") => {
+  clearTimeout(fading);
+  at("notice").setAttribute("data-kind", kind);
   say("notice", text);
-  at("notice").hidden = text === "";
+  if (kind === "good") fading = setTimeout(() => say("notice", ""), READ_MS);
 };
 
 /** Fetched and not linked to, since a link cannot show the key. @param {Run} run */
@@ -103,36 +116,52 @@ const save = async (run) => {
   try {
     const path = `/api/v1/runs/${encodeURIComponent(run.run)}/logs?attempt=${run.attempt}&download=true`;
     const answer = await fetch(path, { headers: shown() });
-    notice(answer.ok ? "" : (await answer.json()).error.message);
-    if (!answer.ok) return;
-    const href = URL.createObjectURL(await answer.blob());
-    el("a", { href, download: `${run.run.replaceAll(":", "_")}.${run.attempt}.log` }).click();
+    if (!answer.ok) return notice((await answer.json()).error.message);
+    const output = await answer.blob();
+    if (output.size === 0) return notice(`Attempt ${run.attempt} of run ${run.run} has written nothing.`, "good");
+    const href = URL.createObjectURL(output);
+    const download = `${run.run.replaceAll(":", "_")}.${run.attempt}.log`;
+    el("a", { href, download }).click();
     URL.revokeObjectURL(href);
+    notice(`Saved as ${download}.`, "good");
   } catch {
-    notice("the output did not come whole: try again");
+    notice("The output did not come whole: try again.");
   }
 };
 
-/** @param {string} label @param {() => Promise<void>} act */
-const acting = (label, act) => {
-  const made = /** @type {HTMLButtonElement} */ (el("button", { type: "button" }, label));
+/**
+ * A button; who hears the page hears also what it is about. While it acts it cannot be pressed, but keeps the focus.
+ * @param {string} label @param {string} about @param {() => Promise<void>} act
+ */
+const acting = (label, about, act) => {
+  const made = el("button", { type: "button", "aria-label": `${label}: ${about}` }, label);
   made.addEventListener("click", async () => {
-    made.disabled = true;
+    if (made.hasAttribute("aria-disabled")) return;
+    made.setAttribute("aria-disabled", "true");
     await act();
-    made.disabled = false;
+    made.removeAttribute("aria-disabled");
   });
   return made;
 };
 
-/** @param {string} label @param {string} path */
-const button = (label, path) => acting(label, () => order(path));
+/** @param {string} label @param {string} about @param {string} path */
+const button = (label, about, path) => acting(label, about, () => order(path, `${label} ${about}: done.`));
+
+/** @param {string} about @param {string} path */
+const starter = (about, path) => acting("Run now", about, () => order(path, "Asked for"));
+
+/** What the section of a job was opened with, and gets the focus back. @type {HTMLElement | null} */
+let opener = null;
 
 /** @param {string} name */
 const link = (name) => {
   const made = el("a", { href: `/?job=${encodeURIComponent(name)}#job` }, name);
   made.addEventListener("click", (event) => {
     event.preventDefault();
+    opener = made;
     choose(name);
+    at("job-name").focus();
+    at("job").scrollIntoView({ block: "start" });
   });
   return made;
 };
@@ -144,26 +173,38 @@ const part = (job) => {
   return told ? [" ", el("small", {}, says)] : [];
 };
 
+/** Its rules, each whole. @param {Job} job */
+const rules = (job) => (job.schedule || "by hand").split("; ").flatMap((rule) => [el("code", {}, rule), " "]);
+
+/** When a job is due next, or what keeps it from ever being. @param {Job} job */
+const due = (job) => {
+  if (job.disabled) return chip("disabled");
+  if (job.missing?.length) return el("span", { class: "chip", "data-state": "waiting" }, `no calendar ${job.missing[0]}`);
+  if (job.fits_nobody) return el("span", { class: "chip", "data-state": "waiting" }, "no node fits");
+  return job.paused ? chip("paused") : time(job.next);
+};
+
 /** @param {Job} job */
 const jobRow = (job) => {
   const path = `/jobs/${encodeURIComponent(job.name)}`;
-  const toggle = job.paused ? button("Resume", `${path}/resume`) : button("Pause", `${path}/pause`);
+  const verb = job.disabled ? "Enable" : job.paused ? "Resume" : "Pause";
+  const toggle = button(verb, job.name, `${path}/${verb.toLowerCase()}`);
   return [
     el("td", { class: "name" }, job.placement === "sharded" ? link(job.name) : job.name),
-    el("td", {}, el("code", {}, job.schedule || "by hand"), " ", el("small", {}, job.zone)),
-    el("td", {}, job.paused ? chip("paused") : time(job.next)),
+    el("td", { class: "words" }, ...rules(job), el("small", {}, job.zone)),
+    el("td", {}, due(job)),
     el("td", {}, job.owner ?? "–", ...part(job)),
-    el("td", { class: "actions" }, button("Run now", `${path}/run`), toggle),
+    el("td", { class: "actions" }, starter(job.name, `${path}/run`), toggle),
   ];
 };
 
-/** The names of sharded jobs, as the last picture had them. @type {Set<string>} */
+/** Those of the latest runs' jobs that are sharded. @type {Set<string>} */
 let sharded = new Set();
 
 /** @param {Run} run */
 const runRow = (run) => [
-  el("td", { class: "name", title: run.run }, run.job, ...(sharded.has(run.job) ? [" ", el("small", {}, `shard ${run.shard}`)] : [])),
-  el("td", {}, chip(run.state), " ", el("small", {}, run.reason ?? "")),
+  el("td", { class: "name", title: run.run }, ...(sharded.has(run.job) ? [link(run.job), " ", el("small", {}, `shard ${run.shard}`)] : [run.job])),
+  el("td", { class: "words" }, chip(run.state), " ", el("small", {}, run.reason ?? "")),
   el("td", {}, time(run.due)),
   el("td", { class: "number" }, took(run)),
   el("td", {}, run.node),
@@ -171,8 +212,8 @@ const runRow = (run) => [
   el(
     "td",
     { class: "actions" },
-    ...(run.started ? [acting("Output", () => save(run))] : []),
-    ...(run.state === "running" ? [button("End", `/runs/${encodeURIComponent(run.run)}/kill`)] : []),
+    ...(run.started ? [acting("Output", `${run.run}, attempt ${run.attempt}`, () => save(run))] : []),
+    ...(run.state === "running" ? [button("End", run.run, `/runs/${encodeURIComponent(run.run)}/kill`)] : []),
   ),
 ];
 
@@ -200,15 +241,16 @@ const causes = {
 const shareRow = (share) => {
   const path = `/jobs/${encodeURIComponent(chosen())}`;
   const node = `?node=${encodeURIComponent(share.node)}`;
+  const about = `${chosen()} on ${share.node}`;
   const verbs = [];
-  if (share.shards !== "" && share.state !== "gone") verbs.push(button("Run now", `${path}/run${node}`));
-  verbs.push(share.paused ? button("Resume", `${path}/resume${node}`) : button("Pause", `${path}/pause${node}`));
-  verbs.push(share.disabled ? button("Enable", `${path}/enable${node}`) : button("Disable", `${path}/disable${node}`));
-  if (share.state !== "gone" && !share.shutdown) verbs.push(button("Shut down", `${path}/shutdown${node}`));
+  if (share.shards !== "" && share.state !== "gone") verbs.push(starter(about, `${path}/run${node}`));
+  verbs.push(share.paused ? button("Resume", about, `${path}/resume${node}`) : button("Pause", about, `${path}/pause${node}`));
+  verbs.push(share.disabled ? button("Enable", about, `${path}/enable${node}`) : button("Disable", about, `${path}/disable${node}`));
+  if (share.state !== "gone" && !share.shutdown) verbs.push(button("Shut down", about, `${path}/shutdown${node}`));
   return [
     el("td", { class: "name" }, share.node),
     el("td", {}, chip(share.state), ...(share.paused && share.state !== "paused" ? [" ", chip("paused")] : [])),
-    el("td", {}, share.shards || "–"),
+    el("td", { class: "words" }, share.shards || "–"),
     el("td", { class: "actions" }, ...verbs),
   ];
 };
@@ -216,15 +258,16 @@ const shareRow = (share) => {
 /** @param {Shard} row */
 const shardRow = (row) => {
   const path = `/jobs/${encodeURIComponent(chosen())}/shards/${encodeURIComponent(row.shards)}`;
+  const about = `shards ${row.shards} of ${chosen()}`;
   return [
     el("td", { class: "name" }, row.shards),
     el("td", {}, row.node ?? "–"),
     el("td", {}, chip(row.state), ...(row.failed_over ? [" ", el("small", {}, "failed over")] : [])),
     el("td", {}, row.fire?.startsWith("ask-") ? row.fire : time(row.due)),
     el("td", { class: "number" }, row.attempt ?? "–"),
-    el("td", {}, row.parameter || "–"),
+    el("td", { class: "words" }, row.parameter || "–"),
     el("td", {}, time(row.began)),
-    el("td", { class: "actions" }, row.state === "off" ? button("Enable", `${path}/enable`) : button("Disable", `${path}/disable`)),
+    el("td", { class: "actions" }, row.state === "off" ? button("Enable", about, `${path}/enable`) : button("Disable", about, `${path}/disable`)),
   ];
 };
 
@@ -249,9 +292,13 @@ const counted = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 const look = async () => {
   const name = chosen();
   if (name === "") return;
-  const answer = await fetch(`/api/v1/jobs/${encodeURIComponent(name)}/shards?fold=true`, { headers: shown() });
+  const path = `/api/v1/jobs/${encodeURIComponent(name)}/shards?fold=true`;
+  const answer = await fetch(path, { headers: shown(), signal: AbortSignal.timeout(PATIENCE_MS) });
   if (name !== chosen()) return;
-  if (answer.status === 400 || answer.status === 404) return choose("");
+  if (answer.status === 400 || answer.status === 404) {
+    notice(`There is no sharded job ${name}.`);
+    return choose("");
+  }
   if (!answer.ok) return;
   /** @type {Sharing} */
   const found = await answer.json();
@@ -270,20 +317,48 @@ const look = async () => {
 };
 
 /**
- * Writes rows, keeping those that did not change, so that a button is not replaced under the hand that presses it.
+ * Writes the cells that have changed: so a button is not replaced under the hand that presses it.
+ * @param {Element} row @param {HTMLElement[]} fresh
+ */
+const refill = (row, fresh) => {
+  const held = row.contains(document.activeElement) ? [...row.querySelectorAll("a, button")].indexOf(/** @type {Element} */ (document.activeElement)) : -1;
+  [...row.children].forEach((old, n) => {
+    if (!old.isEqualNode(fresh[n])) old.replaceWith(fresh[n]);
+  });
+  const now = row.querySelectorAll("a, button")[held];
+  if (now instanceof HTMLElement && now !== document.activeElement) now.focus();
+};
+
+/**
+ * Writes rows. Those that were there stay in the page, and so does what is focused or selected in them.
  * @template T
  * @param {string} id @param {string} none @param {T[]} rows @param {(row: T) => string} key @param {(row: T) => HTMLElement[]} cells
  */
 const fill = (id, none, rows, key, cells) => {
   const body = at(id);
+  const heads = [...(body.closest("table")?.querySelectorAll("thead th") ?? [])].map((head) => head.textContent ?? "");
+  /** On a narrow page each cell stands under its own head. @param {T} row */
+  const headed = (row) => {
+    const made = cells(row);
+    made.forEach((cell, n) => cell.setAttribute("data-head", heads[n] ?? ""));
+    return made;
+  };
   const old = new Map([...body.children].map((row) => [row.getAttribute("data-key"), row]));
   const fresh = rows.map((row) => {
     const text = JSON.stringify(row);
     const kept = old.get(key(row));
-    if (kept && kept.getAttribute("data-text") === text) return kept;
-    return el("tr", { "data-key": key(row), "data-text": text }, ...cells(row));
+    if (!kept) return el("tr", { "data-key": key(row), "data-text": text }, ...headed(row));
+    if (kept.getAttribute("data-text") !== text) {
+      refill(kept, headed(row));
+      kept.setAttribute("data-text", text);
+    }
+    return kept;
   });
-  body.replaceChildren(...fresh);
+  const stays = new Set(fresh);
+  for (const row of [...body.children]) if (!stays.has(row)) row.remove();
+  fresh.forEach((row, n) => {
+    if (body.children[n] !== row) body.insertBefore(row, body.children[n] ?? null);
+  });
   const table = body.closest("table");
   if (table) table.hidden = rows.length === 0;
   if (none) at(none).hidden = rows.length > 0;
@@ -295,7 +370,7 @@ const calendarRow = (calendar) => [
   el("td", {}, calendar.lines),
   el("td", {}, calendar.jobs),
   el("td", {}, time(calendar.since), " ", el("small", {}, `version ${calendar.version}`)),
-  el("td", {}, calendar.description),
+  el("td", { class: "words" }, calendar.description),
 ];
 
 /** @param {Happening} event */
@@ -303,7 +378,7 @@ const eventRow = (event) => [
   el("td", {}, time(event.at)),
   el("td", { class: "name" }, event.node),
   el("td", {}, chip(event.kind)),
-  el("td", {}, event.text),
+  el("td", { class: "words" }, event.text),
 ];
 
 /** @param {Change} entry */
@@ -313,10 +388,10 @@ const auditRow = (entry) => {
   const versions = entry.before === null && entry.after === null ? "" : `version ${entry.before ?? "none"} → ${entry.after ?? "none"}`;
   return [
     el("td", {}, time(entry.at)),
-    el("td", {}, `${entry.who}${from}${claims}`),
+    el("td", { class: "words" }, `${entry.who}${from}${claims}`),
     el("td", { class: "name" }, `${entry.verb} ${entry.object}`),
     el("td", {}, chip(entry.outcome)),
-    el("td", {}, [versions, entry.what].filter((part) => part !== "").join(": ")),
+    el("td", { class: "words" }, [versions, entry.what].filter((part) => part !== "").join(": ")),
     el("td", {}, entry.node),
   ];
 };
@@ -328,12 +403,12 @@ const paint = (picture) => {
   say("count-nodes", picture.nodes.length);
   say("count-running", picture.runs.filter((run) => run.state === "running").length);
   say("shown-by", picture.node);
-  sharded = new Set(picture.jobs.filter((job) => job.placement === "sharded").map((job) => job.name));
+  sharded = new Set(picture.sharded);
   fill("job-rows", "no-jobs", picture.jobs, (job) => job.name, jobRow);
   fill("run-rows", "no-runs", picture.runs, (run) => `${run.run}#${run.attempt}`, runRow);
   fill("calendar-rows", "no-calendars", picture.calendars, (calendar) => calendar.name, calendarRow);
   fill("node-rows", "no-nodes", picture.nodes, (node) => node.name, nodeRow);
-  fill("event-rows", "no-events", picture.events, (event) => `${event.at} ${event.node} ${event.kind} ${event.text}`, eventRow);
+  fill("event-rows", "no-events", picture.events, (event) => `${event.node} ${event.seq}`, eventRow);
   fill("audit-rows", "no-audit", picture.audit, (entry) => entry.id, auditRow);
   at("missing").hidden = !picture.missing.length;
   say("missing", `${picture.missing.join(", ")} ${picture.missing.length === 1 ? "does" : "do"} not answer; what only their histories have is not shown.`);
@@ -379,25 +454,44 @@ const unlock = () =>
     );
   });
 
+/** When the node was heard last. */
+let last = new Date();
+
+/** @type {number | undefined} */
+let unheard;
+
 /** Reads the stream until it ends; whether there is a new key to try at once. */
 const follow = async () => {
-  const answer = await fetch("/api/v1/live", { headers: shown() });
+  const silence = new AbortController();
+  const heard = () => {
+    clearTimeout(unheard);
+    unheard = setTimeout(() => silence.abort(), SILENCE_MS);
+  };
+  heard();
+  const answer = await fetch("/api/v1/live", { headers: shown(), signal: silence.signal });
   if (answer.status === 401) {
-    if (sessionStorage.getItem(KEY)) notice("this is not the cluster's key");
+    // A node that was started with a key since has another page.
+    if (!document.getElementById("unlock")) return location.reload(), false;
+    clearTimeout(unheard);
+    if (sessionStorage.getItem(KEY)) notice("This is not the cluster's key.");
     sessionStorage.removeItem(KEY);
+    pulse("still", "locked");
     await unlock();
     return true;
   }
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
   const form = document.getElementById("unlock");
+  if (form && !form.hidden) notice("");
   if (form) form.hidden = true;
-  notice("");
+  last = new Date();
   pulse("live", "live");
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return false;
+    heard();
+    last = new Date();
     text += value;
     const blocks = text.split("\n\n");
     text = blocks.pop() ?? "";
@@ -414,8 +508,10 @@ const run = async () => {
   document.querySelector("#job .close")?.addEventListener("click", (event) => {
     event.preventDefault();
     choose("");
+    opener?.focus();
   });
   choose(new URLSearchParams(location.search).get("job") ?? "");
+  say("zone", `times are in your own zone, ${Intl.DateTimeFormat().resolvedOptions().timeZone}`);
   for (let patience = 500; ; patience = Math.min(patience * 2, 10_000)) {
     try {
       if (await follow()) continue;
@@ -423,7 +519,8 @@ const run = async () => {
     } catch {
       // Said below; the node may just be starting again.
     }
-    pulse("lost", "the node does not answer, trying again");
+    clearTimeout(unheard);
+    pulse("lost", `no answer since ${clock(last)}, trying again`);
     await new Promise((resolve) => setTimeout(resolve, patience));
   }
 };

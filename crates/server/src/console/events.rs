@@ -11,7 +11,7 @@ pub(super) fn section(events: &[EventRow]) -> Markup {
         section #events {
             h2 { "Latest events" }
             p #no-events.empty hidden[!events.is_empty()] { "Nothing has happened yet." }
-            div.scroll { table hidden[events.is_empty()] {
+            div.scroll tabindex="0" role="region" aria-label="Latest events" { table hidden[events.is_empty()] {
                 thead { tr { th { "When" } th { "Node" } th { "Kind" } th { "What" } } }
                 tbody #event-rows { @for event in events { (row(event)) } }
             } }
@@ -25,7 +25,7 @@ fn row(event: &EventRow) -> Markup {
             td { (time(Some(&event.at))) }
             td.name { (event.node) }
             td { (chip(&event.kind)) }
-            td { (event.text) }
+            td.words { (event.text) }
         }
     }
 }

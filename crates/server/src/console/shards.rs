@@ -11,23 +11,23 @@ pub(super) fn section(page: Option<&ShardPage<FoldedRow>>) -> Markup {
     html! {
         section #job data-job=(name) hidden[page.is_none()] {
             h2 {
-                span #job-name { (name) }
+                span #job-name tabindex="-1" { (name) }
                 " " small #job-line { @if let Some(page) = page { (page.sharing.line(page.total)) } }
                 a.close href="/" { "Close" }
             }
             p #job-mark.empty hidden[page.is_none_or(|page| page.sharing.mark.is_none())] {
                 @if let Some(page) = page { (mark(&page.sharing)) }
             }
-            div.scroll { table {
+            div.scroll tabindex="0" role="region" aria-label="Nodes of the job" { table {
                 thead { tr {
                     th { "Node" } th { "State" } th { "Shards" } th.actions { span.quiet { "Actions" } }
                 } }
                 tbody #share-rows { @for node in page.iter().flat_map(|page| &page.sharing.nodes) { (share_row(node)) } }
             } }
-            div.scroll { table {
+            div.scroll tabindex="0" role="region" aria-label="Shards of the job" { table {
                 thead { tr {
                     th { "Shards" } th { "Node" } th { "State" } th { "Fire" } th.number { "Attempt" } th { "Parameter" }
-                    th { "Began" } th.actions { span.quiet { "Actions" } }
+                    th { "Last began" } th.actions { span.quiet { "Actions" } }
                 } }
                 tbody #shard-rows { @for row in page.iter().flat_map(|page| &page.shards) { (shard_row(row)) } }
             } }
@@ -48,7 +48,7 @@ fn share_row(node: &ShareRow) -> Markup {
         tr {
             td.name { (node.node) }
             td { (chip(&node.state)) }
-            td { (if node.shards.is_empty() { "–" } else { &node.shards }) }
+            td.words { (if node.shards.is_empty() { "–" } else { &node.shards }) }
             td.actions {}
         }
     }
@@ -64,7 +64,7 @@ fn shard_row(row: &FoldedRow) -> Markup {
             td { (chip(state)) @if *failed_over { " " small { "failed over" } } }
             td { @if let Some(fire) = by_hand { (fire) } @else { (time(due.as_deref())) } }
             td.number { @if let Some(attempt) = attempt { (attempt) } @else { "–" } }
-            td { (if parameter.is_empty() { "–" } else { parameter }) }
+            td.words { (if parameter.is_empty() { "–" } else { parameter }) }
             td { (time(began.as_deref())) }
             td.actions {}
         }

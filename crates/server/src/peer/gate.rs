@@ -14,7 +14,7 @@ use evenkeel_core::words::Member;
 use super::envelope::Envelope;
 use super::seen::Old;
 use super::{BODY_BYTES_MAX, BODY_PATIENCE, WINDOW};
-use crate::api::{ApiError, App};
+use crate::api::{ApiError, App, REPLAYED, STALE};
 use crate::key::{Key, digest};
 use crate::listen::Caller;
 
@@ -99,9 +99,9 @@ fn refused(old: Old) -> ApiError {
             let by = Millis(by.0.saturating_abs());
             let message =
                 format!("the clocks here and there are {by} apart, {WINDOW} are allowed: set them right");
-            ApiError::new(StatusCode::FORBIDDEN, "stale", message)
+            ApiError::new(StatusCode::FORBIDDEN, STALE, message)
         }
-        Old::Again => ApiError::new(StatusCode::FORBIDDEN, "replayed", "this request was let in already"),
+        Old::Again => ApiError::new(StatusCode::FORBIDDEN, REPLAYED, "this request was let in already"),
         Old::Full => ApiError::unavailable("too many requests of nodes at once: try again in a minute"),
     }
 }

@@ -17,6 +17,9 @@ pub(crate) struct Balance {
     pub(crate) room: usize,
     /// Whether that is enough.
     pub(crate) covers: bool,
+    /// For how many jobs there is none; room for some jobs is of no use to others that name other nodes.
+    #[serde(default)]
+    pub(crate) short: usize,
     /// The nodes, by name.
     pub(crate) rows: Vec<BalanceRow>,
     /// What would be; none unless it was asked.
@@ -59,10 +62,16 @@ pub(crate) struct WhatIfRow {
     pub(crate) room_at_once: usize,
     /// Whether that is enough.
     pub(crate) covers_at_once: bool,
+    /// For how many jobs there is none before they know of it.
+    #[serde(default)]
+    pub(crate) short_at_once: usize,
     /// What they have room for once they know.
     pub(crate) room: usize,
     /// Whether that is enough.
     pub(crate) covers: bool,
+    /// For how many jobs there is none once they know.
+    #[serde(default)]
+    pub(crate) short: usize,
     /// How many jobs nobody would hold in the end.
     pub(crate) free: usize,
 }

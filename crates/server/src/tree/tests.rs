@@ -44,6 +44,8 @@ fn info(address: &str) -> MemberInfo {
         alarm: 100,
         version: "1".into(),
         labels: Labels::default(),
+        lacking: String::new(),
+        knows: 1,
     }
 }
 

@@ -112,6 +112,7 @@ fn requests(change: &str, ended: &str, running: &str) -> Requests {
             ("cluster/settings", r#"{"beat":30}"#, "unchanged"),
             ("cluster/settings", r#"{"beat":0}"#, "refused"),
         ]),
+        "POST /api/v1/cluster/finalize" => all(&[("cluster/finalize", "", "unchanged")]),
         other => panic!("{other} changes something, and nothing is asked there: say here what"),
     }
 }

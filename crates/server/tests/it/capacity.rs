@@ -101,6 +101,19 @@ fn a_loss_is_simulated_in_numbers_and_changes_nothing() {
     assert_eq!(nodes[0].cli(&["node", "balance", "--simulate", "crash=a"]).status.code(), Some(2));
 }
 
+#[test]
+fn room_for_some_jobs_is_not_told_as_room_for_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = fleet(folder.path(), &["a"], 2);
+    let job = "[[job]]\nname = \"far\"\nnodes = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
+    assert!(nodes[0].fed(&["job", "apply", "-f", "-"], job).status.success());
+    let found = nodes[0].json(&["node", "balance"]);
+    let numbers = ["jobs", "room", "short"].map(|word| found[word].as_u64());
+    assert_eq!(numbers, [Some(3), Some(3), Some(1)], "{found}");
+    let said = nodes[0].ok(&["node", "balance"]);
+    assert!(said.contains("room for only 2 of 3 jobs: the others are for nodes with labels"), "{said}");
+}
+
 /// proves: S1-93
 #[test]
 fn fewer_than_three_nodes_are_warned_about_and_the_last_one_does_not_drain() {

@@ -1,8 +1,11 @@
 //! What the command line prints is interface.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
 use serde_json::{Value, json};
 
-use crate::process::{Node, repository, run, text};
+use crate::process::{Node, evenkeel, repository, run, text};
 
 const JOBS: &str = r#"
 [[job]]
@@ -252,7 +255,7 @@ fn the_examples_are_job_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
     let said = node.ok(&["job", "apply", "-f", &repository("examples/jobs").display().to_string()]);
-    assert!(said.ends_with("28 created\n"), "{said}");
+    assert!(said.ends_with("31 created\n"), "{said}");
     // What is shown of a job is a job file of it.
     for name in ["words", "keys", "disk-report", "refresh-prices", "wake-cache", "nightly-report"] {
         let shown = node.ok(&["job", "show", name]);
@@ -260,6 +263,29 @@ fn the_examples_are_job_files() {
         let said = text(&again.stdout);
         assert!(said.ends_with("1 unchanged\n"), "{shown}\n{said}{}", text(&again.stderr));
     }
+}
+
+#[test]
+fn nothing_is_said_to_who_has_read_enough() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut next = evenkeel(&["job", "next", "--schedule", "* * * * *"]);
+    let output = next.stdout(writer).output().expect("it ends");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), String::new()));
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut unheard = Node::command(folder.path(), "a", &[]);
+    unheard.env("EVENKEEL_LOG", "warn").stdout(writer).stderr(Stdio::piped());
+    let mut unheard = unheard.spawn().expect("it starts");
+    let said = BufReader::new(unheard.stderr.take().expect("it is piped"));
+    let mut said = said.lines().map_while(Result::ok);
+    let greeted = said.any(|line| line.contains("nobody reads standard output"));
+    assert!(greeted, "a node that nobody listens to says so");
+    let ended = Command::new("kill").args(["-TERM", &unheard.id().to_string()]).status();
+    assert!(ended.expect("kill starts").success());
+    assert_eq!(unheard.wait().expect("it ends").code(), Some(0), "and is up until it is ended");
 }
 
 #[test]

@@ -77,3 +77,43 @@ fn what_people_write_stays_text() {
     assert!(!page.contains("<script>"), "{page}");
     assert!(page.contains("data-state=\"failed\""), "{page}");
 }
+
+#[test]
+fn a_job_that_no_node_fits_says_so_where_its_next_fire_would_stand() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let job = "[[job]]\nname = \"far\"\nnodes = [\"gpu\"]\nschedule = [\"0 1 * * *\", \"0 2 * * *\"]\n\
+               command = [\"/bin/true\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
+    let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+    assert!(page.contains("no node fits"), "{page}");
+    assert!(page.contains("<code>0 1 * * *</code> <code>0 2 * * *</code>"), "each rule is whole: {page}");
+    let mut pictures = Pictures::of(&node);
+    assert_eq!(pictures.next()["jobs"][0]["fits_nobody"], true);
+}
+
+#[test]
+fn what_is_disabled_says_so_and_runs_of_sharded_jobs_lead_to_their_shards() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let jobs = "[[job]]\nname = \"off\"\nschedule = \"0 1 * * *\"\nenabled = false\ncommand = [\"/bin/true\"]\n\
+                [[job]]\nname = \"cut\"\nplacement = \"sharded\"\nshards = 2\ncommand = [\"/bin/true\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], jobs).status.success());
+    let listed = node.ok(&["job", "list"]);
+    assert!(listed.lines().any(|line| line.starts_with("off ") && line.contains(" disabled ")), "{listed}");
+    node.ok(&["job", "run", "cut"]);
+    let mut pictures = Pictures::of(&node);
+    until("both shards have run", || {
+        let picture = pictures.next();
+        let runs = picture["runs"].as_array()?;
+        assert_eq!(
+            picture["sharded"].as_array().map(|all| all.is_empty()),
+            Some(runs.is_empty()),
+            "{picture}"
+        );
+        (runs.len() == 2).then_some(())
+    });
+    let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");
+    assert!(page.contains("data-state=\"disabled\""), "{page}");
+    assert!(page.contains("<a href=\"/?job=cut#job\">cut</a> <small>shard 1</small>"), "{page}");
+}

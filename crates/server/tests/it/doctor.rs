@@ -57,6 +57,40 @@ fn a_sound_registry_is_told_to_be_sound_while_a_node_works_on_it() {
 }
 
 #[test]
+fn nodes_that_cannot_bound_a_run_are_told_and_whether_a_job_asks_for_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &["--cgroups", "off"]);
+    let registry = format!("sqlite:{}", folder.path().join("registry.db").display());
+    let found = || -> Value {
+        let told = doctor(&registry, &["-o", "json"]);
+        finding(&serde_json::from_slice(&told.stdout).expect("JSON"), "cgroups").clone()
+    };
+    let said = |found: &Value| found["found"].as_str().expect("a text").to_owned();
+    let first = found();
+    assert_eq!(first["ok"], true, "{first}");
+    assert!(
+        said(&first).contains("a for one: cgroups are off")
+            && said(&first).ends_with("no job there asks for any")
+    );
+    let job = |nodes: &str| {
+        format!(
+            "[[job]]\nname = \"j\"\ncommand = [\"true\"]\n{nodes}limits = {{ together = {{ cores = 1.5 }} }}\n"
+        )
+    };
+    // A job that may not run there is not hit.
+    assert!(node.fed(&["job", "apply", "-f", "-"], &job("nodes = [\"gpu\"]\n")).status.success());
+    assert_eq!(found()["ok"], true);
+    assert!(node.fed(&["job", "apply", "-f", "-"], &job("")).status.success());
+    let hit = found();
+    assert_eq!(hit["ok"], false, "{hit}");
+    assert!(said(&hit).contains("job j asks for some"), "{hit}");
+    assert!(hit["fix"].as_str().is_some_and(|fix| fix.contains("Delegate=yes")), "{hit}");
+    // It runs all the same, since its node was told so.
+    let run = node.json(&["job", "run", "j"])["run"].as_str().expect("a run").to_owned();
+    node.ok(&["run", "wait", &run]);
+}
+
+#[test]
 fn what_is_wrong_is_told_with_what_to_do() {
     let told = doctor("memory:", &["-o", "json"]);
     assert_eq!(told.status.code(), Some(1), "{}", text(&told.stdout));

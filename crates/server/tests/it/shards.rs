@@ -207,7 +207,7 @@ fn a_run_by_hand_is_for_all_or_for_one_node_and_never_beside_another_one() {
         let runs = first.json(&["run", "list", "--job", "slow", "--state", "skipped"]);
         (runs.as_array().map(Vec::len) == Some(2)).then_some(runs)
     });
-    assert_eq!(refused[0]["reason"], "asked for while the run before was going on");
+    assert_eq!(refused[0]["reason"], "asked for while the run before was going on: ask again after it");
     std::fs::write(folder.path().join("go"), "").expect("written");
     until("the first one ends", || (ran(&first, "slow", "s1").len() == 2).then_some(()));
     first.ok(&["job", "run", "slow", "--request", "s3"]);

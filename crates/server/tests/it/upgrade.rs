@@ -121,6 +121,22 @@ fn a_command_goes_on_over_an_upgrade_and_fires_are_neither_lost_nor_doubled() {
     assert_eq!(dues, each, "one fire each second");
 }
 
+#[test]
+fn a_process_that_is_asked_again_while_it_goes_on_is_not_ended_by_that() {
+    let it = Installed::new(&[]);
+    let (run, pid) = it.long();
+    // Whenever it begins anew there is a moment in which nobody hears signals yet.
+    for _ in 0..500 {
+        it.node.signal("USR2");
+    }
+    let upgraded = || it.kinds().iter().filter(|told| *told == "upgraded").count();
+    until("a few upgrades", || (upgraded() >= 2).then_some(()));
+    assert!(is_alive(it.node.pid()) && is_alive(pid), "it goes on, and its command");
+    it.go();
+    assert_eq!(it.ends(&run), "failed");
+    assert_eq!(it.output(&run), format!("before {pid}\nafter {pid}\n"));
+}
+
 /// The moment in `tick:1763749200000:0`.
 fn due(run: &str) -> i64 {
     run.split(':').nth(1).and_then(|due| due.parse().ok()).expect("a moment")
@@ -170,6 +186,34 @@ fn a_program_that_says_it_can_and_then_ends_loses_its_runs_aloud() {
     it.node = Node::start(&mut command(it.folder.path(), &[]));
     let state = it.ends(&run);
     assert!(["lost", "fenced"].contains(&state.as_str()), "{state}");
+}
+
+/// proves: I51
+#[test]
+fn an_upgrade_by_signal_is_in_the_audit_log_whether_it_is_done_or_not() {
+    let it = Installed::new(&[]);
+    let told = |outcome: &str| {
+        let entries = it.node.json(&["audit"]);
+        let entries = entries.as_array().expect("a list").clone();
+        let is = |entry: &&Value| entry["verb"] == "upgrade" && entry["outcome"] == outcome;
+        let found: Vec<Value> = entries.iter().filter(is).cloned().collect();
+        assert!(found.iter().all(|entry| entry["who"] == "process" && entry["about"] == "a"), "{entries:?}");
+        found
+    };
+    let program = it.folder.path().join("evenkeel");
+    fs::remove_file(&program).expect("it was there");
+    it.node.signal("USR2");
+    let refused = until("the refusal is told", || Some(told("refused")).filter(|all| !all.is_empty()));
+    assert!(
+        refused[0]["what"].as_str().is_some_and(|what| what.contains("cannot be started")),
+        "{refused:?}"
+    );
+    install(it.folder.path());
+    it.node.signal("USR2");
+    // Connections end with the old program, so it may take more than one question.
+    let went_on = || text(&it.node.cli(&["event", "list"]).stdout).contains(" upgraded ");
+    until("it goes on", || went_on().then_some(()));
+    assert_eq!((told("applied").len(), told("refused").len()), (1, 1));
 }
 
 #[test]

@@ -81,9 +81,9 @@ fn hunt(name: &str, most: u64) -> ExitCode {
                 while let Some(mutant) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let name = mutant.name;
                     match mutant.hunt(0, most) {
-                        Hunt::Found(seeds, broken) => say!("{name}: found in seed {seeds}: {broken}"),
-                        Hunt::Misnamed(seeds, broken) => {
-                            say!("{name}: in seed {seeds} something else broke: {broken}");
+                        Hunt::Found(seed, broken) => say!("{name}: found in seed {seed:#x}: {broken}"),
+                        Hunt::Misnamed(seed, broken) => {
+                            say!("{name}: in seed {seed:#x} something else broke: {broken}");
                             bad.fetch_add(1, Ordering::Relaxed);
                         }
                         Hunt::Missed => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::input::Ended;
-use evenkeel_core::job::{Delivery, Placement, Retry, Spec};
+use evenkeel_core::job::{Delivery, Placement, Pool, Retry, Spec};
 use evenkeel_core::labels::Nodes;
 use evenkeel_core::record::{Lane, Place, Plan};
 use evenkeel_core::schedule::Schedule;
@@ -32,6 +32,10 @@ pub(crate) struct JobBook {
     pub unmonitored: bool,
     /// Whether its runs are attempted again, also of a job that was deleted; nor does the workload change that.
     pub retry: Option<Retry>,
+    /// The pool that it is in; nor that.
+    pub pool: Option<Pool>,
+    /// When a run of it last started, in the world's time, and where.
+    pub started: Option<(i64, NodeName)>,
     /// The nodes that declarations before this one named, and until when those stood, in the world's time; the latest only.
     pub nodes: Vec<(i64, Nodes)>,
     pub place: Place,

@@ -52,7 +52,8 @@ pub(super) fn look(rest: &Rest<'_>, name: &JobName, book: &JobBook, findings: &m
         // Each waits for the one before it, and without slots for everything for those of other jobs.
         let queue = if rest.swarm.roomy { 6 } else { 2 * i64::try_from(rest.swarm.jobs.len()).unwrap_or(1) };
         let wait = if run.is_accepted() { 1 } else { queue };
-        let old = since + Millis(wait * (longest + CLOSING)) < now;
+        let old = since + Millis(wait * (longest + CLOSING)) < now
+            && !rest.waits_for_seat((name, book), &run.fire, &run.by.node);
         findings.test(at, Invariant::I53, !old, || format!("{name}: {run:?} waits since long"));
         findings.test(at, Invariant::I42, rest.members.contains(&run.by), || {
             format!("{name}: {run:?} is planned for somebody who is gone")

@@ -6,11 +6,12 @@ use evenkeel_core::effect::Reason;
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::{Delivery, Overlap};
 use evenkeel_core::keys::{self, Parsed, parse};
-use evenkeel_core::record::{AskedRecord, Lane, LockRecord, decode};
+use evenkeel_core::record::{AskedRecord, Lane, LockRecord, Open, decode};
 use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, JobName, Member, NodeName, RequestId, RunId, Shard};
 
 use super::book::Closed;
+use super::pools::Pools;
 use super::{Findings, Invariant, JobBook, Verdicts, dispatched, shares};
 use crate::swarm::Swarm;
 use crate::world::World;
@@ -29,6 +30,7 @@ pub(super) struct Rest<'a> {
     pub(super) members: BTreeSet<Member>,
     pub(super) drained: BTreeSet<NodeName>,
     pub(super) verdicts: &'a Verdicts,
+    pub(super) pools: Pools,
 }
 
 /// Looks at a world that had time to heal.
@@ -42,9 +44,11 @@ pub(crate) fn look(world: &mut World, swarm: &Swarm) {
         members: all().filter_map(|k| if let Parsed::Node(m) = k { Some(m) } else { None }).collect(),
         drained: world.names().filter(|name| world.is_drained(name)).cloned().collect(),
         verdicts: world.verdicts(),
+        pools: Pools::of(world),
     };
     rest.nodes(world, &mut findings);
     rest.locks(world, &mut findings);
+    rest.layout(world.store(), &mut findings);
     let dispatches = |book: &JobBook| book.is_dispatched() && book.spec.is_some();
     if world.watch().jobs().values().any(dispatches) {
         dispatched::planner(&rest, world, &mut findings);
@@ -142,7 +146,8 @@ impl Rest<'_> {
         let now = Wall(START.0 + at);
         let longest = self.longest();
         let somebody = self.fits_somebody(book);
-        for open in open.iter().filter(|_| somebody) {
+        let waits = |open: &Open| self.waits_for_seat((name, book), &open.fire, &open.by.node);
+        for open in open.iter().filter(|open| somebody && !waits(open)) {
             let old =
                 open.from + Millis(longest + CLOSING) < now && (open.wait.is_none() || self.swarm.roomy);
             findings.test(at, Invariant::I53, !old, || format!("{name} is open since long: {open:?}"));
@@ -180,6 +185,11 @@ impl Rest<'_> {
                 format!("the fire of {name} due at {due} was never claimed: the watermark is {watermark}")
             });
         }
+    }
+
+    /// Whether a fire is open only until there is a seat for it, in a pool that others go through, or a slot for both.
+    pub(super) fn waits_for_seat(&self, job: (&JobName, &JobBook), fire: &Fire, on: &NodeName) -> bool {
+        self.pools.keep_waiting(job, fire, on, self.at - self.longest() - CLOSING)
     }
 
     pub(super) fn longest(&self) -> i64 {

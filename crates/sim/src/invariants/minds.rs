@@ -155,7 +155,8 @@ impl Watch {
         for effect in effects {
             match effect {
                 Effect::Commit { ticket, why, txn } => {
-                    if !self.ticket_sent(name, life, *ticket, txn, member.as_ref()) {
+                    let knows = node.local().settings.knows;
+                    if !self.ticket_sent(name, life, *ticket, txn, (member.as_ref(), knows)) {
                         continue;
                     }
                     self.findings

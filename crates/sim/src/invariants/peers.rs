@@ -295,7 +295,10 @@ pub(super) fn is_led(txn: &Txn) -> bool {
 
 /// Whether a transaction is what an operator ordered about a job, by what it `writes`.
 pub(super) fn is_order(writes: impl Fn(fn(&Parsed) -> bool) -> bool) -> bool {
-    let lanes = |p: &Parsed| matches!(p, Parsed::Lane(_) | Parsed::ShardLane(..) | Parsed::Plan(_));
+    // What nodes write for themselves may say of a request what came of it.
+    let own = |p: &Parsed| {
+        matches!(p, Parsed::Lane(_) | Parsed::ShardLane(..) | Parsed::Plan(_) | Parsed::Place(_))
+    };
     writes(|p| matches!(p, Parsed::Spec(_) | Parsed::Calendar(_) | Parsed::Switches(..)))
-        || writes(|p| matches!(p, Parsed::Asked(_))) && !writes(lanes)
+        || writes(|p| matches!(p, Parsed::Asked(_))) && !writes(own)
 }

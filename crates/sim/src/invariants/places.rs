@@ -31,6 +31,7 @@ impl Watch {
         let lives = |m: &Member| store.entry(&keys::node(m)).is_some();
         let written: Vec<(Parsed, &Write)> =
             act.txn.writes.iter().filter_map(|write| Some((parse(write.key())?, write))).collect();
+        self.check_layout(act, &written, store);
         self.peers_written(act, &written, store, lives);
         let mut plans = Vec::new();
         let mut lanes = Vec::new();
@@ -102,6 +103,7 @@ impl Watch {
                 book.note_nodes(act.at, &spec.job.nodes);
                 book.unmonitored = !spec.job.monitor;
                 book.retry.clone_from(&spec.job.retry);
+                book.pool.clone_from(&spec.job.pool);
                 book.spec = Some(*spec);
                 book.deleted = None;
                 book.put_under(&self.calendars);

@@ -15,8 +15,10 @@ use crate::world::clock::START;
 /// How long after its deletion a job's fire may start that was claimed before: the lead, the start window, and as much
 /// as a node's clock may be off without being noticed.
 pub(super) const AFTER_DELETE: i64 = 1_000 + 1_000 + UNNOTICED;
-/// By how much a node's time of day may be off before it notices: the difference allowed, and the time an answer took.
-pub(super) const UNNOTICED: i64 = 500 + crate::world::TIMEOUT;
+/// By how much a node's time of day may be off.
+pub(super) const ALLOWED: i64 = 500;
+/// By how much it may be off before the node notices: the difference allowed, and the time an answer took.
+pub(super) const UNNOTICED: i64 = ALLOWED + crate::world::TIMEOUT;
 
 impl Watch {
     pub(crate) fn started(
@@ -34,6 +36,7 @@ impl Watch {
         }
         let trust = member.as_ref().and_then(|m| self.trust(name, m.incarnation));
         self.check_fit(at, name, run);
+        self.check_pool(at, name, run);
         let Self { findings, jobs, .. } = self;
         let book = jobs.entry(run.id.job.clone()).or_default();
         let id = || format!("{} attempt {} on {name}", run.id, run.attempt);

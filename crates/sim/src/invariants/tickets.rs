@@ -3,7 +3,7 @@
 use evenkeel_core::effect::Ticket;
 use evenkeel_core::keys::{Key, Parsed, parse};
 use evenkeel_core::node::Node;
-use evenkeel_core::record::{Place, decode};
+use evenkeel_core::record::{Layouts, Place, decode};
 use evenkeel_core::registry::{Guard, Txn, Write};
 use evenkeel_core::words::{JobName, Member, NodeName};
 
@@ -15,6 +15,8 @@ use super::{Act, Invariant, Watch};
 pub(super) struct TicketBook {
     /// As whom it was decided on.
     member: Option<Member>,
+    /// The layouts that the program knows which decided on it.
+    knows: Option<Layouts>,
     /// How often the registry made it.
     applied: u32,
     /// Whether its sender takes it for refused.
@@ -37,19 +39,27 @@ impl Watch {
         life: u64,
         ticket: Ticket,
         txn: &Txn,
-        member: Option<&Member>,
+        (member, knows): (Option<&Member>, Layouts),
     ) -> bool {
         let mut new = false;
         self.tickets.entry((name.clone(), life, ticket)).or_insert_with(|| {
             new = true;
-            TicketBook { member: member.cloned(), ..TicketBook::of(txn) }
+            TicketBook { member: member.cloned(), knows: Some(knows), ..TicketBook::of(txn) }
         });
+        if let Some(member) = member.filter(|_| new) {
+            self.knows.insert(member.clone(), knows);
+        }
         new
     }
 
     /// As whom a commit was decided on; it may be sent again in another life.
     pub(super) fn ticket_member(&self, act: &Act<'_>) -> Option<Member> {
         self.tickets.get(&(act.node.clone(), act.life, act.ticket)).and_then(|book| book.member.clone())
+    }
+
+    /// The layouts that the program knows which decided on a commit.
+    pub(super) fn ticket_knows(&self, act: &Act<'_>) -> Option<Layouts> {
+        self.tickets.get(&(act.node.clone(), act.life, act.ticket)).and_then(|book| book.knows)
     }
 
     /// The registry answered a commit.

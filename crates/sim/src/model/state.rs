@@ -5,7 +5,7 @@ use evenkeel_core::input::{Input, Offer};
 use evenkeel_core::job::{CatchUp, Job, Placement, Spec, Work};
 use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
-use evenkeel_core::record::{Lane, Place, SpecRecord, decode, encode};
+use evenkeel_core::record::{Lane, Layouts, Place, SpecRecord, decode, encode};
 use evenkeel_core::registry::{Class, LeaseId, Revision, Txn, Write};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::store::Store;
@@ -147,6 +147,7 @@ fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
         alarm: 100,
         slots: 10,
         labels: evenkeel_core::labels::Labels::default(),
+        lacking: String::new(),
         spread: Spread::FirstCome,
         quota: Quota::Now,
         lead: Millis(1_000),
@@ -154,8 +155,10 @@ fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
         rescan: Millis(4_500),
         early: Millis(0),
         notice: Millis::ZERO,
+        operations_max: 4_096,
         class: Class::A,
         generation: 1,
+        knows: Layouts::OWN,
     }
 }
 

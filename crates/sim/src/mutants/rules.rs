@@ -1,8 +1,8 @@
 //! Faults in rules: nodes that follow another one.
 
 use evenkeel_core::rules::{
-    self, BEAT, CONTROL, DISPATCH, DRAIN, ELECTION, FAILOVER, FIRING, HEALTH, LOCKS, MEMBERSHIP, PROMOTION,
-    SHARDING, claims, membership,
+    self, BEAT, CONTROL, DISPATCH, DRAIN, ELECTION, FAILOVER, FIRING, HEALTH, LOCKS, MEMBERSHIP, POOLS,
+    PROMOTION, SHARDING, claims, membership,
 };
 use evenkeel_core::scene::{Decide, Decisions, Rule, Scene};
 
@@ -16,7 +16,7 @@ impl Tamper for BeyondQuota {
         const CLAIMS: Rule = Rule { name: "claims beyond the quota", decide: Decide::Node(beyond) };
         &[
             MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING,
-            DISPATCH, FIRING,
+            DISPATCH, FIRING, POOLS,
         ]
     }
 }
@@ -34,7 +34,7 @@ impl Tamper for IgnoresTolerance {
         const CLAIMS: Rule = Rule { name: "claims without tolerance", decide: Decide::Node(intolerant) };
         &[
             MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING,
-            DISPATCH, FIRING,
+            DISPATCH, FIRING, POOLS,
         ]
     }
 }
@@ -64,6 +64,7 @@ impl Tamper for JoinsOnce {
             SHARDING,
             DISPATCH,
             FIRING,
+            POOLS,
         ]
     }
 }

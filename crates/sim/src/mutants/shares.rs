@@ -8,7 +8,8 @@ use evenkeel_core::node::Node;
 use evenkeel_core::record::{AskedRecord, Place, Sharding, SpecRecord, decode, encode};
 use evenkeel_core::registry::{Change, Guard, Outcome, Txn, Write};
 use evenkeel_core::rules::{
-    BEAT, CLAIMS, CONTROL, DISPATCH, DRAIN, ELECTION, FIRING, HEALTH, LOCKS, MEMBERSHIP, PROMOTION, SHARDING,
+    BEAT, CLAIMS, CONTROL, DISPATCH, DRAIN, ELECTION, FIRING, HEALTH, LOCKS, MEMBERSHIP, POOLS, PROMOTION,
+    SHARDING,
 };
 use evenkeel_core::scene::Rule;
 use evenkeel_core::shards::ShardSet;
@@ -184,6 +185,15 @@ impl Tamper for CutsOnce {
     }
 }
 
+/// Takes lanes off the list, and what they held with them.
+pub(super) struct DelistsForgetfully;
+
+impl Tamper for DelistsForgetfully {
+    fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
+        writes_places(effects, &["delist"], |_, sharding| sharding.kept.clear());
+    }
+}
+
 /// Takes over from nobody.
 pub(super) struct LeavesTheDead;
 
@@ -192,7 +202,7 @@ impl Tamper for LeavesTheDead {
         const {
             &[
                 MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, SHARDING,
-                DISPATCH, FIRING,
+                DISPATCH, FIRING, POOLS,
             ]
         }
     }

@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use evenkeel_core::input;
 use evenkeel_core::input::NodeSwitch;
-use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Work};
+use evenkeel_core::job::{CatchUp, Delivery, Job, Placement, Pool, Work};
 use evenkeel_core::node::{Quota, Settings, Spread};
+use evenkeel_core::record::Layouts;
 use evenkeel_core::registry::Class;
 use evenkeel_core::share::{Order, Strategy};
 use evenkeel_core::time::Millis;
@@ -158,6 +159,7 @@ impl Command {
             alarm: self.count("M", 1_000)?,
             slots: self.count("slots", 1_000)?,
             labels: evenkeel_core::labels::Labels::default(),
+            lacking: String::new(),
             spread: if self.setting("spread", "first come") == "even" {
                 Spread::Even
             } else {
@@ -169,8 +171,10 @@ impl Command {
             rescan: Millis(i64::from(self.count("rescan", 600_000)?)),
             early: Millis(0),
             notice: Millis(i64::from(self.count("notice", 0)?)),
+            operations_max: 4_096,
             class: Class::A,
             generation: 1,
+            knows: Layouts::OWN,
         };
         scenario.world.add(settings, Clock::new(0));
         Ok(())
@@ -201,6 +205,10 @@ impl Command {
         }
         if self.words.iter().any(|word| word == "dispatched") {
             job.placement = Placement::Dispatched;
+        }
+        if let Some((pool, most)) = self.settings.get("pool").and_then(|pool| pool.split_once(':')) {
+            let name = pool.parse().map_err(|e| format!("pool: {e}"))?;
+            job.pool = Some(Pool { name, at_most: most.parse().map_err(|e| format!("pool: {e}"))? });
         }
         if self.settings.contains_key("shards") {
             self.sharded(&mut job)?;

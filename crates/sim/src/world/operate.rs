@@ -1,8 +1,11 @@
 //! What is done to nodes and hosts from outside: kill, stop, cut off, step the clock; and the way back.
 
 use evenkeel_core::input::Input;
+use evenkeel_core::keys;
 use evenkeel_core::node::{Node, Settings};
-use evenkeel_core::time::{Millis, Now};
+use evenkeel_core::record::{ClusterRecord, Layouts, encode};
+use evenkeel_core::registry::{Txn, Write};
+use evenkeel_core::time::{Millis, Mono, Now};
 use evenkeel_core::words::NodeName;
 
 use super::{Link, World};
@@ -92,6 +95,28 @@ impl World {
         self.give(name, Input::Rest(rest));
     }
 
+    /// Writes the entry of the cluster in the first layout, as the first node of all does.
+    pub fn found(&mut self) {
+        let value = encode(&ClusterRecord::new("world".to_owned()));
+        let writes = vec![Write::Put { key: keys::cluster(), value, owner: None }];
+        self.store.commit(Mono(self.at), &Txn { guards: Vec::new(), writes });
+        self.registry_moved(None);
+    }
+
+    /// Puts a program that knows these layouts into a node's file; the next start or upgrade takes it.
+    pub fn install(&mut self, name: &NodeName, knows: Layouts) {
+        if let Some(actor) = self.actors.get_mut(name) {
+            actor.settings.knows = knows;
+            self.trace.note(self.at, name.as_str(), &knows, || format!("gets a program for layouts {knows}"));
+        }
+    }
+
+    /// The layouts that a node's process knows, if it is up.
+    #[must_use]
+    pub fn knows(&self, name: &NodeName) -> Option<Layouts> {
+        self.node(name).map(|node| node.local().settings.knows)
+    }
+
     /// Puts another program in the place of a node's, in the same process. Returns whether it could be.
     pub fn upgrade(&mut self, name: &NodeName) -> bool {
         let tamper = self.options.tamper;
@@ -100,6 +125,12 @@ impl World {
         };
         let now = actor.clock.read(self.at);
         let now = Now { mono: now.mono - Millis(actor.slept), ..now };
+        // Nobody goes on in a program that cannot be the same member.
+        let knows = actor.settings.knows;
+        if tamper.asks_programs() && actor.node.as_ref().is_some_and(|node| node.is_lost_on(knows).is_some())
+        {
+            return false;
+        }
         let Some(mut baton) = actor.node.as_ref().and_then(|node| node.baton(now.mono)) else { return false };
         tamper.baton(now, &mut baton);
         let mut settings = Settings { predecessor: actor.folder, ..actor.settings.clone() };

@@ -171,7 +171,11 @@ impl World {
         self.registry_moved(None);
         let keys: Vec<Key> = txn.writes.iter().map(|write| write.key().clone()).collect();
         let before: Vec<Change> = self.store.read(&keys);
-        let outcome = self.store.commit(now, txn);
+        // As engines do it: what is too large is refused like what guards on something that is not so.
+        let size = txn.guards.len() + txn.writes.len();
+        let most = self.actors.get(name).map_or(usize::MAX, |actor| actor.settings.operations_max);
+        let outcome =
+            if size > most { Outcome::Refused(self.store.found(txn)) } else { self.store.commit(now, txn) };
         let text = || format!("registry: #{} {why} of {name} {}", ticket.0, told(&outcome));
         self.trace.note(self.at, "", &(ticket, why), text);
         let act = Act {

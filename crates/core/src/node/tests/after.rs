@@ -56,6 +56,22 @@ fn a_run_by_hand_counts_as_well() {
 }
 
 #[test]
+fn it_is_counted_from_the_end_of_a_run_whose_time_is_over() {
+    let retry = Some(Retry { times: 5, wait: "3s".into(), up_to: "3s".into(), codes: [].into() });
+    // It fails after 4 s each time, and by the end of the second wait its time is over.
+    let mut world = World::follows(4_000, Job { retry, run_timeout: Some(9), ..after() });
+    world.fails = 9;
+    let began = world.begin_until(60_000);
+    let first = |n: usize| world.starts[n].1.attempt == 1;
+    let firsts: Vec<i64> = (0..began.len()).filter(|n| first(*n)).map(|n| began[n]).collect();
+    let ends: Vec<i64> = (1..began.len()).filter(|n| first(*n)).map(|n| began[n - 1]).collect();
+    assert!(firsts.len() >= 3 && ends.len() >= 2, "{:?}", world.starts);
+    for (last, next) in ends.iter().zip(&firsts[1..]) {
+        assert!(next - last >= 13_900, "{last} and {next} of {began:?}");
+    }
+}
+
+#[test]
 fn it_is_counted_from_the_last_attempt() {
     let retry = Some(Retry { times: 2, wait: "3s".into(), up_to: "3s".into(), codes: [].into() });
     let mut world = World::follows(500, Job { retry, ..after() });

@@ -120,7 +120,7 @@ fn nobody_joins_where_the_books_are_elsewhere_or_not_all_there() {
     let filling = Shut::Filling { from: "the backup".into() };
     for (shut, says) in [(moved, "moved to sqlite:new.db"), (filling, "the backup is being put")] {
         let mut world = World::default();
-        let record = |shut| ClusterRecord { id: "c".into(), layout: 1, generation: 0, shut };
+        let record = |shut| ClusterRecord { shut, ..ClusterRecord::new("c".into()) };
         let write = |shut| Txn {
             guards: Vec::new(),
             writes: [Write::Put { key: keys::cluster(), value: encode(&record(shut)), owner: None }].into(),
@@ -153,7 +153,7 @@ fn a_join_that_has_not_heard_of_the_move_fails() {
         _ => None,
     });
     let shut = Some(Shut::Moved { to: "sqlite:new.db".into(), at: Wall(0) });
-    let record = ClusterRecord { id: "c".into(), layout: 1, generation: 0, shut };
+    let record = ClusterRecord { shut, ..ClusterRecord::new("c".into()) };
     let close = [Write::Put { key: keys::cluster(), value: encode(&record), owner: None }];
     world.store.commit(Mono(0), &Txn { guards: Vec::new(), writes: close.into() });
     let outcome = world.store.commit(Mono(0), &join.expect("it would join"));

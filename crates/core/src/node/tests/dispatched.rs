@@ -281,6 +281,25 @@ fn a_node_without_a_slot_is_passed_over_and_a_full_cluster_queues() {
     assert_eq!((world.starts_on("a"), world.starts_on("b")), (2, 2), "{:?}", world.starts);
 }
 
+/// proves: S0-42, I53
+#[test]
+fn what_a_node_must_take_while_it_can_start_nothing_starts_once_it_can() {
+    let mut world = World::settled(&["a", "b"]);
+    world.apply("a", dispatched("k", "@every 50s"));
+    world.run(1_000);
+    let other = if world.beat_holder().unwrap() == "a" { "b" } else { "a" };
+    world.give(&other.parse().unwrap(), Input::Able(false));
+    let nodes = alloc::format!("name={other}").parse().unwrap();
+    let job = Job { nodes, schedule: String::new(), ..dispatched("j", "") };
+    world.apply("a", job);
+    world.ask("a", Command::RunNow("j".parse().unwrap(), "r".parse().unwrap()));
+    world.run(3_000);
+    assert_eq!((world.offers.len(), world.starts.len()), (2, 0), "it came round to whoever starts nothing");
+    world.give(&other.parse().unwrap(), Input::Able(true));
+    world.run(3_000);
+    assert_eq!(world.starts_on(other), 1);
+}
+
 /// proves: S0-45, S0-46, S0-47, S0-48, S0-50, S0-52, S0-51, I44
 #[test]
 fn three_beats_without_contact_make_a_node_offline_once_and_a_restart_online_again() {

@@ -221,3 +221,29 @@ fn a_request_that_a_number_cannot_answer_any_more_is_told() {
     let (ran, told) = answered(&world, "once");
     assert_eq!((ran, told), (texts(&["a", "b"]), texts(&["c"])), "c has another number");
 }
+
+/// proves: I24
+#[test]
+fn who_comes_back_with_another_number_does_not_answer_again() {
+    let mut world = World::default();
+    world.add(Settings { slots: 1, ..settings("a") });
+    ["b", "c"].iter().for_each(|name| world.add(settings(name)));
+    world.ask("a", Command::Apply([everywhere("j", "@every 30s")].into()));
+    world.ask("a", Command::Apply([Job { nodes: "name=a".parse().unwrap(), ..job("long", "") }].into()));
+    world.run(31_000);
+    world.takes = 200_000;
+    world.ask("a", Command::RunNow(name("long"), "hog".parse().unwrap()));
+    world.run(2_000);
+    world.takes = 100;
+    world.ask("a", Command::RunNow(name("j"), "once".parse().unwrap()));
+    world.run(2_000);
+    assert_eq!(answered(&world, "once").0, texts(&["b", "c"]), "a has no slot");
+    world.ask("a", Command::Drain("b".parse().unwrap()));
+    world.run(40_000);
+    world.add(settings("d"));
+    world.run(40_000);
+    world.ask("a", Command::Undrain("b".parse().unwrap()));
+    world.run(40_000);
+    assert!(world.starts.iter().any(|(node, run)| node == "b" && run.id.shard.0 == 3), "b has a new one");
+    assert_eq!(answered(&world, "once").0, texts(&["b", "c"]));
+}

@@ -6,6 +6,11 @@ use crate::job::Placement;
 
 /// Puts another program in the place of the node's; what it was told in between.
 fn upgrade(world: &mut World, heard: &[Input]) {
+    upgrade_to(world, settings("a"), heard);
+}
+
+/// The same with a program that is told this.
+pub(super) fn upgrade_to(world: &mut World, settings: Settings, heard: &[Input]) {
     let name: NodeName = "a".parse().unwrap();
     world.give(&name, Input::Rest(true));
     world.run(20);
@@ -14,7 +19,7 @@ fn upgrade(world: &mut World, heard: &[Input]) {
     let baton = actor.node.baton(now).unwrap();
     // As it travels.
     let baton: Baton = serde_json::from_str(&serde_json::to_string(&baton).unwrap()).unwrap();
-    actor.node = Node::resume(settings("a"), baton);
+    actor.node = Node::resume(settings, baton);
     actor.watching = false;
     for input in heard {
         world.give(&name, input.clone());

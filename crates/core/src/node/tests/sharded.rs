@@ -73,6 +73,8 @@ fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> Switches) 
             alarm: 1,
             version: text(),
             labels: crate::labels::Labels::default(),
+            lacking: alloc::string::String::new(),
+            knows: 1,
         };
         world.write(keys::node(&other), Some(encode(&info)));
     }
@@ -468,6 +470,29 @@ fn a_request_to_a_node_without_shards_is_answered_and_not_kept() {
     world.run(10_000);
     let asked: crate::record::AskedRecord = decode(&world.entry(&keys::asked(&name("j"))).unwrap()).unwrap();
     assert!(asked.requests.iter().all(|request| request.taken), "{asked:?}");
+}
+
+#[test]
+fn a_request_that_is_refused_says_what_was_in_its_way() {
+    let why = |asked_at: i64, takes: i64, fails: u32| {
+        let mut world = World::with(&["a"]);
+        let mut job = sharded("j", "@every 10s", 2);
+        (world.takes, world.fails) = (takes, fails);
+        job.retry =
+            Some(crate::job::Retry { times: 1, wait: "5s".into(), up_to: "".into(), codes: [].into() });
+        world.ask("a", Command::Apply([job].into()));
+        world.run(asked_at - world.now);
+        world.ask("a", Command::RunNow(name("j"), "r1".parse().unwrap()));
+        world.run(20_000);
+        let told = world.recorded.iter().filter(|v| v.run.to_string().contains(":ask-r1:"));
+        told.map(|v| v.reason.clone()).collect::<Vec<_>>()
+    };
+    let ahead = "asked for when the fire of 1970-01-01T00:00:10.000Z was claimed already: ask again after it";
+    assert_eq!(why(9_500, 100, 0), [ahead]);
+    let running = "asked for while the run before was going on: ask again after it";
+    assert_eq!(why(11_000, 3_000, 0), [running]);
+    let waits = "asked for while the run before waited for its next attempt: ask again after it";
+    assert_eq!(why(12_000, 100, 1), [waits]);
 }
 
 /// proves: S3-03, I27

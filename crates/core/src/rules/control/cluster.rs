@@ -1,10 +1,12 @@
-//! What is set for the whole cluster, and who is taken for online by hand.
+//! What is set for the whole cluster, in which layout its tree is written, and who is taken for online by hand.
 
 use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::{Turn, answer, refuse};
 use crate::effect::Event;
-use crate::input::{Answer, Refusal, Setting};
+use crate::input::{Answer, Applied, Refusal, Setting};
 use crate::keys;
 use crate::local::Subject;
 use crate::record::encode;
@@ -15,6 +17,8 @@ use crate::words::NodeName;
 
 /// The longest beat, in seconds.
 const BEAT_MAX: u32 = 3_600;
+/// The act that raises the layout.
+pub(crate) const RAISE: &str = "raise the layout";
 /// The most strikes.
 const STRIKES_MAX: u32 = 100;
 
@@ -50,6 +54,49 @@ pub(super) fn configure(scene: &Scene<'_>, setting: Setting) -> Turn {
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value: encode(&new), owner: None }].into();
     Turn::Commit("configure", Txn { guards, writes })
+}
+
+/// Lets the tree be written in the newest layout that a member knows, once all members know it.
+///
+/// First that layout is wanted: from then on nobody joins who does not know it, or he takes the wish back in the same commit.
+/// So those who do not know it can only become fewer. When a listing since then shows none of them, the layout is raised
+/// in a commit that fails if the wish was touched.
+pub(super) fn finalize(scene: &Scene<'_>) -> Turn {
+    let known = scene.view.cluster();
+    if known.is_unreadable() {
+        let text =
+            "the entry cluster of the registry cannot be read: put it back as it was, or use a newer program";
+        return refuse(Refusal::Conflict, text.into());
+    }
+    let Some(record) = &known.value else {
+        let text = "this registry ends with its process, so nobody older or newer ever reads it: there is nothing to finalize";
+        return refuse(Refusal::NotFound, text.into());
+    };
+    let known_by = || scene.view.members().map(|(member, state)| (&member.node, state.info.knows));
+    let goal = known_by().map(|(_, layout)| layout).fold(record.layout, Ord::max);
+    if goal == record.layout {
+        return answer(Answer::Layout(goal, Applied::Unchanged));
+    }
+    let behind = known_by().filter(|(_, layout)| *layout < goal);
+    let behind: Vec<String> = behind.map(|(node, layout)| format!("{node} (up to {layout})")).collect();
+    if !behind.is_empty() {
+        let names = behind.join(", ");
+        let text = format!(
+            "the tree has layout {}, and not all nodes know layout {goal}: upgrade {names}, then try again",
+            record.layout
+        );
+        return refuse(Refusal::Conflict, text);
+    }
+    let is_wanted = record.wanted.is_some_and(|wanted| wanted >= goal);
+    let (why, new) = match is_wanted {
+        true if !scene.view.knows_who_joined() => return Turn::Waits,
+        true => (RAISE, record.raised(goal)),
+        false => ("want the layout", record.wanting(Some(goal))),
+    };
+    let key = keys::cluster();
+    let guards = [known.guard(key.clone())].into();
+    let writes = [Write::Put { key, value: encode(&new), owner: None }].into();
+    Turn::Commit(why, Txn { guards, writes })
 }
 
 /// Takes a node for online again; its strikes up to now are forgiven.

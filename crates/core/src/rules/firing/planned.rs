@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::retry::{given_up, wait_after, wait_of};
-use super::{START_WINDOW, is_misdated, keeps_pace, moment, run_of};
+use super::{START_WINDOW, is_admitted, is_misdated, keeps_pace, moment, run_of};
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::{Delivery, Job};
@@ -152,7 +152,9 @@ impl<'a> Desk<'a> {
             let (attempt, began) = (run.attempt + 1, run.began());
             let next = Planned { attempt, seq: 0, from: None, began, ..run };
             let wait = wait_of(self.scene, length);
-            let over = |job: &Job| job.time_is_over(began?, wait.until);
+            // By a clock that is off nobody knows.
+            let agrees = self.scene.clock_agrees();
+            let over = |job: &Job| job.time_is_over(began?, wait.until).filter(|_| agrees);
             match spec.map(|spec| (spec.job.enabled, over(&spec.job))) {
                 Some((true, None)) => {
                     let at = at.min(self.draft.runs.len());
@@ -337,11 +339,15 @@ impl<'a> Desk<'a> {
             out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_difference)));
             return out.add(Decision::JobUncertain(self.job.id));
         }
+        let spec = self.job.spec();
+        if !is_admitted(scene, self.job.id, (spec.as_ref(), &self.id(run), run.due), out) {
+            return;
+        }
         let latest = from + START_WINDOW;
         if now.wall > latest || misdated {
             return self.confirm(run, now.wall, out);
         }
-        if let Some(spec) = self.job.spec() {
+        if let Some(spec) = spec {
             let not_after = scene.lease.until().min(now.mono + (latest - now.wall));
             let sent = self.sent(run);
             let declared = (&spec.job, run.began().unwrap_or(from));

@@ -26,6 +26,7 @@ use crate::time::{Millis, Wall};
 use crate::view::{JobView, ShardTerms, Terms};
 use crate::words::{Fire, Member, NodeName, RunId, Shard};
 
+mod refused;
 mod retry;
 mod start;
 mod withdraw;
@@ -328,8 +329,8 @@ impl<'a> Desk<'a> {
         if !refused.is_empty() {
             let event = Event::Rejected(self.table.job.name().clone(), request.id.clone(), refused.clone());
             out.news.push(News { subject: self.table.subject(), sent: false, event });
-            let why = "asked for while the run before was going on".to_string();
-            let verdict = self.verdict((&fire, at, at), &refused, 0, VerdictState::Skipped, why);
+            let verdict =
+                self.verdict((&fire, at, at), &refused, 0, VerdictState::Skipped, self.in_the_way(&refused));
             self.draft.verdicts.extend(verdict);
         }
         self.open(

@@ -5,7 +5,7 @@
 //! for. Of such fires history hears here. A number whose run goes on is nobody else's; so while somebody who takes part no
 //! more still runs, there is one more than there are nodes.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ use crate::rules::dispatch::missed;
 use crate::shards::ShardSet;
 use crate::table::Table;
 use crate::time::Wall;
-use crate::words::{Fire, Member, RunId, Shard};
+use crate::words::{Fire, Member, NodeName, RunId, Shard};
 
 /// Why nobody begins what a node was to begin.
 const MOVED: &str = "its node took part no more, or got another number";
@@ -189,22 +189,23 @@ fn verdict(
 }
 
 /// A request that waits is answered by number, and by then a number may be another node's, or a node have another one. So from
-/// here on it waits for nodes that keep theirs, and for newcomers with numbers that nobody had; of whoever else had not
-/// answered history hears.
+/// here on it waits for nodes that keep theirs, and for newcomers with numbers that nobody had, unless they had another one
+/// since it was asked; of whoever else had not answered history hears.
 fn asked(table: &Table<'_>, seats: &Seats, told: &mut Vec<Verdict>) -> Option<AskedRecord> {
     let old = &table.sharding.cut;
     if old.number == 0 || !old.is_one_each() {
         return None;
     }
     let known = table.job.asked()?.value.as_ref()?;
-    let had = |member: &Member| old.portions.iter().any(|portion| portion.holder.node == member.node);
-    let keeps = |member: &Member, shard: Shard| {
-        old.holder(shard).is_some_and(|before| before.node == member.node) && !old.pinned.contains(shard)
+    let keeps = |node: &NodeName, shard: Shard| {
+        old.holder(shard).is_some_and(|before| before.node == *node) && !old.pinned.contains(shard)
     };
-    let own = || seats.own.iter();
-    let kept: ShardSet = own().filter(|(m, s)| keeps(m, **s)).map(|(_, shard)| *shard).collect();
-    let fresh = own().filter(|(m, s)| !had(m) && s.0 >= old.total).map(|(_, shard)| *shard);
-    let waits: ShardSet = fresh.collect::<ShardSet>().or(&kept);
+    let (stay, others): (Vec<_>, Vec<_>) =
+        seats.own.iter().map(|(m, s)| (&m.node, *s)).partition(|(node, shard)| keeps(node, *shard));
+    let kept: ShardSet = stay.iter().map(|(_, shard)| *shard).collect();
+    let stays = |node: &NodeName| stay.iter().any(|(who, _)| *who == node);
+    let gave_up: BTreeSet<&NodeName> =
+        old.portions.iter().map(|portion| &portion.holder.node).filter(|node| !stays(node)).collect();
     let all = ShardSet::all(seats.total).or(&ShardSet::all(old.total));
     let mut record = known.clone();
     for request in record.requests.iter_mut().filter(|request| !request.taken && request.node.is_none()) {
@@ -214,7 +215,11 @@ fn asked(table: &Table<'_>, seats: &Seats, told: &mut Vec<Verdict>) -> Option<As
             let at = (request.at, request.at);
             told.extend(verdict(table, fire.clone(), at, &shards, node, MOVED.into()));
         }
-        request.shards = request.shards.or(&all.minus(&waits));
+        request.former.extend(gave_up.iter().copied().cloned());
+        let is_fresh =
+            |(node, shard): &&(&NodeName, Shard)| shard.0 >= old.total && !request.former.contains(*node);
+        let fresh: ShardSet = others.iter().filter(is_fresh).map(|(_, shard)| *shard).collect();
+        request.shards = request.shards.or(&all.minus(&kept.or(&fresh)));
     }
     (record != *known).then_some(record)
 }

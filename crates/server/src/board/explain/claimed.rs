@@ -10,12 +10,15 @@ use crate::rows::{Explained, moment};
 pub(super) fn explain(known: &Known, lane: Option<&Lane>, told: &mut Explained) {
     holder(known, told);
     known.tell_schedule(lane.map(|lane| lane.watermark), told);
-    let (rule, now) = now(known, lane);
-    told.point("now", rule, &*now);
+    let points = now(known, lane);
+    let now = points.iter().map(|(_, says)| &**says).collect::<Vec<_>>().join("; ");
     told.says = match &known.owner {
         Some(owner) => format!("held by {}; {now}", owner.node),
         None => format!("held by nobody; {now}"),
     };
+    for (rule, says) in points {
+        told.point("now", rule, says);
+    }
 }
 
 fn holder(known: &Known, told: &mut Explained) {
@@ -54,6 +57,9 @@ fn going_on(known: &Known, open: &Open) -> (&'static str, String) {
     }
     match open.from <= known.now {
         _ if !known.lives(by) => ("claims", taken_over(by)),
+        true if let Some(pool) = known.seat_of(&run, by) => {
+            ("pools", format!("run {run} is claimed by {} and waits for a seat in pool {pool}", by.node))
+        }
         true => ("firing", format!("run {run} is under way on {}, attempt {attempt}", by.node)),
         false => (
             "firing",
@@ -62,13 +68,14 @@ fn going_on(known: &Known, open: &Open) -> (&'static str, String) {
     }
 }
 
-/// What it does at this moment, and which rule says so.
-fn now(known: &Known, lane: Option<&Lane>) -> (&'static str, String) {
+/// What it does at this moment, and which rule says so; run by run where any is open.
+fn now(known: &Known, lane: Option<&Lane>) -> Vec<(&'static str, String)> {
     let open: Vec<_> = lane.iter().flat_map(|lane| &lane.open).map(|open| going_on(known, open)).collect();
-    if let Some((rule, _)) = open.first() {
-        let all: Vec<String> = open.iter().map(|(_, what)| what.clone()).collect();
-        return (rule, all.join("; "));
-    }
+    if open.is_empty() { vec![idle(known, lane)] } else { open }
+}
+
+/// Why nothing of it is open.
+fn idle(known: &Known, lane: Option<&Lane>) -> (&'static str, String) {
     let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
     match &known.owner {
         None if known.job().enabled => ("claims", known.nowhere().unwrap_or_else(|| free(known))),

@@ -79,9 +79,13 @@ pub(super) fn by(known: &Known, planner: &Planner) -> String {
     format!("{} {right} {}", planner.member, planner.number)
 }
 
+fn id_of(known: &Known, run: &Planned) -> RunId {
+    RunId { job: known.job().name.clone(), fire: run.fire.clone(), shard: Shard(0) }
+}
+
 /// Why a run is where it is.
 pub(super) fn why_there(known: &Known, run: &Planned) -> String {
-    let id = RunId { job: known.job().name.clone(), fire: run.fire.clone(), shard: Shard(0) };
+    let id = id_of(known, run);
     let node = &run.by.node;
     let score = known.loads.get(node).map(|load| load.score.0);
     let score = score.map(|score| format!(", load score {}.{:02} now", score / 100, score % 100));
@@ -91,6 +95,9 @@ pub(super) fn why_there(known: &Known, run: &Planned) -> String {
         free => format!("{node} had {free} free slots, most of all"),
     };
     let state = match run.from {
+        Some(from) if from <= known.now && known.seat_of(&id, &run.by).is_some() => {
+            "accepted, and waits for a seat in its pool"
+        }
         Some(from) if from <= known.now => "under way",
         Some(_) => "accepted",
         None if run.wait.is_some() => "failed, waits for its next attempt",
@@ -101,11 +108,19 @@ pub(super) fn why_there(known: &Known, run: &Planned) -> String {
 
 fn now(known: &Known, plan: Option<&Plan>, has_planner: bool) -> (&'static str, String) {
     let runs = plan.map_or(&[][..], |plan| &plan.runs);
-    let begun = |run: &&Planned| run.from.is_some_and(|from| from <= known.now);
+    let waits = |run: &Planned| known.seat_of(&id_of(known, run), &run.by).is_some();
+    let begun = |run: &&Planned| run.from.is_some_and(|from| from <= known.now) && !waits(run);
     let (going, ahead) = (runs.iter().filter(begun).count(), runs.len());
     if going > 0 {
         let (s, are) = if going == 1 { ("", "is") } else { ("s", "are") };
         return ("firing", format!("{going} run{s} {are} under way"));
+    }
+    if let Some(pool) = runs.iter().find(|run| run.is_accepted() && waits(run)).and(known.job().pool.as_ref())
+    {
+        return (
+            "pools",
+            format!("none has begun: whoever has accepted one waits for a seat in pool {}", pool.name),
+        );
     }
     if ahead > 0 {
         let (s, are) = if ahead == 1 { ("", "is") } else { ("s", "are") };

@@ -39,14 +39,16 @@ pub(crate) async fn run(
         }
         None => {
             let now = explain_job(handle, &run.job).await?;
-            let now = now.and_then(|told| told.points.into_iter().find(|point| point.about == "now"));
+            let points = now.map(|told| told.points).unwrap_or_default();
+            let points: Vec<_> = points.into_iter().filter(|point| point.about == "now").collect();
+            // What is said of this very run goes before what is said of others.
+            let named = format!("run {run} ");
+            let now = points.iter().find(|point| point.says.contains(&named)).or(points.first());
             told.says = match &run.fire {
                 Fire::Due(due) if *due > zones::now() => format!("it is not due before {}", moment(*due)),
-                _ => now
-                    .as_ref()
-                    .map_or_else(|| "it has not run".to_owned(), |now| format!("not yet: {}", now.says)),
+                _ => now.map_or_else(|| "it has not run".to_owned(), |now| format!("not yet: {}", now.says)),
             };
-            let rule = now.and_then(|now| now.rule).unwrap_or_default();
+            let rule = now.and_then(|now| now.rule.clone()).unwrap_or_default();
             let says = told.says.clone();
             told.point("now", &rule, says);
         }

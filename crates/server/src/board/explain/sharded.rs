@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_core::record::{OpenShards, ShardLane, Sharding};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::Member;
+use evenkeel_core::words::{Member, RunId};
 
 use super::{Known, said};
 use crate::rows::{Explained, moment};
@@ -88,6 +88,29 @@ fn does(known: &Known, lane: Option<&ShardLane>) -> String {
     format!(": {}", open.collect::<Vec<_>>().join(", "))
 }
 
+/// What becomes of open shards whose nodes live.
+fn under_way(known: &Known, open: &[(&Member, &OpenShards)]) -> (&'static str, String) {
+    let (mut going, mut waiting, mut full) = (ShardSet::empty(), ShardSet::empty(), None);
+    for (member, open) in open {
+        for shard in open.shards.iter() {
+            let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard };
+            let wants = open.wait.is_none() && open.from <= known.now;
+            let pool = known.seat_of(&run, member).filter(|_| wants);
+            full = full.or(pool);
+            if pool.is_some() { &mut waiting } else { &mut going }.insert(shard);
+        }
+    }
+    match full {
+        None => ("firing", format!("shards {going} are under way")),
+        Some(pool) if going.is_empty() => {
+            ("pools", format!("shards {waiting} wait for seats in pool {pool}"))
+        }
+        Some(pool) => {
+            ("pools", format!("shards {going} are under way, {waiting} wait for seats in pool {pool}"))
+        }
+    }
+}
+
 fn now(
     known: &Known,
     sharding: &Sharding,
@@ -100,8 +123,7 @@ fn now(
         return ("failover", format!("{dead} is gone with shards open: others settle them"));
     }
     if !open.is_empty() {
-        let shards = open.iter().fold(ShardSet::empty(), |all, (_, open)| all.or(&open.shards));
-        return ("firing", format!("shards {shards} are under way"));
+        return under_way(known, &open);
     }
     if let Some(nowhere) = known.nowhere() {
         return ("election", nowhere);

@@ -2,7 +2,7 @@
 
 use evenkeel_core::job::Work;
 use evenkeel_core::load::{Sample, Score};
-use evenkeel_core::record::{Lane, Open, Plan, Planned, PlannerKind};
+use evenkeel_core::record::{Lane, Open, Plan, Planned, PlannerKind, PoolRecord, Seat};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::words::Fire;
 
@@ -26,6 +26,7 @@ fn held() -> Known {
         epoch: 9,
         owner: members.first().cloned(),
         sharding: None,
+        pool: PoolRecord::default(),
         waiting: Vec::new(),
         standings: vec![standing("a", 3), standing("b", 2)],
         jobs: 5,
@@ -118,8 +119,41 @@ fn an_open_fire_is_under_way_or_ahead_or_orphaned() {
     assert_eq!(claimed(&known, &open(T)), format!("firing: {run} is under way on a, attempt 2"));
     let ahead = format!("firing: {run} is claimed ahead by a and starts at 2026-11-21T11:14:41.000Z");
     assert_eq!(claimed(&known, &open(T + 1_000)), ahead);
+    known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), at_most: 1 });
+    let waits = format!("pools: {run} is claimed by a and waits for a seat in pool db");
+    assert_eq!(claimed(&known, &open(T)), waits);
+    assert_eq!(claimed(&known, &open(T + 1_000)), ahead);
+    let seat =
+        Seat { run: "j:1795259680000:0".parse().expect("a run"), by: known.members[0].clone(), at_most: 1 };
+    known.pool.seats.push(seat);
+    assert_eq!(claimed(&known, &open(T)), format!("firing: {run} is under way on a, attempt 2"));
     known.members.remove(0);
     assert!(claimed(&known, &open(T)).starts_with("claims: a@1 is gone: another node takes it over"));
+}
+
+#[test]
+fn of_several_open_fires_each_is_told_by_its_own_rule() {
+    let known = held();
+    let open = |from: i64, by: &str| Open {
+        fire: Fire::Due(Wall(from)),
+        due: Wall(from),
+        from: Wall(from),
+        by: by.parse().expect("a member"),
+        attempt: 1,
+        seq: 3,
+        back: Wall(0),
+        wait: None,
+        began: None,
+    };
+    let lane = Lane { open: vec![open(T - 10_000, "gone@1"), open(T, "a@1")], ..lane(T) };
+    let mut told = Explained::of("job j".to_owned());
+    claimed::explain(&known, Some(&lane), &mut told);
+    let now: Vec<_> = told.points.iter().filter(|point| point.about == "now").collect();
+    let rules: Vec<_> = now.iter().map(|point| point.rule.as_deref().unwrap_or("-")).collect();
+    assert_eq!(rules, ["claims", "firing"]);
+    assert!(now[0].says.starts_with("gone@1 is gone"), "{}", now[0].says);
+    assert_eq!(now[1].says, "run j:1795259680000:0 is under way on a, attempt 1");
+    assert!(told.says.ends_with(&format!("{}; {}", now[0].says, now[1].says)), "{}", told.says);
 }
 
 fn dispatched(known: &Known, plan: &Plan) -> Vec<String> {
@@ -166,6 +200,12 @@ fn a_dispatched_job_says_who_planned_it_and_why_there() {
     assert_eq!(told, wanted);
     plan.runs[0].from = Some(Wall(T));
     assert!(dispatched(&known, &plan).contains(&"now 1 run is under way".to_owned()));
+    known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), at_most: 1 });
+    let told = dispatched(&known, &plan);
+    assert!(told[2].contains("is accepted, and waits for a seat in its pool"), "{told:?}");
+    let now = "now none has begun: whoever has accepted one waits for a seat in pool db";
+    assert_eq!(told.last().map(String::as_str), Some(now));
+    known.spec.job.pool = None;
 
     known.settings.planner = PlannerKind::Leader;
     plan.runs.clear();
@@ -213,4 +253,26 @@ fn a_fire_that_is_not_there_is_told_with_its_reason() {
     told.absent = Some(Wall(T));
     let absent = "the fire of 2026-11-21T11:14:40.000Z had no outcome in time; told last by b";
     assert_eq!(absent::overdue(&told).as_deref(), Some(absent));
+}
+
+#[test]
+fn a_job_in_a_pool_says_who_goes_on_in_it() {
+    let mut known = held();
+    known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), at_most: 3 });
+    let said = |known: &Known| {
+        let mut told = Explained::of("job j".to_owned());
+        known.tell_pool(&mut told);
+        told.points.pop().expect("a point").says
+    };
+    assert_eq!(said(&known), "none of the 3 runs that may go on at once in pool db does");
+    let seat = |job: &str, at_most| {
+        let (run, by) = (format!("{job}:1763749200000:0"), "a@1".parse().expect("a member"));
+        Seat { run: run.parse().expect("a run"), by, at_most }
+    };
+    known.pool.seats.push(seat("x", 3));
+    let one = "1 of the 3 runs that may go on at once in pool db do: x:1763749200000:0 on a";
+    assert_eq!(said(&known), one);
+    known.pool.seats.push(seat("y", 2));
+    let full = "pool db is full, so a run waits until one of these 2 ends: x:1763749200000:0 on a, y:1763749200000:0 on a";
+    assert_eq!(said(&known), full, "y allows no third one beside it");
 }

@@ -56,8 +56,14 @@ fn a_shard_runs_or_has_run_or_has_not_begun() {
 #[test]
 fn a_run_by_hand_completes_a_shard_too() {
     let mut seen = Seen::cut().at(T + 500);
-    let request =
-        Request { id: "r".parse().unwrap(), at: Wall(T), taken: false, node: None, shards: shards("0-1") };
+    let request = Request {
+        id: "r".parse().unwrap(),
+        at: Wall(T),
+        taken: false,
+        node: None,
+        shards: shards("0-1"),
+        former: [].into(),
+    };
     let fire = Fire::Asked(request.id.clone());
     seen.asked.requests.push(request);
     seen.lane("a@6684").add_open(OpenShards { fire, ..open(T, Wall::MIN, "0-1") });

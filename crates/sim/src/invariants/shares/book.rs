@@ -62,8 +62,9 @@ impl Standing {
     /// portion.
     pub(super) fn of(sharding: &Sharding, lanes: &BTreeMap<Member, ShardLane>) -> Self {
         let mut standing = Self::default();
+        let portions = || sharding.cut.portions.iter().chain(&sharding.kept);
         let members: BTreeSet<&Member> =
-            lanes.keys().chain(sharding.cut.portions.iter().map(|portion| &portion.holder)).collect();
+            lanes.keys().chain(portions().map(|portion| &portion.holder)).collect();
         for member in members {
             let lane = lanes.get(member);
             let current = lane.filter(|lane| lane.cut == sharding.cut.number);

@@ -41,7 +41,7 @@ impl Turn<'_> {
         if !self.was_cut() {
             if self.epochs.0 != self.epochs.1 {
                 let retired = book.spec.is_none() && is_retired(&old.cut, &new.cut);
-                findings.test(at, Invariant::I29, retired || old.cut == new.cut, || {
+                findings.test(at, Invariant::I29, retired || self.is_delisted(), || {
                     format!("the shares of {job} changed without a cut, by {}", self.act.why)
                 });
                 let kept = old.mark.is_none() || old.mark == new.mark;
@@ -83,6 +83,19 @@ impl Turn<'_> {
         }
         let (fixed, key) = (spec.job.static_shards, self.dealing());
         self.shares(fixed, key, book, findings);
+    }
+
+    /// Whether at most lanes of the dead, or the writer's own, went ahead of a cut, and every shard stands where it stood.
+    fn is_delisted(&self) -> bool {
+        let (old, new) = (&self.old, &self.new);
+        let gone = |member: &&Member| !(self.lives)(member) || Some(*member) == self.act.member;
+        let mut went = old.lanes.iter().filter(|member| !new.lanes.contains(member));
+        let (seq, furthest) = (new.cut.seq, new.cut.furthest);
+        let counts_on = seq >= old.cut.seq && furthest >= old.cut.furthest;
+        let stands = old.mark.is_some() && counts_on && self.before.held == self.after.held;
+        let rests = old.kept == new.kept && old.cut == new.cut;
+        let same = new.cut == Cut { seq, furthest, ..old.cut.clone() };
+        rests || (same && stands && went.all(|member| gone(&member)))
     }
 
     /// Each node has one shard beside what stays where it runs, and keeps it while there are as many. Of fires that a shard

@@ -9,7 +9,7 @@ use evenkeel_core::words::{Fire, Member, RunId, Shard};
 
 use super::super::book::{AttemptBook, Closed};
 use super::super::retries::Trial;
-use super::super::runs::UNNOTICED;
+use super::super::runs::{ALLOWED, UNNOTICED};
 use super::super::{Findings, Invariant, JobBook};
 use super::Turn;
 use super::cuts::declared_total;
@@ -379,8 +379,8 @@ impl Turn<'_> {
             .get(&(old.fire.clone(), shard))
             .and_then(|fire| fire.attempts.get(&old.attempt)?.over);
         let truly = Wall(START.0 + over.unwrap_or(self.at()));
-        // A node that knows its clock to be off goes by the registry's, which is behind by the time an answer took.
-        let off = (closed - truly).0.abs() > UNNOTICED;
+        // A node that may know its clock to be off goes by the registry's, which is behind by the time an answer took.
+        let off = (closed - truly).0.abs() > ALLOWED;
         let closed = closed.min(truly - Millis(if off { TIMEOUT } else { 0 }));
         let Some(watermark) = self.before.watermark(shard) else { return };
         let late = schedule.next(watermark.max(spec.since)).is_some_and(|due| due <= old.from);

@@ -6,7 +6,7 @@ use evenkeel_core::effect::{Reason, VerdictState};
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::{Delivery, Spec};
 use evenkeel_core::keys;
-use evenkeel_core::record::{AskedRecord, Sharding, Switches, decode};
+use evenkeel_core::record::{AskedRecord, OpenShards, Sharding, Switches, decode};
 use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, JobName, Member, Shard};
 
@@ -97,7 +97,10 @@ impl Scene<'_> {
                     format!("nobody took over what {member} left of {name}: {:?}", lane.open)
                 });
             }
-            for open in lane.open.iter().filter(|_| lives && self.rest.swarm.roomy) {
+            let prompt = self.rest.swarm.roomy || self.book.pool.is_some();
+            let waits =
+                |open: &OpenShards| self.rest.waits_for_seat((name, self.book), &open.fire, &member.node);
+            for open in lane.open.iter().filter(|open| lives && prompt && !waits(open)) {
                 findings.test(at, Invariant::I53, open.from + longest >= self.now, || {
                     format!("{name} is open since long at {member}: {open:?}")
                 });

@@ -55,8 +55,13 @@ impl Desk<'_> {
             None => Some("its job was deleted".into()),
             Some((terms, _)) if !terms.enabled => Some("its job was disabled".into()),
             Some(_) if !self.table.job.fits(self.scene().member) => Some(FITS_NO_MORE.into()),
-            Some(_) => self.table.job.spec()?.job.time_is_over(open.began(), at),
+            Some(_) => self.time_is_over(open.began(), at),
         }
+    }
+
+    /// Why the time of a run that began then is over at this moment; by a clock that is off nobody knows.
+    fn time_is_over(&self, began: Wall, at: Wall) -> Option<String> {
+        self.table.job.spec()?.job.time_is_over(began, at).filter(|_| self.scene().clock_agrees())
     }
 
     /// Why what is claimed anew, after doubt or by hand, is not started.
@@ -64,8 +69,7 @@ impl Desk<'_> {
         if !self.table.job.fits(self.scene().member) {
             return Some(FITS_NO_MORE.into());
         }
-        let began = open.began.filter(|_| open.attempt > 1)?;
-        self.table.job.spec()?.job.time_is_over(began, self.scene().now.wall)
+        self.time_is_over(open.began.filter(|_| open.attempt > 1)?, self.scene().now.wall)
     }
 
     /// History was told that another attempt waits, and there will be none.

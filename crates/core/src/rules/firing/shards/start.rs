@@ -11,6 +11,7 @@ use crate::record::OpenShards;
 use crate::rules::firing::{
     CONFIRM_SHARDS, PACE_AGAIN, START_WINDOW, free_slots, is_misdated, keeps_pace, moment,
 };
+use crate::rules::pools;
 use crate::scene::{Decision, Decisions};
 use crate::shards::ShardSet;
 use crate::words::{RunId, Shard, Token};
@@ -50,19 +51,30 @@ impl Desk<'_> {
                 return;
             }
             let free = free_slots(scene.view, scene.local).saturating_sub(out.claimed).min(STARTS);
-            if free < idle.len() {
-                out.add(Decision::JobWaits(id, open.due));
-            }
-            if free > 0 && (renewed || scene.now.wall > open.from + START_WINDOW) {
+            if free > 0 && again {
                 late.push(open.clone());
                 continue;
             }
-            let Some(job) = spec.get_or_insert_with(|| self.table.job.spec().map(|spec| spec.job)) else {
-                return;
+            let is_late = renewed || scene.now.wall > open.from + START_WINDOW;
+            let spec = spec.get_or_insert_with(|| self.table.job.spec().map(|spec| spec.job));
+            let runs = idle.iter().take(free).map(|shard| self.id(open, shard)).collect();
+            let runs: Vec<RunId> = match spec {
+                // What waits for its next attempt has no seat before it is claimed for it.
+                Some(job) => pools::admitted(scene, (id, job), open.due, runs, out),
+                None => runs,
             };
-            for shard in idle.iter().take(free) {
+            // Not where it is the pool that has no room.
+            if free < idle.len() && runs.len() == free {
+                out.add(Decision::JobWaits(id, open.due));
+            }
+            if !runs.is_empty() && is_late {
+                late.push(open.clone());
+                continue;
+            }
+            let Some(job) = spec else { return };
+            for run in runs {
                 out.claimed += 1;
-                out.add(Decision::Start(id, self.run(open, shard, job)));
+                out.add(Decision::Start(id, self.run(open, run, job)));
             }
         }
         if !late.is_empty() {
@@ -91,15 +103,18 @@ impl Desk<'_> {
         self.commit(CONFIRM_SHARDS, out);
     }
 
-    fn run(&self, open: &OpenShards, shard: Shard, job: &Job) -> Run {
+    fn id(&self, open: &OpenShards, shard: Shard) -> RunId {
+        RunId { job: self.table.job.name().clone(), fire: open.fire.clone(), shard }
+    }
+
+    fn run(&self, open: &OpenShards, id: RunId, job: &Job) -> Run {
         let scene = self.scene();
         let now = scene.now;
         let latest = open.from + START_WINDOW;
         Run {
-            id: RunId { job: job.name.clone(), fire: open.fire.clone(), shard },
             due: open.due,
             shards: open.total,
-            parameter: job.parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
+            parameter: job.parameters.get(id.shard.0 as usize).cloned().unwrap_or_default(),
             job_parameter: job.parameter.clone(),
             sent: String::new(),
             attempt: open.attempt,
@@ -109,6 +124,7 @@ impl Desk<'_> {
             retry: job.backoff().map(Box::new),
             timeout: job.attempt_time(open.began(), now.wall),
             not_after: scene.lease.until().min(now.mono + (latest - now.wall)),
+            id,
         }
     }
 }

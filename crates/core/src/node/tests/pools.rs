@@ -1,0 +1,160 @@
+//! Jobs that are not to run all at once.
+
+use super::*;
+use crate::job::{Delivery, Placement, Pool, Retry};
+use crate::keys;
+use crate::record::{PoolRecord, Seat, decode};
+
+const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Dispatched, Placement::Sharded];
+
+fn pooled(name: &str, at_most: u32, placement: Placement) -> Job {
+    let pool = Some(Pool { name: "db".parse().unwrap(), at_most });
+    Job { pool, placement, ..job(name, "at 1970-01-01T00:00:05") }
+}
+
+impl World {
+    fn seats(&self) -> Vec<Seat> {
+        let entry = self.store.read(&[keys::pool(&"db".parse().unwrap())]).pop().unwrap().entry;
+        entry.map(|entry| decode::<PoolRecord>(&entry.value).unwrap().seats).unwrap_or_default()
+    }
+
+    /// How many runs go on.
+    fn going(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Lets time pass, and returns how many runs went on at once at most.
+    fn most_at_once(&mut self, ms: i64) -> usize {
+        let looks = (0..ms / 10).map(|_| {
+            self.run(9);
+            self.going()
+        });
+        looks.max().unwrap_or(0)
+    }
+}
+
+/// proves: I55
+#[test]
+fn as_many_run_at_once_as_the_pool_allows_and_all_in_the_end() {
+    for placement in PLACEMENTS {
+        let mut world = World { takes: 1_000, ..World::with(&["a", "b", "c"]) };
+        world.run(1_500);
+        let jobs: Vec<Job> = (0..7).map(|n| pooled(&alloc::format!("j{n}"), 2, placement)).collect();
+        world.ask("a", Command::Apply(jobs));
+        assert_eq!(world.most_at_once(15_000), 2, "{placement:?}");
+        assert_eq!(world.starts.len(), 7, "{placement:?}");
+        assert_eq!(world.seats(), [], "{placement:?}: all are given back");
+    }
+}
+
+/// proves: I55
+#[test]
+fn each_shard_is_a_run() {
+    let mut world = World { takes: 1_000, ..World::with(&["a", "b"]) };
+    world.run(1_500);
+    world.ask("a", Command::Apply([Job { shards: 9, ..pooled("j", 3, Placement::Sharded) }].into()));
+    assert_eq!(world.most_at_once(15_000), 3);
+    assert_eq!(world.starts.len(), 9);
+}
+
+/// proves: I55
+#[test]
+fn one_that_allows_no_other_runs_alone() {
+    let mut world = World { takes: 1_000, ..World::with(&["a"]) };
+    world.run(1_500);
+    let alone = Job { priority: 9.try_into().unwrap(), ..pooled("alone", 1, Placement::Claimed) };
+    let jobs = [pooled("x", 3, Placement::Claimed), alone, pooled("y", 3, Placement::Claimed)];
+    world.ask("a", Command::Apply(jobs.into()));
+    assert_eq!(world.most_at_once(20_000), 2, "x and y go on beside each other");
+    let order: Vec<&str> = world.starts.iter().map(|(_, run)| run.id.job.as_str()).collect();
+    assert_eq!((order.len(), order[0]), (3, "alone"), "{order:?}");
+}
+
+/// proves: I55
+#[test]
+fn the_seats_of_the_dead_are_struck_out() {
+    for placement in PLACEMENTS {
+        let mut world = World { takes: 3_000, ..World::with(&["a", "b"]) };
+        world.run(1_500);
+        let at_once = Job { delivery: Delivery::AtLeastOnce, ..pooled("first", 1, placement) };
+        world.ask("a", Command::Apply([at_once].into()));
+        world.run(5_000);
+        let dead = world.seats()[0].by.node.clone();
+        world.actors.remove(&dead);
+        world.ends.clear();
+        world.run(15_000);
+        let again: Vec<u32> = world.starts.iter().map(|(_, run)| run.attempt).collect();
+        assert_eq!(again, [1, 2], "{placement:?}: it runs again under a seat of its own");
+        assert_eq!(world.seats(), [], "{placement:?}");
+    }
+}
+
+/// proves: I55
+#[test]
+fn who_goes_first_is_said_by_priority_and_what_is_due() {
+    let mut world = World { takes: 1_000, ..World::with(&["a"]) };
+    world.run(1_500);
+    let ranked = |name: &str, priority: u8| Job {
+        priority: priority.try_into().unwrap(),
+        ..pooled(name, 1, Placement::Claimed)
+    };
+    let jobs = [("c", 3), ("a", 9), ("b", 5)].map(|(name, priority)| ranked(name, priority));
+    world.ask("a", Command::Apply(jobs.into()));
+    world.run(20_000);
+    let order: Vec<&str> = world.starts.iter().map(|(_, run)| run.id.job.as_str()).collect();
+    assert_eq!(order, ["a", "b", "c"]);
+}
+
+/// proves: I55
+#[test]
+fn what_waits_for_its_next_attempt_has_no_seat() {
+    let mut world = World { takes: 100, fails: 1, ..World::with(&["a"]) };
+    world.run(1_500);
+    let retry = Retry { times: 1, wait: "5s".into(), up_to: "5s".into(), codes: Vec::new() };
+    let jobs = [
+        Job { retry: Some(retry), priority: 9.try_into().unwrap(), ..pooled("x", 1, Placement::Claimed) },
+        pooled("y", 1, Placement::Claimed),
+    ];
+    world.ask("a", Command::Apply(jobs.into()));
+    world.run(20_000);
+    let order: Vec<(&str, u32)> =
+        world.starts.iter().map(|(_, run)| (run.id.job.as_str(), run.attempt)).collect();
+    assert_eq!(order, [("x", 1), ("y", 1), ("x", 2)]);
+}
+
+/// proves: I55
+#[test]
+fn who_waits_for_a_seat_takes_no_slot() {
+    for placement in PLACEMENTS {
+        let mut world = World { takes: 3_000, ..World::default() };
+        world.add(Settings { slots: 2, ..settings("a") });
+        world.run(1_500);
+        let mut jobs: Vec<Job> = (0..5).map(|n| pooled(&alloc::format!("p{n}"), 1, placement)).collect();
+        jobs.push(Job { schedule: "at 1970-01-01T00:00:06".into(), ..pooled("other", 1, placement) });
+        jobs[5].pool = None;
+        world.ask("a", Command::Apply(jobs));
+        assert_eq!(world.most_at_once(4_900), 2, "{placement:?}");
+        let started: Vec<&str> = world.starts.iter().map(|(_, run)| run.id.job.as_str()).collect();
+        assert!(started.len() == 2 && started[1] == "other", "{placement:?}: {started:?}");
+        assert_eq!(world.most_at_once(20_000), 2, "{placement:?}: no more than there are slots");
+        assert_eq!(world.starts.len(), 6, "{placement:?}");
+    }
+}
+
+/// proves: I53, I55
+#[test]
+fn two_pools_and_one_slot_are_no_knot() {
+    for placement in PLACEMENTS {
+        let mut world = World { takes: 300, ..World::default() };
+        world.add(Settings { slots: 1, ..settings("a") });
+        world.run(1_500);
+        let jobs = (0..8).map(|n| {
+            let mut job = pooled(&alloc::format!("j{n}"), 1, placement);
+            job.pool.iter_mut().filter(|_| n % 2 == 0).for_each(|pool| pool.name = "other".parse().unwrap());
+            job
+        });
+        world.ask("a", Command::Apply(jobs.collect()));
+        assert_eq!(world.most_at_once(20_000), 1, "{placement:?}");
+        assert_eq!(world.starts.len(), 8, "{placement:?}");
+    }
+}

@@ -1,0 +1,35 @@
+//! What is kept of a pool.
+
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::words::{Member, RunId};
+
+/// Which runs of a pool go on, or are about to start, under `keys::pool`. One that is absent has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PoolRecord {
+    /// A seat for each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seats: Vec<Seat>,
+    /// Rises with every write.
+    pub seq: u64,
+}
+
+/// A run's place in its pool, from right before it starts until it has ended or its node is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Seat {
+    /// Which run.
+    pub run: RunId,
+    /// Who runs it.
+    pub by: Member,
+    /// How many runs of the pool may go on beside it, itself counted, by its job.
+    pub at_most: u32,
+}
+
+impl PoolRecord {
+    /// How many runs may go on at once with one more that allows so many: the least that any of them allows.
+    #[must_use]
+    pub fn most(&self, at_most: u32) -> usize {
+        self.seats.iter().map(|seat| seat.at_most).fold(at_most, u32::min) as usize
+    }
+}

@@ -1,0 +1,28 @@
+//! What history is told of a request by hand that some shards do not run for.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::Desk;
+use crate::record::OpenShards;
+use crate::shards::ShardSet;
+
+impl Desk<'_> {
+    /// What a request by hand found in its way on these shards, in words.
+    pub(super) fn in_the_way(&self, refused: &ShardSet) -> String {
+        let now = self.scene().now.wall;
+        let open = self.draft.open.iter().filter(|open| open.shards.meets(refused));
+        if open.clone().any(|open| open.wait.is_some()) {
+            return "asked for while the run before waited for its next attempt: ask again after it".into();
+        }
+        let ahead = |open: &&OpenShards| open.attempt == 1 && open.from > now;
+        let claimed = open.clone().filter(ahead).fold(ShardSet::empty(), |all, open| all.or(&open.shards));
+        match open.clone().find(ahead) {
+            // What goes on outside the lane is in no open fire.
+            Some(first) if refused.minus(&claimed).is_empty() => {
+                format!("asked for when the fire of {} was claimed already: ask again after it", first.due)
+            }
+            _ => "asked for while the run before was going on: ask again after it".into(),
+        }
+    }
+}

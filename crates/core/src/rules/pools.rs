@@ -1,0 +1,134 @@
+//! Pools: how many runs of jobs that share one go on at once, in the whole cluster.
+//!
+//! The pool's entry names every run that goes on in it, a seat each. A run takes its seat by a commit right before it starts,
+//! and gives it back when it has ended. Whoever wants in strikes out the seats of members that are gone, guarded by
+//! their absence: what they ran was ended before their membership was. So the seats are never fewer than the runs.
+
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::job::{Job, Pool};
+use crate::keys;
+use crate::local::Subject;
+use crate::record::{PoolRecord, Seat, encode};
+use crate::registry::{Guard, Txn, Write};
+use crate::rules::firing;
+use crate::scene::{Decision, Decisions, Scene};
+use crate::time::Wall;
+use crate::view::{JobId, JobView, Known};
+use crate::words::{Member, PoolName, RunId};
+
+/// The act of taking seats.
+pub(super) const ENTER: &str = "enter pool";
+/// What a commit consists of beside the seats that it strikes out: the guards on this node and on the entry, and the entry.
+const BASE: usize = 3;
+
+/// Gives back the seats of runs that go on no more.
+pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
+    for (name, known) in scene.view.pools() {
+        let Some(record) = &known.value else { continue };
+        let over = |seat: &&Seat| seat.by == *scene.member && !needs(scene, &seat.run);
+        if !record.seats.iter().any(|seat| over(&seat)) || !is_idle(scene, name, out) {
+            continue;
+        }
+        let seats = record.seats.iter().filter(|seat| !over(seat)).cloned().collect();
+        commit(scene, (name, known), "leave pool", seats, Vec::new(), out);
+    }
+}
+
+/// Those of these runs of one fire that may start now: all, where the job is in no pool. For the others seats are taken, if there
+/// are any, and the job is called when there may be.
+pub(super) fn admitted(
+    scene: &Scene<'_>,
+    (id, job): (JobId, &Job),
+    due: Wall,
+    runs: Vec<RunId>,
+    out: &mut Decisions,
+) -> Vec<RunId> {
+    let Some(Pool { name, at_most }) = &job.pool else { return runs };
+    let known = scene.view.pool(name);
+    let seats = known.value.iter().flat_map(|record| &record.seats).cloned();
+    let seats = seats.filter(|seat| seat.by != *scene.member || needs(scene, &seat.run));
+    let (seats, gone): (Vec<Seat>, Vec<Seat>) = seats.partition(|seat| scene.view.member(&seat.by).is_some());
+    let sits = |run: &RunId| seats.iter().any(|seat| seat.run == *run && seat.by == *scene.member);
+    let (seated, wanting): (Vec<RunId>, Vec<RunId>) = runs.into_iter().partition(sits);
+    // What is under way may give up a seat that is still to be seen; after it whoever has one is looked at again.
+    let idle = is_idle(scene, name, out);
+    let seated = if idle { seated } else { Vec::new() };
+    if wanting.is_empty() {
+        return seated;
+    }
+    let rank = (Reverse(job.priority), due, id);
+    let is_first = scene.local.seekers.is_first(name, &rank);
+    out.add(Decision::JobSeeks(name.clone(), id, due, is_first));
+    let mut record = PoolRecord { seats, seq: known.value.as_ref().map_or(0, |record| record.seq) };
+    let room = record.most(*at_most).saturating_sub(record.seats.len());
+    if idle && room > 0 && is_first {
+        if firing::free_slots(scene.view, scene.local) <= out.claimed {
+            out.add(Decision::JobWaits(id, due));
+            return seated;
+        }
+        out.claimed += 1;
+        let seat = |run| Seat { run, by: scene.member.clone(), at_most: *at_most };
+        record.seats.extend(wanting.into_iter().take(room).map(seat));
+        commit(scene, (name, &known), ENTER, record.seats, gone, out);
+    }
+    seated
+}
+
+/// Whether nobody here writes the pool's entry, nor is about to.
+fn is_idle(scene: &Scene<'_>, name: &PoolName, out: &Decisions) -> bool {
+    let subject = Subject::Pool(name.clone());
+    let writes = |decision: &Decision| matches!(decision, Decision::Commit(of, ..) if *of == subject);
+    scene.is_idle(&subject) && !out.list.iter().any(writes)
+}
+
+/// Whether a run of this node goes on, or is to start as soon as it has a seat.
+fn needs(scene: &Scene<'_>, run: &RunId) -> bool {
+    let Some(id) = scene.view.id(&run.job) else { return false };
+    match scene.local.given_to(id, run) {
+        Some(given) => given.ended.is_none(),
+        None => is_open(&scene.job(id), scene.member, run),
+    }
+}
+
+/// Whether a run is claimed by this node, and does not wait for its next attempt.
+fn is_open(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
+    if job.is_sharded() {
+        let lane = job.lane_of(me).and_then(|known| known.lane.value.as_ref());
+        let open = lane.into_iter().flat_map(|lane| &lane.open);
+        return open
+            .filter(|open| open.wait.is_none())
+            .any(|open| open.fire == run.fire && open.shards.contains(run.shard));
+    }
+    if job.is_dispatched() {
+        let plan = job.plan().and_then(|plan| plan.known.value.as_ref());
+        let runs = plan.into_iter().flat_map(|plan| &plan.runs);
+        return runs.filter(|run| run.is_accepted()).any(|other| other.by == *me && other.fire == run.fire);
+    }
+    job.open_of(&run.fire).is_some_and(|open| open.by == *me && open.wait.is_none())
+}
+
+/// Writes the pool's entry, without the seats of as many of those that are gone as one transaction can guard on.
+fn commit(
+    scene: &Scene<'_>,
+    (name, known): (&PoolName, &Known<PoolRecord>),
+    why: &'static str,
+    mut seats: Vec<Seat>,
+    mut gone: Vec<Seat>,
+    out: &mut Decisions,
+) {
+    let most = scene.local.settings.operations_max.saturating_sub(BASE);
+    let mut members: Vec<Member> = gone.iter().map(|seat| seat.by.clone()).collect();
+    members.sort();
+    members.dedup();
+    members.truncate(most);
+    gone.retain(|seat| !members.contains(&seat.by));
+    seats.append(&mut gone);
+    let key = keys::pool(name);
+    let absent = members.iter().map(|member| Guard::Absent(keys::node(member)));
+    let guards = scene.born().into_iter().chain([known.guard(key.clone())]).chain(absent).collect();
+    let seq = known.value.as_ref().map_or(0, |record| record.seq) + 1;
+    let writes = [Write::Put { key, value: encode(&PoolRecord { seats, seq }), owner: None }].into();
+    out.commit(Subject::Pool(name.clone()), why, Txn { guards, writes });
+}

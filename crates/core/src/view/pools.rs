@@ -1,0 +1,134 @@
+//! What the view knows of pools: which runs have a seat.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::absorb::{Absorbed, News, newer};
+use super::{JobId, Known, View};
+use crate::keys::{self, Key};
+use crate::record::{PoolRecord, decode};
+use crate::registry::Change;
+use crate::words::{Fire, Member, PoolName};
+
+/// All pools that have an entry, and who is in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Pools {
+    entries: BTreeMap<PoolName, Known<PoolRecord>>,
+    /// The living jobs that are in a pool.
+    of: BTreeMap<JobId, PoolName>,
+    /// The jobs of one shard that have runs open in this life of this node.
+    opened: BTreeSet<JobId>,
+}
+
+impl Pools {
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
+        self.entries.keys().map(keys::pool)
+    }
+
+    /// What a job's declaration says.
+    pub(super) fn declare(&mut self, id: JobId, pool: Option<PoolName>) {
+        match pool {
+            Some(pool) => self.of.insert(id, pool),
+            None => self.of.remove(&id),
+        };
+    }
+
+    /// The node has another lease, or none.
+    pub(super) fn begin_life(&mut self) {
+        self.opened.clear();
+    }
+}
+
+impl View {
+    /// All pools that have an entry, by name.
+    pub fn pools(&self) -> impl Iterator<Item = (&PoolName, &Known<PoolRecord>)> {
+        self.pools.entries.iter()
+    }
+
+    /// What is known of a pool's entry; that it is absent, where there is none.
+    #[must_use]
+    pub fn pool(&self, name: &PoolName) -> Known<PoolRecord> {
+        self.pools.entries.get(name).cloned().unwrap_or_default()
+    }
+
+    /// The pools in which this member has a seat.
+    pub(super) fn pools_of(&self, member: &Member) -> impl Iterator<Item = PoolName> {
+        let sits = |known: &Known<PoolRecord>| {
+            known.value.iter().flat_map(|record| &record.seats).any(|seat| seat.by == *member)
+        };
+        self.pools.entries.iter().filter(move |(_, known)| sits(known)).map(|(name, _)| name.clone())
+    }
+
+    /// How many runs this node has claimed or accepted that wait for a seat: they take no slot until they have one.
+    #[must_use]
+    pub fn unseated(&self) -> usize {
+        let pooled = self.pools.opened.iter().filter_map(|id| Some((*id, self.pools.of.get(id)?)));
+        pooled.map(|(id, pool)| self.opened(id).filter(|fire| !self.sits(id, fire, pool)).count()).sum()
+    }
+
+    /// Whether a run of this node has a seat, of a job with one shard.
+    fn sits(&self, id: JobId, fire: &Fire, pool: &PoolName) -> bool {
+        let seats =
+            self.pools.entries.get(pool).and_then(|known| known.value.as_ref()).map(|pool| &pool.seats);
+        let name = self.job(id).name();
+        seats.into_iter().flatten().any(|seat| {
+            Some(&seat.by) == self.life.as_ref() && seat.run.job == *name && seat.run.fire == *fire
+        })
+    }
+
+    /// The runs that this node has open of a job with one shard, and that do not wait for another attempt.
+    fn opened(&self, id: JobId) -> impl Iterator<Item = &Fire> {
+        let me = self.life.as_ref();
+        let lane = self.held.get(&id).and_then(|held| held.lane.as_ref()?.value.as_ref());
+        let claimed = lane.into_iter().flat_map(|lane| &lane.open);
+        let claimed = claimed.filter(move |open| open.wait.is_none() && Some(&open.by) == me);
+        let plan = self.dispatched.get(&id).and_then(|job| job.plan.as_ref()?.known.value.as_ref());
+        let planned = plan.into_iter().flat_map(|plan| &plan.runs);
+        let accepted = planned.filter(move |run| run.is_accepted() && Some(&run.by) == me);
+        claimed.map(|open| &open.fire).chain(accepted.map(|run| &run.fire))
+    }
+
+    /// What is open of a job has changed.
+    pub(super) fn note_opened(&mut self, id: JobId) {
+        let any = self.opened(id).next().is_some();
+        match any {
+            true => self.pools.opened.insert(id),
+            false => self.pools.opened.remove(&id),
+        };
+    }
+
+    /// The jobs of which this node has runs with a seat in a pool.
+    pub fn seated(&self, pool: &PoolName) -> impl Iterator<Item = JobId> {
+        let seats = self
+            .pools
+            .entries
+            .get(pool)
+            .into_iter()
+            .flat_map(|known| &known.value)
+            .flat_map(|pool| &pool.seats);
+        let mine = seats.filter(|seat| Some(&seat.by) == self.life.as_ref());
+        mine.filter_map(|seat| self.id(&seat.run.job))
+    }
+
+    pub(super) fn absorb_pool(&mut self, name: PoolName, change: &Change, touched: &mut Absorbed) {
+        // Who had a seat may have to take another one.
+        let had: Vec<JobId> = self.seated(&name).collect();
+        match newer(self.pools.entries.get(&name).map(|known| known.revision), change) {
+            News::Old => return,
+            News::Gone(revision) => {
+                self.gone.insert(change.key.clone(), revision);
+                self.pools.entries.remove(&name);
+            }
+            News::Put(entry) => {
+                let Some(record) = decode::<PoolRecord>(&entry.value) else {
+                    touched.unreadable.push(change.key.clone());
+                    return;
+                };
+                self.pools.entries.insert(name.clone(), Known::present(Some(record), entry.revision));
+            }
+        }
+        touched.jobs.extend(had);
+        touched.jobs.extend(self.seated(&name));
+        touched.pools.insert(name);
+    }
+}

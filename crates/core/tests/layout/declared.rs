@@ -1,0 +1,156 @@
+//! What people declare, as it is kept.
+
+use std::collections::BTreeMap;
+
+use evenkeel_core::calendar::Calendar;
+use evenkeel_core::job::http::Codes;
+use evenkeel_core::job::*;
+use evenkeel_core::record::{CalendarRecord, CalendarSpec, SpecRecord};
+use evenkeel_core::registry::Class;
+use evenkeel_core::schedule::Dst;
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::share::{Order, Strategy};
+
+use super::tree::AT;
+use super::{Line, every, line};
+
+/// Whether a field that is not known makes all of it unreadable.
+pub(crate) fn is_strict(name: &str) -> bool {
+    !parts(name).is_empty()
+}
+
+/// Where such a field is not allowed.
+pub(crate) fn parts(name: &str) -> &'static [&'static str] {
+    match name {
+        "job/spec" => &[
+            "/live/job",
+            "/live/job/pool",
+            "/live/job/limits",
+            "/live/job/limits/together",
+            "/live/job/dataflow",
+            "/live/job/http",
+            "/live/job/retry",
+            "/live/job/notify",
+        ],
+        "calendar" | "calendar/empty" => &["/live/calendar"],
+        _ => &[],
+    }
+}
+
+pub(crate) fn lines() -> Vec<Line> {
+    let spec = Spec { job: job(), version: 5, since: AT, paused: true, off: ShardSet::range(0, 2) };
+    let calendar = Calendar {
+        name: "holidays".parse().expect("a name"),
+        days: vec!["12-25".into()],
+        weekdays: vec!["sat".into()],
+        windows: vec!["mon-fri 09:00..17:00".into()],
+        description: "closed".into(),
+    };
+    let calendar = CalendarSpec { calendar, version: 2, since: AT };
+    vec![
+        line("job/spec", SpecRecord::Live(Box::new(spec))),
+        line("calendar", CalendarRecord::Live(Box::new(calendar))),
+        line("placements", every!(Placement: Claimed, Sharded, Dispatched)),
+        line("deliveries", every!(Delivery: AtMostOnce, AtLeastOnce)),
+        line("occasions", every!(Occasion: Failure, Recovery, Miss, Late, Absent, Lost)),
+        line("clock changes", every!(Dst: Skip, Shift, Once, Twice)),
+        line("classes", every!(Class: C, B, A)),
+        line("catch-ups", catch_ups()),
+        line("overlaps", overlaps()),
+    ]
+}
+
+fn catch_ups() -> Vec<CatchUp> {
+    let all = vec![CatchUp::Skip, CatchUp::Latest, CatchUp::All(3)];
+    let _complete = |it: &CatchUp| match it {
+        CatchUp::Skip | CatchUp::Latest | CatchUp::All(_) => (),
+    };
+    all
+}
+
+fn overlaps() -> Vec<Overlap> {
+    let _complete = |it: &Overlap| match it {
+        Overlap::Forbid | Overlap::Skip | Overlap::Queue(_) => (),
+        Overlap::Replace | Overlap::Allow | Overlap::AtMost(_) => (),
+    };
+    let (queue, most) = (Overlap::Queue(2), Overlap::AtMost(3));
+    vec![Overlap::Forbid, Overlap::Skip, queue, Overlap::Replace, Overlap::Allow, most]
+}
+
+/// A job that says everything. No job can be all of this at once: here it is only to be written and read.
+fn job() -> Job {
+    Job {
+        name: "j".parse().expect("a name"),
+        schedule: "0 3 * * *".into(),
+        zone: "Europe/Berlin".into(),
+        dst: Some(Dst::Once),
+        from: "2026-01-01".into(),
+        until: "2027-01-01".into(),
+        jitter: "30s".into(),
+        except: vec!["holidays".parse().expect("a name")],
+        only: vec!["office".parse().expect("a name")],
+        placement: Placement::Sharded,
+        nodes: "gpu,zone=eu|us".parse().expect("conditions"),
+        priority: Priority::try_from(3).expect("a priority"),
+        pool: Some(Pool { name: "p".parse().expect("a name"), at_most: 3 }),
+        shards: 4,
+        every_node: true,
+        parameters: vec!["a".into(), "b".into()],
+        parameter: "p".into(),
+        strategy: Strategy::OddEven,
+        order: Order::Descending,
+        static_shards: true,
+        exclusive_per_host: true,
+        monitor: false,
+        max_difference: Some(2),
+        recut_wait: 7,
+        delivery: Delivery::AtLeastOnce,
+        guarantee: Some(Class::B),
+        command: Program::Argv(vec!["/bin/true".into()]),
+        shell: true,
+        directory: "/tmp".into(),
+        environment: BTreeMap::from([("A".into(), "1".into())]),
+        inherit: vec!["PATH".into()],
+        stdin: "in".into(),
+        user: "nobody".into(),
+        limits: Limits {
+            cpu: "1s".into(),
+            memory: "1MiB".into(),
+            files: Some(9),
+            processes: Some(5),
+            together: Some(Together {
+                memory: "512M".into(),
+                cores: Some(serde_json::from_str("1.5").expect("cores")),
+                processes: Some(50),
+            }),
+        },
+        function: "f".into(),
+        dataflow: Some(Dataflow { interval: 60, threads: Some(2), fetch: 10, streaming: true }),
+        http: Some(Box::new(Http {
+            url: "https://x/".into(),
+            method: "PUT".into(),
+            headers: BTreeMap::from([("h".into(), "v".into())]),
+            body: "b".into(),
+            success: Codes::new(vec![(200, 299), (404, 404)]),
+            redirects: 2,
+            ca: "ca.pem".into(),
+            verify: false,
+        })),
+        timeout: Some(30),
+        run_timeout: Some(300),
+        retry: Some(Retry { times: 3, wait: "5s".into(), up_to: "1m".into(), codes: vec![7] }),
+        grace: Some(60),
+        catch_up: CatchUp::All(3),
+        catch_up_age: "1h".into(),
+        catch_up_spread: "10m".into(),
+        overlap: Overlap::Queue(2),
+        notify: Some(Box::new(Notify {
+            on: Some(vec![Occasion::Late]),
+            to: vec!["ops".parse().expect("a name")],
+            late_after: "5m".into(),
+            absent_after: "1h".into(),
+        })),
+        enabled: false,
+        description: "d".into(),
+    }
+}

@@ -1,0 +1,358 @@
+//! The house's own books: what nodes write.
+
+use evenkeel_core::calendar::Calendar;
+use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::keys::{self, Parsed, parse};
+use evenkeel_core::load::{Part, Sample, Score};
+use evenkeel_core::overlap::Passed;
+use evenkeel_core::record::*;
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::share::{Order, Strategy};
+use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::words::{Fire, Member, RunId, Shard};
+
+use super::{Line, every, line};
+
+pub(crate) const AT: Wall = Wall(1_763_749_200_000);
+
+pub(crate) fn member() -> Member {
+    "n1@7".parse().expect("a member")
+}
+
+pub(crate) fn run(fire: Fire) -> RunId {
+    RunId { job: "j".parse().expect("a name"), fire, shard: Shard(2) }
+}
+
+fn later(secs: i64) -> Wall {
+    AT + Millis::secs(secs)
+}
+
+fn shards() -> ShardSet {
+    ShardSet::range(1, 4)
+}
+
+fn verdict() -> Verdict {
+    Verdict {
+        run: run(Fire::Due(AT)),
+        attempt: 2,
+        due: AT,
+        state: VerdictState::Lost,
+        reason: "its node is gone".into(),
+        node: "n1".into(),
+        from: later(-5),
+        shards: shards(),
+    }
+}
+
+fn wait() -> Wait {
+    Wait { until: later(9), length: Millis::secs(8) }
+}
+
+fn passed() -> Passed {
+    Passed { after: later(1), until: later(3) }
+}
+
+fn part(hundredths: f64) -> Option<Part> {
+    Part::measured(hundredths)
+}
+
+/// Whether it is one kind of several: a later version may know another kind, and not another field beside it.
+pub(crate) fn is_kind(name: &str) -> bool {
+    ["fire-due", "fire-asked", "job/deleted", "calendar/deleted"].contains(&name)
+}
+
+pub(crate) fn lines() -> Vec<Line> {
+    let all = [keys(), cluster(), node(), job(), lanes(), plans(), peers(), words()];
+    all.into_iter().flatten().collect()
+}
+
+/// Every kind of key, as it is written and read.
+fn keys() -> Vec<Line> {
+    let (job, node) = (run(Fire::Due(AT)).job, member().node);
+    let (beat, lock) = ("dispatch".parse().expect("a name"), "l".parse().expect("a name"));
+    let calendar = "c".parse().expect("a name");
+    let all = [
+        keys::node(&member()),
+        keys::spec(&job),
+        keys::place(&job),
+        keys::asked(&job),
+        keys::lane(&job),
+        keys::shard_lane(&job, &member()),
+        keys::plan(&job),
+        keys::switches(&node, &job),
+        keys::intent(&node),
+        keys::lock(&lock),
+        keys::beat(&beat),
+        keys::load(&node),
+        keys::count(&node, &job),
+        keys::strike(&node, &node),
+        keys::offline(&node),
+        keys::serving(),
+        keys::settings(),
+        keys::cluster(),
+        keys::calendar(&calendar),
+        keys::told(&job),
+        keys::pool(&"p".parse().expect("a name")),
+    ];
+    let _complete = |it: Parsed| match it {
+        Parsed::Node(_) | Parsed::Spec(_) | Parsed::Place(_) | Parsed::Asked(_) | Parsed::Lane(_) => (),
+        Parsed::ShardLane(..) | Parsed::Switches(..) | Parsed::Intent(_) | Parsed::Lock(_) => (),
+        Parsed::Plan(_) | Parsed::Beat(_) | Parsed::Load(_) | Parsed::Count(..) => (),
+        Parsed::Strike(..) | Parsed::Offline(_) | Parsed::Serving | Parsed::Settings => (),
+        Parsed::Cluster | Parsed::Calendar(_) | Parsed::Told(_) | Parsed::Pool(_) => (),
+    };
+    assert!(all.iter().all(|key| parse(key).is_some()));
+    vec![line("keys", all.map(|key| key.to_string()).to_vec())]
+}
+
+fn cluster() -> Vec<Line> {
+    let record = |shut| ClusterRecord {
+        id: "c".into(),
+        layout: 1,
+        wanted: Some(2),
+        seq: 3,
+        generation: 4,
+        shut: Some(shut),
+    };
+    vec![
+        line(
+            "cluster",
+            ClusterRecord {
+                wanted: None,
+                seq: 0,
+                generation: 0,
+                shut: None,
+                ..record(Shut::Filling { from: "".into() })
+            },
+        ),
+        line("cluster-moved", record(Shut::Moved { to: "sqlite:new".into(), at: AT })),
+        line("cluster-filling", record(Shut::Filling { from: "a backup".into() })),
+    ]
+}
+
+fn node() -> Vec<Line> {
+    let info = MemberInfo {
+        address: "127.0.0.1:7".into(),
+        home: "/opt".into(),
+        slots: 64,
+        tolerance: 2,
+        alarm: 100,
+        version: "0.1.0".into(),
+        labels: "gpu,zone=eu".parse().expect("labels"),
+        lacking: "memory: no".into(),
+        knows: 2,
+    };
+    vec![line("node", info.clone()), line("node-first", MemberInfo { knows: 1, ..info })]
+}
+
+fn job() -> Vec<Line> {
+    let request = Request {
+        id: "r1".parse().expect("a name"),
+        at: AT,
+        taken: true,
+        node: Some("n1".parse().expect("a name")),
+        shards: shards(),
+        former: ["n2".parse().expect("a name")].into(),
+    };
+    let sharding = Sharding {
+        leader: Some(member()),
+        mark: Some(Mark { since: AT, why: Cause::Nodes }),
+        cut: Cut {
+            number: 3,
+            seq: 9,
+            furthest: Some(AT),
+            total: 4,
+            strategy: Strategy::Rotate,
+            order: Order::Descending,
+            among: vec![member()],
+            portions: vec![Portion {
+                holder: member(),
+                groups: vec![Group { watermark: AT, shards: shards() }],
+            }],
+            pinned: shards(),
+        },
+        lanes: vec![member()],
+        kept: vec![Portion { holder: member(), groups: vec![] }],
+    };
+    vec![
+        line("job/deleted", SpecRecord::Deleted { version: 5 }),
+        line(
+            "job/place",
+            Place {
+                owner: Some(member()),
+                epoch: 4,
+                version: 5,
+                sharding: Some(Box::new(sharding)),
+                planned: true,
+                waits: true,
+            },
+        ),
+        line("job/asked", AskedRecord { requests: vec![request] }),
+        line(
+            "pool",
+            PoolRecord { seats: vec![Seat { run: run(Fire::Due(AT)), by: member(), at_most: 3 }], seq: 6 },
+        ),
+        line("told", ToldRecord { late: Some(AT), absent: Some(later(1)), by: member(), seq: 6 }),
+        line("calendar/deleted", CalendarRecord::Deleted { version: 5 }),
+        line(
+            "calendar/empty",
+            CalendarRecord::Live(Box::new(CalendarSpec {
+                calendar: Calendar {
+                    name: "c".parse().expect("a name"),
+                    days: vec![],
+                    weekdays: vec![],
+                    windows: vec![],
+                    description: String::new(),
+                },
+                version: 1,
+                since: AT,
+            })),
+        ),
+    ]
+}
+
+fn lanes() -> Vec<Line> {
+    let open = Open {
+        fire: Fire::Due(AT),
+        due: AT,
+        from: later(1),
+        by: member(),
+        attempt: 2,
+        seq: 8,
+        back: later(-60),
+        wait: Some(wait()),
+        began: Some(later(1)),
+    };
+    let shared = OpenShards {
+        fire: Fire::Asked("r1".parse().expect("a name")),
+        due: AT,
+        from: later(1),
+        back: later(-60),
+        attempt: 2,
+        seq: 8,
+        total: 4,
+        shards: shards(),
+        wait: Some(wait()),
+        began: Some(later(1)),
+    };
+    vec![
+        line(
+            "lane/claim",
+            Lane {
+                watermark: AT,
+                seq: 9,
+                open: vec![open],
+                verdicts: vec![verdict()],
+                passed: vec![passed()],
+            },
+        ),
+        line(
+            "lane/member",
+            ShardLane {
+                cut: 3,
+                seq: 9,
+                groups: vec![Group { watermark: AT, shards: shards() }],
+                open: vec![shared],
+                verdicts: vec![verdict()],
+                began: Some(AT),
+                ended: Some(later(2)),
+            },
+        ),
+        line("intent/job", Switches { paused: true, disabled: true, shutdown: Some(7), seq: 3 }),
+    ]
+}
+
+fn plans() -> Vec<Line> {
+    let planned = Planned {
+        fire: Fire::Due(AT),
+        due: AT,
+        by: member(),
+        free: 3,
+        attempt: 2,
+        seq: 8,
+        from: Some(later(1)),
+        wait: Some(wait()),
+        began: Some(later(1)),
+    };
+    vec![line(
+        "lane/plan",
+        Plan {
+            watermark: AT,
+            reached: later(1),
+            seq: 9,
+            version: 5,
+            calendars: 2,
+            planner: Some(Planner { member: member(), number: 77 }),
+            freed: Some(later(2)),
+            runs: vec![planned],
+            verdicts: vec![verdict()],
+            passed: vec![passed()],
+        },
+    )]
+}
+
+fn peers() -> Vec<Line> {
+    vec![
+        line("beat", BeatRecord { beat: 29_395_820, holder: member(), seq: 4 }),
+        line(
+            "serving",
+            ServingRecord { leader: Some(member()), epoch: 3, serves: true, released: true, seq: 5 },
+        ),
+        line(
+            "load",
+            LoadRecord {
+                incarnation: 7,
+                at: AT,
+                sample: Sample { cpu: part(0.25), memory: part(0.5) },
+                busy: 3,
+                slots: 64,
+                score: Score(4_100),
+                seq: 6,
+            },
+        ),
+        line(
+            "count",
+            CountRecord { count: Count { from: AT, until: later(300), succeeded: 5, failed: 1 }, seq: 6 },
+        ),
+        line("strike", StrikeRecord { incarnation: 7, count: 2, beat: 29_395_820, seq: 3 }),
+        line(
+            "offline",
+            OfflineRecord {
+                incarnation: 7,
+                offline: true,
+                beat: 29_395_820,
+                since: AT,
+                by: member(),
+                seq: 2,
+            },
+        ),
+        line(
+            "settings",
+            ClusterSettings {
+                planner: PlannerKind::Leader,
+                beat: 5,
+                shift: -1,
+                strikes: 4,
+                handover: Handover::Waited,
+                seq: 3,
+            },
+        ),
+        line("intent/node", Intent { since: AT, wanted: true, seq: 2 }),
+        line("lock", LockRecord { holder: Some(member()), seq: 2 }),
+    ]
+}
+
+/// The words of which records are made.
+fn words() -> Vec<Line> {
+    vec![
+        line("causes", every!(Cause: Elected, Nodes, Shards, Strategy, Pinned, Repair)),
+        line("planners", every!(PlannerKind: Beat, Leader)),
+        line("handovers", every!(Handover: Fenced, Waited)),
+        line("strategies", every!(Strategy: Average, OddEven, Rotate)),
+        line("orders", every!(Order: Ascending, Descending)),
+        line("verdicts", every!(VerdictState: Lost, Skipped)),
+        line("fire-due", Fire::Due(AT)),
+        line("fire-asked", Fire::Asked("r1".parse().expect("a name"))),
+        line("runs", vec![run(Fire::Due(AT)), run(Fire::Asked("r1".parse().expect("a name")))]),
+    ]
+}

@@ -1,0 +1,374 @@
+//! Cgroups: each run gets one of its own, where its node may make any.
+//!
+//! A run's processes cannot leave it, whatever session they are in and whoever is their parent, so whoever ends it overlooks none.
+//! And the kernel keeps the limits of all of them together. The guard makes it, the shim enters it, and the guard takes it
+//! away once nothing is left in it. What a guard that was killed left behind is ended by the next one of the same data folder,
+//! before it says that it is ready.
+
+mod inside;
+mod place;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use evenkeel_core::job::Totals;
+use rustix::process::{Pid, Signal};
+
+use super::wire::Attempt;
+use inside::{PROCS, in_dir, inside, is_empty, kill, members, remove, write_if_there};
+use place::{ASIDE, Controller, Tree};
+
+pub(crate) use place::Told;
+
+/// In which spans the kernel reckons how long a run may compute, in microseconds.
+const PERIOD: u64 = 100_000;
+
+/// The kernel reckons memory in portions, so what is full lacks as much at most.
+const CHARGED_AT_ONCE: u64 = 1 << 20;
+
+/// Where a node's runs get theirs.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    /// A folder in each tree; the first one tells which processes a run has.
+    folders: Vec<Folder>,
+    /// Why what is bounded nowhere is not.
+    missing: Vec<(Controller, String)>,
+    /// What could not be taken away yet: the kernel may hold one a little longer than its processes.
+    remains: Vec<PathBuf>,
+}
+
+/// One node's folder in a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Folder {
+    path: PathBuf,
+    unified: bool,
+    controllers: Vec<Controller>,
+}
+
+/// One run's.
+#[derive(Debug)]
+pub(super) struct Cgroup {
+    /// In each tree that matters to it; the first one tells its processes.
+    dirs: Vec<PathBuf>,
+    /// Whether there are limits of the whole run.
+    bounded: bool,
+    /// Where its processes are counted.
+    pids: Option<PathBuf>,
+    /// Where its memory is, whether in the unified tree, and its limit.
+    memory: Option<(PathBuf, bool, Option<u64>)>,
+}
+
+impl Cgroups {
+    /// None at all: runs start without, whatever limits they have together.
+    pub(crate) fn none() -> Self {
+        Self { folders: Vec::new(), missing: Vec::new(), remains: Vec::new() }
+    }
+
+    /// Finds out where they can be made, and stands aside with `us` where that is needed.
+    pub(crate) fn open(told: &Told, data: &Path, us: &[Pid]) -> io::Result<Self> {
+        let name = name(data)?;
+        let (mut folders, mut missing) = (Vec::new(), Vec::new());
+        for tree in place::trees(told) {
+            match tree.prepare(&name, us) {
+                Ok(folder) => folders.push(folder),
+                Err(why) => missing.extend(tree.controllers.iter().map(|it| (*it, why.clone()))),
+            }
+        }
+        let unseen = "the kernel has none here, or none is mounted";
+        for controller in Controller::ALL {
+            let is_in = folders.iter().any(|folder: &Folder| folder.controllers.contains(&controller));
+            if !is_in && missing.iter().all(|(it, _)| *it != controller) {
+                missing.push((controller, unseen.to_string()));
+            }
+        }
+        missing.sort_by_key(|(it, _)| *it);
+        Ok(Self { folders, missing, remains: Vec::new() })
+    }
+
+    /// Why not every limit can be kept, with what to do; `None` when each can.
+    pub(crate) fn lacking(&self) -> Option<String> {
+        let (controller, why) = self.missing.first()?;
+        let names: Vec<&str> = self.missing.iter().map(|(it, _)| it.name()).collect();
+        Some(format!("no cgroup for {} ({}: {why})", names.join(", "), controller.name()))
+    }
+
+    /// Kills what the runs of earlier guards of this folder left, and says whether all of it has ended.
+    pub(crate) fn end_left(&self) -> bool {
+        let left: Vec<PathBuf> = self.folders.iter().flat_map(|folder| inside(&folder.path)).collect();
+        for dir in &left {
+            kill(dir, None);
+            let _ = remove(dir);
+        }
+        left.iter().all(|dir| is_empty(dir))
+    }
+
+    /// Makes one for a run.
+    ///
+    /// # Errors
+    /// A limit cannot be kept; the text says why and what to do.
+    pub(super) fn enclose(&mut self, id: &Attempt, totals: Totals) -> Result<Option<Cgroup>, String> {
+        self.tidy();
+        let wanted = wanted(totals);
+        if let Some((field, (controller, why))) = wanted.iter().find_map(|(controller, field)| {
+            Some((field, self.missing.iter().find(|(missing, _)| missing == controller)?))
+        }) {
+            return Err(format!(
+                "limits.together.{field} cannot be kept on this node: no cgroup for {} ({why}): run the node as root or as a \
+                 service with Delegate=yes, or start it with --cgroups off, which runs such jobs without these limits",
+                controller.name()
+            ));
+        }
+        let matters = |folder: &Folder| wanted.iter().any(|(it, _)| folder.controllers.contains(it));
+        let mut made = Cgroup { dirs: Vec::new(), bounded: !wanted.is_empty(), pids: None, memory: None };
+        for (n, folder) in self.folders.iter().enumerate() {
+            if n > 0 && !matters(folder) {
+                continue;
+            }
+            let dir = folder.path.join(format!("run-{}.{}", id.run, id.attempt));
+            match folder.furnish(&dir, totals) {
+                Ok(()) => made.add(dir, folder, totals),
+                Err(e) => {
+                    made.add(dir, folder, totals);
+                    self.leave(made);
+                    if wanted.is_empty() {
+                        eprintln!("evenkeel guard: {} gets no cgroup: {e}", id.run);
+                        return Ok(None);
+                    }
+                    return Err(format!("limits.together cannot be set: {e}"));
+                }
+            }
+        }
+        Ok(Some(made).filter(|made| !made.dirs.is_empty()))
+    }
+
+    /// Takes one away in which nothing is left.
+    pub(super) fn leave(&mut self, cgroup: Cgroup) {
+        self.remains.extend(cgroup.dirs);
+        self.tidy();
+    }
+
+    /// Takes away what can be by now, and says whether something remains.
+    pub(super) fn tidy(&mut self) -> bool {
+        self.remains.retain(|dir| remove(dir).is_err());
+        !self.remains.is_empty()
+    }
+
+    /// The guard ends, and all its runs have.
+    pub(super) fn close(&mut self) {
+        self.tidy();
+        for folder in &self.folders {
+            // The next guard finds it, if it does not go now.
+            let _ = fs::remove_dir(&folder.path);
+        }
+    }
+}
+
+/// Kills whatever is left of the runs of a folder whose guard is gone; says whether all of it has ended.
+pub(crate) fn end_all(told: &Told, data: &Path) -> bool {
+    // Without it nobody knows which are its own; whoever asks does so for a while only.
+    let Ok(name) = name(data) else { return false };
+    let runs = place::trees(told).into_iter().flat_map(|tree| inside(&tree.own.join(&name)));
+    let runs: Vec<PathBuf> = runs.collect();
+    runs.iter().for_each(|dir| kill(dir, None));
+    runs.iter().all(|dir| is_empty(dir))
+}
+
+/// What a data folder's cgroups are named by: the folder itself, whatever its path.
+fn name(data: &Path) -> io::Result<String> {
+    let data = fs::metadata(data)?;
+    Ok(format!("evenkeel-{:x}-{:x}", data.dev(), data.ino()))
+}
+
+/// What takes a controller, and in which field it was asked for.
+fn wanted(totals: Totals) -> Vec<(Controller, &'static str)> {
+    let all = [
+        (totals.processes.is_some(), Controller::Pids, "processes"),
+        (totals.memory.is_some(), Controller::Memory, "memory"),
+        (totals.cores.is_some(), Controller::Cpu, "cores"),
+    ];
+    all.into_iter().filter(|(is, ..)| *is).map(|(_, controller, field)| (controller, field)).collect()
+}
+
+impl Tree {
+    /// Makes the node's folder in it.
+    fn prepare(&self, name: &str, us: &[Pid]) -> Result<Folder, String> {
+        let path = self.own.join(name);
+        let cannot = |e: io::Error| format!("{} cannot be written: {e}", self.own.display());
+        if self.unified && !self.controllers.is_empty() {
+            self.stand_aside(us)?;
+        }
+        match fs::create_dir(&path) {
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(cannot(e)),
+            _ => {}
+        }
+        if self.unified {
+            pass_down(&path, &self.controllers).map_err(cannot)?;
+        }
+        Ok(Folder { path, unified: self.unified, controllers: self.controllers.clone() })
+    }
+
+    /// A cgroup of the unified tree can bound those below it only while no process is in it itself.
+    fn stand_aside(&self, us: &[Pid]) -> Result<(), String> {
+        let cannot = |e: io::Error| format!("{} cannot be written: {e}", self.own.display());
+        let passed = fs::read_to_string(self.own.join("cgroup.subtree_control")).unwrap_or_default();
+        let passed = Controller::named(&passed, ' ');
+        if self.controllers.iter().all(|it| passed.contains(it)) {
+            return Ok(());
+        }
+        let here = in_dir(&self.own);
+        if let Some(other) = here.iter().find(|pid| !us.contains(pid)) {
+            return Err(format!(
+                "{} is not the node's alone, process {} is in it as well: start the node as a service with Delegate=yes",
+                self.own.display(),
+                other.as_raw_nonzero()
+            ));
+        }
+        let aside = self.own.join(ASIDE);
+        match fs::create_dir(&aside) {
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(cannot(e)),
+            _ => {}
+        }
+        for pid in here {
+            fs::write(aside.join(PROCS), pid.as_raw_nonzero().to_string()).map_err(cannot)?;
+        }
+        pass_down(&self.own, &self.controllers).map_err(cannot)
+    }
+}
+
+/// Lets those below this one be bounded.
+fn pass_down(dir: &Path, controllers: &[Controller]) -> io::Result<()> {
+    let names: Vec<String> = controllers.iter().map(|it| format!("+{}", it.name())).collect();
+    match names.is_empty() {
+        true => Ok(()),
+        false => fs::write(dir.join("cgroup.subtree_control"), names.join(" ")),
+    }
+}
+
+impl Folder {
+    /// Makes a run's own, with its limits.
+    fn furnish(&self, dir: &Path, totals: Totals) -> io::Result<()> {
+        match fs::create_dir(dir) {
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
+        }
+        for (controller, _) in wanted(totals) {
+            if self.controllers.contains(&controller) {
+                self.bound(dir, controller, totals)?;
+            }
+        }
+        if self.unified && self.controllers.contains(&Controller::Memory) {
+            // A run of which the kernel took one process is no run: all of it ends. Older kernels cannot.
+            write_if_there(&dir.join("memory.oom.group"), "1")?;
+        }
+        Ok(())
+    }
+
+    fn bound(&self, dir: &Path, controller: Controller, totals: Totals) -> io::Result<()> {
+        let write = |file: &str, value: String| {
+            fs::write(dir.join(file), &value).map_err(|e| {
+                io::Error::new(e.kind(), format!("{value} in {}: {e}", dir.join(file).display()))
+            })
+        };
+        match (controller, self.unified) {
+            (Controller::Pids, _) => write("pids.max", totals.processes.unwrap_or_default().to_string()),
+            (Controller::Memory, true) => {
+                write("memory.max", totals.memory.unwrap_or_default().to_string())?;
+                write_if_there(&dir.join("memory.swap.max"), "0")
+            }
+            (Controller::Memory, false) => {
+                let limit = totals.memory.unwrap_or_default().to_string();
+                write("memory.limit_in_bytes", limit.clone())?;
+                write_if_there(&dir.join("memory.memsw.limit_in_bytes"), &limit)
+            }
+            (Controller::Cpu, unified) => {
+                let thousandths = totals.cores.map_or(0, evenkeel_core::job::Cores::thousandths);
+                let share = u64::from(thousandths) * PERIOD / 1000;
+                if unified {
+                    return write("cpu.max", format!("{share} {PERIOD}"));
+                }
+                write("cpu.cfs_period_us", PERIOD.to_string())?;
+                write("cpu.cfs_quota_us", share.to_string())
+            }
+        }
+    }
+}
+
+impl Cgroup {
+    fn add(&mut self, dir: PathBuf, folder: &Folder, totals: Totals) {
+        if folder.controllers.contains(&Controller::Pids) {
+            self.pids = Some(dir.clone());
+        }
+        if folder.controllers.contains(&Controller::Memory) {
+            self.memory = Some((dir.clone(), folder.unified, totals.memory));
+        }
+        self.dirs.push(dir);
+    }
+
+    /// Whether a process outside of it could use more than its run may.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.bounded
+    }
+
+    /// Where a process enters it.
+    pub(super) fn doors(&self) -> Vec<PathBuf> {
+        self.dirs.iter().map(|dir| dir.join(PROCS)).collect()
+    }
+
+    /// Whether nothing is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.dirs.first().is_none_or(|dir| is_empty(dir))
+    }
+
+    /// Asks those to end that this function says are to be asked.
+    pub(super) fn ask(&self, mut is_to_be: impl FnMut(Pid) -> bool) {
+        for member in self.dirs.first().map(|dir| members(dir)).unwrap_or_default() {
+            if is_to_be(member.pid) {
+                member.signal(Signal::TERM);
+            }
+        }
+    }
+
+    /// Kills whatever is in it.
+    pub(super) fn kill(&self) {
+        if let Some(dir) = self.dirs.first() {
+            kill(dir, self.pids.as_deref());
+        }
+    }
+
+    /// Whether the kernel ended a process of it for want of memory, in words.
+    pub(super) fn out_of_memory(&self) -> Option<String> {
+        let (dir, unified, limit) = self.memory.as_ref()?;
+        let (events, over) = match unified {
+            true => ("memory.events", number(dir, "memory.events", "oom ") > 0),
+            // Its count of failures stays at nought where swap is limited too, but it was full.
+            false => {
+                let most = number(dir, "memory.max_usage_in_bytes", "").saturating_add(CHARGED_AT_ONCE);
+                ("memory.oom_control", limit.is_some_and(|limit| most >= limit))
+            }
+        };
+        if number(dir, events, "oom_kill ") == 0 {
+            return None;
+        }
+        Some(match limit.filter(|_| over) {
+            Some(limit) => format!("out of memory: over its limit of {}", size(limit)),
+            None => "out of memory: its host, or what its node may use of it, had none left".to_string(),
+        })
+    }
+}
+
+/// The number in a file behind this word.
+fn number(dir: &Path, file: &str, word: &str) -> u64 {
+    let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix(word)?.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Bytes in the largest unit in which they are whole.
+fn size(bytes: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let whole = units.into_iter().find(|(bits, _)| bytes.trailing_zeros() >= *bits);
+    whole.map_or_else(|| format!("{bytes} bytes"), |(bits, unit)| format!("{} {unit}", bytes >> bits))
+}

@@ -1,0 +1,158 @@
+//! Every message between nodes, byte by byte, as a node of another version may send it.
+//!
+//! `1.txt` has one line for each. All fields are named here: whoever adds one must say it, and give it a line of its own.
+//! `docs/concepts/versions.md` says which may be added. A line that stands is never changed.
+
+use evenkeel::audit::{Asker, AuditFilter, AuditRecord, Outcome, Proof};
+use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord, State};
+use evenkeel_core::effect::Reason;
+use evenkeel_core::input::{Offer, Role};
+use evenkeel_core::time::Wall;
+use evenkeel_core::words::{Fire, RunId, Shard, Token};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::routes::{Busy, Offers};
+use super::{Found, Piece, Wanted};
+
+const LINES: &str = include_str!("1.txt");
+const AT: Wall = Wall(1_763_749_200_000);
+
+/// A message as it is written, and what a text comes to that is read and written again, or why it is not.
+struct Line {
+    name: &'static str,
+    text: String,
+    again: fn(&str) -> Result<String, String>,
+}
+
+fn line<T: Serialize + DeserializeOwned>(name: &'static str, message: &T) -> Line {
+    let again = |text: &str| {
+        let message = serde_json::from_str::<T>(text).map_err(|e| format!("{text}: {e}"))?;
+        serde_json::to_string(&message).map_err(|e| format!("{text}: {e}"))
+    };
+    Line { name, text: serde_json::to_string(message).expect("it is plain data"), again }
+}
+
+fn run() -> RunId {
+    RunId { job: "j".parse().expect("a name"), fire: Fire::Due(AT), shard: Shard(2) }
+}
+
+fn asker() -> Asker {
+    Asker { proof: Proof::Key, from: "192.0.2.7".into(), claims: "root@host".into() }
+}
+
+fn attempt() -> RunRecord {
+    RunRecord {
+        seq: 9,
+        run: run(),
+        attempt: 2,
+        job: "j".parse().expect("a name"),
+        shard: Shard(2),
+        due: AT,
+        node: "n1@7".into(),
+        state: State::Failed,
+        reason: "exit code 3".into(),
+        code: Some(3),
+        sent: "beat 5 of n2@6".into(),
+        token: Some(Token(281_474_976_710_665)),
+        started: Some(AT),
+        ended: Some(Wall(AT.0 + 1_000)),
+        from: AT,
+        output: 42,
+    }
+}
+
+fn entry() -> AuditRecord {
+    AuditRecord {
+        seq: 4,
+        id: "n1@7.3".into(),
+        at: AT,
+        node: "n1".into(),
+        asker: asker(),
+        verb: "apply".into(),
+        object: "job j".into(),
+        job: Some("j".parse().expect("a name")),
+        about: Some("n1".parse().expect("a name")),
+        outcome: Outcome::Applied,
+        before: Some(1),
+        after: Some(2),
+        what: "shards: 2 → 3".into(),
+    }
+}
+
+fn questions() -> Vec<Line> {
+    let filter = RunFilter {
+        job: Some("j".parse().expect("a name")),
+        states: vec![State::Lost],
+        limit: 7,
+        before: Some(9),
+    };
+    let events = EventFilter {
+        node: Some("n1".into()),
+        kind: Some("joined".into()),
+        since: Some(AT),
+        limit: 7,
+        before: Some(9),
+    };
+    let audit = AuditFilter {
+        job: Some("j".parse().expect("a name")),
+        node: Some("n1".into()),
+        who: Some("key".into()),
+        since: Some(AT),
+        until: Some(AT),
+        limit: 7,
+        before: Some(9),
+    };
+    vec![
+        line("offers", &Offers { runs: vec![Offer { run: run(), must: true }] }),
+        line("piece", &Piece { attempt: 2, offset: 42, follow: true }),
+        line("runs", &Wanted { run: Some(run()), filter }),
+        line("events", &events),
+        line("audit", &audit),
+        line("kill", &asker()),
+    ]
+}
+
+fn answers() -> Vec<Line> {
+    let event =
+        EventRecord { seq: 3, at: AT, node: "n1".into(), kind: "joined".into(), text: "joined".into() };
+    vec![
+        line("role", &Role { serves: Some(3) }),
+        line("busy", &Busy { busy: vec![run()] }),
+        line("found runs", &Found { rows: vec![attempt()] }),
+        line("found events", &Found { rows: vec![event] }),
+        line("found audit", &Found { rows: vec![entry()] }),
+        line("states", &State::ALL),
+        line("proofs", &[Proof::Key, Proof::Local, Proof::Process, Proof::Node, Proof::Nobody]),
+        line("outcomes", &Outcome::ALL),
+        line("reasons", &[Reason::Killed, Reason::TimedOut, Reason::Fenced, Reason::Replaced]),
+    ]
+}
+
+/// proves: I49
+#[test]
+fn messages_are_what_they_were_and_are_read_as_they_were() {
+    let lines: Vec<Line> = questions().into_iter().chain(answers()).collect();
+    let known: Vec<&str> = LINES.lines().collect();
+    for (n, line) in lines.iter().enumerate() {
+        let written = format!("{}: {}", line.name, line.text);
+        assert_eq!(Some(&written.as_str()), known.get(n), "line {}", n + 1);
+        assert_eq!((line.again)(&line.text).as_ref(), Ok(&line.text));
+    }
+    assert_eq!(lines.len(), known.len());
+}
+
+/// proves: I49
+#[test]
+fn an_answer_of_a_later_version_may_say_more() {
+    for name in ["role", "busy", "found runs", "found events", "found audit"] {
+        let line = answers().into_iter().find(|line| line.name == name).expect("an answer");
+        let mut fields: Map<String, Value> = serde_json::from_str(&line.text).expect("fields");
+        if let Some(row) = fields.get_mut("rows").and_then(|rows| rows[0].as_object_mut()) {
+            row.insert("later".to_owned(), Value::Bool(true));
+        }
+        fields.insert("later".to_owned(), Value::Bool(true));
+        assert_eq!((line.again)(&Value::Object(fields).to_string()), Ok(line.text));
+    }
+}

@@ -1,0 +1,59 @@
+//! Pools, on real nodes.
+
+use serde_json::Value;
+
+use crate::process::{Node, text, until};
+
+/// When runs were under way, from their rows.
+fn spans(rows: &[Value]) -> Vec<(String, String)> {
+    let span = |row: &Value| Some((row["started"].as_str()?.to_owned(), row["ended"].as_str()?.to_owned()));
+    rows.iter().filter_map(span).collect()
+}
+
+/// How many of them went on at once, at most.
+fn most(spans: &[(String, String)]) -> usize {
+    let during = |at: &str| spans.iter().filter(|(from, to)| from.as_str() <= at && at < to.as_str()).count();
+    spans.iter().map(|(from, _)| during(from)).max().unwrap_or(0)
+}
+
+/// proves: I55
+#[test]
+fn of_the_jobs_of_a_pool_no_more_run_at_once_than_it_allows_on_all_nodes_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let a = Node::serve(folder.path(), "a", &[]);
+    let b = Node::serve(folder.path(), "b", &[]);
+    let job = |n: usize| {
+        format!(
+            "[[job]]\nname = \"j{n}\"\npool = {{ name = \"db\", at_most = 2 }}\ncommand = [\"sleep\", \"0.5\"]\n"
+        )
+    };
+    let applied = a.fed(&["job", "apply", "-f", "-"], &(0..6).map(job).collect::<String>());
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    (0..6).for_each(|n| drop(a.ok(&["job", "run", &format!("j{n}")])));
+    let rows = || a.json(&["run", "list"]).as_array().expect("a list").clone();
+    let said = until("the pool is full", || {
+        let said = a.ok(&["explain", "job", "j0"]);
+        said.contains("pool db is full").then_some(said)
+    });
+    assert!(said.contains("waits until one of these 2 ends"), "{said}");
+    let ended = |row: &Value| row["state"] == "succeeded";
+    until("all have run", || (rows().iter().filter(|row| ended(row)).count() == 6).then_some(()));
+    let spans = spans(&rows());
+    assert_eq!((spans.len(), most(&spans)), (6, 2), "{spans:?}");
+    drop(b);
+}
+
+#[test]
+fn a_pool_that_makes_no_sense_is_refused_with_the_fix() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let refused = |line: &str| {
+        let file = format!("[[job]]\nname = \"j\"\n{line}\ncommand = [\"true\"]\n");
+        let out = node.fed(&["job", "apply", "-f", "-"], &file);
+        assert!(!out.status.success());
+        text(&out.stderr)
+    };
+    assert!(refused("pool = { name = \"db\", at_most = 0 }").contains("allowed are 1 to 500"));
+    assert!(refused("pool = { name = \"db\" }").contains("at_most"));
+    assert!(refused("pool = \"db\"").contains("expected a pool, like { name = "));
+}
