@@ -17,6 +17,11 @@ use crate::output::Output;
 /// Answers are bounded, so that a wrong address cannot fill the memory.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// A question whose connection was cut is asked so many times again: a node that goes on in another program cuts them all.
+const REPEATS: u32 = 3;
+/// The pause before each.
+const BREATH: Duration = Duration::from_millis(100);
+
 /// Where the serving leader answers, on the refusal of a node that is on standby.
 pub(crate) const LEADER: &str = "evenkeel-leader";
 
@@ -99,7 +104,16 @@ impl Client {
     /// # Errors
     /// Nobody answers, or the answer is a refusal.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
-        self.read(self.send(Method::GET, path, None)?)
+        let mut repeats = REPEATS;
+        loop {
+            let response = self.send(Method::GET, path, None)?;
+            let status = response.status().as_u16();
+            match whole(response) {
+                Err(e) if is_cut(&e) && repeats > 0 => repeats -= 1,
+                heard => return self.understand(status, heard),
+            }
+            std::thread::sleep(BREATH);
+        }
     }
 
     /// Orders.
@@ -172,33 +186,58 @@ impl Client {
         path: &str,
         body: Option<Vec<u8>>,
     ) -> Result<Response<Body>, Failure> {
+        let mut repeats = if method == Method::GET { REPEATS } else { 0 };
+        let sent = loop {
+            match self.sent_once(base, &method, path, body.as_deref())? {
+                Err(e) if is_cut(&e) && repeats > 0 => repeats -= 1,
+                sent => break sent,
+            }
+            std::thread::sleep(BREATH);
+        };
+        sent.map_err(|e| {
+            let told = if is_cut(&e) && method != Method::GET {
+                format!("{base} broke off ({e}): it is not known whether that was done, so look before you ask again")
+            } else {
+                format!(
+                    "no node answers at {base}: {e}\nstart one with `evenkeel dev`, or say where it is with --server URL \
+                     or EVENKEEL_SERVER"
+                )
+            };
+            Failure::new(Exit::Unreachable, told)
+        })
+    }
+
+    fn sent_once(
+        &self,
+        base: &str,
+        method: &Method,
+        path: &str,
+        body: Option<&[u8]>,
+    ) -> Result<Result<Response<Body>, ureq::Error>, Failure> {
         let mut request = Request::builder().method(method).uri(format!("{base}/api/v1{path}"));
         request = request.header(CLIENT, host::whoami());
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
         let bad = |e: ureq::http::Error| Failure::usage(format!("--server is {base:?}: {e}"));
-        let sent = match body {
+        Ok(match body {
             Some(body) => {
                 self.agent.run(request.header("content-type", "application/json").body(body).map_err(bad)?)
             }
             None => self.agent.run(request.body(()).map_err(bad)?),
-        };
-        sent.map_err(|e| {
-            Failure::new(
-                Exit::Unreachable,
-                format!(
-                    "no node answers at {base}: {e}\nstart one with `evenkeel dev`, or say where it is with --server URL \
-                     or EVENKEEL_SERVER"
-                ),
-            )
         })
     }
 
     fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, Failure> {
         let status = response.status().as_u16();
-        let mut body = response.into_body();
-        let text = body.with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        self.understand(status, whole(response))
+    }
+
+    fn understand<T: DeserializeOwned>(
+        &self,
+        status: u16,
+        text: Result<Vec<u8>, ureq::Error>,
+    ) -> Result<T, Failure> {
         let text = text.map_err(|e| Failure::new(Exit::Failed, format!("{} broke off: {e}", self.base)))?;
         if (200..300).contains(&status) {
             return serde_json::from_slice(&text).map_err(|e| self.odd(&e.to_string()));
@@ -221,6 +260,18 @@ impl Client {
     }
 }
 
+/// The whole of an answer.
+fn whole(response: Response<Body>) -> Result<Vec<u8>, ureq::Error> {
+    response.into_body().with_config().limit(ANSWER_BYTES_MAX).read_to_vec()
+}
+
+/// Somebody was there, and then was not: the answer is unknown.
+fn is_cut(error: &ureq::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let ureq::Error::Io(e) = error else { return false };
+    matches!(e.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
 /// Writes a name into a path: only what no path could mistake stays as it is.
 #[must_use]
 pub(crate) fn escape(text: &str) -> String {
@@ -233,4 +284,49 @@ pub(crate) fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Answers each caller by one of these and hangs up; returns how many came.
+    fn answering(answers: Vec<&'static str>) -> (Client, std::thread::JoinHandle<usize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = Client::new(&format!("http://{}", listener.local_addr().expect("bound")), None);
+        let callers = std::thread::spawn(move || {
+            let count = answers.len();
+            for answer in answers {
+                let (mut caller, _) = listener.accept().expect("a caller");
+                let mut asked = [0; 4096];
+                let _ = caller.read(&mut asked).expect("what it wants");
+                caller.write_all(answer.as_bytes()).expect("it listens");
+            }
+            drop(listener);
+            count
+        });
+        (client, callers)
+    }
+
+    const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n17";
+    const HALF: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n1";
+
+    #[test]
+    fn a_question_whose_answer_was_cut_is_asked_again() {
+        let (client, callers) = answering(vec!["", "HTTP/1.1 2", HALF, WHOLE]);
+        assert_eq!(client.get::<u32>("/nodes").expect("an answer"), 17);
+        assert_eq!(callers.join().expect("all came"), 4);
+    }
+
+    #[test]
+    fn an_order_whose_answer_was_cut_is_not_given_twice() {
+        let (client, callers) = answering(vec![""]);
+        let failed = client.post::<u32>("/jobs/a/run", &()).expect_err("nobody answered");
+        assert_eq!(failed.exit, Exit::Unreachable);
+        assert!(failed.message.contains("not known whether that was done"), "{}", failed.message);
+        assert_eq!(callers.join().expect("one came"), 1);
+    }
 }
