@@ -164,7 +164,7 @@ pub enum Command {
     Drain(NodeName),
     /// Let it claim again (S1-65).
     Undrain(NodeName),
-    /// End a run that this node executes.
+    /// End a run that this node executes, or is to start or to attempt again.
     Kill(RunId),
     /// Take a lock, or take it once more (S1-09).
     Lock(LockName),

@@ -141,6 +141,8 @@ pub enum Wish {
     Finalize,
     /// What this node processed of a job's data.
     Count(JobName, Count),
+    /// This run neither started nor attempted again.
+    CallOff(RunId),
 }
 
 impl Wish {
@@ -151,6 +153,9 @@ impl Wish {
         match self {
             Self::Lock(_) => Some("another node holds the lock: try again later"),
             Self::Finalize => Some("the registry was not listed in time: try again"),
+            Self::CallOff(_) => {
+                Some("whether the run is ended is not known yet: look at it before you ask again")
+            }
             _ => None,
         }
     }
@@ -246,6 +251,8 @@ pub struct Local {
     pub locks: BTreeMap<LockName, u32>,
     /// What somebody wants.
     pub wishes: BTreeMap<(AskId, u32), Wish>,
+    /// The runs that somebody wants neither started nor attempted again.
+    pub called_off: BTreeSet<(RunId, AskId)>,
     /// Those of them that have no commit under way.
     pub todo: BTreeSet<(AskId, u32)>,
     /// Who wants it.
@@ -330,6 +337,7 @@ impl Local {
             recording: BTreeMap::new(),
             locks: BTreeMap::new(),
             wishes: BTreeMap::new(),
+            called_off: BTreeSet::new(),
             todo: BTreeSet::new(),
             asking: BTreeMap::new(),
             acquiring: BTreeSet::new(),
@@ -373,6 +381,14 @@ impl Local {
     pub fn is_given(&self, job: JobId, shard: Shard) -> bool {
         let mut from = self.given.range((job, shard, Fire::FIRST)..);
         from.next().is_some_and(|((id, of, _), _)| (*id, *of) == (job, shard))
+    }
+
+    /// Whether somebody wants a run neither started nor attempted again.
+    #[must_use]
+    pub fn calls_off(&self, run: &RunId) -> bool {
+        // Nearly always there is none.
+        !self.called_off.is_empty()
+            && self.called_off.range((run.clone(), AskId(0))..).next().is_some_and(|(of, _)| of == run)
     }
 
     /// Remembers a run.

@@ -1,7 +1,8 @@
 //! What a page of a long history costs: `cargo bench -p evenkeel --bench history -- 10000 1000000 20000000`.
 //!
 //! In SQLite always, and on each SQL server that `EVENKEEL_TEST_<NAME>` names, as `cargo xtask engines env` does. Each number
-//! is a size in attempts; behind each median stands how many times that of the first size it is.
+//! is a size in attempts; behind each median stands how many times that of the first size it is. Who names engines, as in
+//! `-- mysql 10000 20000000`, gets those alone.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails is no benchmark")]
 
@@ -17,10 +18,15 @@ const SIZES: [u64; 2] = [10_000, 1_000_000];
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let sizes: Vec<u64> = asked.iter().map(|size| size.parse().unwrap()).collect();
+    let (sizes, named): (Vec<_>, Vec<_>) =
+        asked.iter().partition(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let sizes: Vec<u64> = sizes.into_iter().map(|size| size.parse().unwrap()).collect();
     let sizes = if sizes.is_empty() { SIZES.to_vec() } else { sizes };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     for engine in ["sqlite", "postgres", "mysql"] {
+        if !named.is_empty() && !named.iter().any(|name| *name == engine) {
+            continue;
+        }
         let server = std::env::var(format!("EVENKEEL_TEST_{}", engine.to_uppercase())).ok();
         let mut first: Option<Vec<Figures>> = None;
         for rows in &sizes {

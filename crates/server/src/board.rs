@@ -8,9 +8,9 @@ mod whole;
 
 use std::collections::BTreeSet;
 
-use evenkeel::{Handle, RunRecord};
+use evenkeel::{Handle, LanesError, RunRecord};
 use evenkeel_core::job::{Placement, Spec};
-use evenkeel_core::record::{LoadRecord, Request};
+use evenkeel_core::record::{LoadRecord, Request, ShardLane};
 use evenkeel_core::schedule::{Calendars, Schedule};
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::{JobView, View};
@@ -240,6 +240,36 @@ pub(crate) fn strangers(handle: &Handle, home: &str) -> Vec<(String, String)> {
     handle.look(|node| {
         let members = node.view().members().filter(|(_, state)| state.info.home != home);
         members.map(|(member, state)| (member.node.to_string(), state.info.home.clone())).collect()
+    })
+}
+
+/// The member that is to start a run, or to attempt it again, as the registry has it at this moment.
+///
+/// # Errors
+/// The registry is out of reach, or the node has stopped.
+pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Member>, LanesError> {
+    let job = std::slice::from_ref(&run.job);
+    let known = handle.look(|node| {
+        let job = node.view().find(&run.job)?;
+        Some((job.spec()?.job.placement, job.owner().cloned()))
+    });
+    let Some((placement, owner)) = known else { return Ok(None) };
+    Ok(match placement {
+        Placement::Claimed => {
+            let lane = handle.claims(job).await?.remove(&run.job).unwrap_or_default();
+            // A request that nobody has claimed is the holder's.
+            let is_open = lane.open_of(&run.fire).is_some() || matches!(run.fire, Fire::Asked(_));
+            owner.filter(|_| is_open)
+        }
+        Placement::Dispatched => {
+            let plan = handle.plans(job).await?.remove(&run.job).unwrap_or_default();
+            plan.runs.into_iter().find(|planned| planned.fire == run.fire).map(|planned| planned.by)
+        }
+        Placement::Sharded => {
+            let lanes = handle.lanes(&run.job).await?;
+            let has = |lane: &ShardLane| lane.open_of(run.shard).is_some_and(|open| open.fire == run.fire);
+            lanes.into_iter().find(|(_, lane)| has(lane)).map(|(member, _)| member)
+        }
     })
 }
 

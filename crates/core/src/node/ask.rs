@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::absorb::landed;
@@ -60,7 +61,11 @@ impl Node {
             Command::Activate(node) => [Wish::Activate(node)].into(),
             Command::Finalize => [Wish::Finalize].into(),
             Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
-            Command::Kill(run) => return self.kill(ask, &run, effects),
+            Command::Kill(run) if self.executes(&run) => return self.kill(ask, &run, effects),
+            Command::Kill(run) => match self.call_off(ask, run) {
+                Ok(wish) => [wish].into(),
+                Err(text) => return refuse(ask, Refusal::NotFound, text, effects),
+            },
             Command::Acquire => {
                 self.local.acquiring.insert(ask);
                 self.local.list_at = now.mono;
@@ -109,6 +114,7 @@ impl Node {
             self.local.asking.remove(&ask);
             self.local.wishes.retain(|(owner, _), _| *owner != ask);
             self.local.todo.retain(|(owner, _)| *owner != ask);
+            self.local.called_off.retain(|(_, owner)| *owner != ask);
             let (kind, text) = match held {
                 Some(text) => (Refusal::Conflict, text),
                 None if self.local.closed => (
@@ -161,6 +167,13 @@ impl Node {
         self.view.id(&run.job).is_some_and(goes_on)
     }
 
+    /// Whether this node is to start a run, or to attempt it again, so that it can be ended here.
+    #[must_use]
+    pub fn awaits(&self, run: &RunId) -> bool {
+        let job = self.view.id(&run.job).map(|id| self.view.job(id));
+        job.zip(self.member()).is_some_and(|(job, me)| firing::awaits(&job, &me, run))
+    }
+
     /// Which command a transaction under way is for, and which part of it.
     #[must_use]
     pub fn asked_by(&self, ticket: Ticket) -> Option<(AskId, u32)> {
@@ -188,14 +201,21 @@ impl Node {
     }
 
     fn kill(&mut self, ask: AskId, run: &RunId, effects: &mut Vec<Effect>) {
-        match self.view.id(&run.job).filter(|_| self.executes(run)) {
-            Some(id) => {
-                self.local.stop_given(id, run);
-                effects.push(Effect::Stop(run.clone(), Reason::Killed));
-                effects.push(Effect::Answer(ask, Answer::Done));
-            }
-            None => refuse(ask, Refusal::NotFound, format!("run {run} is not running on this node"), effects),
+        if let Some(id) = self.view.id(&run.job) {
+            self.local.stop_given(id, run);
         }
+        effects.push(Effect::Stop(run.clone(), Reason::Killed));
+        effects.push(Effect::Answer(ask, Answer::Done));
+    }
+
+    /// What waits is ended by whoever would start it, which from now on it does not.
+    fn call_off(&mut self, ask: AskId, run: RunId) -> Result<Wish, String> {
+        let Some(id) = self.view.id(&run.job).filter(|_| self.awaits(&run)) else {
+            return Err(format!("run {run} is neither running on this node nor waiting there"));
+        };
+        self.local.called_off.insert((run.clone(), ask));
+        self.local.agenda.insert(id);
+        Ok(Wish::CallOff(run))
     }
 
     /// The listing that a call for claims set off is here: claim without waiting for others (S1-85).
@@ -222,8 +242,9 @@ impl Node {
     /// A wish was settled; the command is answered with its last one.
     pub(super) fn settle_wish(&mut self, ask: AskId, n: u32, settled: Settled, effects: &mut Vec<Effect>) {
         self.local.todo.remove(&(ask, n));
-        if self.local.wishes.remove(&(ask, n)).is_none() {
-            return;
+        let Some(wish) = self.local.wishes.remove(&(ask, n)) else { return };
+        if let Wish::CallOff(run) = wish {
+            self.local.called_off.remove(&(run, ask));
         }
         let Some(asking) = self.local.asking.get_mut(&ask) else { return };
         asking.open -= 1;
@@ -251,6 +272,6 @@ impl Node {
     }
 }
 
-fn refuse(ask: AskId, kind: Refusal, text: alloc::string::String, effects: &mut Vec<Effect>) {
+fn refuse(ask: AskId, kind: Refusal, text: String, effects: &mut Vec<Effect>) {
     effects.push(Effect::Answer(ask, Answer::Refused(kind, text)));
 }

@@ -296,8 +296,13 @@ impl Node {
                     | Wish::Activate(_),
                 ),
             ) => Settled::Answer(crate::input::Answer::Done),
-            // Runs by hand and locks are answered from the view, where their record now stands, and a wanted layout is not raised.
-            (_, Some(Wish::RunNow(..) | Wish::Lock(_) | Wish::Unlock(_) | Wish::Finalize) | None) => return,
+            // Runs by hand, asked for or ended, and locks are answered from the view, where their record now stands, and a wanted
+            // layout is not raised.
+            (
+                _,
+                Some(Wish::RunNow(..) | Wish::CallOff(_) | Wish::Lock(_) | Wish::Unlock(_) | Wish::Finalize)
+                | None,
+            ) => return,
         };
         self.settle_wish(ask, n, applied, effects);
     }

@@ -17,6 +17,7 @@ mod after;
 mod alarms;
 mod beside;
 mod calendars;
+mod called_off;
 mod carried;
 mod crowded;
 mod dataflow;

@@ -25,11 +25,13 @@ use crate::time::{Millis, Mono, Wall};
 use crate::view::{Held, JobId, JobView, Known, Terms, View};
 use crate::words::{Fire, RunId, Shard, Token};
 
+mod called_off;
 mod overlap;
 mod planned;
 mod retry;
 mod shards;
 
+pub use called_off::{BY_HAND, awaits, is_called_off};
 pub use planned::is_open as is_open_planned;
 pub(crate) use retry::given_up;
 pub use shards::{closed as closed_shards, gathers};
@@ -65,6 +67,9 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     };
     let desk = Desk { scene, job, held, known };
     desk.record(out);
+    if desk.call_off_asked(out) {
+        return;
+    }
     let lane = desk.lane();
     let mut going = scene.local.given_of(id).count();
     for open in &lane.open {
@@ -218,6 +223,9 @@ impl Desk<'_> {
         }
         let Some(given) = self.given_to(open) else {
             return match open.wait {
+                _ if self.scene.local.calls_off(&takeover::run_id(&self.job, open)) => {
+                    self.call_off(open, BY_HAND, out);
+                }
                 // Also of fires that were open before the job let fewer of them go on.
                 _ if going >= self.job.beside() => {}
                 Some(wait) => self.await_retry(open, wait, out),
@@ -230,7 +238,7 @@ impl Desk<'_> {
                 self.settle(|other| other.fire == open.fire, "ended when trust ran out", out);
             }
             Some((_, over)) if ours => match retry::wait_after(given) {
-                Some(length) => self.retry(open, (length, over), out),
+                Some(length) => self.retry(open, given, (length, over), out),
                 None => self.finish(open, Some((open.from, over)), out),
             },
             None if ours && !given.stopping => self.give_way(open, given, out),

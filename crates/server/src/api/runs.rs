@@ -145,8 +145,9 @@ pub(super) async fn kill(
     asked: Asked,
 ) -> Result<Response, ApiError> {
     let Path(run) = run?;
-    let not_here = || Answer::Refused(Refusal::NotFound, format!("run {run} is not running on this node"));
-    let answer = match app.handle.look(|node| node.executes(&run)) {
+    let not_here =
+        || Answer::Refused(Refusal::NotFound, format!("run {run} neither runs nor waits on any node"));
+    let answer = match app.handle.look(|node| node.executes(&run) || node.awaits(&run)) {
         true => asked.ask(&app, Command::Kill(run.clone())).await,
         false => not_here(),
     };
@@ -157,12 +158,13 @@ pub(super) async fn kill(
                 let state = ended.state.as_str();
                 return Err((Refusal::Conflict, format!("run {run} has ended already: it is {state}")).into());
             }
-            if last.as_ref().is_some_and(|last| last.state == RunState::Waiting) {
-                let fix = format!("disable its job to end it: `evenkeel job disable {}`", run.job);
-                let text = format!("run {run} is not running: it waits for its next attempt; {fix}");
-                return Err((Refusal::Conflict, text).into());
-            }
-            let other = last.map(|last| relay::other(&app, &last.node)).transpose()?.flatten();
+            let runs = last.filter(|last| last.state == RunState::Running).map(|last| last.node);
+            // Where nobody runs it, whoever has it open is to start it.
+            let whose = match runs {
+                Some(node) => Some(node),
+                None => board::waits_on(&app.handle, &run).await?.map(|member| member.to_string()),
+            };
+            let other = whose.map(|node| relay::other(&app, &node)).transpose()?.flatten();
             let Some(other) = other else { return Err(ApiError::not_found(message)) };
             asked.goes_elsewhere();
             let said = other.kill(&run, &asked.asker).await?;

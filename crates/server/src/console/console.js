@@ -213,7 +213,7 @@ const runRow = (run) => [
     "td",
     { class: "actions" },
     ...(run.started ? [acting("Output", `${run.run}, attempt ${run.attempt}`, () => save(run))] : []),
-    ...(run.state === "running" ? [button("End", run.run, `/runs/${encodeURIComponent(run.run)}/kill`)] : []),
+    ...(["running", "waiting"].includes(run.state) ? [button("End", run.run, `/runs/${encodeURIComponent(run.run)}/kill`)] : []),
   ),
 ];
 

@@ -9,8 +9,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::called_off::stopped;
 use super::retry::{given_up, wait_after, wait_of};
-use super::{START_WINDOW, is_admitted, is_misdated, keeps_pace, moment, run_of};
+use super::{BY_HAND, START_WINDOW, is_admitted, is_misdated, keeps_pace, moment, run_of};
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::{Delivery, Job};
@@ -54,6 +55,7 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
     let mut desk = Desk { scene, job: *job, terms, plan, draft: record.clone(), why: None, next: None };
     desk.record(out);
     desk.close();
+    desk.drop_called_off();
     desk.drop_stale(out);
     desk.accept(out);
     match desk.why {
@@ -155,6 +157,7 @@ impl<'a> Desk<'a> {
             // By a clock that is off nobody knows.
             let agrees = self.scene.clock_agrees();
             let over = |job: &Job| job.time_is_over(began?, wait.until).filter(|_| agrees);
+            let over = |job: &Job| stopped(given).or_else(|| over(job));
             match spec.map(|spec| (spec.job.enabled, over(&spec.job))) {
                 Some((true, None)) => {
                     let at = at.min(self.draft.runs.len());
@@ -175,6 +178,25 @@ impl<'a> Desk<'a> {
         let others = next.filter(|run| run.by != *self.scene.member && self.moment(run) <= now);
         self.next = others.map(|run| (self.id(run), run.by.clone()));
         self.act("finish");
+    }
+
+    /// What somebody wants ended goes, if it has not started.
+    fn drop_called_off(&mut self) {
+        let scene = self.scene;
+        if scene.local.called_off.is_empty() {
+            return;
+        }
+        let given = |run: &Planned| scene.local.given_to(self.job.id, &self.id(run)).is_some();
+        let called = |run: &&Planned| !given(run) && scene.local.calls_off(&self.id(run));
+        let gone: Vec<Planned> = self.mine().filter(called).cloned().collect();
+        self.draft.runs.retain(|run| !gone.contains(run));
+        for run in gone {
+            if let Fire::Due(due) = run.fire {
+                self.draft.reached = self.draft.reached.max(due);
+            }
+            self.give_up(&run, BY_HAND);
+            self.act("give up");
+        }
     }
 
     /// What is no fire any more, or too old to run, goes once it is due.

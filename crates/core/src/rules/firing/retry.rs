@@ -6,7 +6,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::Desk;
+use super::{Desk, called_off};
 use crate::effect::{Verdict, VerdictState};
 use crate::job::Job;
 use crate::local::Given;
@@ -48,11 +48,18 @@ pub(crate) fn given_up(run: RunId, attempt: u32, due: Wall, node: &str, why: &st
 
 impl Desk<'_> {
     /// What has failed and is to be attempted again stays open, without a slot.
-    pub(super) fn retry(&self, open: &Open, (length, over): (Millis, Mono), out: &mut Decisions) {
+    pub(super) fn retry(
+        &self,
+        open: &Open,
+        given: &Given,
+        (length, over): (Millis, Mono),
+        out: &mut Decisions,
+    ) {
         let mut lane = self.lane();
         lane.seq += 1;
         let wait = wait_of(self.scene, length);
-        if let Some(why) = self.goes_on_no_more(open, wait.until) {
+        let stopped = called_off::stopped(given);
+        if let Some(why) = stopped.or_else(|| self.goes_on_no_more(open, wait.until)) {
             lane.close(&open.fire);
             lane.verdicts.push(self.given_up(open, open.attempt + 1, &why));
             self.make_way(&mut lane, (open.from, over));

@@ -9,6 +9,7 @@ use super::withdraw::FITS_NO_MORE;
 use crate::effect::VerdictState;
 use crate::local::Given;
 use crate::record::{OpenShards, Wait};
+use crate::rules::firing::called_off::stopped;
 use crate::rules::firing::retry::{wait_after, wait_of};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
@@ -35,7 +36,7 @@ impl Desk<'_> {
             let (shards, attempt) = (ShardSet::one(shard), open.attempt + 1);
             let wait = wait_of(scene, length);
             let wait = Wait { until: coarse(wait.until, length), length };
-            if let Some(why) = self.goes_on_no_more(&open, wait.until) {
+            if let Some(why) = stopped(given).or_else(|| self.goes_on_no_more(&open, wait.until)) {
                 self.give_up(&open, &shards, attempt, &why);
                 continue;
             }

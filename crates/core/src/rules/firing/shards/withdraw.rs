@@ -2,9 +2,10 @@
 
 use super::Desk;
 use crate::record::OpenShards;
+use crate::rules::firing::BY_HAND;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
-use crate::words::Fire;
+use crate::words::{Fire, RunId};
 
 /// Why a node gives up what it was to run next: a shard's runs stay in its node's lane, so nobody else could.
 pub(super) const FITS_NO_MORE: &str = "its node fits the job no more";
@@ -14,6 +15,7 @@ impl Desk<'_> {
     pub(super) fn withdraw(&mut self) {
         let given: ShardSet =
             self.scene().local.given_of(self.table.job.id).map(|(shard, _)| shard).collect();
+        self.call_off(&given);
         for open in self.draft.open.clone() {
             let idle = open.shards.minus(&given);
             if open.wait.is_some()
@@ -41,6 +43,24 @@ impl Desk<'_> {
             {
                 self.give_up(&open, &idle, open.attempt, &why);
                 self.take_back(&idle, None);
+            }
+        }
+    }
+
+    /// Shards of which somebody wants the run ended go, if it has not started.
+    fn call_off(&mut self, given: &ShardSet) {
+        let local = &self.scene().local;
+        if local.called_off.is_empty() {
+            return;
+        }
+        for open in self.draft.open.clone() {
+            let idle = if open.wait.is_some() { open.shards.clone() } else { open.shards.minus(given) };
+            let run = |shard| RunId { job: self.table.job.name().clone(), fire: open.fire.clone(), shard };
+            let called: ShardSet = idle.iter().filter(|shard| local.calls_off(&run(*shard))).collect();
+            if !called.is_empty() {
+                self.give_up(&open, &called, open.attempt, BY_HAND);
+                self.draft.close(&called);
+                self.act("give up");
             }
         }
     }

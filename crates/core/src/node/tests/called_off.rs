@@ -1,0 +1,205 @@
+//! Runs that are ended by hand while they wait: for their moment, a slot, a seat or their next attempt.
+
+use super::*;
+use crate::effect::VerdictState;
+use crate::job::{Placement, Pool, Retry};
+
+const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Sharded, Placement::Dispatched];
+
+fn waits_on(job: &str) -> Job {
+    let retry = Retry { times: 3, wait: "8s".into(), up_to: "8s".into(), codes: [].into() };
+    Job { retry: Some(retry), ..super::job(job, "@every 60s") }
+}
+
+impl World {
+    /// A node with so many slots.
+    fn with_slots(slots: u32) -> Self {
+        let mut world = Self::default();
+        world.add(Settings { slots, ..settings("a") });
+        world.run(1_500);
+        world
+    }
+
+    fn kill(&mut self, on: &str, run: &str) -> Answer {
+        self.ask(on, Command::Kill(run.parse().unwrap()))
+    }
+
+    /// What history was told of runs that were given up: attempt and reason.
+    fn given_up(&self, run: &str) -> Vec<(u32, &str)> {
+        let of = |v: &&Verdict| v.run.to_string() == run && v.state == VerdictState::Skipped;
+        self.recorded.iter().filter(of).map(|v| (v.attempt, v.reason.as_str())).collect()
+    }
+
+    fn started(&self, job: &str) -> Vec<(i64, u32)> {
+        let of = self.starts.iter().filter(|(_, run)| run.id.job.as_str() == job);
+        of.map(|(_, run)| (run.due.0, run.attempt)).collect()
+    }
+}
+
+fn is_refused(answer: &Answer, as_: Refusal) -> bool {
+    matches!(answer, Answer::Refused(kind, _) if *kind == as_)
+}
+
+#[test]
+fn a_run_that_waits_for_its_next_attempt_has_none_and_the_job_goes_on() {
+    for placement in PLACEMENTS {
+        let mut world = World::with(&["a", "b"]);
+        world.run(1_500);
+        world.fails = 1;
+        world.ask("a", Command::Apply([Job { placement, ..waits_on("j") }].into()));
+        world.run(61_000 - world.now);
+        let node = world.starts[0].0.clone();
+        let other = if node == "a" { "b" } else { "a" };
+        let elsewhere = world.kill(other, "j:60000:0");
+        assert!(is_refused(&elsewhere, Refusal::NotFound), "{placement:?}: {elsewhere:?}");
+        assert_eq!(world.kill(&node, "j:60000:0"), Answer::Done, "{placement:?}");
+        assert_eq!(world.given_up("j:60000:0"), [(2, "not attempted again: ended by hand")]);
+        let again = world.kill(&node, "j:60000:0");
+        assert!(is_refused(&again, Refusal::NotFound), "{placement:?}: {again:?}");
+        world.run(121_000 - world.now);
+        assert_eq!(world.started("j"), [(60_000, 1), (120_000, 1)], "{placement:?}");
+    }
+}
+
+#[test]
+fn a_run_that_waits_for_a_slot_never_starts() {
+    let mut world = World::with_slots(1);
+    world.takes = 10_000;
+    let short = Job { placement: Placement::Dispatched, ..job("short", "at 1970-01-01T00:00:07") };
+    world.ask("a", Command::Apply([job("long", "at 1970-01-01T00:00:05"), short].into()));
+    world.run(9_000 - world.now);
+    assert_eq!((world.started("long").len(), world.started("short").len()), (1, 0));
+    assert_eq!(world.kill("a", "short:7000:0"), Answer::Done);
+    assert_eq!(world.given_up("short:7000:0"), [(1, "ended by hand")]);
+    world.run(20_000);
+    assert_eq!(world.started("short"), []);
+}
+
+#[test]
+fn a_shard_that_waits_for_a_slot_never_starts() {
+    let mut world = World::with_slots(1);
+    world.takes = 10_000;
+    let shards = Job { placement: Placement::Sharded, shards: 3, ..job("j", "at 1970-01-01T00:00:05") };
+    world.ask("a", Command::Apply([shards].into()));
+    world.run(7_000 - world.now);
+    let first = world.starts[0].1.id.shard.0;
+    let [second, third] = [(first + 1) % 3, (first + 2) % 3];
+    assert_eq!(world.kill("a", &alloc::format!("j:5000:{second}")), Answer::Done);
+    world.run(30_000);
+    let shards = world.starts.iter().map(|(_, run)| run.id.shard.0);
+    assert_eq!(shards.collect::<Vec<_>>(), [first, third]);
+}
+
+#[test]
+fn a_request_that_nobody_has_claimed_gets_no_run() {
+    let mut world = World::with_slots(1);
+    world.takes = 10_000;
+    world.ask("a", Command::Apply([job("long", "at 1970-01-01T00:00:05"), job("short", "")].into()));
+    world.run(6_000 - world.now);
+    for id in ["r1", "r2"] {
+        world.ask("a", Command::RunNow("short".parse().unwrap(), id.parse().unwrap()));
+    }
+    assert_eq!(world.kill("a", "short:ask-r1:0"), Answer::Done);
+    assert_eq!(world.given_up("short:ask-r1:0"), [(1, "ended by hand")]);
+    world.run(30_000);
+    let ids: Vec<String> = world.starts.iter().map(|(_, run)| run.id.to_string()).collect();
+    assert_eq!(ids, ["long:5000:0", "short:ask-r2:0"]);
+}
+
+#[test]
+fn a_run_that_waits_for_a_seat_never_starts_and_others_get_the_seat() {
+    for placement in PLACEMENTS {
+        let mut world = World { takes: 5_000, ..World::with(&["a"]) };
+        world.run(1_500);
+        let pool = || Some(Pool { name: "db".parse().unwrap(), at_most: 1 });
+        let of = |name: &str, second: u32| Job {
+            placement,
+            pool: pool(),
+            ..job(name, &alloc::format!("at 1970-01-01T00:00:0{second}"))
+        };
+        world.ask("a", Command::Apply([of("x", 4), of("y", 5), of("z", 6)].into()));
+        world.run(7_000 - world.now);
+        assert_eq!(world.kill("a", "y:5000:0"), Answer::Done, "{placement:?}");
+        world.run(20_000);
+        let order: Vec<&str> = world.starts.iter().map(|(_, run)| run.id.job.as_str()).collect();
+        assert_eq!(order, ["x", "z"], "{placement:?}");
+    }
+}
+
+#[test]
+fn a_run_that_is_claimed_ahead_never_starts_be_it_that_the_registry_is_slow() {
+    for placement in PLACEMENTS {
+        // While its claim is under way, and after.
+        for at in [4_100, 4_700] {
+            let mut world = World::with(&["a"]);
+            world.run(1_500);
+            world.ask("a", Command::Apply([Job { placement, ..job("j", "@every 5s") }].into()));
+            world.run(at - world.now);
+            world.delay = 300;
+            world.answers.clear();
+            let before = world.started("j").len();
+            for ask in [7, 8] {
+                let kill = Command::Kill("j:5000:0".parse().unwrap());
+                world.give(&"a".parse().unwrap(), Input::Asked(AskId(ask), kill));
+            }
+            world.run(6_000 - world.now);
+            assert_eq!(world.answers, [Answer::Done, Answer::Done], "{placement:?} at {at}");
+            world.run(11_000 - world.now);
+            assert_eq!((before, world.started("j")), (0, [(10_000, 1)].into()), "{placement:?} at {at}");
+            assert_eq!(world.given_up("j:5000:0"), [(1, "ended by hand")], "{placement:?} at {at}");
+        }
+    }
+}
+
+#[test]
+fn one_shard_of_a_fire_is_ended_and_the_others_go_on() {
+    let mut world = World::with(&["a"]);
+    world.run(1_500);
+    world.fails = 1;
+    let job = Job { placement: Placement::Sharded, shards: 4, ..waits_on("j") };
+    world.ask("a", Command::Apply([job].into()));
+    world.run(61_000 - world.now);
+    assert_eq!(world.kill("a", "j:60000:2"), Answer::Done);
+    world.run(20_000);
+    let again = world.starts.iter().filter(|(_, run)| run.attempt == 2).map(|(_, run)| run.id.shard.0);
+    assert_eq!(again.collect::<BTreeSet<u32>>(), [0, 1, 3].into());
+    assert_eq!(world.given_up("j:60000:2"), [(2, "not attempted again: ended by hand")]);
+}
+
+#[test]
+fn one_that_fails_by_itself_while_it_is_told_to_end_is_not_attempted_again() {
+    for placement in PLACEMENTS {
+        let mut world = World { takes: 5_000, ..World::with(&["a"]) };
+        world.run(1_500);
+        world.ask("a", Command::Apply([Job { placement, ..waits_on("j") }].into()));
+        world.run(61_000 - world.now);
+        let (name, id) = ("a".parse().unwrap(), world.starts[0].1.id.clone());
+        world.give(&name, Input::Asked(AskId(7), Command::Kill(id.clone())));
+        let event = RunEvent::Ended(Ended::Failed(Some(1)));
+        world.give(&name, Input::Run { id, attempt: 1, event });
+        world.run(30_000);
+        assert_eq!(world.started("j"), [(60_000, 1)], "{placement:?}");
+        let expected = [(2, "not attempted again: its end was asked for")];
+        assert_eq!(world.given_up("j:60000:0"), expected, "{placement:?}");
+    }
+}
+
+#[test]
+fn what_ends_by_itself_meanwhile_is_said_to_have_and_nothing_is_kept_of_the_wish() {
+    for placement in PLACEMENTS {
+        let mut world = World { takes: 1_000, ..World::with(&["a"]) };
+        world.run(1_500);
+        world.ask("a", Command::Apply([Job { placement, ..job("j", "@every 60s") }].into()));
+        world.run(60_500 - world.now);
+        world.delay = 300;
+        // It has ended, and that is on its way to the registry.
+        world.run(61_200 - world.now);
+        world.answers.clear();
+        let kill = Command::Kill("j:60000:0".parse().unwrap());
+        world.give(&"a".parse().unwrap(), Input::Asked(AskId(7), kill));
+        world.run(2_000);
+        assert!(is_refused(&world.answers[0], Refusal::Conflict), "{placement:?}: {:?}", world.answers);
+        assert!(world.actors.values().all(|actor| actor.node.local().called_off.is_empty()));
+        assert_eq!(world.given_up("j:60000:0"), [], "{placement:?}");
+    }
+}

@@ -1,0 +1,101 @@
+//! Ending by hand what has not started: a run that waits for its moment, for a slot, for a seat or for its next attempt.
+//!
+//! Who ends it is whoever would start it, in a commit of its own that closes the run and says why. The wish stands until then,
+//! and nothing that it names starts meanwhile.
+
+use alloc::string::String;
+
+use super::Desk;
+use super::retry::given_up;
+use crate::effect::Verdict;
+use crate::local::Given;
+use crate::record::{Lane, Plan, Request, ShardLane};
+use crate::scene::Decisions;
+use crate::view::JobView;
+use crate::words::{Fire, Member, RunId, Shard};
+
+/// Why such a run is given up.
+pub const BY_HAND: &str = "ended by hand";
+/// Why no attempt follows one whose end was asked for, be it that it failed by itself right then.
+const STOPPED: &str = "its end was asked for";
+
+/// Whether this member is to start the run, or to attempt it again, as far as its own entries say.
+#[must_use]
+pub fn awaits(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
+    if job.is_sharded() {
+        let open = shard_lane(job, me).into_iter().flat_map(|lane| &lane.open);
+        return open.into_iter().any(|open| open.fire == run.fire && open.shards.contains(run.shard));
+    }
+    if run.shard != Shard(0) {
+        return false;
+    }
+    if job.is_dispatched() {
+        let runs = plan(job).into_iter().flat_map(|plan| &plan.runs);
+        return runs.into_iter().any(|other| other.by == *me && other.fire == run.fire);
+    }
+    job.open_of(&run.fire).is_some_and(|open| open.by == *me)
+        || (job.owner() == Some(me) && is_asked(job, run))
+}
+
+/// Whether this member has given the run up by hand and has not told history yet.
+#[must_use]
+pub fn is_called_off(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
+    let of_it = |verdict: &&Verdict| {
+        let shard = verdict.run.shard == run.shard || verdict.shards.contains(run.shard);
+        verdict.run.fire == run.fire && shard && verdict.reason.ends_with(BY_HAND)
+    };
+    if job.is_sharded() {
+        return shard_lane(job, me).is_some_and(|lane| lane.verdicts.iter().any(|v| of_it(&v)));
+    }
+    if job.is_dispatched() {
+        return plan(job).is_some_and(|plan| plan.verdicts.iter().any(|v| of_it(&v)));
+    }
+    lane(job).is_some_and(|lane| lane.verdicts.iter().any(|v| of_it(&v)))
+}
+
+fn lane<'a>(job: &JobView<'a>) -> Option<&'a Lane> {
+    job.held()?.lane.as_ref()?.value.as_ref()
+}
+
+fn plan<'a>(job: &JobView<'a>) -> Option<&'a Plan> {
+    job.plan()?.known.value.as_ref()
+}
+
+fn shard_lane<'a>(job: &JobView<'a>, me: &Member) -> Option<&'a ShardLane> {
+    job.lane_of(me)?.lane.value.as_ref()
+}
+
+/// Whether somebody asked for the run and nobody has claimed it.
+fn is_asked(job: &JobView<'_>, run: &RunId) -> bool {
+    let Fire::Asked(id) = &run.fire else { return false };
+    let record = job.asked().and_then(|known| known.value.as_ref());
+    record.is_some_and(|record| record.requests.iter().any(|request| !request.taken && request.id == *id))
+}
+
+/// Why no attempt follows this one, whatever the job says.
+pub(super) fn stopped(given: &Given) -> Option<String> {
+    given.stopping.then(|| STOPPED.into())
+}
+
+impl Desk<'_> {
+    /// A request by hand that has no run yet gets none. Returns whether there was one.
+    pub(super) fn call_off_asked(&self, out: &mut Decisions) -> bool {
+        let local = self.scene.local;
+        if local.called_off.is_empty() {
+            return false;
+        }
+        let id = |fire| RunId { job: self.job.name().clone(), fire, shard: Shard(0) };
+        let run = |request: &Request| id(Fire::Asked(request.id.clone()));
+        let Some(record) = self.job.asked().and_then(|known| known.value.as_ref()) else { return false };
+        let called = |request: &Request| !request.taken && local.calls_off(&run(request));
+        let Some(index) = record.requests.iter().position(called) else { return false };
+        let (mut record, mut lane) = (record.clone(), self.lane());
+        let request = &mut record.requests[index];
+        request.taken = true;
+        lane.seq += 1;
+        let node = self.scene.member.node.as_str();
+        lane.verdicts.push(given_up(run(request), 1, request.at, node, BY_HAND));
+        self.commit_with("give up", &lane, Some(record), out);
+        true
+    }
+}
