@@ -17,6 +17,7 @@ use crate::faults::kinds;
 mod after;
 mod book;
 mod calendars;
+mod called_off;
 mod dispatched;
 pub(crate) mod healed;
 mod labels;
@@ -35,6 +36,7 @@ mod tickets;
 mod versions;
 
 pub(crate) use book::JobBook;
+pub(crate) use called_off::is_by_hand;
 
 use minds::MindBook;
 use tickets::TicketBook;

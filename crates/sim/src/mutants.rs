@@ -8,6 +8,7 @@ use crate::invariants::{Broken, Invariant};
 use crate::seed::{Manner, play};
 use crate::tamper::{Honest, Tamper};
 
+mod called_off;
 mod commits;
 mod deaf;
 mod every_node;
@@ -137,6 +138,8 @@ pub static ALL: &[Mutant] = {
         mutant("more waits for a run than may", &overlap::LetsAllWait, &[I23]),
         mutant("run without a seat in its pool", &pools::TakesNoSeat, &[I55]),
         mutant("seats of others overlooked", &pools::SeesOwnSeats, &[I55]),
+        mutant("run ended by hand that waits on", &called_off::EndsInWords, &[I46]),
+        mutant("another shard ended than the one named", &called_off::EndsTheNeighbour, &[I16]),
         mutant("run wherever there is room", &labels::RunsEverywhere, &[I54]),
         mutant("more go on beside each other than may", &overlap::AllowsAll, &[I15]),
         mutant("the end of a run that another one goes on beside", &overlap::ClosesBeside, &[I22]),

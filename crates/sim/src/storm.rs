@@ -14,6 +14,7 @@ use crate::world::{Link, World};
 
 mod peers;
 mod versions;
+mod waiting;
 
 use peers::PeerStorm;
 
@@ -282,8 +283,13 @@ impl<'a> Storm<'a> {
             Wish::Acquire => (Command::Acquire, None),
             Wish::Drain => (Command::Drain(node.clone()), Some(Undo::Ask(Command::Undrain(node.clone())))),
             Wish::Kill => {
-                let run =
-                    world.node(&node).and_then(|n| n.local().given.values().next().map(|g| g.run.clone()));
+                if self.work.chance(500) {
+                    let Some((node, run)) = self.some_open(world) else { return };
+                    world.ask(&node, Command::Kill(run));
+                    return;
+                }
+                let given = world.node(&node).into_iter().flat_map(|n| n.local().given.values());
+                let run = given.filter(|g| g.ended.is_none()).map(|g| g.run.clone()).next();
                 let Some(run) = run else { return };
                 (Command::Kill(run), None)
             }

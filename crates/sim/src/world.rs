@@ -136,6 +136,8 @@ pub struct World {
     history: history::History,
     peers: peers::Peers,
     answers: BTreeMap<AskId, Answer>,
+    /// Runs that somebody wants ended which did not go on when he asked.
+    kills: BTreeMap<AskId, RunId>,
     next_ask: u64,
     events: Vec<(i64, NodeName, Announced)>,
     watch: Watch,
@@ -167,6 +169,7 @@ impl World {
             history: history::History::default(),
             peers: peers::Peers::new(options.seed),
             answers: BTreeMap::new(),
+            kills: BTreeMap::new(),
             next_ask: 0,
             events: Vec::new(),
             watch: Watch::new(options.canary),
@@ -322,6 +325,7 @@ impl World {
             Effect::Announce(event) => self.events.push((self.at, name.clone(), event)),
             Effect::Answer(ask, answer) => {
                 self.answer_call(ask, &answer);
+                self.note_answer(ask, &answer);
                 self.answers.insert(ask, answer);
             }
             Effect::Open { .. }
@@ -340,6 +344,7 @@ impl World {
         if let Some(actor) = self.actors.get_mut(name).filter(|a| a.node.is_some()) {
             actor.asked.insert(ask);
         }
+        self.note_command(name, ask, &command);
         self.give(name, Input::Asked(ask, command));
         ask
     }

@@ -57,3 +57,38 @@ fn a_pool_that_makes_no_sense_is_refused_with_the_fix() {
     assert!(refused("pool = { name = \"db\" }").contains("at_most"));
     assert!(refused("pool = \"db\"").contains("expected a pool, like { name = "));
 }
+
+#[test]
+fn what_waits_for_a_seat_is_ended_by_hand_and_never_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = ["a", "b"].map(|name| Node::serve(folder.path(), name, &[]));
+    let [a, b] = &nodes;
+    let job = |name: &str, command: &str| {
+        format!(
+            "[[job]]\nname = \"{name}\"\npool = {{ name = \"db\", at_most = 1 }}\nshell = true\ncommand = \"{command}\"\n"
+        )
+    };
+    let [held, mark] = ["held", "mark"].map(|name| folder.path().join(name).display().to_string());
+    let jobs = [
+        job("long", &format!("until test -e {held}; do sleep 0.1; done")),
+        job("short", &format!("touch {mark}")),
+    ];
+    let applied = a.fed(&["job", "apply", "-f", "-"], &jobs.concat());
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    let run = |name: &str| a.json(&["job", "run", name])["run"].as_str().expect("a run").to_owned();
+    let long = run("long");
+    let state = |run: &str| a.json(&["run", "show", run])["attempts"][0]["state"].as_str().map(str::to_owned);
+    until("it goes on", || (state(&long)? == "running").then_some(()));
+    let short = run("short");
+    until("the other one waits", || {
+        a.ok(&["explain", "run", &short]).contains("waits for a seat in pool db").then_some(())
+    });
+    b.ok(&["run", "kill", &short]);
+    assert_eq!(a.cli(&["run", "wait", &short]).status.code(), Some(1));
+    let shown = a.json(&["run", "show", &short]);
+    assert_eq!(shown["attempts"][0]["state"], "skipped", "{shown}");
+    assert_eq!(shown["attempts"][0]["reason"], "ended by hand", "{shown}");
+    std::fs::write(&held, "").expect("a file");
+    assert_eq!(a.cli(&["run", "wait", &long]).status.code(), Some(0));
+    assert!(!std::path::Path::new(&mark).exists(), "it ran after all");
+}

@@ -102,13 +102,40 @@ fn what_waits_is_skipped_aloud_when_its_job_is_disabled() {
     wait_for_wait(&node, &run);
     let told = node.json(&["explain", "job", "hopeless"]);
     assert!(told.to_string().contains("failed, and its attempt 2 follows from"), "{told}");
-    let kill = node.cli(&["run", "kill", &run]);
-    assert!(!kill.status.success() && text(&kill.stderr).contains("`evenkeel job disable hopeless`"));
     node.ok(&["job", "disable", "hopeless"]);
     node.cli(&["run", "wait", &run]);
     assert_eq!(attempts(&node, &run)[1].1, "skipped");
     let shown = node.ok(&["run", "show", &run]);
     assert!(shown.contains("not attempted again: its job was disabled"), "{shown}");
+}
+
+#[test]
+fn what_waits_is_ended_by_hand_through_any_node() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = ["a", "b"].map(|name| Node::serve(folder.path(), name, &[]));
+    let [a, b] = &nodes;
+    a.json(&["cluster", "settings", "--beat", "1"]);
+    for placement in ["claimed", "sharded", "dispatched"] {
+        let job = format!(
+            "placement = \"{placement}\"\ncommand = \"exit 1\"\nretry = {{ times = 9, wait = \"1h\", up_to = \"1h\" }}"
+        );
+        apply(a, placement, &job);
+        let run = start(a, placement);
+        wait_for_wait(a, &run);
+        let shown = a.json(&["run", "show", &run]);
+        let on_a = shown["attempts"][1]["node"].as_str().expect("a node").starts_with("a@");
+        let other = if on_a { b } else { a };
+        let said = other.ok(&["run", "kill", &run]);
+        assert!(said.contains("is being ended"), "{said}");
+        assert_eq!(other.cli(&["run", "wait", &run]).status.code(), Some(1), "{placement}");
+        let shown = other.json(&["run", "show", &run]);
+        let last = &shown["attempts"][1];
+        assert_eq!(last["state"], "skipped", "{placement}: {shown}");
+        assert_eq!(last["reason"], "not attempted again: ended by hand", "{placement}");
+        let again = other.cli(&["run", "kill", &run]);
+        assert_eq!(again.status.code(), Some(6), "{placement}: {}", text(&again.stderr));
+        assert!(text(&again.stderr).contains("has ended already: it is skipped"), "{}", text(&again.stderr));
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, Member, NodeName, RequestId, Token};
 
+use super::called_off::ByHand;
 use super::shares::ShareBook;
 
 /// Everything the watch knows of a job.
@@ -55,6 +56,8 @@ pub(crate) struct JobBook {
     pub tokens: BTreeMap<Option<Fire>, Token>,
     /// Lost members whose claim on this job was taken over.
     pub rescued: BTreeSet<Member>,
+    /// What somebody wanted ended.
+    pub by_hand: ByHand,
     /// Of a sharded job, its shards.
     pub shares: ShareBook,
     /// Requests that stood in the registry, and since when.

@@ -8,6 +8,7 @@ use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, JobName, RunId, Shard};
 
 use super::book::{AttemptBook, Closed};
+use super::called_off::is_by_hand;
 use super::overlap::is_by_overlap;
 use super::retries::Trial;
 use super::runs::UNNOTICED;
@@ -46,6 +47,7 @@ impl Watch {
         turn.watermark(book, findings);
         turn.verdicts(history, findings);
         book.note_given_up(act.at, turn.new_verdicts(VerdictState::Skipped), findings);
+        book.note_called_off(act.at, turn.new_verdicts(VerdictState::Skipped), findings);
         turn.open(book, findings, |member| !gone.contains(member));
         book.lane = Some(turn.after);
     }
@@ -338,7 +340,8 @@ impl Turn<'_> {
             // Only with its job may a fire go without a word; with one for a later fire, and when its job changed before it
             // could start and a later one was claimed.
             let beside = book.fires.get(&old.fire).is_some_and(|fire| fire.beside > 1);
-            let may = book.spec.is_none() || book.overlap() == Overlap::Replace || beside;
+            let by_hand = told().any(is_by_hand);
+            let may = book.spec.is_none() || book.overlap() == Overlap::Replace || beside || by_hand;
             findings.test(at, Invariant::I16, may, || {
                 format!("{run} was closed by {} without a start and without a word", self.act.why)
             });

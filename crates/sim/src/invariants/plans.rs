@@ -10,6 +10,7 @@ use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, JobName, Member, RunId, Shard};
 
 use super::book::{AttemptBook, Closed};
+use super::called_off::is_by_hand;
 use super::overlap::is_by_overlap;
 use super::retries::Trial;
 use super::runs::UNNOTICED;
@@ -57,6 +58,7 @@ impl Watch {
         turn.watermark(book, findings);
         turn.verdicts(history, findings);
         book.note_given_up(act.at, turn.new_verdicts(VerdictState::Skipped), findings);
+        book.note_called_off(act.at, turn.new_verdicts(VerdictState::Skipped), findings);
         turn.runs(book, findings, lives);
         book.plan = Some(turn.after);
     }
@@ -386,6 +388,9 @@ impl Turn<'_> {
         }
         let covers = |v: &Verdict| v.run == id || (by_schedule && v.from <= run.due && run.due <= v.due);
         if let Some(verdict) = self.new_verdicts(VerdictState::Skipped).find(|v| covers(v)) {
+            if is_by_hand(verdict) {
+                return;
+            }
             return self.skipped(run.due, verdict, book, findings);
         }
         let off = book.spec.as_ref().is_none_or(|spec| !spec.job.enabled);

@@ -43,6 +43,7 @@ impl Watch {
         findings.test(at, Invariant::I3, trust.is_some_and(|until| now.mono < until), || {
             format!("{} started without trust", id())
         });
+        book.starts_unended(at, &run.id, findings);
         if book.is_sharded() {
             if let Some(member) = &member {
                 book.shard_started(at, name, member, run, store, findings);

@@ -1,6 +1,6 @@
 //! What is done to nodes and hosts from outside: kill, stop, cut off, step the clock; and the way back.
 
-use evenkeel_core::input::Input;
+use evenkeel_core::input::{Answer, AskId, Command, Input};
 use evenkeel_core::keys;
 use evenkeel_core::node::{Node, Settings};
 use evenkeel_core::record::{ClusterRecord, Layouts, encode};
@@ -42,6 +42,22 @@ impl World {
         for (run, attempt) in std::mem::take(&mut actor.runs).into_keys() {
             let ended = evenkeel_core::input::Ended::Stopped(evenkeel_core::effect::Reason::Fenced);
             self.watch.ended(self.at, name, &run, attempt, ended);
+        }
+    }
+
+    /// What somebody wants of a node; of a run that does not go on there is noted that it is to end.
+    pub(super) fn note_command(&mut self, name: &NodeName, ask: AskId, command: &Command) {
+        let Command::Kill(run) = command else { return };
+        self.watch.asked_to_end(run);
+        if self.node(name).is_some_and(|node| !node.executes(run)) {
+            self.kills.insert(ask, run.clone());
+        }
+    }
+
+    /// What he was answered.
+    pub(super) fn note_answer(&mut self, ask: AskId, answer: &Answer) {
+        if let Some(run) = self.kills.remove(&ask).filter(|_| *answer == Answer::Done) {
+            self.watch.told_ended(&run);
         }
     }
 

@@ -33,3 +33,20 @@ fn of_equals_the_one_that_is_due_first_gets_the_next_slot() {
     let order: Vec<&str> = world.starts.iter().map(|(_, run)| run.id.job.as_str()).collect();
     assert_eq!(order, ["z", "a", "b"]);
 }
+
+#[test]
+fn who_wants_no_slot_any_more_has_no_place_in_the_order() {
+    for placement in [Placement::Claimed, Placement::Dispatched] {
+        let mut world = World::default();
+        world.add(Settings { slots: 1, ..settings("a") });
+        world.takes = 20_000;
+        world.run(1_500);
+        let long = job("long", "at 1970-01-01T00:00:04");
+        world.ask("a", Command::Apply([long, ranked("short", 5, placement)].into()));
+        world.run(8_000 - world.now);
+        let waits = |world: &World| !world.actors.values().all(|a| a.node.local().waiting.is_empty());
+        assert!(waits(&world), "{placement:?}");
+        assert_eq!(world.ask("a", Command::Disable("short".parse().unwrap())), Answer::Done);
+        assert!(!waits(&world), "{placement:?}");
+    }
+}

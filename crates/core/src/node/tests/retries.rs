@@ -87,6 +87,21 @@ fn a_run_that_fails_is_attempted_again_after_its_wait_and_no_oftener_than_declar
 }
 
 #[test]
+fn nothing_is_attempted_before_a_long_wait_is_over() {
+    for placement in PLACEMENTS {
+        let mut world = World::with(&["a", "b"]);
+        world.run(1_500);
+        world.fails = 1;
+        let retry = Retry { times: 3, wait: "1h".into(), up_to: "1h".into(), codes: [].into() };
+        let shards = if placement == Placement::Sharded { 24 } else { 1 };
+        let job = Job { placement, shards, retry: Some(retry), ..job("j", "at 1970-01-01T00:00:05") };
+        world.ask("a", Command::Apply([job].into()));
+        world.run(60_000);
+        assert_eq!(world.numbers("j"), alloc::vec![1; shards as usize], "{placement:?}");
+    }
+}
+
+#[test]
 fn the_next_fire_waits_until_the_run_before_has_had_its_last_attempt() {
     for placement in PLACEMENTS {
         let mut world = World::with(&["a", "b"]);

@@ -8,6 +8,7 @@ use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::words::{Fire, Member, RunId, Shard};
 
 use super::super::book::{AttemptBook, Closed};
+use super::super::called_off::is_by_hand;
 use super::super::retries::Trial;
 use super::super::runs::{ALLOWED, UNNOTICED};
 use super::super::{Findings, Invariant, JobBook};
@@ -32,6 +33,8 @@ enum Fate {
     Finished,
     /// It was not started, and is closed.
     Withdrawn,
+    /// The same, because somebody ended it by hand.
+    CalledOff,
 }
 
 impl Turn<'_> {
@@ -73,6 +76,11 @@ impl Turn<'_> {
             .any(|v| v.run.fire == open.fire && v.attempt == open.attempt && v.shards.contains(shard))
     }
 
+    fn is_called_off(&self, shard: Shard, open: &OpenShards) -> bool {
+        let of_it = |v: &&Verdict| v.run.fire == open.fire && v.shards.contains(shard);
+        self.new_verdicts(VerdictState::Skipped).filter(of_it).any(is_by_hand)
+    }
+
     fn fate(
         &self,
         shard: Shard,
@@ -92,6 +100,7 @@ impl Turn<'_> {
         let backwards = self.after.watermark(shard) < self.before.watermark(shard);
         match () {
             () if self.is_said_lost(shard, old) => Fate::Lost,
+            () if !started && old.wait.is_none() && self.is_called_off(shard, old) => Fate::CalledOff,
             // What waited for its next attempt had begun.
             () if old.wait.is_some() || started || (unmonitored && !backwards) => Fate::Finished,
             () => Fate::Withdrawn,
@@ -326,6 +335,9 @@ impl Turn<'_> {
         let monitored = book.spec.as_ref().is_none_or(|spec| spec.job.monitor);
         let of_it = |v: &&Verdict| v.run.fire == old.fire && v.shards.contains(shard);
         let told = || self.new_verdicts(VerdictState::Skipped).filter(of_it);
+        if self.is_called_off(shard, old) {
+            book.wanted(at, &run, findings);
+        }
         if old.wait.is_some() {
             self.trial(&run, old, book).dropped(told(), findings);
             book.shares.fire(&old.fire, shard).closed = Some(Closed::Finished);
@@ -344,6 +356,10 @@ impl Turn<'_> {
                 let closed = book.shares.lanes.get(by).and_then(|lane| lane.ended);
                 self.note_missed(shard, old, closed, book);
                 Closed::Finished
+            }
+            Fate::CalledOff => {
+                self.trial(&run, old, book).dropped(told(), findings);
+                Closed::Dropped
             }
             // Whether its fire is nobody's now, the watermark told.
             _ if old.attempt == 1 && matches!(old.fire, Fire::Due(_)) => {

@@ -34,8 +34,7 @@ impl Desk<'_> {
                 continue;
             };
             let (shards, attempt) = (ShardSet::one(shard), open.attempt + 1);
-            let wait = wait_of(scene, length);
-            let wait = Wait { until: coarse(wait.until, length), length };
+            let wait = gathered(wait_of(scene, length));
             if let Some(why) = stopped(given).or_else(|| self.goes_on_no_more(&open, wait.until)) {
                 self.give_up(&open, &shards, attempt, &why);
                 continue;
@@ -81,8 +80,10 @@ impl Desk<'_> {
     }
 }
 
-/// The next moment at which waits of this length end.
-fn coarse(until: Wall, length: Millis) -> Wall {
-    let grain = (length.0 / MOMENTS).max(GRAIN.0);
-    Wall(until.0.div_euclid(grain) * grain + grain)
+/// The same wait up to the next moment at which waits of its length end. It is longer by that: one that ends later than its length
+/// says is taken for one that a clock ahead of time began, and so for over.
+fn gathered(wait: Wait) -> Wait {
+    let grain = (wait.length.0 / MOMENTS).max(GRAIN.0);
+    let until = Wall(wait.until.0.div_euclid(grain) * grain + grain);
+    Wait { until, length: wait.length + (until - wait.until) }
 }
