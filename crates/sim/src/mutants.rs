@@ -138,7 +138,7 @@ pub static ALL: &[Mutant] = {
         mutant("more waits for a run than may", &overlap::LetsAllWait, &[I23]),
         mutant("run without a seat in its pool", &pools::TakesNoSeat, &[I55]),
         mutant("seats of others overlooked", &pools::SeesOwnSeats, &[I55]),
-        mutant("run ended by hand that waits on", &called_off::EndsInWords, &[I46]),
+        mutant("run ended by hand that waits on", &called_off::EndsInWords, &[I16, I46]),
         mutant("another shard ended than the one named", &called_off::EndsTheNeighbour, &[I16]),
         mutant("run wherever there is room", &labels::RunsEverywhere, &[I54]),
         mutant("more go on beside each other than may", &overlap::AllowsAll, &[I15]),

@@ -10,36 +10,37 @@ use alloc::string::{String, ToString};
 use crate::due;
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
-use crate::job::{Job, Spec};
+use crate::job::Job;
 use crate::keys;
-use crate::local::{Given, Local, Subject};
+use crate::local::{Given, Subject};
 use crate::overlap::{SUPERSEDED, Timetable};
 use crate::record::{AskedRecord, Lane, Open, encode};
 use crate::registry::{Txn, Write};
 use crate::rules::dispatch::too_old;
-use crate::rules::{drain, pools};
+use crate::rules::drain;
 use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
 use crate::takeover;
 use crate::time::{Millis, Mono, Wall};
-use crate::view::{Held, JobId, JobView, Known, Terms, View};
+use crate::view::{Held, JobId, JobView, Known, Terms};
 use crate::words::{Fire, RunId, Shard, Token};
 
 mod called_off;
 mod overlap;
 mod planned;
 mod retry;
+mod room;
 mod shards;
 
 pub use called_off::{BY_HAND, awaits, is_called_off};
 pub use planned::is_open as is_open_planned;
 pub(crate) use retry::given_up;
+pub use room::free_slots;
+use room::{CONFIRM_SHARDS, is_admitted, keeps_pace};
 pub use shards::{closed as closed_shards, gathers};
 
 /// How long after its moment a claimed fire may start without another commit.
 const START_WINDOW: Millis = Millis::secs(1);
-/// The act that makes claims of shards anew which are too old to start from; one that the pace counts.
-const CONFIRM_SHARDS: &str = "confirm shards";
 /// When to look again at a fire whose confirmation had to wait.
 const PACE_AGAIN: Millis = Millis(100);
 /// How many verdicts may wait for history before the job claims no more: what cannot be recorded is not run.
@@ -107,34 +108,6 @@ fn moment(fire: &Fire, due: Wall, now: Wall) -> Wall {
 /// Whether a claim names a moment far ahead that is not its due one: a clock that was off made it, when a run was taken over.
 fn is_misdated(from: Wall, due: Wall, now: Wall) -> bool {
     from > due && from > now + START_WINDOW
-}
-
-/// Whether one more claim or confirmation of fires may go out in this step.
-fn keeps_pace(local: &Local, out: &Decisions) -> bool {
-    local.pace_left() > out.paced
-}
-
-/// Whether the job's pool, if it is in one, has a seat for this run; if not, the job is called when there may be one. A job that is
-/// deleted is in none.
-fn is_admitted(
-    scene: &Scene<'_>,
-    id: JobId,
-    (spec, run, due): (Option<&Spec>, &RunId, Wall),
-    out: &mut Decisions,
-) -> bool {
-    let Some(spec) = spec else { return true };
-    !pools::admitted(scene, (id, &spec.job), due, [run.clone()].into(), out).is_empty()
-}
-
-/// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it starts;
-/// but shards that have to be confirmed first would lose theirs to others each time, so one is kept for them. What waits for a
-/// seat in its pool takes none, and gets both at once.
-#[must_use]
-pub fn free_slots(view: &View, local: &Local) -> usize {
-    let claims = ["claim fire", "try again", "accept", CONFIRM_SHARDS, pools::ENTER];
-    let claims: usize = claims.iter().map(|act| local.under_way(act)).sum();
-    let taken = view.open_count().saturating_sub(view.unseated()) + claims + local.shards_running;
-    (local.settings.slots as usize).saturating_sub(taken)
 }
 
 /// An attempt at the run of a job with one shard, as whoever executes it gets it.
@@ -472,15 +445,5 @@ impl Desk<'_> {
             out.add(Decision::JobUncertain(self.job.id));
         }
         agrees
-    }
-
-    /// Whether one more run fits; if not, the job is called when one ends.
-    fn has_slot(&self, due: Wall, out: &mut Decisions) -> bool {
-        let free =
-            free_slots(self.scene.view, self.scene.local) > out.claimed && keeps_pace(self.scene.local, out);
-        if !free {
-            out.add(Decision::JobWaits(self.job.id, due));
-        }
-        free
     }
 }

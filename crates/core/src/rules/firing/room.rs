@@ -1,0 +1,53 @@
+//! Room for one more run on this node: a slot, the pace of the registry, and a seat in its pool.
+
+use super::Desk;
+use crate::job::Spec;
+use crate::local::Local;
+use crate::rules::pools;
+use crate::scene::{Decision, Decisions, Scene};
+use crate::time::Wall;
+use crate::view::{JobId, View};
+use crate::words::RunId;
+
+/// The act that makes claims of shards anew which are too old to start from; one that the pace counts.
+pub(super) const CONFIRM_SHARDS: &str = "confirm shards";
+
+/// Whether one more claim or confirmation of fires may go out in this step.
+pub(super) fn keeps_pace(local: &Local, out: &Decisions) -> bool {
+    local.pace_left() > out.paced
+}
+
+/// Whether the job's pool, if it is in one, has a seat for this run; if not, the job is called when there may be one. A job that is
+/// deleted is in none.
+pub(super) fn is_admitted(
+    scene: &Scene<'_>,
+    id: JobId,
+    (spec, run, due): (Option<&Spec>, &RunId, Wall),
+    out: &mut Decisions,
+) -> bool {
+    let Some(spec) = spec else { return true };
+    !pools::admitted(scene, (id, &spec.job), due, [run.clone()].into(), out).is_empty()
+}
+
+/// How many more runs this node may take on. A claimed job takes its slot when its fire is claimed, a shard when it starts;
+/// but shards that have to be confirmed first would lose theirs to others each time, so one is kept for them. What waits for a
+/// seat in its pool takes none, and gets both at once.
+#[must_use]
+pub fn free_slots(view: &View, local: &Local) -> usize {
+    let claims = ["claim fire", "try again", "accept", CONFIRM_SHARDS, pools::ENTER];
+    let claims: usize = claims.iter().map(|act| local.under_way(act)).sum();
+    let taken = view.open_count().saturating_sub(view.unseated()) + claims + local.shards_running;
+    (local.settings.slots as usize).saturating_sub(taken)
+}
+
+impl Desk<'_> {
+    /// Whether one more run fits; if not, the job is called when one ends.
+    pub(super) fn has_slot(&self, due: Wall, out: &mut Decisions) -> bool {
+        let free =
+            free_slots(self.scene.view, self.scene.local) > out.claimed && keeps_pace(self.scene.local, out);
+        if !free {
+            out.add(Decision::JobWaits(self.job.id, due));
+        }
+        free
+    }
+}
