@@ -164,6 +164,11 @@ pub(super) async fn kill(
                 Some(node) => Some(node),
                 None => board::waits_on(&app.handle, &run).await?.map(|member| member.to_string()),
             };
+            if whose.as_ref().is_some_and(|node| node.split('@').next() == Some(app.handle.name().as_str())) {
+                let text =
+                    format!("run {run} has just come to this node, or is just starting or ending: try again");
+                return Err(ApiError::unavailable(text));
+            }
             let other = whose.map(|node| relay::other(&app, &node)).transpose()?.flatten();
             let Some(other) = other else { return Err(ApiError::not_found(message)) };
             asked.goes_elsewhere();
