@@ -251,15 +251,18 @@ pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Memb
     let job = std::slice::from_ref(&run.job);
     let known = handle.look(|node| {
         let job = node.view().find(&run.job)?;
-        Some((job.spec()?.job.placement, job.owner().cloned()))
+        let asked = job.asked().and_then(|known| known.value.as_ref());
+        let untaken =
+            |request: &&Request| !request.taken && matches!(&run.fire, Fire::Asked(id) if *id == request.id);
+        let untaken = asked.is_some_and(|asked| asked.requests.iter().any(|request| untaken(&request)));
+        Some((job.spec()?.job.placement, job.owner().cloned(), untaken))
     });
-    let Some((placement, owner)) = known else { return Ok(None) };
+    let Some((placement, owner, untaken)) = known else { return Ok(None) };
     Ok(match placement {
         Placement::Claimed => {
             let lane = handle.claims(job).await?.remove(&run.job).unwrap_or_default();
             // A request that nobody has claimed is the holder's.
-            let is_open = lane.open_of(&run.fire).is_some() || matches!(run.fire, Fire::Asked(_));
-            owner.filter(|_| is_open)
+            owner.filter(|_| untaken || lane.open_of(&run.fire).is_some())
         }
         Placement::Dispatched => {
             let plan = handle.plans(job).await?.remove(&run.job).unwrap_or_default();

@@ -293,20 +293,17 @@ mod tests {
 
     use super::*;
 
-    /// Answers each caller by one of these and hangs up; returns how many came.
-    fn answering(answers: Vec<&'static str>) -> (Client, std::thread::JoinHandle<usize>) {
+    /// Answers each caller by one of these and hangs up; nobody listens after the last of them. Ends once all were asked for.
+    fn answering(answers: Vec<&'static str>) -> (Client, std::thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let client = Client::new(&format!("http://{}", listener.local_addr().expect("bound")), None);
         let callers = std::thread::spawn(move || {
-            let count = answers.len();
             for answer in answers {
                 let (mut caller, _) = listener.accept().expect("a caller");
                 let mut asked = [0; 4096];
                 let _ = caller.read(&mut asked).expect("what it wants");
                 caller.write_all(answer.as_bytes()).expect("it listens");
             }
-            drop(listener);
-            count
         });
         (client, callers)
     }
@@ -318,7 +315,7 @@ mod tests {
     fn a_question_whose_answer_was_cut_is_asked_again() {
         let (client, callers) = answering(vec!["", "HTTP/1.1 2", HALF, WHOLE]);
         assert_eq!(client.get::<u32>("/nodes").expect("an answer"), 17);
-        assert_eq!(callers.join().expect("all came"), 4);
+        callers.join().expect("all came");
     }
 
     #[test]
@@ -327,6 +324,6 @@ mod tests {
         let failed = client.post::<u32>("/jobs/a/run", &()).expect_err("nobody answered");
         assert_eq!(failed.exit, Exit::Unreachable);
         assert!(failed.message.contains("not known whether that was done"), "{}", failed.message);
-        assert_eq!(callers.join().expect("one came"), 1);
+        callers.join().expect("it came");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_core::input::{Command, NodeSwitch};
 use evenkeel_core::job::Job;
+use evenkeel_core::local::Given;
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::words::{JobName, LockName, NodeName, RequestId};
 
@@ -289,7 +290,8 @@ impl<'a> Storm<'a> {
                     return;
                 }
                 let given = world.node(&node).into_iter().flat_map(|n| n.local().given.values());
-                let run = given.filter(|g| g.ended.is_none()).map(|g| g.run.clone()).next();
+                let calm = |g: &&Given| self.swarm.calm_jobs.contains(&g.run.job);
+                let run = given.filter(|g| g.ended.is_none() && !calm(g)).map(|g| g.run.clone()).next();
                 let Some(run) = run else { return };
                 (Command::Kill(run), None)
             }

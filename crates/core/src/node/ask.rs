@@ -21,6 +21,9 @@ use crate::words::{JobName, NodeName, RunId};
 /// How long a command waits for a trusted lease, and a lock for its holder.
 const PATIENCE: Millis = Millis::secs(5);
 
+/// Who waits for no answer. His wishes come last.
+const NOBODY: AskId = AskId(u64::MAX);
+
 impl Node {
     pub(super) fn ask(&mut self, now: Now, ask: AskId, command: Command, effects: &mut Vec<Effect>) {
         let wishes: Vec<Wish> = match command {
@@ -62,10 +65,11 @@ impl Node {
             Command::Finalize => [Wish::Finalize].into(),
             Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
             Command::Kill(run) if self.executes(&run) => return self.kill(ask, &run, effects),
-            Command::Kill(run) => match self.call_off(ask, run) {
-                Ok(wish) => [wish].into(),
-                Err(text) => return refuse(ask, Refusal::NotFound, text, effects),
-            },
+            Command::Kill(run) if self.awaits(&run) => [self.call_off(ask, run)].into(),
+            Command::Kill(run) => {
+                let text = format!("run {run} neither runs nor waits on node {}", self.local.settings.name);
+                return refuse(ask, Refusal::NotFound, text, effects);
+            }
             Command::Acquire => {
                 self.local.acquiring.insert(ask);
                 self.local.list_at = now.mono;
@@ -204,18 +208,23 @@ impl Node {
         if let Some(id) = self.view.id(&run.job) {
             self.local.stop_given(id, run);
         }
+        if !self.local.calls_off(run) {
+            // It may turn out not to have started, or fail by itself right now: it is not begun anew either.
+            let wishes = self.local.wishes.range((NOBODY, 0)..);
+            let n = wishes.last().map_or(0, |((_, n), _)| n + 1);
+            let wish = self.call_off(NOBODY, run.clone());
+            self.local.wishes.insert((NOBODY, n), wish);
+            self.local.todo.insert((NOBODY, n));
+        }
         effects.push(Effect::Stop(run.clone(), Reason::Killed));
         effects.push(Effect::Answer(ask, Answer::Done));
     }
 
     /// What waits is ended by whoever would start it, which from now on it does not.
-    fn call_off(&mut self, ask: AskId, run: RunId) -> Result<Wish, String> {
-        let Some(id) = self.view.id(&run.job).filter(|_| self.awaits(&run)) else {
-            return Err(format!("run {run} is neither running on this node nor waiting there"));
-        };
+    fn call_off(&mut self, ask: AskId, run: RunId) -> Wish {
+        self.local.agenda.extend(self.view.id(&run.job));
         self.local.called_off.insert((run.clone(), ask));
-        self.local.agenda.insert(id);
-        Ok(Wish::CallOff(run))
+        Wish::CallOff(run)
     }
 
     /// The listing that a call for claims set off is here: claim without waiting for others (S1-85).

@@ -145,8 +145,11 @@ pub(super) async fn kill(
     asked: Asked,
 ) -> Result<Response, ApiError> {
     let Path(run) = run?;
-    let not_here =
-        || Answer::Refused(Refusal::NotFound, format!("run {run} neither runs nor waits on any node"));
+    let not_here = || {
+        let fix = format!("see `evenkeel explain run {run}`, or pause its job");
+        let text = format!("no node runs run {run}, nor has claimed it: {fix}");
+        Answer::Refused(Refusal::NotFound, text)
+    };
     let answer = match app.handle.look(|node| node.executes(&run) || node.awaits(&run)) {
         true => asked.ask(&app, Command::Kill(run.clone())).await,
         false => not_here(),
@@ -154,16 +157,21 @@ pub(super) async fn kill(
     match answer {
         Answer::Refused(Refusal::NotFound, message) => {
             let last = attempts(&app, &run).await?.pop();
-            if let Some(ended) = last.as_ref().filter(|last| last.state.is_end()) {
+            // After what was in doubt another attempt may follow.
+            let over = |last: &&RunRecord| {
+                last.state.is_end() && ![RunState::Lost, RunState::Fenced].contains(&last.state)
+            };
+            let runs = last.as_ref().filter(|last| last.state == RunState::Running);
+            // Where nobody runs it, whoever has it open is to start it.
+            let whose = match runs {
+                Some(last) => Some(last.node.clone()),
+                None if last.as_ref().is_some_and(|last| over(&last)) => None,
+                None => board::waits_on(&app.handle, &run).await?.map(|member| member.to_string()),
+            };
+            if let Some(ended) = last.filter(|last| whose.is_none() && last.state.is_end()) {
                 let state = ended.state.as_str();
                 return Err((Refusal::Conflict, format!("run {run} has ended already: it is {state}")).into());
             }
-            let runs = last.filter(|last| last.state == RunState::Running).map(|last| last.node);
-            // Where nobody runs it, whoever has it open is to start it.
-            let whose = match runs {
-                Some(node) => Some(node),
-                None => board::waits_on(&app.handle, &run).await?.map(|member| member.to_string()),
-            };
             if whose.as_ref().is_some_and(|node| node.split('@').next() == Some(app.handle.name().as_str())) {
                 let text =
                     format!("run {run} has just come to this node, or is just starting or ending: try again");

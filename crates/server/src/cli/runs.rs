@@ -51,7 +51,7 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u64>,
     },
-    /// End a run that is under way, or that waits: for a slot, for a seat in its pool or for its next attempt
+    /// End a run that goes on, or that is claimed or planned and waits: for a slot, a seat in its pool or its next attempt
     Kill {
         #[command(flatten)]
         run: OneRun,

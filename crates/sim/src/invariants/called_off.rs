@@ -52,6 +52,10 @@ impl JobBook {
         for verdict in told.filter(|verdict| is_by_hand(verdict)) {
             self.wanted(at, &verdict.run, findings);
             self.fires.entry(verdict.run.fire.clone()).or_default().closed.get_or_insert(Closed::Dropped);
+            // No other declaration makes it up.
+            if matches!(verdict.run.fire, Fire::Due(_)) {
+                self.given_up.push((verdict.due, verdict.due));
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::effect::VerdictState;
-use crate::job::{Placement, Pool, Retry};
+use crate::job::{Overlap, Placement, Pool, Retry};
 
 const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Sharded, Placement::Dispatched];
 
@@ -129,13 +129,14 @@ fn a_run_that_waits_for_a_seat_never_starts_and_others_get_the_seat() {
 #[test]
 fn a_run_that_is_claimed_ahead_never_starts_be_it_that_the_registry_is_slow() {
     for placement in PLACEMENTS {
-        // While its claim is under way, and after.
-        for at in [4_100, 4_700] {
+        // So that the end is in the registry before its moment, and after.
+        for at in [4_400, 4_800] {
             let mut world = World::with(&["a"]);
             world.run(1_500);
             world.ask("a", Command::Apply([Job { placement, ..job("j", "@every 5s") }].into()));
-            world.run(at - world.now);
+            world.run(3_900 - world.now);
             world.delay = 300;
+            world.run(at - world.now);
             world.answers.clear();
             let before = world.started("j").len();
             for ask in [7, 8] {
@@ -179,7 +180,7 @@ fn one_that_fails_by_itself_while_it_is_told_to_end_is_not_attempted_again() {
         world.give(&name, Input::Run { id, attempt: 1, event });
         world.run(30_000);
         assert_eq!(world.started("j"), [(60_000, 1)], "{placement:?}");
-        let expected = [(2, "not attempted again: its end was asked for")];
+        let expected = [(2, "not attempted again: ended by hand")];
         assert_eq!(world.given_up("j:60000:0"), expected, "{placement:?}");
     }
 }
@@ -201,5 +202,59 @@ fn what_ends_by_itself_meanwhile_is_said_to_have_and_nothing_is_kept_of_the_wish
         assert!(is_refused(&world.answers[0], Refusal::Conflict), "{placement:?}: {:?}", world.answers);
         assert!(world.actors.values().all(|actor| actor.node.local().called_off.is_empty()));
         assert_eq!(world.given_up("j:60000:0"), [], "{placement:?}");
+    }
+}
+
+#[test]
+fn one_that_turns_out_not_to_have_started_when_it_is_told_to_end_is_not_begun_anew() {
+    for placement in PLACEMENTS {
+        let mut world = World { takes: 5_000, ..World::with(&["a"]) };
+        world.run(1_500);
+        world.ask("a", Command::Apply([Job { placement, ..job("j", "@every 60s") }].into()));
+        world.run(60_100 - world.now);
+        let (name, id) = ("a".parse().unwrap(), world.starts[0].1.id.clone());
+        world.give(&name, Input::Asked(AskId(7), Command::Kill(id.clone())));
+        world.stops.clear();
+        world.give(&name, Input::Run { id, attempt: 1, event: RunEvent::NotStarted });
+        world.run(30_000);
+        assert_eq!(world.started("j"), [(60_000, 1)], "{placement:?}");
+        assert_eq!(world.given_up("j:60000:0"), [(1, "ended by hand")], "{placement:?}");
+        assert!(world.actors.values().all(|actor| actor.node.local().called_off.is_empty()));
+        assert!(world.actors.values().all(|actor| actor.node.local().wishes.is_empty()));
+    }
+}
+
+#[test]
+fn a_fire_that_is_ended_long_before_it_is_due_takes_no_other_with_it() {
+    let mut world = World::with(&["a"]);
+    world.run(1_500);
+    let planned = |schedule: &str| Job { placement: Placement::Dispatched, ..job("j", schedule) };
+    world.ask("a", Command::Apply([planned("@every 10s")].into()));
+    world.run(11_000 - world.now);
+    assert_eq!(world.kill("a", "j:50000:0"), Answer::Done);
+    // What is planned anew goes on from where it is, and the one that was ended stays so.
+    world.ask("a", Command::Apply([planned("@every 5s")].into()));
+    world.run(62_000 - world.now);
+    let dues: Vec<i64> = world.dues("j");
+    assert_eq!(dues, [10, 15, 20, 25, 30, 35, 40, 45, 55, 60].map(|second| second * 1_000));
+}
+
+#[test]
+fn what_came_due_while_it_waited_is_as_if_it_had_gone_on() {
+    for placement in [Placement::Claimed, Placement::Dispatched] {
+        let mut world = World::with(&["a"]);
+        world.run(1_500);
+        world.fails = 1;
+        let skips = Job { overlap: Overlap::Skip, placement, ..waits_on("j") };
+        let retry = Retry { times: 3, wait: "1h".into(), up_to: "1h".into(), codes: [].into() };
+        let job = Job { schedule: "@every 10s".into(), retry: Some(retry), ..skips };
+        world.ask("a", Command::Apply([job].into()));
+        world.run(35_000 - world.now);
+        assert_eq!(world.started("j"), [(10_000, 1)], "{placement:?}");
+        assert_eq!(world.kill("a", "j:10000:0"), Answer::Done, "{placement:?}");
+        world.run(39_000 - world.now);
+        assert_eq!(world.started("j"), [(10_000, 1)], "{placement:?}: two were skipped");
+        world.run(41_000 - world.now);
+        assert_eq!(world.started("j"), [(10_000, 1), (40_000, 1)], "{placement:?}");
     }
 }

@@ -102,6 +102,29 @@ fn nothing_is_attempted_before_a_long_wait_is_over() {
 }
 
 #[test]
+fn shards_that_fail_one_after_the_other_wait_together() {
+    let mut world = World::default();
+    world.add(Settings { slots: 1, ..settings("a") });
+    world.run(1_500);
+    (world.fails, world.takes) = (1, 500);
+    let retry = Retry { times: 1, wait: "1h".into(), up_to: "1h".into(), codes: [].into() };
+    let of = Job {
+        placement: Placement::Sharded,
+        shards: 64,
+        retry: Some(retry),
+        ..job("j", "at 1970-01-01T00:00:05")
+    };
+    world.ask("a", Command::Apply([of].into()));
+    world.run(60_000);
+    let node = &world.actors[&"a".parse::<NodeName>().unwrap()].node;
+    let (job, me) = (node.view().find(&"j".parse().unwrap()).unwrap(), node.member().unwrap());
+    let open = &job.lane_of(&me).unwrap().lane.value.as_ref().unwrap().open;
+    let waiting: u32 = open.iter().map(|open| open.shards.iter().count() as u32).sum();
+    assert_eq!((waiting, world.starts.len()), (64, 64));
+    assert!(open.len() <= 3, "{open:?}");
+}
+
+#[test]
 fn the_next_fire_waits_until_the_run_before_has_had_its_last_attempt() {
     for placement in PLACEMENTS {
         let mut world = World::with(&["a", "b"]);

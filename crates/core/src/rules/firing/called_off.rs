@@ -8,7 +8,7 @@ use alloc::string::String;
 use super::Desk;
 use super::retry::given_up;
 use crate::effect::Verdict;
-use crate::local::Given;
+use crate::local::{Given, Local};
 use crate::record::{Lane, Plan, Request, ShardLane};
 use crate::scene::Decisions;
 use crate::view::JobView;
@@ -16,8 +16,6 @@ use crate::words::{Fire, Member, RunId, Shard};
 
 /// Why such a run is given up.
 pub const BY_HAND: &str = "ended by hand";
-/// Why no attempt follows one whose end was asked for, be it that it failed by itself right then.
-const STOPPED: &str = "its end was asked for";
 
 /// Whether this member is to start the run, or to attempt it again, as far as its own entries say.
 #[must_use]
@@ -72,9 +70,9 @@ fn is_asked(job: &JobView<'_>, run: &RunId) -> bool {
     record.is_some_and(|record| record.requests.iter().any(|request| !request.taken && request.id == *id))
 }
 
-/// Why no attempt follows this one, whatever the job says.
-pub(super) fn stopped(given: &Given) -> Option<String> {
-    given.stopping.then(|| STOPPED.into())
+/// Why no attempt follows one that somebody wanted ended, be it that it failed by itself right then.
+pub(super) fn ended_by_hand(local: &Local, given: &Given) -> Option<String> {
+    local.calls_off(&given.run).then(|| BY_HAND.into())
 }
 
 impl Desk<'_> {

@@ -127,9 +127,9 @@ impl planned::Desk<'_> {
         let timetable = Timetable { schedule, passed: &self.draft.passed };
         let began = began.max(terms.since);
         let waiting = self.draft.runs.iter().filter(|run| waits(run) && run.due <= began).count();
-        let watermark = self.draft.watermark;
+        let (watermark, reached) = (self.draft.watermark, self.draft.reached);
         let skipped = surplus(&timetable, (began, over), keep.saturating_sub(waiting));
-        self.draft.passed.retain(|passed| passed.until > watermark);
+        self.draft.passed.retain(|passed| passed.until > reached);
         let Some((from, last)) = skipped else { return };
         self.draft.runs.retain(|run| !(waits(run) && from <= run.due && run.due <= last));
         self.draft.reached = self.draft.reached.max(last.min(watermark));

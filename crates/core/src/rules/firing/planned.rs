@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::called_off::stopped;
+use super::called_off::ended_by_hand;
 use super::retry::{given_up, wait_after, wait_of};
 use super::{BY_HAND, START_WINDOW, is_admitted, is_misdated, keeps_pace, moment, run_of};
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
@@ -17,7 +17,7 @@ use crate::input::Ended;
 use crate::job::{Delivery, Job};
 use crate::keys;
 use crate::local::{Given, Subject};
-use crate::overlap::SUPERSEDED;
+use crate::overlap::{Passed, SUPERSEDED};
 use crate::record::{Plan, Planned, PlannerKind, encode};
 use crate::registry::{Txn, Write};
 use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
@@ -157,7 +157,7 @@ impl<'a> Desk<'a> {
             // By a clock that is off nobody knows.
             let agrees = self.scene.clock_agrees();
             let over = |job: &Job| job.time_is_over(began?, wait.until).filter(|_| agrees);
-            let over = |job: &Job| stopped(given).or_else(|| over(job));
+            let over = |job: &Job| ended_by_hand(self.scene.local, given).or_else(|| over(job));
             match spec.map(|spec| (spec.job.enabled, over(&spec.job))) {
                 Some((true, None)) => {
                     let at = at.min(self.draft.runs.len());
@@ -169,6 +169,12 @@ impl<'a> Desk<'a> {
                 None => self.give_up(&next, "its job was deleted"),
             }
         }
+        self.next = self.others_next();
+        self.act("finish");
+    }
+
+    /// Whose run is next, and due, if it is another node's: only by being told does that one hear of it.
+    fn others_next(&self) -> Option<(RunId, Member)> {
         let now = self.scene.now.wall;
         // Beside others none is held up by one that waits for its next attempt.
         let waits =
@@ -176,8 +182,7 @@ impl<'a> Desk<'a> {
         let open = self.draft.runs.iter().filter(|run| !run.is_accepted() && !waits(run));
         let next = open.min_by_key(|run| self.moment(run));
         let others = next.filter(|run| run.by != *self.scene.member && self.moment(run) <= now);
-        self.next = others.map(|run| (self.id(run), run.by.clone()));
-        self.act("finish");
+        others.map(|run| (self.id(run), run.by.clone()))
     }
 
     /// What somebody wants ended goes, if it has not started.
@@ -191,11 +196,26 @@ impl<'a> Desk<'a> {
         let gone: Vec<Planned> = self.mine().filter(called).cloned().collect();
         self.draft.runs.retain(|run| !gone.contains(run));
         for run in gone {
-            if let Fire::Due(due) = run.fire {
-                self.draft.reached = self.draft.reached.max(due);
+            self.use_up(&run);
+            if let Some(wait) = run.wait {
+                self.make_way((wait.until - wait.length, scene.now.mono));
             }
             self.give_up(&run, BY_HAND);
+            self.next = self.others_next();
             self.act("give up");
+        }
+    }
+
+    /// No change of the schedule plans the fire of this run again.
+    fn use_up(&mut self, run: &Planned) {
+        let Fire::Due(due) = run.fire else { return };
+        let before =
+            |other: &Planned| !other.is_accepted() && matches!(other.fire, Fire::Due(other) if other < due);
+        if due <= self.draft.reached || !self.draft.runs.iter().any(before) {
+            self.draft.reached = self.draft.reached.max(due);
+        } else {
+            // Those before it may be, so only this one is nobody's.
+            self.draft.passed.push(Passed { after: due - Millis(1), until: due });
         }
     }
 

@@ -58,8 +58,8 @@ impl Desk<'_> {
         let mut lane = self.lane();
         lane.seq += 1;
         let wait = wait_of(self.scene, length);
-        let stopped = called_off::stopped(given);
-        if let Some(why) = stopped.or_else(|| self.goes_on_no_more(open, wait.until)) {
+        let by_hand = called_off::ended_by_hand(self.scene.local, given);
+        if let Some(why) = by_hand.or_else(|| self.goes_on_no_more(open, wait.until)) {
             lane.close(&open.fire);
             lane.verdicts.push(self.given_up(open, open.attempt + 1, &why));
             self.make_way(&mut lane, (open.from, over));
@@ -117,6 +117,10 @@ impl Desk<'_> {
     pub(super) fn call_off(&self, open: &Open, why: &str, out: &mut Decisions) {
         let mut lane = self.lane();
         lane.seq += 1;
+        // It went on until now, in the way of what came due. What was only set aside held nothing up.
+        if let Some(wait) = open.wait.filter(|wait| wait.length > Millis::ZERO) {
+            self.make_way(&mut lane, (wait.until - wait.length, self.scene.now.mono));
+        }
         lane.close(&open.fire);
         lane.verdicts.push(self.given_up(open, open.attempt, why));
         // Only now is the run over.

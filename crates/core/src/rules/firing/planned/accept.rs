@@ -72,6 +72,8 @@ impl Desk<'_> {
         }
         if let Fire::Due(due) = run.fire {
             self.draft.reached = self.draft.reached.max(due);
+            let reached = self.draft.reached;
+            self.draft.passed.retain(|passed| passed.until > reached);
         }
         // It outweighs the rest: what waits for slots counts it.
         self.why = Some("accept");

@@ -9,7 +9,7 @@ use super::withdraw::FITS_NO_MORE;
 use crate::effect::VerdictState;
 use crate::local::Given;
 use crate::record::{OpenShards, Wait};
-use crate::rules::firing::called_off::stopped;
+use crate::rules::firing::called_off::ended_by_hand;
 use crate::rules::firing::retry::{wait_after, wait_of};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
@@ -35,13 +35,20 @@ impl Desk<'_> {
             };
             let (shards, attempt) = (ShardSet::one(shard), open.attempt + 1);
             let wait = gathered(wait_of(scene, length));
-            if let Some(why) = stopped(given).or_else(|| self.goes_on_no_more(&open, wait.until)) {
+            let by_hand = ended_by_hand(scene.local, given);
+            if let Some(why) = by_hand.or_else(|| self.goes_on_no_more(&open, wait.until)) {
                 self.give_up(&open, &shards, attempt, &why);
                 continue;
             }
-            let (from, began) = (wait.until, Some(open.began()));
+            // Only what counts from it is worth an entry of its own for each of those that began one after the other.
+            let (from, began) = (wait.until, self.has_run_timeout().then(|| open.began()));
             self.draft.add_open(OpenShards { attempt, from, wait: Some(wait), began, shards, ..open });
         }
+    }
+
+    /// Whether its runs may take so long with all their attempts and no longer.
+    fn has_run_timeout(&self) -> bool {
+        self.table.job.spec().is_some_and(|spec| spec.job.run_timeout.is_some())
     }
 
     /// Whether its runs are attempted again where they fail.
@@ -80,10 +87,10 @@ impl Desk<'_> {
     }
 }
 
-/// The same wait up to the next moment at which waits of its length end. It is longer by that: one that ends later than its length
-/// says is taken for one that a clock ahead of time began, and so for over.
+/// The same wait up to the next moment at which waits of its length end. It is longer by as much as that may be, whenever it began:
+/// one that ends later than its length says is taken for one that a clock ahead of time began, and so for over.
 fn gathered(wait: Wait) -> Wait {
     let grain = (wait.length.0 / MOMENTS).max(GRAIN.0);
     let until = Wall(wait.until.0.div_euclid(grain) * grain + grain);
-    Wait { until, length: wait.length + (until - wait.until) }
+    Wait { until, length: wait.length + Millis(grain) }
 }
