@@ -3,6 +3,7 @@
 //! Guards are comparisons of an etcd transaction, revisions and leases are etcd's own. Transactions travel many at once
 //! over one connection; etcd orders them, and puts those that wait into one write of its log.
 
+mod bundle;
 mod by_hand;
 mod commit;
 mod doctor;

@@ -211,6 +211,7 @@ impl View {
             state.versions.0 = version;
         });
         self.pools.declare(id, pool);
+        self.note_opened(id);
         let record = record.flatten();
         self.set_calendars(
             id,

@@ -1,6 +1,6 @@
 //! What the view knows of pools: which runs have a seat.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::absorb::{Absorbed, News, newer};
@@ -16,8 +16,10 @@ pub(super) struct Pools {
     entries: BTreeMap<PoolName, Known<PoolRecord>>,
     /// The living jobs that are in a pool.
     of: BTreeMap<JobId, PoolName>,
-    /// The jobs of one shard that have runs open in this life of this node.
-    opened: BTreeSet<JobId>,
+    /// The jobs of one shard in a pool that have runs open in this life of this node, and how many of those have no seat.
+    opened: BTreeMap<JobId, usize>,
+    /// How many runs that is together: every step asks.
+    unseated: usize,
 }
 
 impl Pools {
@@ -36,6 +38,7 @@ impl Pools {
     /// The node has another lease, or none.
     pub(super) fn begin_life(&mut self) {
         self.opened.clear();
+        self.unseated = 0;
     }
 }
 
@@ -62,8 +65,7 @@ impl View {
     /// How many runs this node has claimed or accepted that wait for a seat: they take no slot until they have one.
     #[must_use]
     pub fn unseated(&self) -> usize {
-        let pooled = self.pools.opened.iter().filter_map(|id| Some((*id, self.pools.of.get(id)?)));
-        pooled.map(|(id, pool)| self.opened(id).filter(|fire| !self.sits(id, fire, pool)).count()).sum()
+        self.pools.unseated
     }
 
     /// Whether a run of this node has a seat, of a job with one shard.
@@ -88,13 +90,25 @@ impl View {
         claimed.map(|open| &open.fire).chain(accepted.map(|run| &run.fire))
     }
 
-    /// What is open of a job has changed.
+    /// What is open of a job has changed, or the pool that it is in.
     pub(super) fn note_opened(&mut self, id: JobId) {
-        let any = self.opened(id).next().is_some();
-        match any {
-            true => self.pools.opened.insert(id),
-            false => self.pools.opened.remove(&id),
+        let opened = self.pools.of.get(&id).and_then(|pool| {
+            let first = self.opened(id).next();
+            first.map(|_| self.opened(id).filter(|fire| !self.sits(id, fire, pool)).count())
+        });
+        let before = match opened {
+            Some(unseated) => self.pools.opened.insert(id, unseated),
+            None => self.pools.opened.remove(&id),
         };
+        self.pools.unseated = self.pools.unseated + opened.unwrap_or(0) - before.unwrap_or(0);
+    }
+
+    /// Who has a seat in a pool has changed.
+    fn note_seats(&mut self, pool: &PoolName) {
+        let opened = self.pools.opened.keys();
+        let concerned: Vec<JobId> =
+            opened.filter(|id| self.pools.of.get(id) == Some(pool)).copied().collect();
+        concerned.into_iter().for_each(|id| self.note_opened(id));
     }
 
     /// The jobs of which this node has runs with a seat in a pool.
@@ -127,6 +141,7 @@ impl View {
                 self.pools.entries.insert(name.clone(), Known::present(Some(record), entry.revision));
             }
         }
+        self.note_seats(&name);
         touched.jobs.extend(had);
         touched.jobs.extend(self.seated(&name));
         touched.pools.insert(name);

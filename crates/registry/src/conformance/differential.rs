@@ -289,12 +289,17 @@ impl Game {
     fn guard(&mut self) -> Guard {
         let key = key(self.dice.pick(&KEYS));
         let entry = self.oracle.read(std::slice::from_ref(&key)).remove(0).entry;
-        let miss = self.dice.below(3) == 0;
-        let near = |good: Option<Revision>| match good {
-            Some(good) if !miss => good,
-            _ => Revision(self.oracle.revision().0.saturating_sub(1)),
+        let (miss, kind) = (self.dice.below(3) == 0, self.dice.below(5));
+        let near = |good: Option<Revision>| {
+            let missed = Revision(self.oracle.revision().0.saturating_sub(1));
+            match good {
+                Some(good) if !miss => good,
+                // Two that did not concern each other may have one revision at the engine.
+                Some(good) if self.revision(good) == self.revision(missed) => Revision(NEVER),
+                _ => missed,
+            }
         };
-        match self.dice.below(5) {
+        match kind {
             0 => Guard::Absent(key),
             1 => Guard::Present(key),
             2 => Guard::At(key, near(entry.map(|e| e.revision))),

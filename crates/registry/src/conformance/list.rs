@@ -63,6 +63,7 @@ macro_rules! conformance {
                 a_revision_is_used_once_in_a_batch,
                 an_empty_batch_has_no_answers,
                 a_large_batch_is_answered_apart,
+                those_that_share_a_guard_are_answered_apart,
                 an_unknown_outcome_is_settled_by_sending_again,
                 sending_again_after_success_changes_nothing,
                 two_connections_see_one_order,

@@ -2,7 +2,7 @@
 
 use evenkeel_core::registry::{Outcome, Revision};
 
-use super::{Stage, absent, at, delete, key, present, put, txn};
+use super::{Stage, absent, at, born, delete, key, present, put, txn};
 
 pub async fn a_refused_one_writes_nothing(stage: Stage) {
     let before = stage.made([], [put("a", "1"), put("b", "1")]).await;
@@ -101,6 +101,53 @@ pub async fn a_large_batch_is_answered_apart(stage: Stage) {
     for (i, outcome) in outcomes.iter().enumerate() {
         let trouble = stage.registry.trouble();
         assert_eq!(matches!(outcome, Outcome::Refused(_)), i % 3 == 0, "{i}: {outcome:?} {trouble:?}");
+    }
+}
+
+/// As a node's fires are: all guard on the same member, and each replaces an entry of its own.
+///
+/// proves: S1-06, S1-09
+pub async fn those_that_share_a_guard_are_answered_apart(stage: Stage) {
+    const LANES: usize = 300;
+    let member = stage.made([], [put("node/a@1", "here")]).await;
+    stage.fill((0..LANES).map(|i| put(&format!("lane/{i}/claim"), "0")).collect()).await;
+    let lanes: Vec<_> = (0..LANES).map(|i| format!("lane/{i}/claim")).collect();
+    let names: Vec<&str> = lanes.iter().map(String::as_str).collect();
+    let step = |i: usize, known: Revision, value: &str| {
+        txn([born("node/a@1", member), at(names[i], known)], [put(names[i], value)])
+    };
+    let mut known = Vec::new();
+    for name in &names {
+        known.push(stage.entry(name).await.expect("it is there").revision);
+    }
+    let first = stage.registry.commit((0..LANES).map(|i| step(i, known[i], "1")).collect()).await;
+    for (i, outcome) in first.iter().enumerate() {
+        let Outcome::Applied(made) = outcome else { panic!("{i}: {outcome:?}") };
+        assert!(*made > known[i], "{i}");
+        known[i] = *made;
+    }
+    // Each tenth is late, and is told so; the others are made, and stand as they were told.
+    let stale = |i: usize| if i % 10 == 7 { Revision(known[i].0 - 1) } else { known[i] };
+    let second = stage.registry.commit((0..LANES).map(|i| step(i, stale(i), "2")).collect()).await;
+    for (i, outcome) in second.iter().enumerate() {
+        let entry = stage.entry(names[i]).await.expect("it is there");
+        match outcome {
+            Outcome::Applied(made) => assert_eq!((i % 10 == 7, entry.revision), (false, *made), "{i}"),
+            Outcome::Refused(found) => {
+                let told = found.iter().find(|change| change.key == key(names[i]));
+                assert_eq!(told.and_then(|change| change.entry.as_ref()), Some(&entry), "{i}");
+                assert_eq!((i % 10, entry.revision), (7, known[i]), "{i}");
+            }
+            Outcome::Unknown => panic!("{i}: {:?}", stage.registry.trouble()),
+        }
+    }
+    // Without its member nothing is made any more.
+    stage.made([], [delete("node/a@1")]).await;
+    let third = stage.registry.commit((0..LANES).map(|i| step(i, known[i], "3")).collect()).await;
+    for (i, outcome) in third.iter().enumerate() {
+        let Outcome::Refused(found) = outcome else { panic!("{i}: {outcome:?}") };
+        assert!(found.iter().any(|change| change.key == key("node/a@1") && change.entry.is_none()), "{i}");
+        assert_ne!(stage.value(names[i]).await.as_deref(), Some("3"), "{i}");
     }
 }
 

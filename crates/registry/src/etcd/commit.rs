@@ -8,6 +8,7 @@ use evenkeel_core::registry::{Guard, LeaseId, Outcome, Revision, Txn, Write};
 use prost::Message;
 use tokio::task::JoinSet;
 
+use super::bundle::pack;
 use super::fault::Fault;
 use super::message::{
     Against, Compare, DeleteRangeRequest, PutRequest, RequestOp, Step, TxnRequest, TxnResponse,
@@ -22,10 +23,11 @@ const LESS: i32 = 2;
 
 pub(super) const PATH: &str = "/etcdserverpb.KV/Txn";
 
-/// Sends each transaction on its own, many at once, and those that concern the same entries one after the other.
+/// Sends transactions that do not concern each other together, many requests at once, and those that do one after the other.
 pub(super) async fn commit(shared: &Arc<Shared>, txns: Vec<Txn>) -> Vec<Outcome> {
     let mut outcomes = vec![Outcome::Unknown; txns.len()];
-    let mut waves = waves(&txns);
+    let waves: Vec<_> =
+        waves(&txns).iter().map(|wave| pack(&shared.tree, &shared.facts, &txns, wave)).collect();
     let mut txns: Vec<_> = txns.into_iter().map(Some).collect();
     // A single one, the usual case, needs no task of its own.
     if let [only] = txns.as_mut_slice() {
@@ -34,17 +36,18 @@ pub(super) async fn commit(shared: &Arc<Shared>, txns: Vec<Txn>) -> Vec<Outcome>
         }
         return outcomes;
     }
-    for wave in &mut waves {
+    for wave in waves {
         let mut under_way = JoinSet::new();
-        for place in wave.drain(..) {
-            let (Some(txn), shared) = (txns[place].take(), shared.clone()) else { continue };
-            under_way.spawn(async move { (place, shared.commit_one(txn).await) });
+        for bundle in wave {
+            let bundle = bundle.into_iter().filter_map(|place| Some((place, txns[place].take()?)));
+            under_way.spawn(shared.clone().commit_together(bundle.collect()));
         }
         let mut doubt = false;
         while let Some(ended) = under_way.join_next().await {
-            let Ok((place, outcome)) = ended else { continue };
-            doubt |= outcome == Outcome::Unknown;
-            outcomes[place] = outcome;
+            for (place, outcome) in ended.into_iter().flatten() {
+                doubt |= outcome == Outcome::Unknown;
+                outcomes[place] = outcome;
+            }
         }
         // What comes after something that may still happen would no longer come after it.
         if doubt {
@@ -82,7 +85,7 @@ fn waves(txns: &[Txn]) -> Vec<Vec<usize>> {
 }
 
 impl Shared {
-    async fn commit_one(&self, txn: Txn) -> Outcome {
+    pub(super) async fn commit_one(&self, txn: Txn) -> Outcome {
         if !fits(&self.facts, &txn) {
             return self.refuse(&txn).await;
         }
@@ -132,8 +135,7 @@ impl Shared {
 }
 
 /// As etcd takes it. `None` when it deletes a key and puts it again: etcd cannot do that in one transaction.
-fn request(tree: &Tree, txn: &Txn) -> Option<TxnRequest> {
-    // Of several writes to one key etcd takes one.
+pub(super) fn request(tree: &Tree, txn: &Txn) -> Option<TxnRequest> {
     let mut writes: BTreeMap<&Key, &Write> = BTreeMap::new();
     for write in &txn.writes {
         let before = writes.insert(write.key(), write);
@@ -148,9 +150,14 @@ fn request(tree: &Tree, txn: &Txn) -> Option<TxnRequest> {
     let owners: BTreeSet<LeaseId> = owners.collect();
     let guards = txn.guards.iter().map(|guard| compare(tree, guard));
     let compare = guards.chain(owners.into_iter().map(|owner| open(tree, owner))).collect();
-    let success = writes.into_values().map(|write| RequestOp { step: Some(step(tree, write)) }).collect();
     let failure = txn.keys().map(|key| tree::look(tree.entry(key), 0)).collect();
-    Some(TxnRequest { compare, success, failure })
+    Some(TxnRequest { compare, success: steps(tree, txn), failure })
+}
+
+/// What it writes. Of several writes to one key etcd takes one: the last counts.
+pub(super) fn steps(tree: &Tree, txn: &Txn) -> Vec<RequestOp> {
+    let writes: BTreeMap<&Key, &Write> = txn.writes.iter().map(|write| (write.key(), write)).collect();
+    writes.into_values().map(|write| RequestOp { step: Some(step(tree, write)) }).collect()
 }
 
 fn step(tree: &Tree, write: &Write) -> Step {
@@ -164,7 +171,7 @@ fn step(tree: &Tree, write: &Write) -> Step {
     }
 }
 
-fn compare(tree: &Tree, guard: &Guard) -> Compare {
+pub(super) fn compare(tree: &Tree, guard: &Guard) -> Compare {
     match guard {
         Guard::Absent(key) => version(tree.entry(key), EQUAL),
         Guard::Present(key) => version(tree.entry(key), GREATER),

@@ -1,0 +1,238 @@
+//! Several transactions as one. etcd agrees on each request by itself, which costs far more than what is in it.
+//!
+//! Only those go together of which none writes what another names: then it is the same in which order they are made, and
+//! they may share a revision. When one of them cannot be made etcd makes none and tells what is there: those that this
+//! refutes are refused, and the others sent again.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use evenkeel_core::keys::Key;
+use evenkeel_core::registry::{Change, Entry, Facts, Guard, Outcome, Revision, Txn, Write};
+use prost::Message;
+
+use super::commit::{PATH, compare, request, steps};
+use super::fault::Fault;
+use super::message::{TxnRequest, TxnResponse};
+use super::tree::{self, Tree};
+use super::{REQUEST_MAX, Shared};
+use crate::fits;
+
+/// What some transactions come to as one request.
+#[derive(Default)]
+struct Load<'t> {
+    guards: HashSet<&'t Guard>,
+    keys: BTreeSet<&'t Key>,
+    writes: usize,
+    bytes: usize,
+}
+
+/// Puts the places of transactions that do not concern each other together, in their order: as many as one request takes.
+pub(super) fn pack(tree: &Tree, facts: &Facts, txns: &[Txn], places: &[usize]) -> Vec<Vec<usize>> {
+    let mut bundles: Vec<Vec<usize>> = Vec::new();
+    let mut open: Option<Load<'_>> = None;
+    for place in places {
+        let txn = &txns[*place];
+        let Some(bytes) = bytes_in_company(tree, facts, txn) else {
+            bundles.push(vec![*place]);
+            open = None;
+            continue;
+        };
+        match (&mut open, bundles.last_mut()) {
+            (Some(load), Some(bundle)) if load.takes(txn, bytes, facts.operations_max) => {
+                load.add(txn, bytes);
+                bundle.push(*place);
+            }
+            _ => {
+                bundles.push(vec![*place]);
+                open.insert(Load::default()).add(txn, bytes);
+            }
+        }
+    }
+    bundles
+}
+
+/// How large a transaction is, unless it goes alone: as one does that etcd is not even asked, and one that a lease has to do
+/// with, which may be refused for a reason that the entries do not tell.
+fn bytes_in_company(tree: &Tree, facts: &Facts, txn: &Txn) -> Option<usize> {
+    let of_entries = txn.guards.iter().all(|guard| guard.key().is_some());
+    let lasting = !txn.writes.iter().any(|write| matches!(write, Write::Put { owner: Some(_), .. }));
+    let request = if of_entries && lasting && fits(facts, txn) { request(tree, txn) } else { None };
+    request.map(|request| request.encoded_len())
+}
+
+impl<'t> Load<'t> {
+    fn takes(&self, txn: &'t Txn, bytes: usize, most: usize) -> bool {
+        let guards = txn.guards.iter().filter(|guard| !self.guards.contains(guard)).count();
+        let keys = txn.keys().filter(|key| !self.keys.contains(key)).count();
+        self.guards.len() + guards <= most
+            && self.keys.len() + keys <= most
+            && self.writes + txn.writes.len() <= most
+            && self.bytes + bytes <= REQUEST_MAX
+    }
+
+    fn add(&mut self, txn: &'t Txn, bytes: usize) {
+        self.guards.extend(&txn.guards);
+        self.keys.extend(txn.keys());
+        self.writes += txn.writes.len();
+        self.bytes += bytes;
+    }
+}
+
+/// All of them as etcd takes them.
+fn together(tree: &Tree, txns: &[(usize, Txn)]) -> TxnRequest {
+    let mut load = Load::default();
+    txns.iter().for_each(|(_, txn)| load.add(txn, 0));
+    TxnRequest {
+        compare: load.guards.into_iter().map(|guard| compare(tree, guard)).collect(),
+        success: txns.iter().flat_map(|(_, txn)| steps(tree, txn)).collect(),
+        failure: load.keys.into_iter().map(|key| tree::look(tree.entry(key), 0)).collect(),
+    }
+}
+
+/// Whether an entry is as a guard on it says.
+fn holds(guard: &Guard, found: &BTreeMap<Key, Change>) -> bool {
+    let entry = |key| found.get(key).and_then(|change: &Change| change.entry.as_ref());
+    let is = |key, test: &dyn Fn(&Entry) -> Revision, at| entry(key).is_some_and(|entry| test(entry) == at);
+    match guard {
+        Guard::Absent(key) => entry(key).is_none(),
+        Guard::Present(key) => entry(key).is_some(),
+        Guard::At(key, at) => is(key, &|entry| entry.revision, *at),
+        Guard::Born(key, at) => is(key, &|entry| entry.born, *at),
+        Guard::Open(_) => false,
+    }
+}
+
+impl Shared {
+    /// Makes those that can be made, and tells of each what became of it.
+    pub(super) async fn commit_together(
+        self: Arc<Self>,
+        mut txns: Vec<(usize, Txn)>,
+    ) -> Vec<(usize, Outcome)> {
+        let mut settled = Vec::with_capacity(txns.len());
+        while txns.len() > 1 {
+            let answer = {
+                let _turn = self.turns.acquire().await;
+                self.wire.tell::<_, TxnResponse>(PATH, together(&self.tree, &txns)).await
+            };
+            let answer = match answer {
+                Ok(answer) => answer,
+                // Together they are too much for this server; each goes by itself.
+                Err(Fault::TooLarge | Fault::NoLease) => break,
+                Err(fault) => {
+                    self.note_trouble(Some(fault.explain()));
+                    settled.extend(txns.drain(..).map(|(place, _)| (place, Outcome::Unknown)));
+                    break;
+                }
+            };
+            self.note_trouble(None);
+            let at = answer.header.as_ref().map_or(0, |header| header.revision);
+            self.tell_of(tree::revision(at));
+            if answer.succeeded {
+                settled
+                    .extend(txns.drain(..).map(|(place, _)| (place, Outcome::Applied(tree::revision(at)))));
+                break;
+            }
+            let keys: BTreeSet<_> = txns.iter().flat_map(|(_, txn)| txn.keys()).collect();
+            let told = answer.responses.into_iter().map(|op| op.range?.kvs.into_iter().next());
+            let found = tree::changes(keys.into_iter(), told, at);
+            let found: BTreeMap<_, _> =
+                found.into_iter().map(|change| (change.key.clone(), change)).collect();
+            let refuted = |(_, txn): &mut (usize, Txn)| !txn.guards.iter().all(|guard| holds(guard, &found));
+            let refused: Vec<_> = txns.extract_if(.., refuted).collect();
+            if refused.is_empty() {
+                break;
+            }
+            let named = |txn: &Txn| txn.keys().filter_map(|key| found.get(key).cloned()).collect();
+            settled.extend(refused.iter().map(|(place, txn)| (*place, Outcome::Refused(named(txn)))));
+        }
+        for (place, txn) in txns {
+            let outcome = self.commit_one(txn).await;
+            settled.push((place, outcome));
+        }
+        settled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::registry::LeaseId;
+
+    use super::*;
+    use crate::Registry;
+    use crate::clock::HostClock;
+    use crate::memory::Memory;
+
+    fn key(text: &str) -> Key {
+        Key::from_stored(text)
+    }
+
+    /// A node's claim of a fire, as large as this.
+    fn fire(job: usize, bytes: usize) -> Txn {
+        let lane = key(&format!("lane/{job}/claim"));
+        let guards = vec![
+            Guard::Born(key("node/a@1"), Revision(3)),
+            Guard::At(lane.clone(), Revision(7)),
+            Guard::At(key(&format!("job/{job}/place")), Revision(5)),
+        ];
+        Txn { guards, writes: vec![Write::Put { key: lane, value: vec![0; bytes].into(), owner: None }] }
+    }
+
+    fn sizes(txns: &[Txn]) -> Vec<usize> {
+        let facts = Facts {
+            operations_max: 128,
+            value_max: super::super::VALUE_MAX,
+            ..Memory::new(Arc::new(HostClock)).facts()
+        };
+        let packed = pack(&Tree::new("ns"), &facts, txns, &(0..txns.len()).collect::<Vec<_>>());
+        assert!(packed.iter().flatten().copied().eq(0..txns.len()), "{packed:?}");
+        packed.iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn as_many_go_together_as_one_request_takes() {
+        // One guard is the same in all, two are of each.
+        assert_eq!(sizes(&(0..130).map(|job| fire(job, 100)).collect::<Vec<_>>()), [63, 63, 4]);
+        assert_eq!(sizes(&(0..5).map(|job| fire(job, 600 << 10)).collect::<Vec<_>>()), [2, 2, 1]);
+        assert_eq!(sizes(&[]), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn what_may_be_refused_for_another_reason_goes_alone() {
+        let too_large = fire(1, super::super::VALUE_MAX + 1);
+        let mut of_a_lease = fire(2, 1);
+        of_a_lease.guards.push(Guard::Open(LeaseId(7)));
+        let mut owned = fire(3, 1);
+        owned.writes.push(Write::Put { key: key("o"), value: (*b"").into(), owner: Some(LeaseId(7)) });
+        let mut impossible = fire(4, 1);
+        impossible.writes.insert(0, Write::Delete { key: impossible.writes[0].key().clone() });
+        for alone in [too_large, of_a_lease, owned, impossible] {
+            assert_eq!(sizes(&[fire(5, 1), fire(6, 1), alone, fire(7, 1), fire(8, 1)]), [2, 1, 2]);
+        }
+    }
+
+    /// As etcd judges its comparisons, revisions that no entry has among them.
+    #[test]
+    fn what_was_found_tells_which_guards_do_not_hold() {
+        let entry = Entry { value: (*b"").into(), revision: Revision(9), born: Revision(4), owner: None };
+        let change = |at: &str, entry| (key(at), Change { key: key(at), entry, revision: Revision(10) });
+        let found = BTreeMap::from([change("there", Some(entry)), change("gone", None)]);
+        let (there, gone) = (|| key("there"), || key("gone"));
+        let so = [
+            Guard::Present(there()),
+            Guard::Absent(gone()),
+            Guard::At(there(), Revision(9)),
+            Guard::Born(there(), Revision(4)),
+        ];
+        let not_so = [
+            Guard::Absent(there()),
+            Guard::Present(gone()),
+            Guard::At(there(), Revision(4)),
+            Guard::Born(there(), Revision(9)),
+            Guard::At(gone(), Revision(0)),
+            Guard::Born(gone(), Revision(0)),
+        ];
+        assert!(so.iter().all(|guard| holds(guard, &found)));
+        assert!(!not_so.iter().any(|guard| holds(guard, &found)));
+    }
+}
