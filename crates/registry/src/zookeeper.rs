@@ -8,6 +8,7 @@ mod fault;
 mod leases;
 mod link;
 mod listener;
+mod memory;
 mod plan;
 mod reader;
 mod tree;
@@ -24,7 +25,6 @@ use tokio::task::AbortHandle;
 
 use crate::feed::Feed;
 use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
-pub(crate) use commit::TOGETHER;
 use link::{ANSWER, Link};
 use listener::TICK;
 
@@ -53,15 +53,15 @@ const WAITING_MAX: usize = 64;
 /// The term that is asked for to learn the ensemble's ticks.
 const PROBE: Millis = Millis::secs(1);
 
-/// Whether a transaction is small enough to be sent. ZooKeeper would cut the connection over one that is not.
-fn fits_in_a_packet(txn: &Txn) -> bool {
+/// How much of a packet a transaction takes at most. ZooKeeper would cut the connection over more than fits in.
+fn packet_bytes(txn: &Txn) -> usize {
     // A key may be written thrice: in its node, in the news, and in the note of its lease; and each byte as three.
     let keys: usize = txn.keys().map(|key| 9 * key.as_str().len() + 2 * OPERATION).sum();
     let values = txn.writes.iter().map(|write| match write {
         Write::Put { value, .. } => value.len(),
         Write::Delete { .. } => 0,
     });
-    keys + values.sum::<usize>() <= PACKET
+    keys + values.sum::<usize>()
 }
 
 /// A registry below one node of a ZooKeeper ensemble. Dropping it lets go of its leases without ending them.

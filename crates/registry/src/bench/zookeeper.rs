@@ -1,10 +1,12 @@
-//! ZooKeeper by hand: one transaction a commit, as many on their way as the engine has.
+//! ZooKeeper by hand: one transaction a commit, many on their way.
 
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::{ByHand, Failure, VALUE};
-use crate::zookeeper::TOGETHER;
 use crate::{BoxFuture, EngineUrl};
+
+/// How many are on their way at once.
+const TOGETHER: usize = 256;
 
 pub(super) struct Rows {
     client: Client,

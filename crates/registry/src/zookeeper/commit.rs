@@ -1,31 +1,67 @@
 //! Transactions: looked at, planned, sent, and looked at again where somebody was faster.
 //!
-//! Neighbours that have nothing in common go out together, in their order, without waiting for each other's answers; one
-//! that was overtaken holds up nobody.
+//! Neighbours that have nothing in common go out together, many as one request, in their order, without waiting for each
+//! other's answers. Where one was overtaken those that went with it are looked at again too, and go without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{LeaseId, Outcome, Revision, Txn};
-use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
+use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult, Stat};
 
 use super::link::{ANSWER, Link, span};
-use super::plan::{Noted, Op, Plan, Seen, Sight, leases, owners, plan};
+use super::plan::{Noted, Op, Plan, Seen, Sight, holds, leases, owners, plan, together};
 use super::tree::{data_to_keys, revision};
-use super::{FACTS, fits_in_a_packet};
+use super::{FACTS, PACKET, packet_bytes};
 use crate::{RegistryError, fits};
 
 /// How often one is tried that is overtaken each time.
 const TRIES: u32 = 30;
 
-/// How many go out together.
-pub(crate) const TOGETHER: usize = 256;
+/// After so many tries each goes alone: then one that is overtaken again and again holds up no other.
+const TRIES_TOGETHER: u32 = 3;
+
+/// How many are looked at together, and are on their way at once.
+const TOGETHER: usize = 1_000;
+
+/// How many go out as one: ZooKeeper agrees on each request by itself, which costs far more than what is in it.
+const AS_ONE: usize = 64;
 
 /// What became of one attempt.
 enum Attempt {
-    Settled(Outcome),
+    /// All were made.
+    Made(Revision),
     /// Somebody changed what was seen. Nothing was written.
     Overtaken,
+}
+
+/// At which revision operations were made, and what became of each node that one of them wrote.
+type Made = (Revision, Vec<Option<Stat>>);
+
+/// Transactions that are sent as one: their places, and what they come to.
+#[derive(Default)]
+struct Bundle {
+    places: Vec<usize>,
+    plans: Vec<Plan>,
+    bytes: usize,
+}
+
+impl Bundle {
+    fn kills(&self) -> bool {
+        self.plans.iter().any(|plan| plan.kills)
+    }
+}
+
+/// Adds a transaction to the last bundle that is no larger than this, or begins another one.
+fn add(bundles: &mut Vec<Bundle>, most: usize, (nth, plan): (usize, Plan), bytes: usize) {
+    if bundles.last().is_none_or(|last| last.places.len() >= most || last.bytes + bytes > PACKET) {
+        bundles.push(Bundle::default());
+    }
+    if let Some(last) = bundles.last_mut() {
+        last.places.push(nth);
+        last.plans.push(plan);
+        last.bytes += bytes;
+    }
 }
 
 impl Link {
@@ -50,31 +86,24 @@ impl Link {
         let mut waiting: Vec<usize> = (0..txns.len()).collect();
         for tried in 0..TRIES {
             let client = self.client().await?;
-            let sight = self.look(&client, waiting.iter().map(|nth| &txns[*nth]), tried > 0).await?;
-            let (mut sent, mut refused, mut kills) = (Vec::new(), Vec::new(), 0);
+            let named: Vec<_> = waiting.iter().map(|nth| &txns[*nth]).collect();
+            let sight = match tried {
+                0 => self.recall(&client, &named).await?,
+                _ => self.look(&client, named.iter().copied(), true).await?,
+            };
+            let most = if tried < TRIES_TOGETHER { AS_ONE } else { 1 };
+            let (mut bundles, mut refused) = (Vec::new(), Vec::new());
             for nth in waiting {
-                let txn = &txns[nth];
-                let good = fits(&FACTS, txn) && fits_in_a_packet(txn);
-                match good.then(|| plan(&self.tree, txn, &sight, kills)).flatten() {
-                    Some(plan) => {
-                        kills += i32::from(plan.kills);
-                        sent.push((nth, self.send(&client, &plan)));
-                    }
+                let (txn, bytes) = (&txns[nth], packet_bytes(&txns[nth]));
+                let good = fits(&FACTS, txn) && bytes <= PACKET;
+                match good.then(|| plan(&self.tree, txn, &sight)).flatten() {
+                    Some(plan) => add(&mut bundles, most, (nth, plan), bytes),
                     None => refused.push((nth, !good)),
                 }
             }
-            waiting = Vec::new();
-            for (nth, answer) in sent {
-                match tokio::time::timeout(span(ANSWER), answer).await {
-                    Ok(Ok(Attempt::Settled(outcome))) => outcomes[nth] = outcome,
-                    Ok(Ok(Attempt::Overtaken)) => waiting.push(nth),
-                    // Whatever is left is unknown.
-                    Ok(Err(error)) => return Err(self.explain(&error)),
-                    Err(_) => return Err(self.explain(&Error::Timeout)),
-                }
-            }
+            waiting = self.send_all(&client, bundles, sight.deaths, outcomes).await?;
             for (nth, for_good) in refused {
-                // What a follower does not know yet is no reason to refuse.
+                // What a follower does not know yet is no reason to refuse, nor is what is remembered.
                 if tried == 0 && !for_good {
                     waiting.push(nth);
                 } else {
@@ -88,6 +117,37 @@ impl Link {
             waiting.sort_unstable();
         }
         Err(RegistryError::Unavailable("others change the same entries all the time: try again".into()))
+    }
+
+    /// Sends bundles one behind the other, and returns who was overtaken.
+    async fn send_all(
+        &self,
+        client: &Client,
+        bundles: Vec<Bundle>,
+        mut deaths: i32,
+        outcomes: &mut [Outcome],
+    ) -> Result<Vec<usize>, RegistryError> {
+        let mut sent = Vec::with_capacity(bundles.len());
+        for bundle in bundles {
+            let kills = bundle.kills();
+            let ops = together(&self.tree, bundle.plans, deaths);
+            // Each that is under way counts for those behind it.
+            deaths = deaths.wrapping_add(i32::from(kills));
+            sent.push((bundle.places, self.send(client, ops, deaths)));
+        }
+        let mut overtaken = Vec::new();
+        for (places, answer) in sent {
+            match tokio::time::timeout(span(ANSWER), answer).await {
+                Ok(Ok(Attempt::Made(revision))) => {
+                    places.into_iter().for_each(|nth| outcomes[nth] = Outcome::Applied(revision));
+                }
+                Ok(Ok(Attempt::Overtaken)) => overtaken.extend(places),
+                // Whatever is left is unknown.
+                Ok(Err(error)) => return Err(self.explain(&error)),
+                Err(_) => return Err(self.explain(&Error::Timeout)),
+            }
+        }
+        Ok(overtaken)
     }
 
     /// Looks at all that some transactions name.
@@ -116,10 +176,10 @@ impl Link {
         let mut sight = Sight { deaths, entries: BTreeMap::new(), leases: BTreeMap::new() };
         for (key, asked) in keys {
             if let Some(stat) = self.within(asked).await? {
-                let (revision, born) = (revision(stat.mzxid), revision(stat.czxid));
-                sight.entries.insert(key.clone(), Seen { version: stat.version, revision, born });
+                sight.entries.insert(key.clone(), Seen::of(&stat));
             }
         }
+        self.memory().keep(deaths, sight.entries.iter().map(|(key, seen)| (self.tree.entry(key), *seen)));
         for (lease, asked) in alive {
             if self.within(asked).await?.is_some() {
                 sight.leases.insert(lease, Noted::default());
@@ -140,18 +200,56 @@ impl Link {
         Ok(sight)
     }
 
-    /// Sends a plan. It is on its way when this returns.
+    /// What is remembered of all that some transactions name, where it is as they guard on it; the rest is looked at.
+    async fn recall(&self, client: &Client, txns: &[&Txn]) -> Result<Sight, RegistryError> {
+        let (mut sight, mut rest) = (Sight::default(), Vec::new());
+        {
+            let memory = self.memory();
+            sight.deaths = memory.deaths;
+            for txn in txns {
+                for key in txn.keys().filter(|key| !sight.entries.contains_key(*key)).collect::<Vec<_>>() {
+                    sight.entries.extend(memory.of(&self.tree.entry(key)).map(|seen| (key.clone(), seen)));
+                }
+                let is_known = txn.keys().all(|key| sight.entries.contains_key(key));
+                if !is_known || !leases(txn).is_empty() || !holds(txn, &sight) {
+                    rest.push(*txn);
+                }
+            }
+        }
+        if rest.is_empty() {
+            return Ok(sight);
+        }
+        let looked = self.look(client, rest.iter().copied(), false).await?;
+        if rest.len() == txns.len() {
+            return Ok(looked);
+        }
+        if looked.deaths != sight.deaths {
+            return self.look(client, txns.iter().copied(), false).await;
+        }
+        sight.entries.extend(looked.entries);
+        sight.leases = looked.leases;
+        Ok(sight)
+    }
+
+    /// Sends operations, after which there were so many deaths. They are on their way when this returns.
     fn send<'c>(
-        &self,
+        &'c self,
         client: &'c Client,
-        plan: &Plan,
+        ops: Vec<Op>,
+        deaths: i32,
     ) -> impl Future<Output = Result<Attempt, Error>> + Send + use<'c> {
-        let sent = self.send_ops(client, &plan.ops);
+        let sent = self.send_ops(client, &ops);
         async move {
-            Ok(match sent.await? {
-                Some(revision) => Attempt::Settled(Outcome::Applied(revision)),
-                None => Attempt::Overtaken,
-            })
+            let Some((revision, stats)) = sent.await? else {
+                self.memory().clear();
+                return Ok(Attempt::Overtaken);
+            };
+            let written = ops.into_iter().zip(stats).skip(1).filter_map(|(op, stat)| match (op, stat) {
+                (Op::Set(path, ..), Some(stat)) => Some((path, Seen::of(&stat))),
+                _ => None,
+            });
+            self.memory().keep(deaths, written);
+            Ok(Attempt::Made(revision))
         }
     }
 
@@ -160,7 +258,7 @@ impl Link {
         &self,
         client: &'c Client,
         ops: &[Op],
-    ) -> impl Future<Output = Result<Option<Revision>, Error>> + Send + use<'c> {
+    ) -> impl Future<Output = Result<Option<Made>, Error>> + Send + use<'c> {
         let (persistent, next) =
             (self.made(CreateMode::Persistent), self.made(CreateMode::PersistentSequential));
         let mut writer = client.new_multi_writer();
@@ -174,10 +272,17 @@ impl Link {
         let sent = added.map(|()| writer.commit());
         async move {
             match sent?.await {
-                Ok(results) => match results.first() {
-                    Some(MultiWriteResult::SetData { stat }) => Ok(Some(revision(stat.mzxid))),
-                    _ => Err(Error::UnexpectedError("no revision in the answer".into())),
-                },
+                Ok(results) => {
+                    let stats = results.into_iter().map(|result| match result {
+                        MultiWriteResult::SetData { stat } => Some(stat),
+                        _ => None,
+                    });
+                    let stats: Vec<_> = stats.collect();
+                    match stats.first() {
+                        Some(Some(order)) => Ok(Some((revision(order.mzxid), stats))),
+                        _ => Err(Error::UnexpectedError("no revision in the answer".into())),
+                    }
+                }
                 Err(MultiWriteError::OperationFailed {
                     source: Error::NoNode | Error::BadVersion | Error::NodeExists,
                     ..

@@ -15,6 +15,7 @@ use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error};
 
 use super::fault;
 use super::leases::Held;
+use super::memory::Memory;
 use super::tree::{Tree, data_to_keys, revision};
 use crate::{EngineUrl, RegistryError};
 
@@ -42,6 +43,7 @@ pub(super) struct Link {
     pub(super) tree: Tree,
     client: tokio::sync::Mutex<Option<Client>>,
     journal: Mutex<Journal>,
+    memory: Mutex<Memory>,
     /// One reads the news at a time; the others would read the same.
     reading: tokio::sync::Mutex<()>,
     bell: Mutex<Option<watch::Sender<Revision>>>,
@@ -99,6 +101,7 @@ impl Link {
             tree: Tree::new(namespace),
             client: tokio::sync::Mutex::default(),
             journal: Mutex::default(),
+            memory: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
             bell: Mutex::new(Some(watch::Sender::new(Revision(0)))),
             nudge: Notify::new(),
@@ -265,6 +268,10 @@ impl Link {
 
     pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Rings with each revision that there is to be read.

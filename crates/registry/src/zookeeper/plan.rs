@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Guard, LeaseId, Revision, Txn, Value, Write};
+use zookeeper_client::Stat;
 
-use super::tree::{Tree, data, keys_to_data};
+use super::tree::{Tree, data, keys_to_data, revision};
 
 /// What was seen of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,12 @@ pub(super) struct Seen {
     pub(super) born: Revision,
 }
 
+impl Seen {
+    pub(super) fn of(stat: &Stat) -> Self {
+        Self { version: stat.version, revision: revision(stat.mzxid), born: revision(stat.czxid) }
+    }
+}
+
 /// What was seen of a living lease: the keys noted for it, and the version of that note.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Noted {
@@ -26,7 +33,7 @@ pub(super) struct Noted {
     pub(super) version: i32,
 }
 
-/// What was seen of all that some transactions name.
+/// What was seen of all that some transactions name. The entries were so at a moment at which there had been so many deaths.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sight {
     pub(super) deaths: i32,
@@ -54,10 +61,13 @@ pub(super) enum Op {
 /// What a transaction comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// The first of them writes the order, whose revision is the transaction's.
-    pub(super) ops: Vec<Op>,
+    ops: Vec<Op>,
+    /// Whether it relies on a version.
+    versioned: bool,
     /// Whether it deletes an entry.
     pub(super) kills: bool,
+    /// The cold entries that it changes.
+    news: Vec<Key>,
 }
 
 /// Any version.
@@ -70,24 +80,13 @@ struct Effect<'t> {
     reborn: bool,
 }
 
-/// The operations of a transaction, if all that it guards on was seen to be so. `kills_before` other deletions are under
-/// way before it.
-pub(super) fn plan(tree: &Tree, txn: &Txn, sight: &Sight, kills_before: i32) -> Option<Plan> {
-    let alive = |lease: &LeaseId| sight.leases.contains_key(lease);
-    let holds = |guard: &Guard| match guard {
-        Guard::Absent(key) => !sight.entries.contains_key(key),
-        Guard::Present(key) => sight.entries.contains_key(key),
-        Guard::At(key, at) => sight.entries.get(key).is_some_and(|seen| seen.revision == *at),
-        Guard::Born(key, born) => sight.entries.get(key).is_some_and(|seen| seen.born == *born),
-        Guard::Open(lease) => alive(lease),
-    };
-    // An entry cannot live by a lease that has ended, so that is refused as if it had been guarded on.
-    if !txn.guards.iter().all(holds) || !owners(txn).iter().all(alive) {
+/// The operations of a transaction, if all that it guards on was seen to be so.
+pub(super) fn plan(tree: &Tree, txn: &Txn, sight: &Sight) -> Option<Plan> {
+    if !holds(txn, sight) {
         return None;
     }
     let effects = effects(txn);
-    let mut draft =
-        Draft { tree, ops: vec![Op::Set(tree.order(), vec![], ANY)], versioned: false, kills: false };
+    let mut draft = Draft { tree, ops: Vec::new(), versioned: false, kills: false };
     let guarded: BTreeSet<_> = txn.guards.iter().filter_map(open).chain(owners(txn)).collect();
     draft.ops.extend(guarded.into_iter().map(|lease| Op::Check(tree.lease(lease), ANY)));
     let only_guarded: BTreeSet<_> = txn.guards.iter().filter_map(Guard::key).collect();
@@ -97,20 +96,50 @@ pub(super) fn plan(tree: &Tree, txn: &Txn, sight: &Sight, kills_before: i32) -> 
     let mut news = Vec::new();
     for (key, effect) in &effects {
         if draft.write(key, effect, sight.entries.get(*key)) && key.is_cold() {
-            news.push(*key);
+            news.push((*key).clone());
         }
     }
     draft.note_owners(&effects, sight);
-    let deaths = sight.deaths.wrapping_add(kills_before);
-    match (draft.kills, draft.versioned) {
-        (true, _) => draft.ops.push(Op::Set(tree.deaths(), vec![], deaths)),
-        (false, true) => draft.ops.push(Op::Check(tree.deaths(), deaths)),
+    Some(Plan { ops: draft.ops, versioned: draft.versioned, kills: draft.kills, news })
+}
+
+/// Whether all that a transaction guards on was seen to be so.
+pub(super) fn holds(txn: &Txn, sight: &Sight) -> bool {
+    let alive = |lease: &LeaseId| sight.leases.contains_key(lease);
+    let holds = |guard: &Guard| match guard {
+        Guard::Absent(key) => !sight.entries.contains_key(key),
+        Guard::Present(key) => sight.entries.contains_key(key),
+        Guard::At(key, at) => sight.entries.get(key).is_some_and(|seen| seen.revision == *at),
+        Guard::Born(key, born) => sight.entries.get(key).is_some_and(|seen| seen.born == *born),
+        Guard::Open(lease) => alive(lease),
+    };
+    // An entry cannot live by a lease that has ended, so that is refused as if it had been guarded on.
+    txn.guards.iter().all(holds) && owners(txn).iter().all(alive)
+}
+
+/// The operations of some transactions that do not concern each other, as one. The first of them writes the order, whose
+/// revision is that of all. So many entries died before.
+pub(super) fn together(tree: &Tree, plans: Vec<Plan>, deaths: i32) -> Vec<Op> {
+    let (kills, versioned) = (plans.iter().any(|plan| plan.kills), plans.iter().any(|plan| plan.versioned));
+    let mut ops = vec![Op::Set(tree.order(), vec![], ANY)];
+    let (mut checked, mut news) = (BTreeSet::new(), Vec::new());
+    for plan in plans {
+        // A node guards on itself in all that it sends.
+        ops.extend(plan.ops.into_iter().filter(|op| match op {
+            Op::Check(path, version) => checked.insert((path.clone(), *version)),
+            _ => true,
+        }));
+        news.extend(plan.news);
+    }
+    match (kills, versioned) {
+        (true, _) => ops.push(Op::Set(tree.deaths(), vec![], deaths)),
+        (false, true) => ops.push(Op::Check(tree.deaths(), deaths)),
         (false, false) => {}
     }
     if !news.is_empty() {
-        draft.ops.push(Op::Record(format!("{}/n-", tree.news()), keys_to_data(news)));
+        ops.push(Op::Record(format!("{}/n-", tree.news()), keys_to_data(&news)));
     }
-    Some(Plan { ops: draft.ops, kills: draft.kills })
+    ops
 }
 
 fn open(guard: &Guard) -> Option<LeaseId> {

@@ -1,0 +1,102 @@
+//! What is remembered of entries, so that a transaction need not look first at what this process saw or wrote last.
+//!
+//! Nothing is decided by it alone: whatever is sent checks the versions, and that nobody deleted an entry since they were
+//! seen. So what is out of date costs a try, and no refusal is told from memory.
+
+use std::collections::HashMap;
+
+use super::plan::Seen;
+
+/// How many entries are remembered; then all are forgotten.
+const MOST: usize = 100_000;
+
+/// Entries by the paths of their nodes.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// How many deaths there had been when each of them was seen. Versions begin anew with a node that is made again, so
+    /// those of before another death are worth nothing.
+    pub(super) deaths: i32,
+    seen: HashMap<String, Seen>,
+}
+
+impl Memory {
+    pub(super) fn of(&self, path: &str) -> Option<Seen> {
+        self.seen.get(path).copied()
+    }
+
+    /// Remembers what was seen at a moment after so many deaths.
+    pub(super) fn keep(&mut self, deaths: i32, seen: impl Iterator<Item = (String, Seen)>) {
+        if !self.seen.is_empty() && deaths.wrapping_sub(self.deaths) < 0 {
+            return;
+        }
+        if self.deaths != deaths || self.seen.len() > MOST {
+            self.clear();
+            self.deaths = deaths;
+        }
+        for (path, seen) in seen {
+            let known = self.seen.entry(path).or_insert(seen);
+            if known.revision < seen.revision {
+                *known = seen;
+            }
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.seen.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::registry::Revision;
+
+    use super::*;
+
+    fn seen(version: i32, at: u64) -> Seen {
+        Seen { version, revision: Revision(at), born: Revision(1) }
+    }
+
+    fn told(memory: &mut Memory, deaths: i32, version: i32, at: u64) {
+        memory.keep(deaths, [("a".to_owned(), seen(version, at))].into_iter());
+    }
+
+    #[test]
+    fn an_answer_that_comes_late_takes_no_later_one_away() {
+        let mut memory = Memory::default();
+        told(&mut memory, 0, 5, 50);
+        told(&mut memory, 0, 4, 40);
+        assert_eq!(memory.of("a"), Some(seen(5, 50)));
+        assert_eq!(memory.of("b"), None);
+    }
+
+    /// The version of before may be that of another node by now.
+    #[test]
+    fn what_was_seen_before_a_death_is_forgotten() {
+        let mut memory = Memory::default();
+        told(&mut memory, 0, 5, 50);
+        memory.keep(1, [("b".to_owned(), seen(0, 60))].into_iter());
+        assert_eq!((memory.of("a"), memory.of("b"), memory.deaths), (None, Some(seen(0, 60)), 1));
+        told(&mut memory, 0, 6, 55);
+        assert_eq!((memory.of("a"), memory.deaths), (None, 1), "an answer of before the death");
+    }
+
+    /// As after a restore of the ensemble, which counts from an earlier number.
+    #[test]
+    fn who_found_the_memory_wrong_begins_anew_at_any_number() {
+        let mut memory = Memory::default();
+        told(&mut memory, 7, 5, 50);
+        memory.clear();
+        told(&mut memory, 3, 1, 20);
+        assert_eq!((memory.of("a"), memory.deaths), (Some(seen(1, 20)), 3));
+    }
+
+    #[test]
+    fn it_does_not_grow_for_ever() {
+        let mut memory = Memory::default();
+        for nth in 0..=MOST {
+            memory.keep(0, [(nth.to_string(), seen(0, 1))].into_iter());
+        }
+        told(&mut memory, 0, 1, 2);
+        assert_eq!((memory.of("0"), memory.of("a")), (None, Some(seen(1, 2))));
+    }
+}
