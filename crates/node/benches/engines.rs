@@ -90,19 +90,25 @@ impl<'a> Place<'a> {
         Config::new(name.parse().unwrap(), registry, data)
     }
 
-    async fn by_hand(&self) -> Box<dyn ByHand> {
+    async fn by_hand(&self, together: bool) -> Box<dyn ByHand> {
         let url = if self.engine == "sqlite" { format!("{}/by-hand", self.url) } else { self.url.clone() };
-        by_hand(&url, ROWS).await.unwrap()
+        by_hand(&url, ROWS, together).await.unwrap()
+    }
+
+    /// Whether the engine also takes commits side by side, each as a transaction of its own.
+    fn takes_each_by_itself(&self) -> bool {
+        matches!(self.engine, "etcd" | "zookeeper")
     }
 }
 
-const HEAD: [&str; 13] = [
+const HEAD: [&str; 14] = [
     "engine",
     "fires ÷ by hand",
     "batched ÷ by hand",
     "one ÷ by hand",
     "by hand one/s",
     "by hand batched/s",
+    "each by itself/s",
     "ours one/s",
     "ours batched/s",
     "fires/s",
@@ -112,11 +118,19 @@ const HEAD: [&str; 13] = [
     "after p50/p99 ms",
 ];
 
-async fn measure(place: &Place<'_>, effort: &Effort) -> [String; 13] {
-    let mut hand = place.by_hand().await;
+async fn measure(place: &Place<'_>, effort: &Effort) -> [String; 14] {
+    let mut hand = place.by_hand(true).await;
     let hand_one = rate(1, effort.rate, async |pairs| hand.commit(pairs).await.unwrap()).await;
     let hand_many = rate(BATCH, effort.rate, async |pairs| hand.commit(pairs).await.unwrap()).await;
     drop(hand);
+    let hand_each = match place.takes_each_by_itself() {
+        true => {
+            let mut hand = place.by_hand(false).await;
+            let each = rate(BATCH, effort.rate, async |pairs| hand.commit(pairs).await.unwrap()).await;
+            format!("{each:.0}")
+        }
+        false => "–".to_owned(),
+    };
     let mut ours = Ours::make(&place.empty()).await;
     let ours_one = rate(1, effort.rate, async |pairs| ours.commit(pairs).await).await;
     let ours_many = rate(BATCH, effort.rate, async |pairs| ours.commit(pairs).await).await;
@@ -135,6 +149,7 @@ async fn measure(place: &Place<'_>, effort: &Effort) -> [String; 13] {
         share(ours_one, hand_one),
         format!("{hand_one:.0}"),
         format!("{hand_many:.0}"),
+        hand_each,
         format!("{ours_one:.0}"),
         format!("{ours_many:.0}"),
         format!("{fires:.0}"),
@@ -297,7 +312,7 @@ fn spread(of: &[f64]) -> String {
     format!("{:.1}/{:.1}", percentile(of, 50), percentile(of, 99))
 }
 
-fn print(table: &[[impl Display; 13]]) {
+fn print(table: &[[impl Display; 14]]) {
     println!();
     for (nth, row) in table.iter().enumerate() {
         let cells: Vec<_> = row.iter().map(ToString::to_string).collect();

@@ -86,15 +86,18 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// Rows are named by [`row_key`] and hold [`VALUE`]. A commit replaces two of them, each guarded on being as it was left,
 /// as the two writes of one fire are.
 pub trait ByHand: Send {
-    /// Makes these commits together, in the way in which the engine takes most at once. No row is named twice.
+    /// Makes these commits. No row is named twice.
     fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), Failure>>;
 }
 
 /// Connects by hand to the engine at a URL (of SQLite: a file that does not exist yet) and makes so many rows there.
 ///
+/// `together`: whether many commits are one transaction. SQL servers, SQLite and Redis take most so, and get them so in any
+/// case; etcd and ZooKeeper take them also side by side, each by itself, as an ordinary client sends them.
+///
 /// # Errors
 /// What the client says; an engine that this program was built without.
-pub async fn by_hand(url: &str, rows: u32) -> Result<Box<dyn ByHand>, Failure> {
+pub async fn by_hand(url: &str, rows: u32, together: bool) -> Result<Box<dyn ByHand>, Failure> {
     if let Some(path) = url.strip_prefix("sqlite:") {
         return Ok(Box::new(file::Rows::make(Path::new(path), rows)?));
     }
@@ -107,9 +110,9 @@ pub async fn by_hand(url: &str, rows: u32) -> Result<Box<dyn ByHand>, Failure> {
         #[cfg(feature = "redis")]
         "redis" => Ok(Box::new(redis::Rows::make(&url, rows).await?)),
         #[cfg(feature = "etcd")]
-        "etcd" => Ok(Box::new(crate::etcd::Rows::make(&url, rows).await?)),
+        "etcd" => Ok(Box::new(crate::etcd::Rows::make(&url, rows, together).await?)),
         #[cfg(feature = "zookeeper")]
-        "zookeeper" => Ok(Box::new(zookeeper::Rows::make(&url, rows).await?)),
+        "zookeeper" => Ok(Box::new(zookeeper::Rows::make(&url, rows, together).await?)),
         scheme => Err(format!("nobody drives {scheme} by hand").into()),
     }
 }

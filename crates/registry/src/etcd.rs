@@ -40,7 +40,7 @@ const VALUE_MAX: usize = 1 << 20;
 /// The largest request: etcd's own limit of 1.5 MiB, less what it wraps around.
 const REQUEST_MAX: usize = (3 << 19) - 1_024;
 
-/// How many transactions are under way at once; more wait here, where they cost least (I47).
+/// How many requests of transactions are under way at once; more wait here, where they cost least (I47).
 const UNDER_WAY_MAX: usize = 256;
 
 /// A registry in etcd.

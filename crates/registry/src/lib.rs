@@ -75,7 +75,8 @@ pub trait Registry: Send + Sync + 'static {
     /// Never fails as a whole: what could not be sent, or whose answer was lost, is [`Outcome::Unknown`], and
     /// [`trouble`](Self::trouble) says why. A transaction beyond [`Facts::value_max`] or [`Facts::operations_max`]
     /// is refused, as if it had guarded on that; so may be one that deletes a key and puts it again (etcd cannot). Those
-    /// that name none of the entries that another one writes may be made in any order; of others, the earlier goes first.
+    /// that name none of the entries that another one writes may be made in any order and at one revision; of others, the earlier
+    /// goes first.
     fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>>;
 
     /// Every cold entry at one revision.

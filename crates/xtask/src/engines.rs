@@ -174,7 +174,16 @@ fn status(kind: &Kind) -> String {
 
 /// Installs what is missing where that is allowed, and starts everything: a part of the tests.
 pub(crate) fn bring_up(_: &Path) -> Result<()> {
-    let all: Vec<_> = KINDS.iter().filter(|kind| !kind.quorum).collect();
+    bring_up_all(false)
+}
+
+/// The same for those that are three servers each.
+pub(crate) fn bring_up_quorums() -> Result<()> {
+    bring_up_all(true)
+}
+
+fn bring_up_all(quorum: bool) -> Result<()> {
+    let all: Vec<_> = KINDS.iter().filter(|kind| kind.quorum == quorum).collect();
     if let Err(error) = install::install(&all) {
         println!("{error:#}: its tests are skipped");
     }

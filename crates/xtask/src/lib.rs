@@ -191,7 +191,13 @@ fn oracle(args: &[String]) -> Result<ExitCode> {
 
 fn chaos(args: &[String]) -> Result<ExitCode> {
     let long = only_flag(args, "--long")?;
-    ci::chaos(if long { ci::ROUNDS.1 } else { ci::ROUNDS.0 }).pass_on()
+    engines::bring_up(&root())?;
+    if long {
+        engines::bring_up_quorums()?;
+    }
+    let done = ci::chaos(if long { ci::ROUNDS.1 } else { ci::ROUNDS.0 }).pass_on();
+    engines::take_down()?;
+    done
 }
 
 fn bench(args: &[String]) -> Result<ExitCode> {

@@ -150,6 +150,8 @@ impl World {
             actor.wake = actor.node.step(now, input, &mut effects).map(|w| w.at);
             let overlooked = actor.node.overlooked(now);
             assert!(overlooked.is_empty(), "overlooked {overlooked:?}");
+            let view = actor.node.view();
+            assert_eq!(view.unseated(), view.unseated_recounted());
             for effect in effects {
                 inputs.extend(self.carry_out(name, effect));
             }

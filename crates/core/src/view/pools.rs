@@ -68,6 +68,13 @@ impl View {
         self.pools.unseated
     }
 
+    /// The same, counted anew.
+    #[cfg(test)]
+    pub(crate) fn unseated_recounted(&self) -> usize {
+        let pooled = self.ids().filter_map(|id| Some((id, self.pools.of.get(&id)?)));
+        pooled.map(|(id, pool)| self.opened(id).filter(|fire| !self.sits(id, fire, pool)).count()).sum()
+    }
+
     /// Whether a run of this node has a seat, of a job with one shard.
     fn sits(&self, id: JobId, fire: &Fire, pool: &PoolName) -> bool {
         let seats =

@@ -1,4 +1,4 @@
-//! ZooKeeper by hand: one transaction a commit, many on their way.
+//! ZooKeeper by hand: one transaction a commit, or many as one; many on their way.
 
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -8,20 +8,25 @@ use crate::{BoxFuture, EngineUrl};
 /// How many are on their way at once.
 const TOGETHER: usize = 256;
 
+/// How many commits are one transaction, where there are many in one.
+const AS_ONE: usize = 64;
+
 pub(super) struct Rows {
     client: Client,
     root: String,
     versions: Vec<i32>,
+    as_one: usize,
 }
 
 impl Rows {
-    pub(super) async fn make(url: &EngineUrl, rows: u32) -> Result<Self, Failure> {
+    pub(super) async fn make(url: &EngineUrl, rows: u32, together: bool) -> Result<Self, Failure> {
         let hosts: Vec<_> = url.hosts().iter().map(|host| host.with_port(2181)).collect();
         let client = Client::connect(&hosts.join(",")).await?;
-        let root = format!("/by-hand-{}", std::process::id());
+        let root = format!("/by-hand-{}-{together}", std::process::id());
         let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
         client.create(&root, &[], &options).await?;
-        let made = Self { client, root, versions: vec![0; rows as usize] };
+        let as_one = if together { AS_ONE } else { 1 };
+        let made = Self { client, root, versions: vec![0; rows as usize], as_one };
         for first in (0..rows).step_by(TOGETHER) {
             let some = first..rows.min(first + u32::try_from(TOGETHER)?);
             let paths: Vec<_> = some.map(|row| made.path(row)).collect();
@@ -41,11 +46,11 @@ impl Rows {
 impl ByHand for Rows {
     fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
-            for together in pairs.chunks(TOGETHER) {
-                let mut sent = Vec::with_capacity(together.len());
-                for pair in together {
+            for together in pairs.chunks(TOGETHER * self.as_one) {
+                let mut sent = Vec::with_capacity(TOGETHER);
+                for as_one in together.chunks(self.as_one) {
                     let mut writer = self.client.new_multi_writer();
-                    for row in pair {
+                    for row in as_one.as_flattened() {
                         writer.add_set_data(&self.path(*row), &VALUE, Some(self.versions[*row as usize]))?;
                     }
                     sent.push(writer.commit());

@@ -1,8 +1,8 @@
 //! Several transactions as one. etcd agrees on each request by itself, which costs far more than what is in it.
 //!
 //! Only those go together of which none writes what another names: then it is the same in which order they are made, and
-//! they may share a revision. When one of them cannot be made etcd makes none and tells what is there: those that this
-//! refutes are refused, and the others sent again.
+//! they may share a revision. When one of them cannot be made etcd makes none and tells how the entries stand: those that
+//! this refutes go alone, and the others together again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, Entry, Facts, Guard, Outcome, Revision, Txn, Write};
 use prost::Message;
+use tokio::task::JoinSet;
 
 use super::commit::{PATH, compare, request, steps};
 use super::fault::Fault;
@@ -52,8 +53,8 @@ pub(super) fn pack(tree: &Tree, facts: &Facts, txns: &[Txn], places: &[usize]) -
     bundles
 }
 
-/// How large a transaction is, unless it goes alone: as one does that etcd is not even asked, and one that a lease has to do
-/// with, which may be refused for a reason that the entries do not tell.
+/// How large a transaction is; `None` for one that goes alone: it cannot be made as it is, or a lease has to do with it, which
+/// may have ended without the entries telling.
 fn bytes_in_company(tree: &Tree, facts: &Facts, txn: &Txn) -> Option<usize> {
     let of_entries = txn.guards.iter().all(|guard| guard.key().is_some());
     let lasting = !txn.writes.iter().any(|write| matches!(write, Write::Put { owner: Some(_), .. }));
@@ -86,7 +87,7 @@ fn together(tree: &Tree, txns: &[(usize, Txn)]) -> TxnRequest {
     TxnRequest {
         compare: load.guards.into_iter().map(|guard| compare(tree, guard)).collect(),
         success: txns.iter().flat_map(|(_, txn)| steps(tree, txn)).collect(),
-        failure: load.keys.into_iter().map(|key| tree::look(tree.entry(key), 0)).collect(),
+        failure: load.keys.into_iter().map(|key| tree::glance(tree.entry(key))).collect(),
     }
 }
 
@@ -109,7 +110,11 @@ impl Shared {
         self: Arc<Self>,
         mut txns: Vec<(usize, Txn)>,
     ) -> Vec<(usize, Outcome)> {
-        let mut settled = Vec::with_capacity(txns.len());
+        let (mut settled, mut alone) = (Vec::with_capacity(txns.len()), JoinSet::new());
+        let go_alone = |(place, txn), alone: &mut JoinSet<_>| {
+            let shared = self.clone();
+            alone.spawn(async move { (place, shared.commit_one(txn).await) });
+        };
         while txns.len() > 1 {
             let answer = {
                 let _turn = self.turns.acquire().await;
@@ -117,7 +122,7 @@ impl Shared {
             };
             let answer = match answer {
                 Ok(answer) => answer,
-                // Together they are too much for this server; each goes by itself.
+                // Together they are too much for this server.
                 Err(Fault::TooLarge | Fault::NoLease) => break,
                 Err(fault) => {
                     self.note_trouble(Some(fault.explain()));
@@ -139,16 +144,15 @@ impl Shared {
             let found: BTreeMap<_, _> =
                 found.into_iter().map(|change| (change.key.clone(), change)).collect();
             let refuted = |(_, txn): &mut (usize, Txn)| !txn.guards.iter().all(|guard| holds(guard, &found));
-            let refused: Vec<_> = txns.extract_if(.., refuted).collect();
-            if refused.is_empty() {
+            let refuted: Vec<_> = txns.extract_if(.., refuted).collect();
+            if refuted.is_empty() {
                 break;
             }
-            let named = |txn: &Txn| txn.keys().filter_map(|key| found.get(key).cloned()).collect();
-            settled.extend(refused.iter().map(|(place, txn)| (*place, Outcome::Refused(named(txn)))));
+            refuted.into_iter().for_each(|txn| go_alone(txn, &mut alone));
         }
-        for (place, txn) in txns {
-            let outcome = self.commit_one(txn).await;
-            settled.push((place, outcome));
+        txns.into_iter().for_each(|txn| go_alone(txn, &mut alone));
+        while let Some(ended) = alone.join_next().await {
+            settled.extend(ended);
         }
         settled
     }

@@ -1,4 +1,4 @@
-//! etcd by hand, for benchmarks: one transaction a commit, as many on their way as the engine has.
+//! etcd by hand, for benchmarks: one transaction a commit, or as many as fit in one; as many on their way as the engine has.
 
 use tokio::task::JoinSet;
 use tonic::Request;
@@ -14,35 +14,42 @@ use crate::bench::{ByHand, Failure, VALUE, row_key};
 use crate::{BoxFuture, EngineUrl};
 use evenkeel_core::registry::Revision;
 
+/// How many commits fit in one transaction, with two guards and two writes each.
+const AS_ONE: usize = 64;
+
 /// Rows, and as what each was left.
 pub(crate) struct Rows {
     channel: Channel,
     root: String,
     revisions: Vec<Revision>,
+    as_one: usize,
 }
 
 impl Rows {
     /// Connects to the first host.
-    pub(crate) async fn make(url: &EngineUrl, rows: u32) -> Result<Self, Failure> {
+    pub(crate) async fn make(url: &EngineUrl, rows: u32, together: bool) -> Result<Self, Failure> {
         let host = url.hosts().first().ok_or("no host")?.with_port(2379);
         let endpoint = Endpoint::from_shared(format!("http://{host}"))?.tcp_nodelay(true);
-        let root = format!("by-hand-{}", std::process::id());
-        let mut made = Self { channel: endpoint.connect().await?, root, revisions: Vec::new() };
+        let root = format!("by-hand-{}-{together}", std::process::id());
+        let mut made =
+            Self { channel: endpoint.connect().await?, root, revisions: Vec::new(), as_one: AS_ONE };
         made.revisions = vec![Revision(0); rows as usize];
         let pairs: Vec<_> = (0..rows / 2).map(|pair| [2 * pair, 2 * pair + 1]).collect();
         made.commit(&pairs).await?;
+        made.as_one = if together { AS_ONE } else { 1 };
         Ok(made)
     }
 
-    fn request(&self, pair: [u32; 2]) -> TxnRequest {
+    fn request(&self, pairs: &[[u32; 2]]) -> TxnRequest {
         let key = |row| format!("{}/{}", self.root, row_key(row)).into_bytes();
         let guard = |row| match self.revisions[row as usize] {
             Revision(0) => absent(key(row)),
             known => written_at(key(row), known),
         };
-        let compare = pair.map(guard).into();
+        let rows = pairs.as_flattened().iter().copied();
+        let compare = rows.clone().map(guard).collect();
         let put = |row| Step::Put(PutRequest { key: key(row), value: VALUE.to_vec(), lease: 0 });
-        let success = pair.map(|row| RequestOp { step: Some(put(row)) }).into();
+        let success = rows.map(|row| RequestOp { step: Some(put(row)) }).collect();
         TxnRequest { compare, success, failure: Vec::new() }
     }
 }
@@ -61,17 +68,18 @@ async fn send(channel: Channel, request: TxnRequest) -> Result<Revision, Failure
 impl ByHand for Rows {
     fn commit<'a>(&'a mut self, pairs: &'a [[u32; 2]]) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
-            let (mut under_way, mut waiting) = (JoinSet::new(), pairs.iter());
+            let (mut under_way, mut waiting) = (JoinSet::new(), pairs.chunks(self.as_one));
             loop {
                 while under_way.len() < UNDER_WAY_MAX
-                    && let Some(pair) = waiting.next()
+                    && let Some(pairs) = waiting.next()
                 {
-                    let (channel, request, pair) = (self.channel.clone(), self.request(*pair), *pair);
-                    under_way.spawn(async move { Ok::<_, Failure>((pair, send(channel, request).await?)) });
+                    let (channel, request, pairs) =
+                        (self.channel.clone(), self.request(pairs), pairs.to_vec());
+                    under_way.spawn(async move { Ok::<_, Failure>((pairs, send(channel, request).await?)) });
                 }
                 let Some(ended) = under_way.join_next().await else { return Ok(()) };
-                let (pair, revision) = ended??;
-                pair.iter().for_each(|row| self.revisions[*row as usize] = revision);
+                let (pairs, revision) = ended??;
+                pairs.as_flattened().iter().for_each(|row| self.revisions[*row as usize] = revision);
             }
         })
     }

@@ -25,17 +25,15 @@ pub(super) const PATH: &str = "/etcdserverpb.KV/Txn";
 
 /// Sends transactions that do not concern each other together, many requests at once, and those that do one after the other.
 pub(super) async fn commit(shared: &Arc<Shared>, txns: Vec<Txn>) -> Vec<Outcome> {
-    let mut outcomes = vec![Outcome::Unknown; txns.len()];
+    // A single one, the usual case, needs no task of its own.
+    let txns = match <[Txn; 1]>::try_from(txns) {
+        Ok([only]) => return vec![shared.commit_one(only).await],
+        Err(several) => several,
+    };
     let waves: Vec<_> =
         waves(&txns).iter().map(|wave| pack(&shared.tree, &shared.facts, &txns, wave)).collect();
+    let mut outcomes = vec![Outcome::Unknown; txns.len()];
     let mut txns: Vec<_> = txns.into_iter().map(Some).collect();
-    // A single one, the usual case, needs no task of its own.
-    if let [only] = txns.as_mut_slice() {
-        if let Some(txn) = only.take() {
-            outcomes[0] = shared.commit_one(txn).await;
-        }
-        return outcomes;
-    }
     for wave in waves {
         let mut under_way = JoinSet::new();
         for bundle in wave {

@@ -41,6 +41,9 @@ pub(super) struct RangeRequest {
     /// 0: the newest.
     #[prost(int64, tag = "4")]
     pub(super) revision: i64,
+    /// Leaves the values out.
+    #[prost(bool, tag = "8")]
+    pub(super) keys_only: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

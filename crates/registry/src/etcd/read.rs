@@ -30,7 +30,13 @@ impl Shared {
         let (mut first, behind) = self.tree.cold();
         let (mut revision, mut changes) = (0, Vec::new());
         loop {
-            let page = RangeRequest { key: first, range_end: behind.clone(), limit: PAGE, revision };
+            let page = RangeRequest {
+                key: first,
+                range_end: behind.clone(),
+                limit: PAGE,
+                revision,
+                keys_only: false,
+            };
             let page: RangeResponse = self.wire.ask("/etcdserverpb.KV/Range", page).await?;
             if revision == 0 {
                 revision = page.header.as_ref().map_or(0, |header| header.revision);

@@ -73,7 +73,12 @@ impl Tree {
 
 /// A step that reads one name.
 pub(super) fn look(name: Vec<u8>, revision: i64) -> RequestOp {
-    let range = RangeRequest { key: name, range_end: Vec::new(), limit: 0, revision };
+    RequestOp { step: Some(Step::Range(RangeRequest { key: name, revision, ..RangeRequest::default() })) }
+}
+
+/// A step that reads all of one name but its value.
+pub(super) fn glance(name: Vec<u8>) -> RequestOp {
+    let range = RangeRequest { key: name, keys_only: true, ..RangeRequest::default() };
     RequestOp { step: Some(Step::Range(range)) }
 }
 

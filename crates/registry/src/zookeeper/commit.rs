@@ -21,8 +21,9 @@ const TRIES: u32 = 30;
 /// After so many tries each goes alone: then one that is overtaken again and again holds up no other.
 const TRIES_TOGETHER: u32 = 3;
 
-/// How many are looked at together, and are on their way at once.
+/// How many are looked at together, and are on their way at once, and how large they are at most if they are several.
 const TOGETHER: usize = 1_000;
+const BYTES: usize = 16 << 20;
 
 /// How many go out as one: ZooKeeper agrees on each request by itself, which costs far more than what is in it.
 const AS_ONE: usize = 64;
@@ -92,14 +93,22 @@ impl Link {
                 _ => self.look(&client, named.iter().copied(), true).await?,
             };
             let most = if tried < TRIES_TOGETHER { AS_ONE } else { 1 };
-            let (mut bundles, mut refused) = (Vec::new(), Vec::new());
+            let (mut planned, mut refused) = (Vec::new(), Vec::new());
             for nth in waiting {
-                let (txn, bytes) = (&txns[nth], packet_bytes(&txns[nth]));
-                let good = fits(&FACTS, txn) && bytes <= PACKET;
-                match good.then(|| plan(&self.tree, txn, &sight)).flatten() {
-                    Some(plan) => add(&mut bundles, most, (nth, plan), bytes),
+                let good = fits(&FACTS, &txns[nth]) && packet_bytes(&txns[nth]) <= PACKET;
+                match good.then(|| plan(&self.tree, &txns[nth], &sight)).flatten() {
+                    Some(plan) => planned.push((nth, plan)),
                     None => refused.push((nth, !good)),
                 }
+            }
+            // Those behind one that deletes count on it, so it goes behind those that do not.
+            planned.sort_by_key(|(_, plan)| plan.kills);
+            let mut bundles = Vec::new();
+            for (nth, plan) in planned {
+                // What lives by a lease is noted there with all that did before.
+                let alone = !owners(&txns[nth]).is_empty();
+                let bytes = if alone { PACKET } else { packet_bytes(&txns[nth]) };
+                add(&mut bundles, most, (nth, plan), bytes);
             }
             waiting = self.send_all(&client, bundles, sight.deaths, outcomes).await?;
             for (nth, for_good) in refused {
@@ -244,10 +253,17 @@ impl Link {
                 self.memory().clear();
                 return Ok(Attempt::Overtaken);
             };
+            // What relies on no version is made however many have died, so its answer does not tell.
+            let deaths_path = self.tree.deaths();
+            if !ops.iter().any(|op| op.relies_on(&deaths_path)) {
+                return Ok(Attempt::Made(revision));
+            }
+            let gone: BTreeSet<_> = ops.iter().filter_map(Op::deleted).map(str::to_owned).collect();
             let written = ops.into_iter().zip(stats).skip(1).filter_map(|(op, stat)| match (op, stat) {
-                (Op::Set(path, ..), Some(stat)) => Some((path, Seen::of(&stat))),
+                (Op::Set(path, ..) | Op::Create(path, ..), Some(stat)) => Some((path, Seen::of(&stat))),
                 _ => None,
             });
+            let written = written.filter(|(path, _)| !gone.contains(path));
             self.memory().keep(deaths, written);
             Ok(Attempt::Made(revision))
         }
@@ -275,6 +291,8 @@ impl Link {
                 Ok(results) => {
                     let stats = results.into_iter().map(|result| match result {
                         MultiWriteResult::SetData { stat } => Some(stat),
+                        // Some servers leave it out (ZOOKEEPER-4026, -4667).
+                        MultiWriteResult::Create { stat, .. } if !stat.is_invalid() => Some(stat),
                         _ => None,
                     });
                     let stats: Vec<_> = stats.collect();
@@ -296,14 +314,15 @@ impl Link {
 /// How many of these, from the first on, have nothing in common that one of them writes.
 fn apart(txns: &[Txn]) -> usize {
     let (mut named, mut written) = (BTreeSet::new(), BTreeSet::new());
-    let mut by = BTreeSet::new();
+    let (mut by, mut bytes) = (BTreeSet::new(), 0);
     for (nth, txn) in txns.iter().enumerate() {
         let writes: BTreeSet<_> = txn.writes.iter().map(evenkeel_core::registry::Write::key).collect();
         let owners = owners(txn);
         let meets = txn.keys().any(|key| written.contains(key))
             || writes.iter().any(|key| named.contains(key))
             || !by.is_disjoint(&owners);
-        if nth == TOGETHER || (meets && nth > 0) {
+        bytes += packet_bytes(txn);
+        if nth == TOGETHER || ((meets || bytes > BYTES) && nth > 0) {
             return nth;
         }
         named.extend(txn.keys());

@@ -129,6 +129,8 @@ impl Link {
             return Ok(client.clone());
         }
         let client = self.connect(SESSION, false).await?;
+        // It may be with an ensemble that was restored meanwhile, and counts from where it had been before.
+        self.memory().clear();
         *slot = Some(client.clone());
         Ok(client)
     }

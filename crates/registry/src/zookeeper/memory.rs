@@ -13,8 +13,8 @@ const MOST: usize = 100_000;
 /// Entries by the paths of their nodes.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// How many deaths there had been when each of them was seen. Versions begin anew with a node that is made again, so
-    /// those of before another death are worth nothing.
+    /// How many deaths there had been when each of them was seen, or fewer: never more, for then another that came would not
+    /// be noticed. Versions begin anew with a node that is made again, so those of before another death are worth nothing.
     pub(super) deaths: i32,
     seen: HashMap<String, Seen>,
 }
@@ -80,7 +80,6 @@ mod tests {
         assert_eq!((memory.of("a"), memory.deaths), (None, 1), "an answer of before the death");
     }
 
-    /// As after a restore of the ensemble, which counts from an earlier number.
     #[test]
     fn who_found_the_memory_wrong_begins_anew_at_any_number() {
         let mut memory = Memory::default();

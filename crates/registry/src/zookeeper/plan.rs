@@ -58,6 +58,24 @@ pub(super) enum Op {
     Record(String, Vec<u8>),
 }
 
+impl Op {
+    /// Whether it is made only if this node is of a version.
+    pub(super) fn relies_on(&self, node: &str) -> bool {
+        match self {
+            Self::Check(path, version) | Self::Set(path, _, version) => path == node && *version != ANY,
+            Self::Create(..) | Self::Delete(..) | Self::Record(..) => false,
+        }
+    }
+
+    /// The node that it deletes.
+    pub(super) fn deleted(&self) -> Option<&str> {
+        match self {
+            Self::Delete(path, _) => Some(path),
+            _ => None,
+        }
+    }
+}
+
 /// What a transaction comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -118,7 +136,7 @@ pub(super) fn holds(txn: &Txn, sight: &Sight) -> bool {
 }
 
 /// The operations of some transactions that do not concern each other, as one. The first of them writes the order, whose
-/// revision is that of all. So many entries died before.
+/// revision is that of all. `deaths` is the version that the count of deaths has before them.
 pub(super) fn together(tree: &Tree, plans: Vec<Plan>, deaths: i32) -> Vec<Op> {
     let (kills, versioned) = (plans.iter().any(|plan| plan.kills), plans.iter().any(|plan| plan.versioned));
     let mut ops = vec![Op::Set(tree.order(), vec![], ANY)];
