@@ -34,7 +34,7 @@ pub struct Entry {
 }
 
 /// A condition that the registry checks in the same instant as it writes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Guard {
     /// There is no such entry.
     Absent(Key),

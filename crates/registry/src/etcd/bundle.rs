@@ -4,7 +4,7 @@
 //! they may share a revision. When one of them cannot be made etcd makes none and tells how the entries stand: those that
 //! this refutes go alone, and the others together again.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_core::keys::Key;
@@ -22,7 +22,7 @@ use crate::fits;
 /// What some transactions come to as one request.
 #[derive(Default)]
 struct Load<'t> {
-    guards: HashSet<&'t Guard>,
+    guards: BTreeSet<&'t Guard>,
     keys: BTreeSet<&'t Key>,
     writes: usize,
     bytes: usize,

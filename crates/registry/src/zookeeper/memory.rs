@@ -3,7 +3,7 @@
 //! Nothing is decided by it alone: whatever is sent checks the versions, and that nobody deleted an entry since they were
 //! seen. So what is out of date costs a try, and no refusal is told from memory.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::plan::Seen;
 
@@ -16,7 +16,7 @@ pub(super) struct Memory {
     /// How many deaths there had been when each of them was seen, or fewer: never more, for then another that came would not
     /// be noticed. Versions begin anew with a node that is made again, so those of before another death are worth nothing.
     pub(super) deaths: i32,
-    seen: HashMap<String, Seen>,
+    seen: BTreeMap<String, Seen>,
 }
 
 impl Memory {
