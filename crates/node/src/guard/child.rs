@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, RawPid, Signal, WaitStatus};
 
 use super::cgroup::Cgroup;
 use super::output::Output;
-use super::strays::Family;
+use super::strays::{Family, Strays};
 use super::wire::{Attempt, End, Launch, Word};
 use super::{ROLE, environment, shim, signals};
 use crate::clock;
@@ -167,8 +167,8 @@ impl Child {
 
     /// Does what is due; returns when it wants to be looked at again, or `None` when nothing of it is left, neither in its
     /// group nor among the strays.
-    pub(super) fn advance(&mut self, at: Moment, strays: &[Pid]) -> Option<Mono> {
-        if self.is_gone() && strays.is_empty() && self.cgroup.as_ref().is_none_or(Cgroup::is_empty) {
+    pub(super) fn advance(&mut self, at: Moment, strays: &Strays) -> Option<Mono> {
+        if self.is_gone() && strays.is_none() && self.cgroup.as_ref().is_none_or(Cgroup::is_empty) {
             return None;
         }
         if self.exit.is_some() && self.ending.is_none() {
@@ -187,7 +187,7 @@ impl Child {
         if at.now >= kill {
             self.signal(Signal::KILL);
         }
-        for stray in strays {
+        for stray in &strays.pids {
             // The guard's own children, which it has not reaped: their numbers are nobody else's.
             if at.now >= kill {
                 let _ = rustix::process::kill_process(*stray, Signal::KILL);

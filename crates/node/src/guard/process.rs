@@ -21,8 +21,9 @@ use rustix::time::{
 
 use super::cgroup::{Cgroups, Told};
 use super::child::{Child, Moment};
+use super::strays::{Finder, Strays};
 use super::wire::{Attempt, End, Launch, Lines, Order, Word, line};
-use super::{LOCK, NO_CGROUPS, strays};
+use super::{LOCK, NO_CGROUPS};
 use crate::clock;
 
 /// How often a guard that waits for its predecessor to end looks again.
@@ -90,6 +91,7 @@ struct Guard {
     orders: Lines,
     words: VecDeque<u8>,
     children: Vec<Child>,
+    finder: Finder,
     cgroups: Cgroups,
     until: Mono,
     kill: Mono,
@@ -111,6 +113,7 @@ impl Guard {
             orders: Lines::default(),
             words: VecDeque::new(),
             children: Vec::new(),
+            finder: Finder::default(),
             cgroups,
             until: Mono(i64::MIN),
             kill: Mono(i64::MIN),
@@ -124,8 +127,7 @@ impl Guard {
 
     fn run(mut self) -> io::Result<()> {
         loop {
-            self.reap();
-            let mut next = self.advance();
+            let mut next = self.look();
             if self.cgroups.tidy() {
                 let again = clock::now().mono + TIDY_AGAIN;
                 next = Some(next.map_or(again, |next| next.min(again)));
@@ -147,9 +149,22 @@ impl Guard {
         }
     }
 
+    /// Does what is due. Who was seen to have ended is reaped before anything is said of the run: nothing of it is left.
+    fn look(&mut self) -> Option<Mono> {
+        loop {
+            self.reap();
+            let before = self.children.len();
+            let next = self.advance();
+            if self.children.len() == before {
+                return next;
+            }
+        }
+    }
+
     /// Collects every child that has ended: first processes of runs, and orphans.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            self.finder.reaped(pid);
             if let Some(child) = self.children.iter_mut().find(|child| child.pid() == pid) {
                 child.exited(status);
             }
@@ -159,11 +174,12 @@ impl Guard {
     /// Does what is due with every child, and tells of those of which nothing is left.
     fn advance(&mut self) -> Option<Mono> {
         let at = self.moment();
+        let none = Strays::default();
         let mut strays = self.strays();
         let mut next: Option<Mono> = None;
         let mut index = 0;
         while let Some(child) = self.children.get_mut(index) {
-            match child.advance(at, strays.get(index).map_or(&[], Vec::as_slice)) {
+            match child.advance(at, strays.get(index).unwrap_or(&none)) {
                 Some(moment) => {
                     next = Some(next.map_or(moment, |other| other.min(moment)));
                     index += 1;
@@ -185,11 +201,11 @@ impl Guard {
     }
 
     /// The strays of each child, looked for only where one of them ends.
-    fn strays(&self) -> Vec<Vec<Pid>> {
+    fn strays(&mut self) -> Vec<Strays> {
         if !self.children.iter().any(Child::is_ending) {
             return Vec::new();
         }
-        strays::find(&self.children.iter().map(Child::family).collect::<Vec<_>>())
+        self.finder.find(&self.children.iter().map(Child::family).collect::<Vec<_>>())
     }
 
     fn moment(&self) -> Moment {

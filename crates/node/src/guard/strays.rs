@@ -2,19 +2,27 @@
 //!
 //! Whoever leaves the group, with `setsid` or as a daemon, stays the descendant of its run. When its parent ends it becomes the
 //! guard's own child, and so the guard needs to look at no other process of the host. It leaves the list of the guard's
-//! children only by being reaped, which the guard does itself: none is overlooked.
+//! children only by being reaped, which the guard does itself, and the list is read until it names nobody new: a child that ends
+//! while it is looked at leaves its own children there. While one is there that cannot be known, as it is just ending or
+//! becoming another program, nothing is held to be over. None is overlooked.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use evenkeel_core::time::Mono;
 use procfs::process::{Process, Stat};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, RawPid, Signal};
 
 use super::wire::Attempt;
 
 /// How much earlier than its run a stray may seem to have begun: the kernel counts starts in hundredths of a second.
 const SLACK: i64 = 20;
+
+/// How often the list of children is read for one answer: a run that makes orphans without end must not keep the guard from
+/// ending it.
+const READINGS: usize = 16;
 
 /// A run, as far as its strays are concerned.
 #[derive(Debug)]
@@ -24,20 +32,106 @@ pub(super) struct Family<'a> {
     pub(super) started: Mono,
 }
 
-/// The strays of each run, in the order of the runs.
-pub(super) fn find(families: &[Family<'_>]) -> Vec<Vec<Pid>> {
-    let mut found = vec![Vec::new(); families.len()];
-    let me = std::process::id();
-    for pid in children(me).into_iter().filter(|pid| families.iter().all(|run| run.first != *pid)) {
-        // One that has ended is about to be reaped; one that may not be signalled is nothing the guard can end.
-        if has_ended(pid) || rustix::process::test_kill_process(pid).is_err() {
-            continue;
+/// What was found of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Strays {
+    /// Its strays.
+    pub(super) pids: Vec<Pid>,
+    /// Whether somebody is there who may be of it, and of whom more is known in a moment.
+    pub(super) unsure: bool,
+}
+
+impl Strays {
+    /// Whether nothing of the run has strayed.
+    pub(super) fn is_none(&self) -> bool {
+        self.pids.is_empty() && !self.unsure
+    }
+}
+
+/// What a child of the guard is found to be.
+#[derive(Debug)]
+enum Found {
+    /// It is about to be reaped, and whoever it leaves behind is a child of the guard by now.
+    Ended,
+    /// It cannot be told of which run it is, for a moment.
+    Unsure,
+    /// Nobody's that is known, or nobody's that may be signalled.
+    Alien,
+    /// Of the run at this place.
+    Of(usize),
+}
+
+/// Looks for strays.
+#[derive(Debug, Default)]
+pub(super) struct Finder {
+    /// Of which run a child is, once that was seen: one that is ending cannot be asked any more.
+    known: BTreeMap<RawPid, Attempt>,
+}
+
+impl Finder {
+    /// The strays of each run, in the order of the runs.
+    pub(super) fn find(&mut self, families: &[Family<'_>]) -> Vec<Strays> {
+        let me = std::process::id();
+        let is_first = |pid: &Pid| families.iter().any(|run| run.first == *pid);
+        let others = || children(me).into_iter().filter(|pid| !is_first(pid)).collect();
+        gather(families.len(), others, |pid| self.look(pid, families))
+    }
+
+    /// A child was reaped: its number may be another's from now on.
+    pub(super) fn reaped(&mut self, pid: Pid) {
+        self.known.remove(&pid.as_raw_nonzero().get());
+    }
+
+    fn look(&mut self, pid: Pid, families: &[Family<'_>]) -> Found {
+        if has_ended(pid) {
+            return Found::Ended;
         }
-        if let Some(index) = owner(families, &environment(pid), || started(pid)) {
-            found[index].push(pid);
+        // One that may not be signalled is nothing that the guard can end.
+        if rustix::process::test_kill_process(pid).is_err() {
+            return Found::Alien;
+        }
+        let raw = pid.as_raw_nonzero().get();
+        if let Some(id) = self.known.get(&raw)
+            && let Some(index) = families.iter().position(|run| run.id == id)
+        {
+            return Found::Of(index);
+        }
+        let Some(environment) = environment(pid) else { return Found::Unsure };
+        match owner(families, &environment, || started(pid)) {
+            Some(index) => {
+                self.known.insert(raw, families[index].id.clone());
+                Found::Of(index)
+            }
+            None => Found::Alien,
         }
     }
-    found
+}
+
+/// Sorts the children by the runs that they are of; reads the list of them until it names nobody new.
+fn gather(
+    runs: usize,
+    mut children: impl FnMut() -> Vec<Pid>,
+    mut look: impl FnMut(Pid) -> Found,
+) -> Vec<Strays> {
+    let mut strays = vec![Strays::default(); runs];
+    let mut seen = BTreeSet::new();
+    for reading in 1..=READINGS {
+        let mut fresh = children();
+        fresh.retain(|pid| seen.insert(pid.as_raw_nonzero()));
+        if fresh.is_empty() {
+            break;
+        }
+        for pid in fresh {
+            match look(pid) {
+                Found::Of(run) => strays[run].pids.push(pid),
+                // Whom the last one leaves was not looked for any more.
+                Found::Ended if reading < READINGS => {}
+                Found::Ended | Found::Unsure => strays.iter_mut().for_each(|run| run.unsure = true),
+                Found::Alien => {}
+            }
+        }
+    }
+    strays
 }
 
 /// Which run a stray is of: the one its environment names. One that has wiped that is of any run that began before it, and
@@ -59,7 +153,7 @@ fn owner(
 /// Kills whatever names one of these attempts, of a guard that is gone and can look for nothing any more.
 pub(super) fn kill_everywhere(runs: &[Attempt]) {
     let is_of_them = |pid: &Pid| {
-        let environment = environment(*pid);
+        let environment = environment(*pid).unwrap_or_default();
         runs.iter().any(|id| is_named(id, &environment))
     };
     // What forked while it was looked for is found at another look; three of them bound what this may take.
@@ -96,9 +190,19 @@ fn all() -> Vec<Pid> {
     entries.filter_map(|entry| number(entry.ok()?.file_name().to_str()?)).collect()
 }
 
-/// What a process was started with, variables ended by NUL; nothing when it may not be read.
-fn environment(pid: Pid) -> Vec<u8> {
-    fs::read(Path::new("/proc").join(pid.as_raw_nonzero().to_string()).join("environ")).unwrap_or_default()
+/// What a process was started with, variables ended by NUL: nothing where it may not be read, or only another thread than the
+/// first still runs. `None` for the moment in which a process has none, as it is ending or becoming another program.
+fn environment(pid: Pid) -> Option<Vec<u8>> {
+    match fs::read(Path::new("/proc").join(pid.as_raw_nonzero().to_string()).join("environ")) {
+        Ok(environment) if !environment.is_empty() => Some(environment),
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => Some(Vec::new()),
+        Ok(_) | Err(_) => {
+            let stat = stat(pid)?;
+            // Of an empty one the kernel tells where it is.
+            let is_empty = stat.env_start.is_some_and(|at| at != 0) && stat.env_start == stat.env_end;
+            (is_empty || is_corpse(&stat)).then(Vec::new)
+        }
+    }
 }
 
 fn number(text: &str) -> Option<Pid> {
@@ -109,8 +213,14 @@ fn stat(pid: Pid) -> Option<Stat> {
     Process::new(pid.as_raw_nonzero().get()).and_then(|process| process.stat()).ok()
 }
 
+/// Whether its first thread has ended.
+fn is_corpse(stat: &Stat) -> bool {
+    matches!(stat.state, 'Z' | 'X')
+}
+
+/// Whether all its threads have ended.
 fn has_ended(pid: Pid) -> bool {
-    stat(pid).is_none_or(|stat| matches!(stat.state, 'Z' | 'X'))
+    stat(pid).is_none_or(|stat| is_corpse(&stat) && stat.num_threads <= 1)
 }
 
 fn parent(pid: Pid) -> Option<u32> {
@@ -149,6 +259,62 @@ mod tests {
             assert_eq!(owner(&families, wiped.as_bytes(), || Some(Mono(500))), Some(0), "only one was there");
             assert_eq!(owner(&families[1..2], wiped.as_bytes(), || None), Some(0), "only one is there");
         }
+    }
+
+    #[test]
+    fn whoever_is_left_by_one_that_ends_meanwhile_is_found() {
+        let pid = |raw| Pid::from_raw(raw).unwrap();
+        // 10 ends when it is looked at, and only then is 11 on the list; so again with 11 and 12.
+        let listed = std::cell::Cell::new(10);
+        let list = || (10..=listed.get()).map(pid).collect();
+        let look = |pid: Pid| match pid.as_raw_nonzero().get() {
+            12 => Found::Of(1),
+            ended => {
+                listed.set(listed.get().max(ended + 1));
+                Found::Ended
+            }
+        };
+        let found = Strays { pids: vec![pid(12)], unsure: false };
+        assert_eq!(gather(2, list, look), [Strays::default(), found]);
+    }
+
+    #[test]
+    fn while_orphans_keep_ending_no_run_is_over_and_who_lives_is_told() {
+        let mut last = 10;
+        let list = || {
+            last += 1;
+            (10..=last).map(|raw| Pid::from_raw(raw).unwrap()).collect()
+        };
+        let living = Pid::from_raw(10).unwrap();
+        let strays = gather(2, list, |pid| if pid == living { Found::Of(0) } else { Found::Ended });
+        assert_eq!(strays[0], Strays { pids: vec![living], unsure: true });
+        assert_eq!(strays[1], Strays { pids: vec![], unsure: true });
+    }
+
+    #[test]
+    fn whose_a_child_was_seen_to_be_it_stays_until_it_is_reaped() {
+        let mut child = std::process::Command::new("sleep").arg("600").env_clear().spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let ids = [attempt("j:1:0", 1), attempt("k:2:0", 1)];
+        let family = |id| Family { id, first: Pid::INIT, started: Mono(0) };
+        let families: Vec<Family<'_>> = ids.iter().map(family).collect();
+        let mut finder = Finder::default();
+        // For a moment it may be between two programs.
+        let looks = |finder: &mut Finder, families: &[Family<'_>]| loop {
+            match finder.look(pid, families) {
+                Found::Unsure => {}
+                found => break format!("{found:?}"),
+            }
+        };
+        assert_eq!(looks(&mut finder, &families), "Alien", "it may be of both");
+        assert_eq!(looks(&mut finder, &families[1..]), "Of(0)", "only one is there");
+        assert_eq!(looks(&mut finder, &families), "Of(1)");
+        finder.reaped(pid);
+        assert_eq!(looks(&mut finder, &families), "Alien");
+        child.kill().unwrap();
+        while !has_ended(pid) {}
+        assert_eq!(looks(&mut finder, &families), "Ended");
+        child.wait().unwrap();
     }
 
     #[test]
