@@ -15,6 +15,8 @@ pub mod bench;
 pub mod clock;
 pub mod conformance;
 
+#[cfg(any(feature = "redis", feature = "etcd", feature = "zookeeper"))]
+mod encryption;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;

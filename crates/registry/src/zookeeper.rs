@@ -4,6 +4,7 @@
 //! something changed. What that takes is written down where it is done: `plan.rs`, `reader.rs`, `listener.rs`.
 
 mod commit;
+mod encryption;
 mod fault;
 mod leases;
 mod link;

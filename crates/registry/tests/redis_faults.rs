@@ -7,6 +7,8 @@
 
 #[path = "common/asks.rs"]
 mod asks;
+#[path = "common/certificates.rs"]
+mod certificates;
 #[path = "common/host.rs"]
 mod host;
 #[path = "common/process.rs"]
@@ -21,6 +23,7 @@ mod storm;
 use std::time::Duration;
 
 use asks::{Engine, commit, connect, entry, key, made, next, put, refused, txn, until};
+use certificates::Certificates;
 use evenkeel_core::registry::{Class, Guard, Outcome, Revision, Write};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::{RegistryError, open};
@@ -406,8 +409,8 @@ async fn two_clusters_share_a_server_and_each_keeps_to_its_slot() {
 
 #[tokio::test]
 async fn an_encrypted_server_is_spoken_to_and_a_strange_one_is_not() {
-    let Some(certificates) = server::certificates() else { return };
-    let at = |name: &str| certificates.path().join(name).display().to_string();
+    let Some(certificates) = Certificates::make() else { return };
+    let at = |name: &str| certificates.at(name);
     let (port, ca, cert, key) =
         (host::free_ports(1)[0].to_string(), at("ca.pem"), at("cert.pem"), at("key.pem"));
     let settings =

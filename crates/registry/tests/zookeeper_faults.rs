@@ -7,6 +7,8 @@
 
 #[path = "common/asks.rs"]
 mod asks;
+#[path = "common/certificates.rs"]
+mod certificates;
 #[path = "common/host.rs"]
 mod host;
 #[path = "common/process.rs"]
@@ -24,11 +26,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use asks::{Engine, commit, connect, entry, key, made, next, put, refused, txn, until};
-use evenkeel_core::registry::{Class, Guard, Outcome, Write};
+use certificates::Certificates;
+use evenkeel_core::registry::{Class, Guard, Outcome, Revision, Write};
 use evenkeel_core::time::Millis;
-use evenkeel_registry::RegistryError;
 use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::conformance::{fresh, server as find};
+use evenkeel_registry::{RegistryError, open};
 use proxy::{Proxy, Way};
 use server::{Ensemble, Server, said};
 use storm::Counter;
@@ -314,6 +317,44 @@ async fn a_user_is_let_in_and_nobody_else_and_a_password_is_never_shown() {
     for half in ["evenkeel@", ":hunter2@"] {
         refused(&url(half)).await;
     }
+}
+
+#[tokio::test]
+async fn an_encrypted_server_is_spoken_to_and_a_strange_one_is_not() {
+    let Some(certificates) = Certificates::make() else { return };
+    let Some(mut server) = Server::encrypted(&certificates) else { return };
+    let url = |ca: &str, ours: &str| {
+        let [ca, cert, key] = [ca, ours, "key.pem"].map(|name| certificates.at(name));
+        format!("zookeeper://localhost:{}/test?tls=on&ca={ca}&cert={cert}&key={key}", server.secure_port())
+    };
+    let good = url("ca.pem", "cert.pem");
+    let stranger = url("stranger.pem", "cert.pem");
+    match open(&stranger).await.map(drop) {
+        Err(RegistryError::Unavailable(why)) => assert!(why.contains("vouches"), "{why}"),
+        other => panic!("it should be out of reach: {other:?}"),
+    }
+    for not_ours in ["names", "stranger.pem"] {
+        assert!(refused(&url("ca.pem", not_ours)).await.contains("cannot be used"), "{not_ours}");
+    }
+    assert!(refused(&url("names", "cert.pem")).await.contains("cannot be used"));
+    assert!(refused(&url("nobody.pem", "cert.pem")).await.contains("cannot be read"));
+    let without_ours = good.split_once("&cert").unwrap().0;
+    assert!(open(without_ours).await.is_err(), "the server wants to know who speaks");
+
+    let registry = connect(&good).await;
+    let lease = registry.open(TTL).await.unwrap().lease;
+    let mut feed = registry.watch(Revision(0)).await.unwrap();
+    made(&registry, vec![], vec![put("a", "1", Some(lease))]).await;
+    assert_eq!(next(&mut feed).await, Some(vec!["a".to_owned()]));
+    // Larger than a record of the encryption.
+    made(&registry, vec![], vec![put("b", &"x".repeat(500_000), None)]).await;
+    assert_eq!(next(&mut feed).await, Some(vec!["b".to_owned()]));
+
+    server.kill();
+    server.launch();
+    until("it is served again", || async { registry.renew(lease).await.ok().flatten() }).await;
+    assert_eq!(entry(&registry, "b").await.unwrap().value.len(), 500_000);
+    made(&registry, vec![], vec![put("c", "1", None)]).await;
 }
 
 /// proves: I1

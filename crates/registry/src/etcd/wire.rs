@@ -16,6 +16,7 @@ use super::fault::{self, Fault};
 use super::leader::Leader;
 use super::login::Login;
 use super::message::{Answer, StatusRequest, StatusResponse};
+use crate::encryption::{Pems, pems};
 use crate::{EngineUrl, RegistryError};
 
 /// How long an answer is waited for. etcd itself gives up after seven seconds, and works in milliseconds.
@@ -300,19 +301,14 @@ impl Wire {
 }
 
 fn tls(url: &EngineUrl) -> Result<Option<ClientTlsConfig>, RegistryError> {
-    let Some(told) = url.tls()? else { return Ok(None) };
-    let read = |path: &std::path::Path| {
-        std::fs::read(path).map_err(|error| {
-            url.refused(&format!("names the file {} that cannot be read: {error}", path.display()))
-        })
-    };
+    let Some(Pems { ca, identity }) = pems(url)? else { return Ok(None) };
     let mut tls = ClientTlsConfig::new();
-    tls = match &told.ca {
-        Some(ca) => tls.ca_certificate(Certificate::from_pem(read(ca)?)),
+    tls = match ca {
+        Some(ca) => tls.ca_certificate(Certificate::from_pem(ca)),
         None => tls.with_native_roots(),
     };
-    if let Some((cert, key)) = &told.identity {
-        tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
+    if let Some((cert, key)) = identity {
+        tls = tls.identity(Identity::from_pem(cert, key));
     }
     Ok(Some(tls))
 }

@@ -10,6 +10,7 @@ use redis::{
 };
 
 use super::fault;
+use crate::encryption::{Pems, pems};
 use crate::{EngineUrl, RegistryError};
 
 /// Redis' usual port.
@@ -157,16 +158,7 @@ impl Info {
 
 /// What encryption needs; `None` without it.
 fn certificates(url: &EngineUrl) -> Result<Option<TlsCertificates>, RegistryError> {
-    let Some(tls) = url.tls()? else { return Ok(None) };
-    let read = |path: &std::path::Path| {
-        std::fs::read(path)
-            .map_err(|error| url.refused(&format!("names {}, which cannot be read: {error}", path.display())))
-    };
-    let identity = tls.identity.as_ref().map(|(cert, key)| {
-        Ok::<_, RegistryError>(ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? })
-    });
-    let root_cert = tls.ca.as_deref().map(read).transpose()?;
-    // The client takes whatever the process uses; somebody may have chosen already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Ok(Some(TlsCertificates { client_tls: identity.transpose()?, root_cert }))
+    let Some(Pems { ca, identity }) = pems(url)? else { return Ok(None) };
+    let client_tls = identity.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
+    Ok(Some(TlsCertificates { client_tls, root_cert: ca }))
 }

@@ -14,6 +14,11 @@ pub(super) fn explain(url: &EngineUrl, error: &Error) -> RegistryError {
         Error::AuthFailed => url.refused("refuses this user or password: check both"),
         Error::BadArguments(what) => url.refused(&format!("cannot be used: {what}")),
         Error::Unimplemented => url.refused("is no ZooKeeper 3.6 or later: use one"),
+        // The client does not tell why a connection failed.
+        Error::NoHosts | Error::Timeout if url.tls().is_ok_and(|tls| tls.is_some()) => unavailable(
+            "is out of reach: see whether a majority of it runs, is spoken to at its secureClientPort, and has certificates \
+             for these names for which `ca` vouches",
+        ),
         Error::NoHosts | Error::Timeout => unavailable("is out of reach: see whether a majority of it runs"),
         Error::ConnectionLoss | Error::SessionExpired | Error::ClientClosed | Error::SessionMoved => {
             unavailable(&format!("was lost ({error}): see whether a majority of it runs"))

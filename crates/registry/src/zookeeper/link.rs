@@ -11,12 +11,12 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{LeaseId, Revision};
 use evenkeel_core::time::Millis;
 use tokio::sync::{Notify, watch};
-use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error};
+use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error, TlsOptions};
 
-use super::fault;
 use super::leases::Held;
 use super::memory::Memory;
 use super::tree::{Tree, data_to_keys, revision};
+use super::{encryption, fault};
 use crate::{EngineUrl, RegistryError};
 
 /// How long an answer may take.
@@ -40,6 +40,7 @@ pub(super) struct Link {
     url: EngineUrl,
     cluster: String,
     login: Option<Vec<u8>>,
+    tls: Option<TlsOptions>,
     pub(super) tree: Tree,
     client: tokio::sync::Mutex<Option<Client>>,
     journal: Mutex<Journal>,
@@ -85,9 +86,6 @@ impl Journal {
 
 impl Link {
     pub(super) fn new(url: &EngineUrl, namespace: &str) -> Result<Self, RegistryError> {
-        if url.tls()?.is_some() {
-            return Err(url.refused("cannot be encrypted by this program: use a tunnel, or leave out tls=on"));
-        }
         let hosts: Vec<_> = url.hosts().iter().map(|host| host.with_port(PORT)).collect();
         let login = match (url.user(), url.password()?) {
             (None, None) => None,
@@ -98,6 +96,7 @@ impl Link {
             url: url.clone(),
             cluster: hosts.join(","),
             login,
+            tls: encryption::options(url)?,
             tree: Tree::new(namespace),
             client: tokio::sync::Mutex::default(),
             journal: Mutex::default(),
@@ -119,7 +118,10 @@ impl Link {
         if let Some(login) = &self.login {
             connector = connector.with_auth("digest", login);
         }
-        self.within(connector.connect(&self.cluster)).await
+        match self.tls.clone() {
+            None => self.within(connector.connect(&self.cluster)).await,
+            Some(tls) => self.within(connector.with_tls(tls).secure_connect(&self.cluster)).await,
+        }
     }
 
     /// The session; another one when that has ended.

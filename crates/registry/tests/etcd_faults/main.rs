@@ -1,6 +1,8 @@
 //! What etcd and the way to it do to us: killed, frozen, cut, compacted, restored, without a leader.
 #![cfg(feature = "etcd")]
 
+#[path = "../common/certificates.rs"]
+mod certificates;
 #[path = "../common/host.rs"]
 mod host;
 #[path = "../common/process.rs"]
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use certificates::Certificates;
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, Guard, LeaseId, Outcome, Revision, Txn, Write};
 use evenkeel_core::time::Millis;
@@ -408,6 +411,37 @@ async fn value_soon(registry: &Arc<dyn Registry>) -> Option<String> {
     found.into_inner()
 }
 
+#[tokio::test]
+async fn an_encrypted_server_is_spoken_to_and_a_strange_one_is_not() {
+    let Some(certificates) = Certificates::make() else { return };
+    let Some(mut etcd) = Etcd::encrypted(&certificates) else { return };
+    let url = |ca: &str, ours: &str| {
+        let [ca, cert, key] = [ca, ours, "key.pem"].map(|name| certificates.at(name));
+        format!("etcd://localhost:{}/test?tls=on&ca={ca}&cert={cert}&key={key}", etcd.members[0].port)
+    };
+    let good = url("ca.pem", "cert.pem");
+    let (stranger, nobody) = (url("stranger.pem", "cert.pem"), url("nobody.pem", "cert.pem"));
+    match open(&stranger).await.map(drop) {
+        Err(RegistryError::Refused(why)) => assert!(why.contains("do not trust each other"), "{why}"),
+        other => panic!("it should have been refused: {other:?}"),
+    }
+    assert!(
+        matches!(open(&nobody).await.map(drop), Err(RegistryError::Refused(why)) if why.contains("read"))
+    );
+    let without_ours = good.split_once("&cert").expect("it has one").0;
+    assert!(open(without_ours).await.is_err(), "the server wants to know who speaks");
+
+    let registry = connect(&good).await;
+    let mut feed = registry.watch(Revision(0)).await.unwrap();
+    let first = made(&registry, [put("a", "1", None)]).await;
+    assert_eq!(heard(&mut feed, first).await.len(), 1);
+    etcd.members[0].kill();
+    etcd.members[0].start();
+    until("it is served again", || async { value(&registry, "a").await.is_some() }).await;
+    let after = made(&registry, [put("a", "2", None)]).await;
+    assert_eq!(heard(&mut feed, after).await.len(), 1);
+}
+
 /// A user who may do what we need below the namespace and nothing else; its token is lost when etcd is started again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_with_one_role_suffices_and_its_token_is_renewed() {
@@ -436,6 +470,9 @@ async fn a_user_with_one_role_suffices_and_its_token_is_renewed() {
         }
     }
     let registry = connect(&url("evenkeel:secret1@", "test")).await;
+    let examined = registry.examine().await.unwrap();
+    assert_eq!(examined.faults, [], "whoever is kept from some of it is told the rest");
+    assert!(examined.told.iter().any(|(name, _)| *name == "size"), "{examined:?}");
     let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
     let mut feed = registry.watch(registry.list().await.unwrap().revision).await.unwrap();
     let joined = made(&registry, [put("node/a@1", "", Some(lease))]).await;

@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::certificates::Certificates;
 use crate::host::{free_ports, skip};
 use crate::process::Process;
 
 /// One member.
 pub(crate) struct Member {
     pub(crate) port: u16,
+    /// Where it is asked by an operator, who knows nothing of encryption.
+    plain: u16,
     pub(crate) folder: PathBuf,
     options: Vec<String>,
     process: Process,
@@ -28,6 +31,38 @@ pub(crate) struct Etcd {
 impl Etcd {
     /// Starts so many members, with short elections; `None`, said aloud, where etcd is not installed.
     pub(crate) fn start(count: usize) -> Option<Self> {
+        let mut etcd = Self::new(count)?;
+        etcd.run();
+        Some(etcd)
+    }
+
+    /// Starts one that speaks with encryption only, and to those whom the same authority vouches for.
+    pub(crate) fn encrypted(certificates: &Certificates) -> Option<Self> {
+        let mut etcd = Self::new(1)?;
+        let member = &mut etcd.members[0];
+        member.plain = free_ports(1)[0];
+        for option in &mut member.options {
+            if option.contains("client-urls=") {
+                *option = option.replace("http:", "https:");
+            }
+        }
+        member.options.extend([
+            format!("--listen-metrics-urls=http://127.0.0.1:{}", member.plain),
+            format!("--cert-file={}", certificates.at("cert.pem")),
+            format!("--key-file={}", certificates.at("key.pem")),
+            format!("--trusted-ca-file={}", certificates.at("ca.pem")),
+            "--client-cert-auth".to_owned(),
+        ]);
+        etcd.run();
+        Some(etcd)
+    }
+
+    fn run(&mut self) {
+        self.members.iter_mut().for_each(Member::spawn);
+        self.members.iter().for_each(Member::wait);
+    }
+
+    fn new(count: usize) -> Option<Self> {
         if Command::new("etcd").arg("--version").stdout(Stdio::null()).status().is_err() {
             skip("there is no etcd here: `cargo xtask engines install` gets it");
             return None;
@@ -50,12 +85,10 @@ impl Etcd {
                 "--heartbeat-interval=50".into(),
                 "--election-timeout=500".into(),
             ];
-            Member { port: ports[2 * member], folder, options, process: Process::default() }
+            let port = ports[2 * member];
+            Member { port, plain: port, folder, options, process: Process::default() }
         });
-        let mut etcd = Self { members: members.collect(), _folder: folder };
-        etcd.members.iter_mut().for_each(Member::spawn);
-        etcd.members.iter().for_each(Member::wait);
-        Some(etcd)
+        Some(Self { members: members.collect(), _folder: folder })
     }
 
     /// A URL with every member in it.
@@ -106,7 +139,7 @@ impl Member {
 
     /// Asks over HTTP, as an operator's tool would; the answer's body.
     pub(crate) fn says(&self, method: &str, path: &str, body: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(self.at()).ok()?;
+        let mut stream = TcpStream::connect(("127.0.0.1", self.plain)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
         let length = body.len();
         write!(stream, "{method} {path} HTTP/1.0\r\nHost: etcd\r\nContent-Length: {length}\r\n\r\n{body}")

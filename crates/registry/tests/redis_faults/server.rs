@@ -93,20 +93,3 @@ fn shown(value: &Value) -> String {
         other => format!("{other:?}"),
     }
 }
-
-/// A certificate for `localhost`, who vouches for it, and a stranger; `None`, said aloud, without `openssl`.
-pub(crate) fn certificates() -> Option<tempfile::TempDir> {
-    let folder = tempfile::tempdir().unwrap();
-    let script = "
-        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem &&
-        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=stranger -keyout s.key -out stranger.pem &&
-        openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout key.pem -out cert.csr &&
-        printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' > names &&
-        openssl x509 -req -in cert.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out cert.pem";
-    let made = Command::new("sh").args(["-ec", script]).current_dir(folder.path()).output();
-    if made.as_ref().is_ok_and(|made| made.status.success()) {
-        return Some(folder);
-    }
-    skip(&format!("openssl makes no certificates: {made:?}"));
-    None
-}

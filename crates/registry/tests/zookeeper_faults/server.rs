@@ -6,10 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::certificates::Certificates;
 use crate::host::{free_ports, skip};
 use crate::process::Process;
 
-const JAR: &str = "/usr/share/java/zookeeper.jar";
+/// What it is started from: Debian's name of the server forgets a library that it needs for encryption.
+const JARS: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/netty-codec.jar";
 
 /// The server. Killed when it is dropped.
 pub(crate) struct Server {
@@ -17,12 +19,15 @@ pub(crate) struct Server {
     port: u16,
     /// What its configuration says of its ensemble; nothing of one that is alone.
     peers: String,
+    /// Where it is spoken to with encryption, and what its configuration says of that.
+    secure: Option<(u16, String)>,
     process: Process,
 }
 
 /// Whether this host has the server at all; says so aloud where it has not.
 fn is_there() -> bool {
-    let found = Path::new(JAR).is_file() && Command::new("java").arg("-version").output().is_ok();
+    let jars = JARS.split(':').all(|jar| Path::new(jar).is_file());
+    let found = jars && Command::new("java").arg("-version").output().is_ok();
     if !found {
         skip("there is no ZooKeeper: `cargo xtask engines install`");
     }
@@ -35,19 +40,44 @@ impl Server {
         if !is_there() {
             return None;
         }
-        let folder = tempfile::tempdir().unwrap();
-        let mut server =
-            Self { folder, port: free_ports(1)[0], peers: String::new(), process: Process::default() };
+        let mut server = Self::new(String::new());
         server.again();
         Some(server)
     }
 
-    fn member(id: u8, peers: &str) -> Self {
+    /// Starts one that is spoken to with encryption as well, by those whom the same authority vouches for.
+    pub(crate) fn encrypted(certificates: &Certificates) -> Option<Self> {
+        if !is_there() {
+            return None;
+        }
+        let mut server = Self::new(String::new());
+        let parts =
+            ["key.pem", "cert.pem"].map(|name| std::fs::read_to_string(certificates.at(name)).unwrap());
+        let ours = server.folder.path().join("server.pem");
+        std::fs::write(&ours, parts.concat()).unwrap();
+        let port = free_ports(1)[0];
+        let said = format!(
+            "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\nssl.clientAuth=need\n\
+             serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+             ssl.keyStore.location={}\nssl.trustStore.location={}\n",
+            ours.display(),
+            certificates.at("ca.pem")
+        );
+        server.secure = Some((port, said));
+        server.again();
+        Some(server)
+    }
+
+    fn new(peers: String) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("data")).unwrap();
-        std::fs::write(folder.path().join("data/myid"), id.to_string()).unwrap();
-        let mut server =
-            Self { folder, port: free_ports(1)[0], peers: peers.to_owned(), process: Process::default() };
+        Self { folder, port: free_ports(1)[0], peers, secure: None, process: Process::default() }
+    }
+
+    fn member(id: u8, peers: &str) -> Self {
+        let mut server = Self::new(peers.to_owned());
+        let data = server.folder.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        std::fs::write(data.join("myid"), id.to_string()).unwrap();
         server.launch();
         server
     }
@@ -64,14 +94,16 @@ impl Server {
         panic!("the server does not come up: {:?}", std::fs::read_to_string(self.folder.path().join("log")));
     }
 
-    fn launch(&mut self) {
+    /// Starts it again, and does not wait.
+    pub(crate) fn launch(&mut self) {
         let config = format!(
             "tickTime=250\nmaxSessionTimeout=60000\ninitLimit=40\nsyncLimit=20\ndataDir={}/data\nclientPort={}\n\
              clientPortAddress=127.0.0.1\nforceSync=yes\npreAllocSize=1024\nadmin.enableServer=false\n\
-             4lw.commands.whitelist=*\n{}",
+             4lw.commands.whitelist=*\n{}{}",
             self.folder.path().display(),
             self.port,
-            self.peers
+            self.peers,
+            self.secure.as_ref().map_or("", |(_, said)| said)
         );
         let path = self.folder.path().join("zoo.cfg");
         std::fs::write(&path, config).unwrap();
@@ -79,7 +111,7 @@ impl Server {
         let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
         let main = if self.peers.is_empty() { "ZooKeeperServerMain" } else { "quorum.QuorumPeerMain" };
         let mut java = Command::new("java");
-        java.args(light.split(' ')).args([JAR, &format!("org.apache.zookeeper.server.{main}")]).arg(path);
+        java.args(light.split(' ')).args([JARS, &format!("org.apache.zookeeper.server.{main}")]).arg(path);
         self.process.start(java.stdout(log).stderr(Stdio::null()));
     }
 
@@ -96,6 +128,11 @@ impl Server {
 
     pub(crate) fn url(&self) -> String {
         format!("zookeeper://{}", self.at())
+    }
+
+    /// Where it is spoken to with encryption.
+    pub(crate) fn secure_port(&self) -> u16 {
+        self.secure.as_ref().expect("it is encrypted").0
     }
 
     /// Kills it at once.
