@@ -97,14 +97,16 @@ pub(crate) async fn begin(config: Config, passed: Option<Passed>) -> Result<Hand
     let ended = || OpenError::Setting("the node's thread ended unexpectedly: see the log".to_string());
     let (handle, mut joined, ttl) = ready.await.map_err(|_| ended())??;
     // A registry that is out of reach for now is no reason to give up: the node joins when it is back.
-    if let Ok(Ok(event)) = tokio::time::timeout(ttl, joined.wait_for(Option::is_some)).await
-        && let Some(Event::NameTaken(name)) = event.clone()
-    {
-        drop(event);
-        handle.stop_now().await;
-        return Err(OpenError::NameTaken(name.to_string()));
-    }
-    Ok(handle)
+    let taken = match tokio::time::timeout(ttl, joined.wait_for(Option::is_some)).await.map(Result::ok) {
+        Ok(Some(event)) => match &*event {
+            Some(Event::NameTaken(name)) => Some(name.to_string()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let Some(name) = taken else { return Ok(handle) };
+    handle.stop_now().await;
+    Err(OpenError::NameTaken(name))
 }
 
 type Opened = Result<(Handle, watch::Receiver<Option<Event>>, Duration), OpenError>;

@@ -48,6 +48,14 @@ async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("it happens within 20 s")
 }
 
+#[tokio::test]
+async fn a_task_of_any_thread_may_open_a_node() {
+    let data = tempfile::tempdir().unwrap();
+    let opened = tokio::spawn(evenkeel::open(config("a", "memory:", &data)));
+    let node = within(opened).await.unwrap().unwrap();
+    within(tokio::spawn(async move { node.stop_now().await })).await.unwrap();
+}
+
 /// proves: S1-46, S1-86, S1-87, I14
 #[tokio::test]
 async fn a_function_runs_on_each_second_and_history_tells() {
