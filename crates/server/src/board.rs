@@ -65,25 +65,35 @@ pub(crate) fn timed(view: &View, job: &JobView<'_>) -> Option<Spec> {
     Some(Spec { since: view.since_of(&spec), ..spec })
 }
 
-/// A page of jobs after this name.
-pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize) -> JobPage {
+/// Whether a job's name holds this text, in letters of either case. An empty text is in each.
+fn is_in(name: &JobName, find: &str) -> bool {
+    let (name, find) = (name.as_str().as_bytes(), find.as_bytes());
+    find.is_empty() || name.windows(find.len()).any(|part| part.eq_ignore_ascii_case(find))
+}
+
+/// A page of the jobs after this name whose names hold a text.
+pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize, find: &str) -> JobPage {
     let now = zones::now();
     let mut jobs: Vec<JobRow> = Vec::new();
     let mut last = after.cloned();
     loop {
-        let wanted = LOOK.min(limit - jobs.len());
-        // One more than wanted is looked at, to know whether the page is the last one.
+        let looked_at = if find.is_empty() { LOOK.min(limit - jobs.len() + 1) } else { LOOK };
         let seen: Vec<_> = handle.look(|node| {
             let view = node.view();
-            view.page(last.as_ref(), wanted + 1).map(|job| (job.name().clone(), copied(view, job))).collect()
+            let found = |job: JobView<'_>| is_in(job.name(), find).then(|| copied(view, job)).flatten();
+            view.page(last.as_ref(), looked_at).map(|job| (job.name().clone(), found(job))).collect()
         });
-        let more = seen.len() > wanted;
-        for (name, copied) in seen.into_iter().take(wanted) {
+        let more = seen.len() == looked_at;
+        for (name, copied) in seen {
+            // One more than wanted is looked for, to know whether the page is the last one.
+            if copied.is_some() && jobs.len() >= limit {
+                return JobPage { jobs, after: last.map(String::from) };
+            }
             jobs.extend(copied.map(|copied| row(copied, now)));
             last = Some(name);
         }
-        if !more || jobs.len() >= limit {
-            return JobPage { jobs, after: last.filter(|_| more).map(String::from) };
+        if !more {
+            return JobPage { jobs, after: None };
         }
     }
 }

@@ -40,27 +40,30 @@ pub(crate) struct Asked {
     /// The job whose shards are shown too.
     #[serde(default)]
     job: String,
+    /// What the names of the jobs hold that are shown.
+    #[serde(default)]
+    find: String,
 }
 
-/// `/`, and `/?job=NAME`. Where a cluster key is asked for, the page comes empty and the script asks for the key.
+/// `/`, `/?job=NAME` and `/?find=TEXT`. Where a cluster key is asked for, the page comes empty and the script asks for the key.
 pub(crate) async fn page(
     State(app): State<App>,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Html<String> {
     let locked = app.door.key().is_some();
     if locked {
-        return Html(whole(&Picture::default(), None, true).into_string());
+        return Html(whole(&Picture::default(), None, "", true).into_string());
     }
-    let picture = Picture::take(&app, &Others::hear(&app).await).await;
-    let job = asked.ok().and_then(|Query(asked)| asked.job.parse().ok());
-    let shards = match job {
+    let asked = asked.map_or_else(|_| Asked::default(), |Query(asked)| asked);
+    let picture = Picture::find(&app, &Others::hear(&app).await, &asked.find).await;
+    let shards = match asked.job.parse().ok() {
         Some(job) => board::shards(&app.handle, &job).await.ok().flatten().map(board::folded),
         None => None,
     };
-    Html(whole(&picture, shards.as_ref(), false).into_string())
+    Html(whole(&picture, shards.as_ref(), &asked.find, false).into_string())
 }
 
-fn whole(picture: &Picture, shared: Option<&ShardPage<FoldedRow>>, locked: bool) -> Markup {
+fn whole(picture: &Picture, shared: Option<&ShardPage<FoldedRow>>, find: &str, locked: bool) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -87,7 +90,7 @@ fn whole(picture: &Picture, shared: Option<&ShardPage<FoldedRow>>, locked: bool)
                 main hidden[locked] {
                     (summary(picture))
                     (shards::section(shared))
-                    (jobs(picture))
+                    (jobs(picture, find))
                     (runs(picture))
                     (calendars::section(&picture.calendars))
                     (nodes(&picture.nodes))
@@ -123,12 +126,21 @@ fn summary(picture: &Picture) -> Markup {
     }
 }
 
-fn jobs(picture: &Picture) -> Markup {
+fn jobs(picture: &Picture, find: &str) -> Markup {
     let none = picture.jobs.is_empty();
     html! {
         section #jobs {
-            h2 { "Jobs" }
-            p #no-jobs.empty hidden[!none] { "No jobs yet. Declare one: " code { "evenkeel job apply -f jobs.toml" } }
+            div.head {
+                h2 { "Jobs" }
+                form #finding role="search" action="/" {
+                    input #find name="find" type="search" value=(find) placeholder="Find by name" aria-label="Find jobs by name"
+                        autocomplete="off" spellcheck="false";
+                }
+            }
+            p #no-jobs.empty hidden[!none || !find.is_empty()] {
+                "No jobs yet. Declare one: " code { "evenkeel job apply -f jobs.toml" }
+            }
+            p #none-found.empty hidden[!none || find.is_empty()] { "No job's name holds this." }
             div.scroll tabindex="0" role="region" aria-label="Jobs" { table hidden[none] {
                 thead { tr {
                     th { "Job" } th { "Schedule" } th { "Next fire" } th { "Node" }
@@ -136,7 +148,7 @@ fn jobs(picture: &Picture) -> Markup {
                 } }
                 tbody #job-rows { @for job in &picture.jobs { (job_row(job)) } }
             } }
-            p #more-jobs.empty hidden[!picture.more] { "There are more; see all with " code { "evenkeel job list" } }
+            p #more-jobs.empty hidden[!picture.more] { "There are more: find them by name." }
         }
     }
 }

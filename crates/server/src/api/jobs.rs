@@ -28,6 +28,8 @@ const NEXT_MAX: usize = 1_000;
 pub(super) struct Page {
     limit: Option<usize>,
     after: Option<JobName>,
+    #[serde(default)]
+    find: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -66,7 +68,7 @@ pub(super) async fn list(
 ) -> Result<Json<JobPage>, ApiError> {
     let Query(page) = page?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    Ok(Json(board::jobs(&app.handle, page.after.as_ref(), limit)))
+    Ok(Json(board::jobs(&app.handle, page.after.as_ref(), limit, &page.find)))
 }
 
 pub(super) async fn show(

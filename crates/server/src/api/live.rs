@@ -41,7 +41,7 @@ pub(crate) struct Picture {
     pub(crate) node: String,
     /// Whether that node was closed from outside.
     pub(crate) closed: bool,
-    /// The first jobs by name.
+    /// The first jobs by name, of those that are looked for.
     pub(crate) jobs: Vec<JobRow>,
     /// How many jobs there are that may be held.
     pub(crate) enabled: usize,
@@ -105,8 +105,13 @@ impl Others {
 impl Picture {
     /// Takes it, with what the others said last.
     pub(crate) async fn take(app: &App, others: &Others) -> Self {
+        Self::find(app, others, "").await
+    }
+
+    /// The same, of jobs only those whose names hold a text.
+    pub(crate) async fn find(app: &App, others: &Others, text: &str) -> Self {
         let (handle, own) = (&app.handle, app.handle.name());
-        let page = board::jobs(handle, None, JOBS_SHOWN);
+        let page = board::jobs(handle, None, JOBS_SHOWN, text);
         let runs = handle.runs(run_filter()).await.unwrap_or_default();
         let runs = others.runs.page((own.clone(), runs), RUNS_SHOWN);
         let events = handle.events(event_filter()).await.unwrap_or_default();

@@ -33,8 +33,11 @@ pub(crate) enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
-    /// List all jobs
+    /// List all jobs, or those whose names hold a text
     List {
+        /// Only jobs whose names hold this, in letters of either case
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        find: String,
         #[command(flatten)]
         reach: Reach,
     },
@@ -156,9 +159,13 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             }
             apply(&declared.jobs, &reach)
         }
-        Verb::List { reach } => {
-            let jobs = all(&reach.client()?)?;
-            output::list(reach.output, &jobs, "no jobs yet: declare some with `evenkeel job apply -f FILE`")
+        Verb::List { find, reach } => {
+            let jobs = all(&reach.client()?, &find)?;
+            let none = match find.is_empty() {
+                true => "no jobs yet: declare some with `evenkeel job apply -f FILE`".to_owned(),
+                false => format!("no job's name holds {find:?}"),
+            };
+            output::list(reach.output, &jobs, &none)
         }
         Verb::Show { job } => show(&job),
         Verb::Logs { job, grep, runs } => {
@@ -241,14 +248,19 @@ fn handful(jobs: &[Job]) -> usize {
     light.count().max(1)
 }
 
-fn all(client: &Client) -> Result<Vec<JobRow>, Failure> {
+fn all(client: &Client, find: &str) -> Result<Vec<JobRow>, Failure> {
     let mut jobs = Vec::new();
-    let mut path = "/jobs?limit=1000".to_owned();
+    let mut first = "/jobs?limit=1000".to_owned();
+    // A node that is not upgraded yet knows no such word.
+    if !find.is_empty() {
+        first.push_str(&format!("&find={}", escape(find)));
+    }
+    let mut path = first.clone();
     loop {
         let page: JobPage = client.get(&path)?;
         jobs.extend(page.jobs);
         let Some(after) = page.after else { return Ok(jobs) };
-        path = format!("/jobs?limit=1000&after={}", escape(&after));
+        path = format!("{first}&after={}", escape(&after));
     }
 }
 

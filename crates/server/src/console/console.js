@@ -19,6 +19,10 @@ const SILENCE_MS = 40_000;
 const PATIENCE_MS = 20_000;
 /** What went well stands so long. */
 const READ_MS = 8_000;
+/** So many of the jobs that are looked for are shown. */
+const FOUND = 200;
+/** Who types is not asked for each letter. */
+const TYPING_MS = 150;
 
 /** @param {string} id @returns {HTMLElement} */
 const at = (id) => {
@@ -274,11 +278,45 @@ const shardRow = (row) => {
 /** The sharded job that is looked at; empty when none is. */
 const chosen = () => at("job").getAttribute("data-job") ?? "";
 
+/** What the names of the jobs hold that are looked for; empty while all are shown. */
+let finding = "";
+
+/** The latest picture. @type {Picture | undefined} */
+let latest;
+
+/** What is chosen and looked for stands in the page's address. */
+const address = () => {
+  const said = new URLSearchParams();
+  if (chosen() !== "") said.set("job", chosen());
+  if (finding !== "") said.set("find", finding);
+  history.replaceState(null, "", said.size === 0 ? "/" : `/?${said}`);
+};
+
+/** @param {Job[]} jobs @param {boolean} more */
+const showJobs = (jobs, more) => {
+  fill("job-rows", "", jobs, (job) => job.name, jobRow);
+  at("no-jobs").hidden = jobs.length > 0 || finding !== "";
+  at("none-found").hidden = jobs.length > 0 || finding === "";
+  at("more-jobs").hidden = !more;
+};
+
+/** Shows the jobs that are looked for; pictures have the first of all jobs only. */
+const find = async () => {
+  const text = finding;
+  if (text === "") return latest && showJobs(latest.jobs, latest.more);
+  const path = `/api/v1/jobs?limit=${FOUND}&find=${encodeURIComponent(text)}`;
+  const answer = await fetch(path, { headers: shown(), signal: AbortSignal.timeout(PATIENCE_MS) });
+  if (text !== finding || !answer.ok) return;
+  /** @type {{jobs: Job[], after: string | null}} */
+  const found = await answer.json();
+  if (text === finding) showJobs(found.jobs, found.after !== null);
+};
+
 /** @param {string} name */
 const choose = (name) => {
   at("job").setAttribute("data-job", name);
   at("job").hidden = name === "";
-  history.replaceState(null, "", name === "" ? "/" : `/?job=${encodeURIComponent(name)}`);
+  address();
   for (const id of ["share-rows", "shard-rows"]) at(id).replaceChildren();
   say("job-name", name);
   say("job-line", "");
@@ -404,7 +442,8 @@ const paint = (picture) => {
   say("count-running", picture.runs.filter((run) => run.state === "running").length);
   say("shown-by", picture.node);
   sharded = new Set(picture.sharded);
-  fill("job-rows", "no-jobs", picture.jobs, (job) => job.name, jobRow);
+  latest = picture;
+  find().catch(() => undefined);
   fill("run-rows", "no-runs", picture.runs, (run) => `${run.run}#${run.attempt}`, runRow);
   fill("calendar-rows", "no-calendars", picture.calendars, (calendar) => calendar.name, calendarRow);
   fill("node-rows", "no-nodes", picture.nodes, (node) => node.name, nodeRow);
@@ -412,7 +451,6 @@ const paint = (picture) => {
   fill("audit-rows", "no-audit", picture.audit, (entry) => entry.id, auditRow);
   at("missing").hidden = !picture.missing.length;
   say("missing", `${picture.missing.join(", ")} ${picture.missing.length === 1 ? "does" : "do"} not answer; what only their histories have is not shown.`);
-  at("more-jobs").hidden = !picture.more;
   at("closed").hidden = !picture.closed;
   look().catch(() => undefined);
 };
@@ -510,7 +548,21 @@ const run = async () => {
     choose("");
     opener?.focus();
   });
-  choose(new URLSearchParams(location.search).get("job") ?? "");
+  const asked = new URLSearchParams(location.search);
+  const input = /** @type {HTMLInputElement} */ (at("find"));
+  input.value = finding = asked.get("find") ?? "";
+  /** @type {number | undefined} */
+  let typing;
+  input.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => {
+      finding = input.value.trim();
+      address();
+      find().catch(() => undefined);
+    }, TYPING_MS);
+  });
+  at("finding").addEventListener("submit", (event) => event.preventDefault());
+  choose(asked.get("job") ?? "");
   say("zone", `times are in your own zone, ${Intl.DateTimeFormat().resolvedOptions().timeZone}`);
   for (let patience = 500; ; patience = Math.min(patience * 2, 10_000)) {
     try {

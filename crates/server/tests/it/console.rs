@@ -44,6 +44,50 @@ fn the_stream_shows_a_new_job_and_its_run_by_itself() {
 }
 
 #[test]
+fn a_job_beyond_the_first_page_is_found_by_its_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let declare = |name: String| format!("[[job]]\nname = \"{name}\"\ncommand = [\"/bin/true\"]\n");
+    let names = (0..410).map(|n| format!("job-{n:03}")).chain(["nightly", "the-Night"].map(String::from));
+    let jobs: String = names.map(declare).collect();
+    assert!(node.fed(&["job", "apply", "-f", "-"], &jobs).status.success());
+
+    let page = |path: &str| node.raw(&format!("GET {path} HTTP/1.1\nHost: {}", node.address), b"").1;
+    let has = |page: &str, job: &str| page.contains(&format!(r#"<td class="name">{job}</td>"#));
+    assert!(has(&page("/"), "job-000") && !has(&page("/"), "nightly"));
+    let found = page("/?find=NIGHT");
+    assert!(has(&found, "nightly") && has(&found, "the-Night") && !has(&found, "job-000"));
+    let none = |page: &str| page.contains(r#"<p class="empty" id="none-found">"#);
+    assert!(none(&page("/?find=%3Cdawn%3E")) && !none(&found) && !none(&page("/")));
+    assert!(!page("/?find=%3Cdawn%3E").contains("<dawn>"));
+
+    let rows = |args: &[&str]| -> Vec<String> {
+        let rows = node.json(&[&["job", "list"], args].concat());
+        let names = rows.as_array().expect("rows").iter().map(|row| row["name"].as_str().expect("a name"));
+        names.map(String::from).collect()
+    };
+    assert_eq!(rows(&["--find", "night"]), ["nightly", "the-Night"]);
+    assert_eq!(rows(&[]).len(), 412);
+    assert!(node.ok(&["job", "list", "--find", "dawn"]).contains("no job's name holds \"dawn\""));
+
+    // A page that holds all that is found is the last one, however many others come after it.
+    let list = |query: &str| -> Value {
+        let (_, answer) =
+            node.raw(&format!("GET /api/v1/jobs?{query} HTTP/1.1\nHost: {}", node.address), b"");
+        serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("it is JSON")
+    };
+    assert_eq!(list("limit=1&find=b-000")["after"], Value::Null);
+    let first = list("limit=1&find=night");
+    assert_eq!(
+        (&first["jobs"][0]["name"], first["jobs"].as_array().map(Vec::len)),
+        (&"nightly".into(), Some(1))
+    );
+    let second =
+        list(&format!("limit=1&find=night&after={}", first["after"].as_str().expect("there is one more")));
+    assert_eq!((&second["jobs"][0]["name"], &second["after"]), (&"the-Night".into(), &Value::Null));
+}
+
+#[test]
 fn calendars_and_how_many_jobs_name_them_are_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
