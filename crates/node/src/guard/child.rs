@@ -82,9 +82,10 @@ impl Child {
             .stdin(Stdio::from(plan))
             .stdout(Stdio::from(OwnedFd::from(says)))
             .stderr(Stdio::from(writes));
+        // Before it is there: what it starts must not seem to be of another time.
+        let started = clock::now().mono;
         let spawned = command.spawn()?;
         let pid = Pid::from_child(&spawned);
-        let started = clock::now().mono;
         Ok(Self {
             id: launch.id.clone(),
             cgroup: None,
@@ -121,6 +122,11 @@ impl Child {
         let status = self.status.as_ref().map(AsFd::as_fd);
         let output = self.output.pipe().map(AsFd::as_fd);
         [exit, status, output].into_iter().flatten()
+    }
+
+    /// A process was reaped, whose number may be another's from now on.
+    pub(super) fn forget(&mut self, pid: Pid) {
+        self.asked.remove(&pid.as_raw_nonzero().get());
     }
 
     /// Its first process was reaped.
@@ -168,7 +174,9 @@ impl Child {
     /// Does what is due; returns when it wants to be looked at again, or `None` when nothing of it is left, neither in its
     /// group nor among the strays.
     pub(super) fn advance(&mut self, at: Moment, strays: &Strays) -> Option<Mono> {
-        if self.is_gone() && strays.is_none() && self.cgroup.as_ref().is_none_or(Cgroup::is_empty) {
+        // A cgroup knows all that is of it.
+        let others = self.cgroup.as_ref().map_or(strays.unsure, |cgroup| !cgroup.is_empty());
+        if self.is_gone() && strays.pids.is_empty() && !others {
             return None;
         }
         if self.exit.is_some() && self.ending.is_none() {

@@ -165,6 +165,7 @@ impl Guard {
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             self.finder.reaped(pid);
+            self.children.iter_mut().for_each(|child| child.forget(pid));
             if let Some(child) = self.children.iter_mut().find(|child| child.pid() == pid) {
                 child.exited(status);
             }

@@ -4,16 +4,16 @@
 //! guard's own child, and so the guard needs to look at no other process of the host. It leaves the list of the guard's
 //! children only by being reaped, which the guard does itself, and the list is read until it names nobody new: a child that ends
 //! while it is looked at leaves its own children there. While one is there that cannot be known, as it is just ending or
-//! becoming another program, nothing is held to be over. None is overlooked.
+//! becoming another program, no run that it may be of is held to be over.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use evenkeel_core::time::Mono;
+use evenkeel_core::time::{Millis, Mono};
 use procfs::process::{Process, Stat};
-use rustix::process::{Pid, RawPid, Signal};
+use rustix::process::{Pid, RawPid, Signal, WaitId, WaitIdOptions};
 
 use super::wire::Attempt;
 
@@ -23,6 +23,10 @@ const SLACK: i64 = 20;
 /// How often the list of children is read for one answer: a run that makes orphans without end must not keep the guard from
 /// ending it.
 const READINGS: usize = 16;
+
+/// So long may a stray be between two programs, or between its last instruction and its end. One that says nothing for longer is
+/// one that has wiped its environment, on a kernel that does not tell the difference.
+const UNSURE: Millis = Millis::secs(1);
 
 /// A run, as far as its strays are concerned.
 #[derive(Debug)]
@@ -41,20 +45,13 @@ pub(super) struct Strays {
     pub(super) unsure: bool,
 }
 
-impl Strays {
-    /// Whether nothing of the run has strayed.
-    pub(super) fn is_none(&self) -> bool {
-        self.pids.is_empty() && !self.unsure
-    }
-}
-
 /// What a child of the guard is found to be.
 #[derive(Debug)]
 enum Found {
     /// It is about to be reaped, and whoever it leaves behind is a child of the guard by now.
     Ended,
-    /// It cannot be told of which run it is, for a moment.
-    Unsure,
+    /// It cannot be told for a moment of which of these runs it is.
+    Unsure(Vec<usize>),
     /// Nobody's that is known, or nobody's that may be signalled.
     Alien,
     /// Of the run at this place.
@@ -66,24 +63,27 @@ enum Found {
 pub(super) struct Finder {
     /// Of which run a child is, once that was seen: one that is ending cannot be asked any more.
     known: BTreeMap<RawPid, Attempt>,
+    /// Since when a child could not be told.
+    unsure: BTreeMap<RawPid, Mono>,
 }
 
 impl Finder {
     /// The strays of each run, in the order of the runs.
     pub(super) fn find(&mut self, families: &[Family<'_>]) -> Vec<Strays> {
         let me = std::process::id();
-        let is_first = |pid: &Pid| families.iter().any(|run| run.first == *pid);
-        let others = || children(me).into_iter().filter(|pid| !is_first(pid)).collect();
+        let is_other = |pid: &Pid| families.iter().all(|run| run.first != *pid);
+        let others = || Ok(children(me)?.into_iter().filter(is_other).collect());
         gather(families.len(), others, |pid| self.look(pid, families))
     }
 
     /// A child was reaped: its number may be another's from now on.
     pub(super) fn reaped(&mut self, pid: Pid) {
         self.known.remove(&pid.as_raw_nonzero().get());
+        self.unsure.remove(&pid.as_raw_nonzero().get());
     }
 
     fn look(&mut self, pid: Pid, families: &[Family<'_>]) -> Found {
-        if has_ended(pid) {
+        if can_be_reaped(pid) {
             return Found::Ended;
         }
         // One that may not be signalled is nothing that the guard can end.
@@ -96,7 +96,16 @@ impl Finder {
         {
             return Found::Of(index);
         }
-        let Some(environment) = environment(pid) else { return Found::Unsure };
+        let environment = if let Some(told) = environment(pid) {
+            self.unsure.remove(&raw);
+            told
+        } else {
+            let now = crate::clock::now().mono;
+            if now - *self.unsure.entry(raw).or_insert(now) < UNSURE {
+                return Found::Unsure(before(families, started(pid)).collect());
+            }
+            Vec::new()
+        };
         match owner(families, &environment, || started(pid)) {
             Some(index) => {
                 self.known.insert(raw, families[index].id.clone());
@@ -110,13 +119,17 @@ impl Finder {
 /// Sorts the children by the runs that they are of; reads the list of them until it names nobody new.
 fn gather(
     runs: usize,
-    mut children: impl FnMut() -> Vec<Pid>,
+    mut children: impl FnMut() -> io::Result<Vec<Pid>>,
     mut look: impl FnMut(Pid) -> Found,
 ) -> Vec<Strays> {
     let mut strays = vec![Strays::default(); runs];
     let mut seen = BTreeSet::new();
     for reading in 1..=READINGS {
-        let mut fresh = children();
+        let Ok(mut fresh) = children() else {
+            // A guard without a free descriptor sees nobody, and that is no sign that nobody is there.
+            strays.iter_mut().for_each(|run| run.unsure = true);
+            break;
+        };
         fresh.retain(|pid| seen.insert(pid.as_raw_nonzero()));
         if fresh.is_empty() {
             break;
@@ -124,10 +137,10 @@ fn gather(
         for pid in fresh {
             match look(pid) {
                 Found::Of(run) => strays[run].pids.push(pid),
-                // Whom the last one leaves was not looked for any more.
-                Found::Ended if reading < READINGS => {}
-                Found::Ended | Found::Unsure => strays.iter_mut().for_each(|run| run.unsure = true),
-                Found::Alien => {}
+                Found::Unsure(runs) => runs.into_iter().for_each(|run| strays[run].unsure = true),
+                // Whom it leaves is not looked for any more.
+                Found::Ended if reading == READINGS => strays.iter_mut().for_each(|run| run.unsure = true),
+                Found::Ended | Found::Alien => {}
             }
         }
     }
@@ -143,11 +156,15 @@ fn owner(
 ) -> Option<usize> {
     let named = families.iter().position(|run| is_named(run.id, environment));
     named.or_else(|| {
-        let started = started();
-        let before = |run: &Family<'_>| started.is_none_or(|at| run.started.0 <= at.0 + SLACK);
-        let mut may = families.iter().enumerate().filter(|(_, run)| before(run));
-        may.next().filter(|_| may.next().is_none()).map(|(index, _)| index)
+        let mut may = before(families, started());
+        may.next().filter(|_| may.next().is_none())
     })
+}
+
+/// The runs that began before a stray did.
+fn before(families: &[Family<'_>], started: Option<Mono>) -> impl Iterator<Item = usize> {
+    let began = move |run: &Family<'_>| started.is_none_or(|at| run.started.0 <= at.0 + SLACK);
+    families.iter().enumerate().filter(move |(_, run)| began(run)).map(|(index, _)| index)
 }
 
 /// Kills whatever names one of these attempts, of a guard that is gone and can look for nothing any more.
@@ -158,7 +175,8 @@ pub(super) fn kill_everywhere(runs: &[Attempt]) {
     };
     // What forked while it was looked for is found at another look; three of them bound what this may take.
     for _ in 0..3 {
-        let strays: Vec<Pid> = all().into_iter().filter(|pid| !has_ended(*pid)).filter(is_of_them).collect();
+        let all = all().unwrap_or_default();
+        let strays: Vec<Pid> = all.into_iter().filter(|pid| !has_ended(*pid)).filter(is_of_them).collect();
         if strays.is_empty() {
             return;
         }
@@ -176,33 +194,54 @@ fn is_named(id: &Attempt, environment: &[u8]) -> bool {
 }
 
 /// The processes whose parent is this process of one thread.
-fn children(pid: u32) -> Vec<Pid> {
+fn children(pid: u32) -> io::Result<Vec<Pid>> {
     match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
-        Ok(list) => list.split_whitespace().filter_map(number).collect(),
+        Ok(list) => Ok(list.split_whitespace().filter_map(number).collect()),
         // A kernel that keeps no such list: every process says who its parent is.
-        Err(_) => all().into_iter().filter(|child| parent(*child) == Some(pid)).collect(),
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            Ok(all()?.into_iter().filter(|child| parent(*child) == Some(pid)).collect())
+        }
+        Err(e) => Err(e),
     }
 }
 
 /// Every process of this host that can be seen from here.
-fn all() -> Vec<Pid> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries.filter_map(|entry| number(entry.ok()?.file_name().to_str()?)).collect()
+fn all() -> io::Result<Vec<Pid>> {
+    Ok(numbered(Path::new("/proc"))?.collect())
 }
 
-/// What a process was started with, variables ended by NUL: nothing where it may not be read, or only another thread than the
-/// first still runs. `None` for the moment in which a process has none, as it is ending or becoming another program.
+/// The numbers that are names in a folder of the kernel's.
+fn numbered(folder: &Path) -> io::Result<impl Iterator<Item = Pid>> {
+    Ok(fs::read_dir(folder)?.filter_map(|entry| number(entry.ok()?.file_name().to_str()?)))
+}
+
+fn folder(pid: Pid) -> PathBuf {
+    Path::new("/proc").join(pid.as_raw_nonzero().to_string())
+}
+
+/// What a process was started with, variables ended by NUL: nothing where it may not be read. `None` for the moment in which
+/// a process has none, as it is ending or becoming another program.
 fn environment(pid: Pid) -> Option<Vec<u8>> {
-    match fs::read(Path::new("/proc").join(pid.as_raw_nonzero().to_string()).join("environ")) {
+    match fs::read(folder(pid).join("environ")) {
         Ok(environment) if !environment.is_empty() => Some(environment),
         Err(e) if e.kind() == ErrorKind::PermissionDenied => Some(Vec::new()),
         Ok(_) | Err(_) => {
             let stat = stat(pid)?;
-            // Of an empty one the kernel tells where it is.
-            let is_empty = stat.env_start.is_some_and(|at| at != 0) && stat.env_start == stat.env_end;
-            (is_empty || is_corpse(&stat)).then(Vec::new)
+            if is_corpse(&stat) {
+                return of_threads(pid);
+            }
+            // Of an empty one the kernel tells where it is, once the program is loaded.
+            let is_loaded = stat.endcode != 0 && stat.env_start.is_some_and(|at| at != 0);
+            (is_loaded && stat.env_start == stat.env_end).then(Vec::new)
         }
     }
+}
+
+/// The same of a process whose first thread has ended, as another one still has it.
+fn of_threads(pid: Pid) -> Option<Vec<u8>> {
+    let tasks = folder(pid).join("task");
+    let environment = |thread: Pid| fs::read(tasks.join(thread.as_raw_nonzero().to_string()).join("environ"));
+    numbered(&tasks).ok()?.filter_map(|thread| environment(thread).ok()).find(|it| !it.is_empty())
 }
 
 fn number(text: &str) -> Option<Pid> {
@@ -218,9 +257,15 @@ fn is_corpse(stat: &Stat) -> bool {
     matches!(stat.state, 'Z' | 'X')
 }
 
-/// Whether all its threads have ended.
+/// Whether all threads of a process have ended, as far as can be seen.
 fn has_ended(pid: Pid) -> bool {
     stat(pid).is_none_or(|stat| is_corpse(&stat) && stat.num_threads <= 1)
+}
+
+/// Whether a child has ended, all threads of it; it is left to be reaped.
+fn can_be_reaped(child: Pid) -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    rustix::process::waitid(WaitId::Pid(child), look).is_ok_and(|status| status.is_some())
 }
 
 fn parent(pid: Pid) -> Option<u32> {
@@ -266,7 +311,7 @@ mod tests {
         let pid = |raw| Pid::from_raw(raw).unwrap();
         // 10 ends when it is looked at, and only then is 11 on the list; so again with 11 and 12.
         let listed = std::cell::Cell::new(10);
-        let list = || (10..=listed.get()).map(pid).collect();
+        let list = || Ok((10..=listed.get()).map(pid).collect());
         let look = |pid: Pid| match pid.as_raw_nonzero().get() {
             12 => Found::Of(1),
             ended => {
@@ -283,12 +328,21 @@ mod tests {
         let mut last = 10;
         let list = || {
             last += 1;
-            (10..=last).map(|raw| Pid::from_raw(raw).unwrap()).collect()
+            Ok((10..=last).map(|raw| Pid::from_raw(raw).unwrap()).collect())
         };
         let living = Pid::from_raw(10).unwrap();
         let strays = gather(2, list, |pid| if pid == living { Found::Of(0) } else { Found::Ended });
         assert_eq!(strays[0], Strays { pids: vec![living], unsure: true });
         assert_eq!(strays[1], Strays { pids: vec![], unsure: true });
+    }
+
+    #[test]
+    fn who_sees_nobody_or_somebody_unknown_holds_nothing_to_be_over() {
+        let unsure = |unsure| Strays { pids: vec![], unsure };
+        let blind = || Err(io::Error::other("no descriptor is free"));
+        assert_eq!(gather(2, blind, |_| Found::Ended), [unsure(true), unsure(true)]);
+        let one = || Ok(vec![Pid::INIT]);
+        assert_eq!(gather(2, one, |_| Found::Unsure(vec![1])), [unsure(false), unsure(true)]);
     }
 
     #[test]
@@ -302,7 +356,7 @@ mod tests {
         // For a moment it may be between two programs.
         let looks = |finder: &mut Finder, families: &[Family<'_>]| loop {
             match finder.look(pid, families) {
-                Found::Unsure => {}
+                Found::Unsure(_) => {}
                 found => break format!("{found:?}"),
             }
         };
@@ -312,7 +366,7 @@ mod tests {
         finder.reaped(pid);
         assert_eq!(looks(&mut finder, &families), "Alien");
         child.kill().unwrap();
-        while !has_ended(pid) {}
+        while !can_be_reaped(pid) {}
         assert_eq!(looks(&mut finder, &families), "Ended");
         child.wait().unwrap();
     }
@@ -320,7 +374,8 @@ mod tests {
     #[test]
     fn a_process_is_told_by_the_kernel() {
         let me = rustix::process::getpid();
-        assert!(!has_ended(me) && all().contains(&me));
+        assert!(!has_ended(me) && all().unwrap().contains(&me));
+        assert!(environment(me).is_some_and(|it| !it.is_empty()) && of_threads(me) == environment(me));
         assert_eq!(
             parent(me),
             rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned())
