@@ -338,6 +338,9 @@ async fn an_encrypted_server_is_spoken_to_and_a_strange_one_is_not() {
     }
     assert!(refused(&url("names", "cert.pem")).await.contains("cannot be used"));
     assert!(refused(&url("nobody.pem", "cert.pem")).await.contains("cannot be read"));
+    let elsewhere = |host: &str| good.replace(&format!("localhost:{}", server.secure_port()), host);
+    assert!(refused(&elsewhere("localhost")).await.contains("secureClientPort"));
+    assert!(refused(&elsewhere("127.1:2281")).await.contains("in full"));
     let without_ours = good.split_once("&cert").unwrap().0;
     assert!(open(without_ours).await.is_err(), "the server wants to know who speaks");
 

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, ServerName};
 use zookeeper_client::{Error, TlsOptions};
 
 use crate::encryption::{Pems, pems};
@@ -11,22 +11,37 @@ use crate::{EngineUrl, RegistryError};
 /// What the client is told of encryption; `None` without it.
 pub(super) fn options(url: &EngineUrl) -> Result<Option<TlsOptions>, RegistryError> {
     let Some(Pems { ca, identity }) = pems(url)? else { return Ok(None) };
+    for host in url.hosts() {
+        if host.port.is_none() {
+            return Err(url.refused(&format!(
+                "is to be encrypted and says no port for {}: write its secureClientPort, as in {}:2281",
+                host.name, host.name
+            )));
+        }
+        // The client would panic.
+        if ServerName::try_from(host.name.as_str()).is_err() {
+            return Err(url.refused(&format!(
+                "is to be encrypted, and no certificate can be for {:?}: write its name or address in full",
+                host.name
+            )));
+        }
+    }
     let ca = match ca {
-        Some(ca) => text(url, ca)?,
+        Some(ca) => text(&ca),
         None => trusted_here(url)?,
     };
     let unusable =
         |error: Error| url.refused(&format!("has certificates or a key that cannot be used: {error}"));
     let mut options = TlsOptions::new().with_pem_ca(&ca).map_err(unusable)?;
     if let Some((cert, key)) = identity {
-        options = options.with_pem_identity(&text(url, cert)?, &text(url, key)?).map_err(unusable)?;
+        options = options.with_pem_identity(&text(&cert), &text(&key)).map_err(unusable)?;
     }
     Ok(Some(options))
 }
 
-fn text(url: &EngineUrl, pem: Vec<u8>) -> Result<String, RegistryError> {
-    String::from_utf8(pem)
-        .map_err(|_| url.refused("names a certificate or key that is no PEM file: convert it"))
+/// What is around the blocks of a PEM file may be in any letters.
+fn text(pem: &[u8]) -> String {
+    String::from_utf8_lossy(pem).into_owned()
 }
 
 /// Whom this host trusts.

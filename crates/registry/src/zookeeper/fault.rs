@@ -16,8 +16,9 @@ pub(super) fn explain(url: &EngineUrl, error: &Error) -> RegistryError {
         Error::Unimplemented => url.refused("is no ZooKeeper 3.6 or later: use one"),
         // The client does not tell why a connection failed.
         Error::NoHosts | Error::Timeout if url.tls().is_ok_and(|tls| tls.is_some()) => unavailable(
-            "is out of reach: see whether a majority of it runs, is spoken to at its secureClientPort, and has certificates \
-             for these names for which `ca` vouches",
+            "is out of reach: see whether a majority of it runs and is spoken to at its secureClientPort, whether its \
+             certificates are for these names and `ca`, or this host, vouches for them, and whether it wants a certificate \
+             of ours (`cert` and `key`)",
         ),
         Error::NoHosts | Error::Timeout => unavailable("is out of reach: see whether a majority of it runs"),
         Error::ConnectionLoss | Error::SessionExpired | Error::ClientClosed | Error::SessionMoved => {
