@@ -55,12 +55,13 @@ pub(crate) async fn page(
         return Html(whole(&Picture::default(), None, "", true).into_string());
     }
     let asked = asked.map_or_else(|_| Asked::default(), |Query(asked)| asked);
-    let picture = Picture::find(&app, &Others::hear(&app).await, &asked.find).await;
+    let find = asked.find.trim();
+    let picture = Picture::find(&app, &Others::hear(&app).await, find).await;
     let shards = match asked.job.parse().ok() {
         Some(job) => board::shards(&app.handle, &job).await.ok().flatten().map(board::folded),
         None => None,
     };
-    Html(whole(&picture, shards.as_ref(), &asked.find, false).into_string())
+    Html(whole(&picture, shards.as_ref(), find, false).into_string())
 }
 
 fn whole(picture: &Picture, shared: Option<&ShardPage<FoldedRow>>, find: &str, locked: bool) -> Markup {

@@ -27,7 +27,7 @@ const APPLY_BYTES_MAX: usize = 16 << 20;
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 /// Nothing is loaded from elsewhere, nothing inline is run, nobody frames the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+                      base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// What the doorkeeper knows.
 pub(crate) struct Door {

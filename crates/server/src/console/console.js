@@ -300,16 +300,33 @@ const showJobs = (jobs, more) => {
   at("more-jobs").hidden = !more;
 };
 
+/** The question under way, and whether another one is to follow it. @type {AbortController | undefined} */
+let asking;
+let again = false;
+
 /** Shows the jobs that are looked for; pictures have the first of all jobs only. */
 const find = async () => {
-  const text = finding;
-  if (text === "") return latest && showJobs(latest.jobs, latest.more);
-  const path = `/api/v1/jobs?limit=${FOUND}&find=${encodeURIComponent(text)}`;
-  const answer = await fetch(path, { headers: shown(), signal: AbortSignal.timeout(PATIENCE_MS) });
-  if (text !== finding || !answer.ok) return;
-  /** @type {{jobs: Job[], after: string | null}} */
-  const found = await answer.json();
-  if (text === finding) showJobs(found.jobs, found.after !== null);
+  if (finding === "") return latest && showJobs(latest.jobs, latest.more);
+  at("no-jobs").hidden = true;
+  if (asking) return void (again = true);
+  do {
+    again = false;
+    const text = finding;
+    asking = new AbortController();
+    const patience = setTimeout(() => asking?.abort(), PATIENCE_MS);
+    try {
+      const path = `/api/v1/jobs?limit=${FOUND}&find=${encodeURIComponent(text)}`;
+      const answer = await fetch(path, { headers: shown(), signal: asking.signal });
+      /** @type {{jobs: Job[], after: string | null} | undefined} */
+      const found = answer.ok ? await answer.json() : undefined;
+      if (found && text === finding) showJobs(found.jobs, found.after !== null);
+    } catch {
+      // It is asked again soon.
+    } finally {
+      clearTimeout(patience);
+      asking = undefined;
+    }
+  } while (again && finding !== "");
 };
 
 /** @param {string} name */
@@ -443,7 +460,7 @@ const paint = (picture) => {
   say("shown-by", picture.node);
   sharded = new Set(picture.sharded);
   latest = picture;
-  find().catch(() => undefined);
+  find();
   fill("run-rows", "no-runs", picture.runs, (run) => `${run.run}#${run.attempt}`, runRow);
   fill("calendar-rows", "no-calendars", picture.calendars, (calendar) => calendar.name, calendarRow);
   fill("node-rows", "no-nodes", picture.nodes, (node) => node.name, nodeRow);
@@ -543,6 +560,8 @@ const follow = async () => {
 const run = async () => {
   setInterval(tick, 1000);
   setInterval(() => look().catch(() => undefined), 2000);
+  // Of jobs beyond the first no picture says that they have changed.
+  setInterval(() => finding !== "" && find(), 2000);
   document.querySelector("#job .close")?.addEventListener("click", (event) => {
     event.preventDefault();
     choose("");
@@ -550,7 +569,7 @@ const run = async () => {
   });
   const asked = new URLSearchParams(location.search);
   const input = /** @type {HTMLInputElement} */ (at("find"));
-  input.value = finding = asked.get("find") ?? "";
+  input.value = finding = (asked.get("find") ?? "").trim();
   /** @type {number | undefined} */
   let typing;
   input.addEventListener("input", () => {
@@ -558,7 +577,8 @@ const run = async () => {
     typing = setTimeout(() => {
       finding = input.value.trim();
       address();
-      find().catch(() => undefined);
+      asking?.abort();
+      find();
     }, TYPING_MS);
   });
   at("finding").addEventListener("submit", (event) => event.preventDefault());
