@@ -319,7 +319,9 @@ impl Keeper {
             let _ = timeout_at(deadline, sleep(LOOK_AGAIN)).await;
         }
         let runs: Vec<Attempt> = self.under_way.keys().cloned().collect();
-        let _ = tokio::task::spawn_blocking(move || strays::kill_everywhere(&runs)).await;
+        if let Ok(Err(e)) = tokio::task::spawn_blocking(move || strays::kill_everywhere(&runs)).await {
+            tracing::warn!("what a killed guard's runs left outside their groups cannot be looked for: {e}");
+        }
         let deadline = clock::after(BURIAL);
         while self.cgroups
             && !Told::read().is_ok_and(|told| cgroup::end_all(&told, &self.data))

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use evenkeel_core::time::{Millis, Mono};
-use procfs::process::{Process, Stat};
+use procfs::process::{Process, Stat, StatFlags};
 use rustix::process::{Pid, RawPid, Signal, WaitId, WaitIdOptions};
 
 use super::wire::Attempt;
@@ -168,22 +168,30 @@ fn before(families: &[Family<'_>], started: Option<Mono>) -> impl Iterator<Item 
 }
 
 /// Kills whatever names one of these attempts, of a guard that is gone and can look for nothing any more.
-pub(super) fn kill_everywhere(runs: &[Attempt]) {
-    let is_of_them = |pid: &Pid| {
-        let environment = environment(*pid).unwrap_or_default();
-        runs.iter().any(|id| is_named(id, &environment))
-    };
-    // What forked while it was looked for is found at another look; three of them bound what this may take.
+///
+/// # Errors
+/// The host's processes cannot be listed, so nobody was looked for.
+pub(super) fn kill_everywhere(runs: &[Attempt]) -> io::Result<()> {
+    // What forked, or became another program, while it was looked for is found at another look; three of them bound what
+    // this may take.
     for _ in 0..3 {
-        let all = all().unwrap_or_default();
-        let strays: Vec<Pid> = all.into_iter().filter(|pid| !has_ended(*pid)).filter(is_of_them).collect();
-        if strays.is_empty() {
-            return;
+        let mut again = false;
+        for pid in all()?.into_iter().filter(|pid| !has_ended(*pid)) {
+            match environment(pid) {
+                None => again = true,
+                Some(environment) if runs.iter().any(|id| is_named(id, &environment)) => {
+                    again = true;
+                    // One that has ended meanwhile needs no kill.
+                    let _ = rustix::process::kill_process(pid, Signal::KILL);
+                }
+                Some(_) => {}
+            }
         }
-        for stray in strays {
-            let _ = rustix::process::kill_process(stray, Signal::KILL);
+        if !again {
+            break;
         }
     }
+    Ok(())
 }
 
 /// Whether a process's environment says that it is of this attempt.
@@ -229,6 +237,10 @@ fn environment(pid: Pid) -> Option<Vec<u8>> {
             let stat = stat(pid)?;
             if is_corpse(&stat) {
                 return of_threads(pid);
+            }
+            // The kernel's own threads never have one.
+            if StatFlags::from_bits_truncate(stat.flags).contains(StatFlags::PF_KTHREAD) {
+                return Some(Vec::new());
             }
             // Of an empty one the kernel tells where it is, once the program is loaded.
             let is_loaded = stat.endcode != 0 && stat.env_start.is_some_and(|at| at != 0);
