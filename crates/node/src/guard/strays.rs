@@ -321,18 +321,19 @@ mod tests {
     #[test]
     fn whoever_is_left_by_one_that_ends_meanwhile_is_found() {
         let pid = |raw| Pid::from_raw(raw).unwrap();
-        // 10 ends when it is looked at, and only then is 11 on the list; so again with 11 and 12.
+        // 10 ends when it is looked at, and only then is 11 on the list; so again with 11 and 12. 20 is behind them all.
         let listed = std::cell::Cell::new(10);
-        let list = || Ok((10..=listed.get()).map(pid).collect());
+        let list = || Ok((10..=listed.get()).chain([20]).map(pid).collect());
         let look = |pid: Pid| match pid.as_raw_nonzero().get() {
             12 => Found::Of(1),
+            20 => Found::Of(0),
             ended => {
                 listed.set(listed.get().max(ended + 1));
                 Found::Ended
             }
         };
-        let found = Strays { pids: vec![pid(12)], unsure: false };
-        assert_eq!(gather(2, list, look), [Strays::default(), found]);
+        let found = |raw| Strays { pids: vec![pid(raw)], unsure: false };
+        assert_eq!(gather(2, list, look), [found(20), found(12)]);
     }
 
     #[test]
