@@ -192,10 +192,12 @@ fn oracle(args: &[String]) -> Result<ExitCode> {
 fn chaos(args: &[String]) -> Result<ExitCode> {
     let long = only_flag(args, "--long")?;
     engines::bring_up(&root())?;
+    let mut trials = ci::chaos();
     if long {
         engines::bring_up_quorums()?;
+        trials = trials.with("EVENKEEL_CHAOS_TIMES", &ci::LONG_CHAOS.to_string());
     }
-    let done = ci::chaos(if long { ci::ROUNDS.1 } else { ci::ROUNDS.0 }).pass_on();
+    let done = trials.pass_on();
     engines::take_down()?;
     done
 }

@@ -17,7 +17,7 @@ use crate::shards::witness::Ticks;
 use crate::verdict::{Case, Fault};
 use crate::wire::Wire;
 use crate::witness::{Roster, moment, read};
-use crate::{FREEZE_MS, LEASE_MS, NAMES, PROMISED_MS, alone, aloud, pulse, rounds};
+use crate::{FREEZE_MS, LEASE_MS, NAMES, PROMISED_MS, alone, aloud, pulse, times};
 
 /// One of each placement. The sharded ones have one shard.
 const ROSTERS: [Roster; 3] = [
@@ -91,11 +91,6 @@ fn the_death_of_any_member_of_a_zookeeper_quorum_is_survived() {
 
 /// What is done to a cluster; what of that excuses a fire that is lost.
 type Play = fn(&mut Cluster, &Path) -> Vec<Fault>;
-
-/// How often each fault is played: once, and ten times in a long trial.
-fn repeats() -> usize {
-    (rounds() / 20).max(1)
-}
 
 /// Says how late the latest fire started, in milliseconds, but for what the machine stood still; `None` when it was skipped.
 fn trial(engine: &'static str, play: Play) -> Option<i64> {
@@ -246,10 +241,10 @@ impl Cluster {
         }
     }
 
-    /// A node is killed, one is frozen, one is cut off, the engine is killed, and all that again in a long trial.
+    /// A node is killed, one is frozen, one is cut off, the engine is killed.
     fn suffer(&mut self, log: &Path) -> Vec<Fault> {
         let mut faults = Vec::new();
-        for _ in 0..repeats() {
+        for _ in 0..times(1) {
             for fault in [Self::kill, Self::freeze, Self::cut, Self::restart_engine] {
                 let found = fault(self);
                 self.wait_until_prompt(log);
@@ -264,7 +259,7 @@ impl Cluster {
 
     /// Each node in turn is asked to leave and started again when it has.
     fn roll(&mut self, log: &Path) -> Vec<Fault> {
-        for _ in 0..repeats() {
+        for _ in 0..times(1) {
             for (node, name) in NAMES.iter().enumerate() {
                 self.hear_history();
                 let leaving = self.nodes.remove(node);
@@ -283,7 +278,7 @@ impl Cluster {
     /// Each member of the engine in turn is killed, missed for longer than a lease lasts, and started again.
     fn lose_members(&mut self, log: &Path) -> Vec<Fault> {
         let lives = self.lives();
-        for _ in 0..repeats() {
+        for _ in 0..times(1) {
             for member in 0..3 {
                 let status = engines(&["status", self.engine]);
                 let pids: Vec<_> = status.split_whitespace().skip(2).collect();

@@ -20,7 +20,7 @@ use crate::peers::trio::Trio;
 use crate::process::{millis, until};
 use crate::shards::witness::Ticks;
 use crate::witness::{Roster, read};
-use crate::{LEASE_MS, NAMES, alone, aloud, pulse, rounds};
+use crate::{FAULTS, LEASE_MS, NAMES, alone, aloud, pulse, times};
 use writers::{Addresses, KEPT, Told, Writers};
 
 const TICKING: Roster = Roster { prefix: "ticking-", jobs: 4, placement: "dispatched", slow: ("brief", 2) };
@@ -54,10 +54,10 @@ fn what_a_leader_acknowledged_outlives_it() {
         Arc::new(Mutex::new((0..NAMES.len()).map(|node| trio.node(node).address).collect()));
     let writers = Writers::begin(&addresses);
     let (mut faults, mut troubles) = (Vec::new(), Vec::new());
-    for round in 0..(rounds() * 2).div_ceil(5) {
+    for round in 0..FAULTS * times(2) {
         until("orders are done", || writers.first_done(millis() - 1_000, leader));
         settle(PEACE_MS);
-        let (at, kills, victim) = (millis(), round % 2 == 0, leader);
+        let (at, kills, victim) = (millis(), round % FAULTS == 0, leader);
         let fault = if kills { trio.kill(victim, &TICKING) } else { trio.freeze(victim, &TICKING) };
         (leader, epoch) = until("another one serves", || trio.serving().filter(|(_, next)| *next > epoch));
         let done = until("the next leader does what it is told", || writers.first_done(at, leader));

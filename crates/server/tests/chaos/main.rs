@@ -4,11 +4,13 @@
 //! 1 to 50 shards each second, some for longer than a period or than a new cut waits. In each round one node is killed
 //! or frozen for longer than its lease; between rounds nodes are drained and jobs get another number of shards. The jobs
 //! themselves write down when they run; [`verdict`] and [`shards::verdict`] compare that with every second that was due.
-//! `EVENKEEL_CHAOS_ROUNDS` sets the rounds (10), half of them kills.
 //!
-//! Two more trials are about nodes that depend on one another, and have about half as many rounds: [`peers`] plan for each
-//! other across a network that is cut, and a serving [`leader`] dies with orders under way. And on each real engine that
-//! runs here, three nodes go through kills, pauses, a cut wire and a restart of the engine: [`engines`].
+//! Two more trials are about nodes that depend on one another: [`peers`] plan for each other across a network that is cut,
+//! and a serving [`leader`] dies with orders under way. And on each real engine that runs here, three nodes go through
+//! kills, pauses, a cut wire and a restart of the engine: [`engines`].
+//!
+//! `EVENKEEL_CHAOS_TIMES` says how often each trial plays each of its faults; without it each has a number of its own, so
+//! that all of them take a few minutes.
 
 mod engines;
 mod fleet;
@@ -43,6 +45,8 @@ const PROMISED_MS: i64 = LEASE_MS + 1_000;
 /// The most that a machine which stands still may add to what is promised before we call it broken.
 const SLACK_MS: i64 = 3_000;
 const NAMES: [&str; 3] = ["n1", "n2", "n3"];
+/// A kill and a pause.
+const FAULTS: usize = 2;
 /// The trials measure how long things take, so each has the machine for itself.
 static MACHINE: Mutex<()> = Mutex::new(());
 
@@ -51,8 +55,9 @@ fn alone() -> MutexGuard<'static, ()> {
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn rounds() -> usize {
-    std::env::var("EVENKEEL_CHAOS_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(10)
+/// How often a trial plays each of its faults.
+fn times(brief: usize) -> usize {
+    std::env::var("EVENKEEL_CHAOS_TIMES").ok().and_then(|n| n.parse().ok()).unwrap_or(brief)
 }
 
 /// Says something that is also read when nothing went wrong; what tests print usually is not.
@@ -65,7 +70,7 @@ fn aloud(text: &str) {
 #[test]
 fn nothing_is_lost_and_nothing_doubled() {
     let _machine = alone();
-    let rounds = rounds();
+    let rounds = FAULTS * times(5);
     let folder = tempfile::tempdir().expect("a folder");
     let mut fleet = Fleet::start(folder.path());
     let (log, shard_log) = (folder.path().join("witness.log"), folder.path().join("shards.log"));
@@ -78,7 +83,7 @@ fn nothing_is_lost_and_nothing_doubled() {
     let (mut faults, mut rescales) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         let victim = round % NAMES.len();
-        let fault = if round % 2 == 0 { fleet.kill(victim) } else { fleet.freeze(victim) };
+        let fault = if round % FAULTS == 0 { fleet.kill(victim) } else { fleet.freeze(victim) };
         println!("round {round}: {fault:?}");
         assert!(fault.in_time(fault.takeover, PROMISED_MS), "taken over too late: {fault:?}");
         let recut = PROMISED_MS + sharded::RECUT_WAIT_MS;

@@ -15,13 +15,15 @@ use crate::process::millis;
 use crate::shards::witness::Ticks;
 use crate::verdict::{Case, Fault};
 use crate::witness::{Roster, read};
-use crate::{NAMES, PROMISED_MS, alone, aloud, pulse, rounds};
+use crate::{NAMES, PROMISED_MS, alone, aloud, pulse, times};
 use lateness::{Trouble, wait_until_prompt};
 use network::{Network, Way};
 use trio::Trio;
 
 const DISPATCHED: Roster =
     Roster { prefix: "dispatched-", jobs: 30, placement: "dispatched", slow: ("brief", 3) };
+/// A kill, a pause and three ways of cutting.
+const FAULTS: usize = 5;
 /// How long some wires stay cut: more than two beats.
 const CUT_MS: i64 = 7_000;
 /// How long all of them do: longer than anybody plans ahead, so that what had been offered before is used up.
@@ -47,7 +49,7 @@ fn dispatched_jobs_outlive_cuts_kills_and_pauses() {
     settle(2_000);
     let prompt = wait_until_prompt(&log, &DISPATCHED);
     let (mut faults, mut troubles) = (Vec::new(), Vec::new());
-    for round in 0..rounds().div_ceil(2) {
+    for round in 0..FAULTS * times(1) {
         let (mut trouble, fault) = round_of(&mut trio, &log, round);
         trouble.prompt = wait_until_prompt(&log, &DISPATCHED);
         let (lasted, recovery) = (trouble.mended - trouble.from, trouble.prompt - trouble.mended);
@@ -92,7 +94,7 @@ fn dispatched_jobs_outlive_cuts_kills_and_pauses() {
 fn round_of(trio: &mut Trio<'_>, log: &Path, round: usize) -> (Trouble, Option<Fault>) {
     let victim = round % NAMES.len();
     let way = Way { from: victim, to: (victim + 1) % NAMES.len() };
-    match round % 5 {
+    match round % FAULTS {
         0 => (cut(trio, log, "one way cut", &[way]), None),
         1 => {
             let fault = trio.kill(victim, &DISPATCHED);
