@@ -23,8 +23,13 @@ use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::conformance::fresh;
 use evenkeel_registry::{Registry, open};
 use jobs::{Seen, fill, until_held};
+use mimalloc::MiMalloc;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
+
+/// The one that the binary has.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const ENGINES: [&str; 6] = ["sqlite", "postgres", "mysql", "redis", "etcd", "zookeeper"];
 /// As many as a node sends in one trip at most.
@@ -41,7 +46,7 @@ struct Effort {
 }
 
 const THOROUGH: Effort =
-    Effort { rate: Duration::from_secs(2), watch: 5, news: 200, deaths: 8, jobs_max: 30_000 };
+    Effort { rate: Duration::from_secs(2), watch: 5, news: 200, deaths: 8, jobs_max: 100_000 };
 /// `cargo test --benches` only wants to know that it runs.
 const BRIEF: Effort = Effort { rate: Duration::from_millis(50), watch: 1, news: 3, deaths: 1, jobs_max: 100 };
 

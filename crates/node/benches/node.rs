@@ -18,7 +18,12 @@ use evenkeel::core::time::Wall;
 use evenkeel::{Config, clock};
 use evenkeel_registry::bench::{VALUE, ceiling};
 use jobs::{Seen, fill, until, until_held};
+use mimalloc::MiMalloc;
 use tokio::time::sleep;
+
+/// The one that the binary has.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// More than can be fired in a second.
 const FLOOD: usize = 50_000;

@@ -18,10 +18,15 @@ use evenkeel::core::share::Strategy;
 use evenkeel::core::words::JobName;
 use evenkeel::{Command, Config, Functions, Handle, Job, RunContext, Work};
 use evenkeel_registry::bench::ceiling;
+use mimalloc::MiMalloc;
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
+
+/// The one that the binary has.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const PARTS: [&str; 4] = ["lateness", "spread", "recut", "requests"];
 const NAMES: [&str; 3] = ["a", "b", "c"];

@@ -3,6 +3,7 @@
 //! It decides nothing. Each effect becomes one request whose answer, failure included, comes back as one input. One
 //! task owns the node; whatever may wait runs beside it and reports through the [`inbox`].
 
+mod aside;
 mod asks;
 mod changes;
 mod cluster;

@@ -23,6 +23,13 @@ mod zones;
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
+
+/// What one thread of a node makes another one lets go, thousands of times a second: the system's allocator has them wait for
+/// each other.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 fn main() -> ExitCode {
     // The guard of a node is this program too; it never comes back from here.
     evenkeel::guard::run_if_asked();

@@ -20,6 +20,7 @@ use tokio::runtime::{Builder, Handle as Runtime};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::aside::Aside;
 use super::cluster;
 use super::commits::Commits;
 use super::feed::Listening;
@@ -82,16 +83,18 @@ pub(crate) async fn begin(config: Config, passed: Option<Passed>) -> Result<Hand
     let (opened, ready) = oneshot::channel();
     let functions_run_on = Runtime::current();
     let thread = thread::Builder::new().name("evenkeel-node".into()).spawn(move || {
-        let runtime = match Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime,
+        let (runtime, registry) = match runtimes() {
+            Ok(both) => both,
             Err(e) => {
                 let _ = opened.send(Err(OpenError::Setting(format!("no runtime could be started: {e}"))));
                 return;
             }
         };
-        runtime.block_on(live(config, passed, functions_run_on, opened));
+        let places = Places { functions: functions_run_on, registry: registry.handle().clone() };
+        runtime.block_on(live(config, passed, places, opened));
         // What still blocks, a lock on a file at the most, must not keep the thread.
         runtime.shutdown_timeout(Duration::from_secs(1));
+        registry.shutdown_timeout(Duration::from_secs(1));
     });
     thread.map_err(|e| OpenError::Setting(format!("no thread could be started: {e}")))?;
     let ended = || OpenError::Setting("the node's thread ended unexpectedly: see the log".to_string());
@@ -109,16 +112,24 @@ pub(crate) async fn begin(config: Config, passed: Option<Passed>) -> Result<Hand
     Err(OpenError::NameTaken(name))
 }
 
+/// What the node itself runs on, and what asks its registry.
+fn runtimes() -> std::io::Result<(tokio::runtime::Runtime, tokio::runtime::Runtime)> {
+    let mut aside = Builder::new_multi_thread();
+    let aside = aside.worker_threads(1).thread_name("evenkeel-registry").enable_all().build()?;
+    Ok((Builder::new_current_thread().enable_all().build()?, aside))
+}
+
+/// Where that runs which is to hold up no step.
+struct Places {
+    functions: Runtime,
+    registry: Runtime,
+}
+
 type Opened = Result<(Handle, watch::Receiver<Option<Event>>, Duration), OpenError>;
 
-async fn live(
-    config: Config,
-    passed: Option<Passed>,
-    functions_run_on: Runtime,
-    opened: oneshot::Sender<Opened>,
-) {
+async fn live(config: Config, passed: Option<Passed>, places: Places, opened: oneshot::Sender<Opened>) {
     let ttl = config.ttl;
-    let mut life = match Life::open(config, passed, functions_run_on).await {
+    let mut life = match Life::open(config, passed, places).await {
         Ok((life, handle, joined)) => {
             // Whoever opened it may have given up; then the handle is dropped and the node stops.
             let _ = opened.send(Ok((handle, joined, ttl)));
@@ -145,9 +156,9 @@ impl Life {
     async fn open(
         config: Config,
         passed: Option<Passed>,
-        functions_run_on: Runtime,
+        places: Places,
     ) -> Result<(Self, Handle, watch::Receiver<Option<Event>>), OpenError> {
-        let (folder, registry, generation) = enter(&config).await?;
+        let (folder, registry, generation) = enter(&config, places.registry).await?;
         let url = evenkeel_registry::redacted(&config.registry);
         let (baton, runs, kept) = take_up(passed, &config.name, &url);
         let changed = Arc::new(Notify::new());
@@ -165,7 +176,7 @@ impl Life {
         let sampled_by = sender.registry.clone();
         let (joined_by, joined) = watch::channel(None);
         let name = config.name.clone();
-        let functions = functions(&config, functions_run_on, &node, &news_from, &to_node);
+        let functions = functions(&config, places.functions, &node, &news_from, &to_node);
         let executor = executor(&config, functions, orders, &logs, &news_from);
         let notifiers = start_notifiers(config.notify, &name, &history)?;
         let (watch, late) = Watch::new(name.clone(), node.clone(), &to_node, &history, &notifiers);
@@ -371,11 +382,11 @@ fn start_notifiers(all: Vec<Notifier>, name: &NodeName, history: &History) -> Re
 }
 
 /// Takes the data folder and finds the registry, and sees that they belong together. Tells the generation too.
-async fn enter(config: &Config) -> Result<(Arc<Folder>, Arc<dyn Registry>, u16), OpenError> {
+async fn enter(config: &Config, thread: Runtime) -> Result<(Arc<Folder>, Arc<dyn Registry>, u16), OpenError> {
     // What is written down and said of the registry has no password in it.
     let url = evenkeel_registry::redacted(&config.registry);
     let folder = Arc::new(Folder::open(&config.data, &config.name, &url)?);
-    let registry = evenkeel_registry::open(&config.registry).await?;
+    let registry = Aside::open(&config.registry, thread).await?;
     let generation = cluster::check(&registry, &url, &folder).await?;
     Ok((folder, registry, generation))
 }

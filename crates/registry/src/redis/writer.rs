@@ -10,8 +10,8 @@ use super::{FACTS, TIME_STEP};
 use crate::queue::{Ask, Asker, Most, Queue, queue};
 use crate::{TTL_MAX, fits};
 
-/// How much one call takes at most: Redis does nothing else meanwhile, for some 50 ms.
-const MOST: Most = Most { txns: 2_048, bytes: 16 << 20 };
+/// How much one call takes at most. Redis does nothing else meanwhile; and while it works on one, we work on another.
+const MOST: Most = Most { txns: 500, bytes: 16 << 20 };
 
 /// How often somebody moves the registry's time when nobody asks for anything: by less than the step that it may take.
 pub(super) const TICK: Millis = Millis(TIME_STEP.0 / 2);

@@ -18,7 +18,7 @@ use crate::RegistryError;
 use crate::queue::{Ask, Asker, Most, Queue, Trouble, queue};
 
 /// How much goes into one transaction of the server's: more of it waits for the next.
-const MOST: Most = Most { txns: 4_096, bytes: 16 << 20 };
+const MOST: Most = Most { txns: 1_000, bytes: 16 << 20 };
 
 /// How long one transaction may take, and how often it is tried while nothing was made.
 const PATIENCE: Duration = Duration::from_secs(6);
