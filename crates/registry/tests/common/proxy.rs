@@ -87,7 +87,7 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, told: &watch::Sen
                 lost = true;
                 continue;
             }
-            Way::NoAnswersFrom(mark) if !answers && buffer[..read].get(8..12) == Some(&mark) => {
+            Way::NoAnswersFrom(kind) if !answers && has_request(&buffer[..read], kind) => {
                 told.send_replace(Way::NoAnswers);
             }
             _ => {}
@@ -96,4 +96,18 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, told: &watch::Sen
             return;
         }
     }
+}
+
+/// Whether a request of this kind is the first, or, of ZooKeeper's, among those that came together: each of these is its
+/// length, its number, its kind, and the rest.
+fn has_request(mut bytes: &[u8], kind: [u8; 4]) -> bool {
+    while let Some((head, rest)) = bytes.split_first_chunk::<12>() {
+        let [l0, l1, l2, l3, ..] = *head;
+        if head.ends_with(&kind) {
+            return true;
+        }
+        let body = (u32::from_be_bytes([l0, l1, l2, l3]) as usize).saturating_sub(8);
+        bytes = rest.get(body..).unwrap_or_default();
+    }
+    false
 }
