@@ -10,7 +10,8 @@ use super::{FACTS, TIME_STEP};
 use crate::queue::{Ask, Asker, Most, Queue, queue};
 use crate::{TTL_MAX, fits};
 
-/// How much one call takes at most. Redis does nothing else meanwhile; and while it works on one, we work on another.
+/// How much one call takes at most, but for a commit that is larger by itself. Redis does nothing else meanwhile; and while it
+/// works on one call, whoever asks works on what the last one answered.
 const MOST: Most = Most { txns: 500, bytes: 16 << 20 };
 
 /// How often somebody moves the registry's time when nobody asks for anything: by less than the step that it may take.
