@@ -22,14 +22,28 @@ pub(super) async fn check(
     if registry.facts().engine == "memory" {
         return Ok(engine);
     }
-    let cluster = read(registry).await?;
+    let known = folder.cluster();
+    let cluster = match read(registry).await? {
+        Some(cluster) => cluster,
+        // Whoever gave an emptied registry a new id would shut out all other nodes, and the backup too.
+        None if known.is_some() => {
+            return Err(OpenError::Setting(format!(
+                "the registry {url} is empty, but the data folder {} was used with a cluster: give the registry that \
+                 belongs to it; if that has lost its data, restore a backup (`evenkeel cluster restore`), or remove {} \
+                 to begin anew",
+                folder.path().display(),
+                folder.cluster_file().display()
+            )));
+        }
+        None => create(registry).await?,
+    };
     if let Some(unknown) = Layouts::OWN.lacks(cluster.layout) {
         return Err(OpenError::Setting(format!("no node can join at the registry {url}: {unknown}")));
     }
     if let Some(shut) = &cluster.shut {
         return Err(OpenError::Setting(format!("no node can join at the registry {url}: {shut}")));
     }
-    match folder.cluster() {
+    match known {
         Some(known) if known != cluster.id => {
             return Err(OpenError::Setting(format!(
                 "the data folder {} belongs to another cluster than the registry {url}: give the registry or the data \
@@ -46,23 +60,24 @@ pub(super) async fn check(
     Ok(cluster.generation_on(engine))
 }
 
-async fn read(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError> {
+async fn read(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, OpenError> {
+    record(&registry.read(vec![keys::cluster()]).await?)
+}
+
+async fn create(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError> {
     let key = keys::cluster();
-    if let Some(record) = record(&registry.read(vec![key.clone()]).await?)? {
-        return Ok(record);
-    }
     // The kernel's own random numbers; two clusters must never get the same id.
     let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid");
     let id = id.map_err(|e| OpenError::Setting(format!("the system gives no random id: {e}")))?;
     let new = ClusterRecord::new(id.trim().to_string());
     let txn = Txn {
         guards: vec![Guard::Absent(key.clone())],
-        writes: vec![Write::Put { key: key.clone(), value: encode(&new), owner: None }],
+        writes: vec![Write::Put { key, value: encode(&new), owner: None }],
     };
     match registry.commit(vec![txn]).await.pop() {
         Some(Outcome::Applied(_)) => Ok(new),
         // Another node was faster, or our own first try had landed.
-        _ => record(&registry.read(vec![key]).await?)?.ok_or_else(|| {
+        _ => read(registry).await?.ok_or_else(|| {
             RegistryError::Unavailable("the cluster's entry could not be written: try again".into()).into()
         }),
     }

@@ -225,6 +225,9 @@ async fn a_data_folder_of_another_cluster_is_refused() {
     let registry = |file: &str| format!("sqlite:{}", data.path().join(file).display());
     let first = evenkeel::open(config("a", &registry("one"), &data)).await.unwrap();
     first.leave(Duration::from_secs(5)).await;
+    let other = tempfile::tempdir().unwrap();
+    let second = evenkeel::open(config("a", &registry("two"), &other)).await.unwrap();
+    second.leave(Duration::from_secs(5)).await;
     let Err(refused) = evenkeel::open(config("a", &registry("two"), &data)).await else {
         panic!("it opened")
     };
@@ -232,4 +235,20 @@ async fn a_data_folder_of_another_cluster_is_refused() {
     assert!(text.contains("belongs to another cluster") && text.contains("remove"), "{text}");
     let again = evenkeel::open(config("a", &registry("one"), &data)).await.unwrap();
     again.leave(Duration::from_secs(5)).await;
+}
+
+/// As after a loss of all data: whoever wrote an id there would shut out the other nodes, and the backup.
+#[tokio::test]
+async fn an_emptied_registry_is_refused_and_left_empty() {
+    let data = tempfile::tempdir().unwrap();
+    let registry = |file: &str| format!("sqlite:{}", data.path().join(file).display());
+    let node = evenkeel::open(config("a", &registry("full"), &data)).await.unwrap();
+    node.leave(Duration::from_secs(5)).await;
+    let Err(refused) = evenkeel::open(config("a", &registry("empty"), &data)).await else {
+        panic!("it opened")
+    };
+    let text = refused.to_string();
+    assert!(text.contains("is empty") && text.contains("cluster restore"), "{text}");
+    let empty = evenkeel_registry::open(&registry("empty")).await.unwrap();
+    assert_eq!(empty.list().await.unwrap().changes, []);
 }
