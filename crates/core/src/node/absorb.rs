@@ -31,7 +31,11 @@ impl Node {
                 self.sound_late_alarms(&touched, effects);
                 self.touch(now, touched, effects);
             }
-            Input::Gap => self.local.list_at = now.mono,
+            // A feed that ends whenever it was opened has nobody list the registry all the time.
+            Input::Gap => {
+                let pause = self.local.listed.map_or(now.mono, |last| last + RETRY);
+                self.local.list_at = now.mono.max(pause);
+            }
             Input::Read(changes) => self.absorb_read(now, changes, effects),
             Input::Committed { ticket, outcome } => self.absorb_outcome(now, ticket, outcome, effects),
             Input::Run { id, attempt, event } => self.absorb_run(now, &id, attempt, &event),

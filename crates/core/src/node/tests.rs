@@ -26,6 +26,7 @@ mod every_node;
 mod labels;
 mod late;
 mod layouts;
+mod listing;
 mod overlap;
 mod passed;
 mod pools;
