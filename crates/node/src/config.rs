@@ -1,5 +1,6 @@
 //! What a node is told at its start.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::notify::Notifier;
 use crate::peers::{Nobody, Peers};
 
 /// How a node is to live. [`Config::new`] fills in every default; change the fields you care about.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// The node's name, one of its kind in the cluster.
     pub name: NodeName,
@@ -97,6 +98,23 @@ impl Default for Keep {
     }
 }
 
+/// A config is shown without the passwords that the addresses in it may have.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |url: &String| evenkeel_registry::redacted(url);
+        f.debug_struct("Config")
+            .field("name", &self.name)
+            .field("registry", &shown(&self.registry))
+            .field("history", &self.history.as_ref().map(shown))
+            .field("data", &self.data)
+            .field("ttl", &self.ttl)
+            .field("slots", &self.slots)
+            .field("labels", &self.labels)
+            .field("functions", &self.functions)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Config {
     /// A node with every default.
     #[must_use]
@@ -138,5 +156,20 @@ impl Config {
     pub fn with(mut self, functions: Functions) -> Self {
         self.functions = functions;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// proves: I52
+    #[test]
+    fn no_password_is_shown() {
+        let mut config = Config::new("a".parse().unwrap(), "postgres://me:tulip@db/keel", "/data");
+        config.history = Some("mysql://me:tulip@db/keel".into());
+        let shown = format!("{config:?}");
+        assert!(shown.contains("postgres://") && shown.contains("mysql://"), "{shown}");
+        assert!(!shown.contains("tulip"), "{shown}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod notify;
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +26,7 @@ const TTL_MAX: Duration = Duration::from_hours(1);
 const AUDIT_KEEP_MIN: Duration = Duration::from_hours(24);
 
 /// The settings as written: by flag, in the environment, or in the file.
-#[derive(Clone, Debug, Default, Args, Deserialize)]
+#[derive(Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Written {
     /// Where the cluster keeps its books: sqlite:PATH, or an engine, such as etcd://HOST,HOST,HOST or postgres://HOST/DATABASE
@@ -96,8 +97,14 @@ pub(crate) struct Written {
     pub(crate) notify: Vec<WrittenNotifier>,
 }
 
+/// Addresses may have passwords in them.
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Written").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 /// The settings as meant.
-#[derive(Debug)]
 pub(crate) struct Meant {
     /// Everything the node itself needs; its address is set once the port is bound.
     pub(crate) node: evenkeel::Config,
@@ -107,6 +114,13 @@ pub(crate) struct Meant {
     pub(crate) advertise: Option<String>,
     /// What callers must show.
     pub(crate) key: Option<String>,
+}
+
+/// The cluster's key is nobody's to see.
+impl fmt::Debug for Meant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meant").field("node", &self.node).finish_non_exhaustive()
+    }
 }
 
 impl Written {
