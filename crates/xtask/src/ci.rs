@@ -137,10 +137,8 @@ fn test_parts(runner: Runner, all: bool) -> Vec<Part> {
     let part = |name, budget, does: String, steps| Part { name, budget, does, work: Work::Steps(steps) };
     let mut no_run = chaos();
     no_run.args.push("--no-run".to_owned());
-    let mut tests = Step::cargo(&[run, targets].concat());
-    if all {
-        tests = tests.with("REQUIRE", "all");
-    }
+    let required = |step: Step| if all { step.with("REQUIRE", "all") } else { step };
+    let tests = required(Step::cargo(&[run, targets].concat()));
     vec![
         part(
             "build",
@@ -171,7 +169,7 @@ fn test_parts(runner: Runner, all: bool) -> Vec<Part> {
             "chaos",
             Budget::Chaos,
             "real processes are killed, stopped and cut off, and nothing is lost or doubled".to_owned(),
-            vec![chaos()],
+            vec![required(chaos())],
         ),
     ]
 }

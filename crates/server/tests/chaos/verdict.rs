@@ -101,7 +101,7 @@ impl<'a> Case<'a> {
                 let none = Fire::default();
                 let fire = self.fires.get(&(name.clone(), due)).unwrap_or(&none);
                 let found = if witness::repeats(job) {
-                    self.at_least_once(fire)
+                    self.at_least_once(fire, due)
                 } else {
                     self.at_most_once(fire, due)
                 };
@@ -115,7 +115,7 @@ impl<'a> Case<'a> {
     }
 
     /// It ran, and ran again only as a higher attempt after its first node was gone.
-    fn at_least_once(&self, fire: &Fire) -> Option<String> {
+    fn at_least_once(&self, fire: &Fire, due: i64) -> Option<String> {
         let Some(last) = fire.starts.last() else { return Some("never ran".into()) };
         if !fire.ends.iter().any(|end| end.attempt == last.attempt) {
             return Some(format!("attempt {} did not end", last.attempt));
@@ -123,8 +123,8 @@ impl<'a> Case<'a> {
         fire.starts.windows(2).find_map(|pair| {
             let (before, after) = (&pair[0], &pair[1]);
             let rising = before.attempt < after.attempt && before.token < after.token;
-            let reason = self.faults.iter().any(|fault| fault.node == before.node)
-                || fire.unguarded.contains(&u64::from(before.attempt));
+            let gone = self.explain(due, &before.node).any(|fault| fault.at <= after.at);
+            let reason = gone || fire.unguarded.contains(&u64::from(before.attempt));
             (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
         })
     }
@@ -140,9 +140,14 @@ impl<'a> Case<'a> {
         let Some(node) = fire.lost.first() else {
             return Some(if fire.starts.is_empty() { "never ran" } else { "ended by nobody's word" }.into());
         };
-        let claimed = |fault: &&Fault| due <= fault.at + LEAD_MS && due >= fault.at - BACKLOG_MS;
-        let excused = self.faults.iter().filter(|fault| fault.node == node).any(|fault| claimed(&fault));
+        let excused = self.explain(due, node).next().is_some();
         (!excused).then(|| format!("lost on {node} without a fault that explains it"))
+    }
+
+    /// The faults at which a node may have had a fire claimed, or under way.
+    fn explain(&self, due: i64, node: &str) -> impl Iterator<Item = &Fault> {
+        let claimed = move |fault: &&Fault| due <= fault.at + LEAD_MS && due >= fault.at - BACKLOG_MS;
+        self.faults.iter().filter(move |fault| fault.node == node).filter(claimed)
     }
 }
 
@@ -170,15 +175,16 @@ fn disorder(lines: &[Line]) -> Vec<String> {
 /// A judge that sees nothing wrong in a wrong case would prove nothing.
 #[test]
 fn the_judge_sees_each_wrong() {
-    let line = |word, token, attempt| Line {
+    let started = |word, token, attempt, at| Line {
         word,
         job: witness::CLAIMED.name(1),
         due: 5_000,
         node: "n1".into(),
         attempt,
         token,
-        at: 0,
+        at,
     };
+    let line = |word, token, attempt| started(word, token, attempt, 5_000);
     let faults = [Fault { node: "n1", how: "killed", at: 4_500, takeover: 0, recut: 0 }];
     let fire = |starts: &[Line], ends: &[Line], lost: &[&str]| Fire {
         starts: starts.to_vec(),
@@ -190,10 +196,14 @@ fn the_judge_sees_each_wrong() {
     let case = Case { roster, fires, disorder: Vec::new(), begun: 0, ended: 0, faults: &faults };
     let (first, second) = (line(Word::Start, 1, 1), line(Word::Start, 2, 2));
     let end = |attempt| line(Word::End, u64::from(attempt), attempt);
-    assert!(case.at_least_once(&fire(&[], &[], &[])).is_some());
-    assert!(case.at_least_once(&fire(std::slice::from_ref(&first), &[], &[])).is_some());
-    assert!(case.at_least_once(&fire(&[first.clone(), second.clone()], &[end(2)], &[])).is_none());
-    assert!(case.at_least_once(&fire(&[second.clone(), first.clone()], &[end(1)], &[])).is_some());
+    assert!(case.at_least_once(&fire(&[], &[], &[]), 5_000).is_some());
+    assert!(case.at_least_once(&fire(std::slice::from_ref(&first), &[], &[]), 5_000).is_some());
+    let again = fire(&[first.clone(), second.clone()], &[end(2)], &[]);
+    assert!(case.at_least_once(&again, 5_000).is_none());
+    assert!(case.at_least_once(&again, 9_000).is_some(), "its node's fault was long before");
+    let early = started(Word::Start, 2, 2, 4_499);
+    assert!(case.at_least_once(&fire(&[first.clone(), early], &[end(2)], &[]), 5_000).is_some());
+    assert!(case.at_least_once(&fire(&[second.clone(), first.clone()], &[end(1)], &[]), 5_000).is_some());
     assert!(case.at_most_once(&fire(&[], &[], &[]), 5_000).is_some());
     assert!(case.at_most_once(&fire(&[], &[], &["n1"]), 5_000).is_none());
     assert!(case.at_most_once(&fire(&[], &[], &["n1"]), 9_000).is_some());

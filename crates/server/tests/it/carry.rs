@@ -7,6 +7,7 @@ use std::process::{Output, Stdio};
 use serde_json::Value;
 
 use crate::process::{Node, evenkeel, run, text, until};
+use crate::servers;
 
 /// Each run writes down of which job, for which moment and shard it is, and its token, in one write.
 const SCRIPT: &str = r#"printf '%s %s %s %s\n' "$EVENKEEL_JOB" "$EVENKEEL_DUE" "${EVENKEEL_SHARD:-0}" "$EVENKEEL_FENCE" >> "$0""#;
@@ -162,10 +163,8 @@ fn a_cluster_moves_from_engine_to_engine_and_every_fire_runs_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut stations = vec![format!("sqlite:{}", folder.path().join("first.db").display())];
     for engine in ["POSTGRES", "REDIS", "ETCD", "MYSQL", "ZOOKEEPER"] {
-        match std::env::var(format!("EVENKEEL_TEST_{engine}")) {
-            Ok(url) => stations.push(format!("{url}/move-{}", std::process::id())),
-            Err(_) => println!("SKIPPED {engine}: bring it up with `cargo xtask engines up`"),
-        }
+        let station = servers::find(engine).map(|url| format!("{url}/move-{}", std::process::id()));
+        stations.extend(station);
     }
     stations.push(format!("sqlite:{}", folder.path().join("last.db").display()));
     if stations.len() > 2 {

@@ -28,6 +28,7 @@ mod retries;
 mod schedules;
 mod secrets;
 mod security;
+mod servers;
 mod service;
 mod shards;
 mod shared_history;

@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::process::{Node, evenkeel, text, until};
+use crate::servers;
 
 /// Each in a place of its own, so that whoever is found says where he comes from.
 const REGISTRY: &str = "canary-registry-7f3a";
@@ -151,13 +152,8 @@ fn no_secret_is_in_what_a_node_says_writes_or_starts() {
 /// proves: I52
 #[test]
 fn no_secret_is_in_what_a_node_of_a_server_says_writes_or_starts() {
-    match std::env::var("EVENKEEL_TEST_POSTGRES") {
-        Ok(url) => play(Some(&url)),
-        Err(_) => {
-            let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
-            assert!(!required, "EVENKEEL_TEST_POSTGRES names no server: `cargo xtask engines up` starts one");
-            println!("SKIPPED POSTGRES: bring it up with `cargo xtask engines up`");
-        }
+    if let Some(url) = servers::find("POSTGRES") {
+        play(Some(&url));
     }
 }
 

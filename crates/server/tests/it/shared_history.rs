@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::process::{EVENKEEL, Node, text, until};
+use crate::servers;
 
 const JOB: &str = "[[job]]\nname = \"sent\"\nplacement = \"dispatched\"\nschedule = \"* * * * * ?\"\n\
                    command = [\"/bin/sh\", \"-c\", \"echo I am $EVENKEEL_NODE\"]\n";
@@ -20,16 +21,8 @@ fn runs_of_a_node_that_is_gone_with_its_disk_are_listed_from_mysql() {
 
 /// A namespace in the database at `EVENKEEL_TEST_<engine>` that nobody has used, where there is one.
 fn history(engine: &str) -> Option<String> {
-    let variable = format!("EVENKEEL_TEST_{engine}");
-    match std::env::var(&variable) {
-        Ok(url) => Some(format!("{url}/it{}-{}", evenkeel::clock::now().wall.0, std::process::id())),
-        Err(_) => {
-            let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
-            assert!(!required, "{variable} names no server: `cargo xtask engines up` starts one");
-            println!("SKIPPED {engine}: bring it up with `cargo xtask engines up`");
-            None
-        }
-    }
+    let url = servers::find(engine)?;
+    Some(format!("{url}/it{}-{}", evenkeel::clock::now().wall.0, std::process::id()))
 }
 
 fn play(engine: &str) {

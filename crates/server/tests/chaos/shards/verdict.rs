@@ -203,7 +203,7 @@ impl<'a> Case<'a> {
                         .and_then(|()| self.made_up(verdict, fires))
                 });
         }
-        if repeats { self.at_least_once(fire) } else { self.at_most_once(fire, due) }
+        if repeats { self.at_least_once(fire, due) } else { self.at_most_once(fire, due) }
     }
 
     /// Whether a shard belonged to its job's fire of this moment.
@@ -226,7 +226,7 @@ impl<'a> Case<'a> {
     }
 
     /// It ran, and ran again only as a higher attempt after its first node was gone.
-    fn at_least_once(&self, fire: &Fire) -> Option<String> {
+    fn at_least_once(&self, fire: &Fire, due: i64) -> Option<String> {
         let Some(last) = fire.starts.last() else { return Some("never ran".into()) };
         if !fire.ends.iter().any(|end| end.attempt == last.attempt) {
             return Some(format!("attempt {} did not end", last.attempt));
@@ -234,8 +234,9 @@ impl<'a> Case<'a> {
         fire.starts.windows(2).find_map(|pair| {
             let (before, after) = (&pair[0], &pair[1]);
             let rising = before.attempt < after.attempt && before.token < after.token;
-            let reason = self.faults_of(&before.node).any(|fault| fault.at <= after.at)
-                || fire.unguarded.contains(&u64::from(before.attempt));
+            let gone = |fault: &Fault| may_hold(fault, due) && fault.at <= after.at;
+            let reason =
+                self.faults_of(&before.node).any(gone) || fire.unguarded.contains(&u64::from(before.attempt));
             (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
         })
     }
@@ -254,8 +255,7 @@ impl<'a> Case<'a> {
         if let Some(start) = fire.starts.first().filter(|start| start.node != *node) {
             return Some(format!("lost on {node}, but it ran elsewhere: {start:?}"));
         }
-        let claimed = |fault: &Fault| due <= fault.at + LEAD_MS && due >= fault.at - BACKLOG_MS;
-        let excused = self.faults_of(node).any(claimed);
+        let excused = self.faults_of(node).any(|fault| may_hold(fault, due));
         (!excused).then(|| format!("lost on {node} without a fault that explains it"))
     }
 
@@ -319,6 +319,11 @@ impl<'a> Case<'a> {
     fn faults_of(&self, node: &str) -> impl Iterator<Item = &Fault> {
         self.course.faults.iter().filter(move |fault| fault.node == node)
     }
+}
+
+/// Whether a node may have had a fire claimed, or under way, at a fault.
+fn may_hold(fault: &Fault, due: i64) -> bool {
+    due <= fault.at + LEAD_MS && due >= fault.at - BACKLOG_MS
 }
 
 /// A shard beside itself, and tokens that do not grow.

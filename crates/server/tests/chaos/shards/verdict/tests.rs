@@ -110,6 +110,7 @@ fn a_second_start_needs_a_dead_node_and_a_higher_attempt() {
     second(AGAIN, 2).fault(5_100).judged(&[]);
     second(AGAIN, 2).judged(&["doubled"]);
     second(AGAIN, 2).fault(5_900).judged(&["doubled"]);
+    second(AGAIN, 2).fault(3_900).judged(&["doubled"]);
     second(AGAIN, 1).fault(5_100).judged(&["doubled"]);
     second(ONCE, 2).fault(5_100).judged(&["doubled"]);
 }
