@@ -19,11 +19,13 @@ use crate::words::{
     CalendarName, Fire, JobName, LockName, Member, NodeName, Operation, PoolName, RequestId, RunId, Shard,
 };
 
+mod acts;
 mod pace;
 mod peers;
 mod queue;
 mod seekers;
 
+pub use acts::Acts;
 pub use pace::Pace;
 pub use peers::{Contact, OfferState, Peers, Placing, Reign, Sent};
 pub use queue::{Queue, Rank};
@@ -222,7 +224,7 @@ pub struct Local {
     /// What they are about.
     pub busy: BTreeSet<Subject>,
     /// How many of each act are under way.
-    pub acts: BTreeMap<&'static str, usize>,
+    pub acts: Acts,
     /// How many claims and confirmations of fires the registry answers in time, as far as it has shown.
     pub pace: Pace,
     /// Transactions refused since the view last changed about their subject; not sent again.
@@ -320,7 +322,7 @@ impl Local {
             again: false,
             pending: BTreeMap::new(),
             busy: BTreeSet::new(),
-            acts: BTreeMap::new(),
+            acts: Acts::default(),
             pace: Pace::default(),
             spent: BTreeMap::new(),
             given: BTreeMap::new(),
@@ -453,13 +455,13 @@ impl Local {
     /// How many commits of this act are under way.
     #[must_use]
     pub fn under_way(&self, why: &str) -> usize {
-        self.acts.get(why).copied().unwrap_or(0)
+        self.acts.of(why)
     }
 
     /// How many claims and confirmations of fires are under way.
     #[must_use]
     pub fn paced(&self) -> usize {
-        Pace::ACTS.iter().map(|act| self.under_way(act)).sum()
+        self.acts.paced()
     }
 
     /// How many more of them may go out now.

@@ -268,6 +268,7 @@ impl Driver {
             tracing::trace!("{effect}");
             self.carry_out(effect);
         }
+        self.executor.go();
         self.runs.started(&self.history);
         self.effects = effects;
     }

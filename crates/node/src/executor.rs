@@ -70,12 +70,18 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
+    /// The run starts at the latest with the next [`go`](Self::go).
     pub(crate) fn start(&mut self, run: Run) {
         match run.work.clone() {
             Work::Function(name) => self.functions.start(run, &name),
             Work::Command(argv) => self.commands.start(run, argv),
             Work::Http(http) => self.http.start(run, http),
         }
+    }
+
+    /// Everything is said that is to start now.
+    pub(crate) fn go(&mut self) {
+        self.functions.go();
     }
 
     /// Ends a run; one that is not under way here is left alone.

@@ -28,7 +28,7 @@ impl Default for Pace {
 
 impl Pace {
     /// The acts that a fire's start waits for.
-    pub const ACTS: [&str; 6] =
+    const ACTS: [&str; 6] =
         ["claim fire", "claim shards", "accept", "confirm", "confirm shards", "try again"];
 
     /// Whether an act is one of them.

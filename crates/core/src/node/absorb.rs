@@ -289,9 +289,7 @@ impl Node {
         if Pace::counts(pending.why) {
             self.local.pace.answered(now.mono - pending.since, pending.among);
         }
-        if let Some(count) = self.local.acts.get_mut(pending.why) {
-            *count -= 1;
-        }
+        self.local.acts.end(pending.why);
         match pending.subject {
             Subject::Job(id) => {
                 self.local.peers.placing.end(id);

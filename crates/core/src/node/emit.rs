@@ -212,7 +212,7 @@ impl Node {
             self.local.todo.remove(&(ask, n));
             self.local.again = !self.local.todo.is_empty();
         }
-        *self.local.acts.entry(why).or_default() += 1;
+        self.local.acts.begin(why);
         let (sent, applied): (Vec<News>, Vec<News>) =
             out.news.extract_if(.., |news| news.subject == subject).partition(|news| news.sent);
         let next = out.nudges.extract_if(.., |(job, ..)| subject == Subject::Job(*job)).next();

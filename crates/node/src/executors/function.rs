@@ -199,6 +199,17 @@ pub(crate) struct FunctionRuns {
     counts: Arc<Counts>,
     ends: Ends,
     news: mpsc::UnboundedSender<News>,
+    starting: Vec<Start>,
+}
+
+/// A run that is about to start, with all that it takes.
+struct Start {
+    function: Function,
+    under_way: Arc<UnderWay>,
+    grace_when_fenced: Millis,
+    counts: Arc<Counts>,
+    ends: Ends,
+    news: mpsc::UnboundedSender<News>,
 }
 
 impl FunctionRuns {
@@ -212,7 +223,19 @@ impl FunctionRuns {
         let trusted_until = Arc::new(AtomicI64::new(i64::MIN));
         let under_way = BTreeMap::new();
         let grace_when_fenced = GRACE;
-        Self { functions, node, runtime, under_way, trusted_until, grace_when_fenced, counts, ends, news }
+        let starting = Vec::new();
+        Self {
+            functions,
+            node,
+            runtime,
+            under_way,
+            trusted_until,
+            grace_when_fenced,
+            counts,
+            ends,
+            news,
+            starting,
+        }
     }
 
     /// From now on functions may act until the new deadline.
@@ -238,6 +261,7 @@ impl FunctionRuns {
         self.under_way.remove(run);
     }
 
+    /// The run starts with the next [`go`](Self::go).
     pub(crate) fn start(&mut self, run: Run, name: &str) {
         let Some(function) = self.functions.0.get(name).cloned() else {
             let reason = format!("this node has no function {name:?}: add it to the node's functions");
@@ -257,42 +281,25 @@ impl FunctionRuns {
             trusted_until: self.trusted_until.clone(),
         });
         self.under_way.insert(under_way.run.id.clone(), under_way.clone());
-        let (alive, mut over) = mpsc::channel(1);
-        let body = self.body(function, &under_way, alive);
-        let grace = self.grace_when_fenced;
-        let news = self.news.clone();
-        self.runtime.spawn(async move {
-            let run = &under_way.run;
-            // Checked last, right before the call: the task may have waited long for its turn (law 2).
-            if clock::now().mono >= run.not_after {
-                let _ = news.send(News::NotStarted { run: run.id.clone(), attempt: run.attempt });
-                return;
-            }
-            let mut report = Report::new(news, run, "the function panicked");
-            let end = supervise(body, RunContext(under_way.clone()), grace).await;
-            // Whatever of it never awaits is not over yet, and the run is not either.
-            let _ = over.recv().await;
-            report.end(end.0, end.1);
+        self.starting.push(Start {
+            function,
+            under_way,
+            grace_when_fenced: self.grace_when_fenced,
+            counts: self.counts.clone(),
+            ends: self.ends.clone(),
+            news: self.news.clone(),
         });
     }
 
-    /// The work of a run, which begins when it is called.
-    fn body(
-        &self,
-        function: Function,
-        under_way: &Arc<UnderWay>,
-        alive: mpsc::Sender<()>,
-    ) -> impl FnOnce() -> Body + Send + use<> {
-        let context = RunContext(under_way.clone());
-        let (counts, ends) = (self.counts.clone(), self.ends.clone());
-        move || match function {
-            Function::Plain(function) => function(context),
-            Function::Flow(function) => {
-                let run = context.run();
-                let settings = run.setting.dataflow.unwrap_or_default();
-                let counter = counts.of(&run.id.job, settings.interval, clock::now());
-                function(context, Flow { settings, counter, ends, alive })
-            }
+    /// Starts what is to start, each as a task. The runtime is another thread's, which is woken once for all of them.
+    pub(crate) fn go(&mut self) {
+        if self.starting.len() > 1 {
+            let all = std::mem::take(&mut self.starting);
+            self.runtime.spawn(async move {
+                all.into_iter().for_each(|start| drop(tokio::spawn(start.execute())));
+            });
+        } else if let Some(start) = self.starting.pop() {
+            self.runtime.spawn(start.execute());
         }
     }
 
@@ -301,10 +308,40 @@ impl FunctionRuns {
     }
 }
 
+impl Start {
+    async fn execute(self) {
+        let Self { function, under_way, grace_when_fenced, counts, ends, news } = self;
+        let run = &under_way.run;
+        // Checked last, right before the call: the task may have waited long for its turn (law 2).
+        if clock::now().mono >= run.not_after {
+            let _ = news.send(News::NotStarted { run: run.id.clone(), attempt: run.attempt });
+            return;
+        }
+        let mut report = Report::new(news, run, "the function panicked");
+        let context = RunContext(under_way.clone());
+        let (ended, words) = match function {
+            Function::Plain(function) => {
+                supervise(|| function(context.clone()), &context, grace_when_fenced).await
+            }
+            Function::Flow(function) => {
+                let settings = run.setting.dataflow.unwrap_or_default();
+                let counter = counts.of(&run.id.job, settings.interval, clock::now());
+                let (alive, mut over) = mpsc::channel(1);
+                let flow = Flow { settings, counter, ends, alive };
+                let end = supervise(|| function(context.clone(), flow), &context, grace_when_fenced).await;
+                // Whatever of it never awaits is not over yet, and the run is not either.
+                let _ = over.recv().await;
+                end
+            }
+        };
+        report.end(ended, words);
+    }
+}
+
 /// Runs the function to its end, or until it has been asked to stop and had its grace.
 async fn supervise(
     body: impl FnOnce() -> Body,
-    context: RunContext,
+    context: &RunContext,
     grace_when_fenced: Millis,
 ) -> (Ended, String) {
     let timeout = context.run().timeout;

@@ -34,9 +34,8 @@ pub(super) fn is_admitted(
 /// seat in its pool takes none, and gets both at once.
 #[must_use]
 pub fn free_slots(view: &View, local: &Local) -> usize {
-    let claims = ["claim fire", "try again", "accept", CONFIRM_SHARDS, pools::ENTER];
-    let claims: usize = claims.iter().map(|act| local.under_way(act)).sum();
-    let taken = view.open_count().saturating_sub(view.unseated()) + claims + local.shards_running;
+    let open = view.open_count().saturating_sub(view.unseated());
+    let taken = open + local.acts.claims() + local.shards_running;
     (local.settings.slots as usize).saturating_sub(taken)
 }
 
