@@ -41,12 +41,13 @@ struct Effort {
     rate: Duration,
     watch: i64,
     news: usize,
+    /// Of each of four clusters.
     deaths: usize,
     jobs_max: usize,
 }
 
 const THOROUGH: Effort =
-    Effort { rate: Duration::from_secs(2), watch: 5, news: 200, deaths: 8, jobs_max: 100_000 };
+    Effort { rate: Duration::from_secs(2), watch: 5, news: 200, deaths: 10, jobs_max: 100_000 };
 /// `cargo test --benches` only wants to know that it runs.
 const BRIEF: Effort = Effort { rate: Duration::from_millis(50), watch: 1, news: 3, deaths: 1, jobs_max: 100 };
 
@@ -145,7 +146,9 @@ async fn measure(place: &Place<'_>, effort: &Effort) -> [String; 14] {
     let fires = flood(place, jobs.clamp(100, effort.jobs_max), effort.watch).await;
     let late = steady(place, effort.watch).await;
     let news = news(place, effort.news).await;
-    let (expiry, after) = deaths(place, effort.deaths).await;
+    let each = || deaths(place, effort.deaths);
+    let (a, b, c, d) = tokio::join!(each(), each(), each(), each());
+    let (expiry, after): (Vec<_>, Vec<_>) = [a, b, c, d].concat().into_iter().unzip();
     let share = |part: f64, of: f64| format!("{:.0} %", part / of * 100.0);
     [
         format!("{} ({})", place.engine, if pushed { "pushed" } else { "polled" }),
@@ -264,8 +267,8 @@ async fn news(place: &Place<'_>, times: usize) -> Vec<f64> {
 
 /// A node dies without a word, again and again: how long until its lease is seen to end, and from there until its
 /// successor starts its job, in ms.
-async fn deaths(place: &Place<'_>, times: usize) -> (Vec<f64>, Vec<f64>) {
-    let (mut expiry, mut after) = (Vec::new(), Vec::new());
+async fn deaths(place: &Place<'_>, times: usize) -> Vec<(f64, f64)> {
+    let mut seen = Vec::new();
     for _ in 0..times {
         let url = place.empty();
         fill(&url, 1, "* * * * * *").await;
@@ -296,11 +299,10 @@ async fn deaths(place: &Place<'_>, times: usize) -> (Vec<f64>, Vec<f64>) {
         while !feed.next().await.unwrap().changes.iter().any(|it| it.key == gone && it.entry.is_none()) {}
         let ended = clock::now().mono;
         let started = starts.recv().await.unwrap();
-        expiry.push(ms(ended - killed));
-        after.push(ms(started - ended).max(0.0));
+        seen.push((ms(ended - killed), ms(started - ended).max(0.0)));
         successor.stop_now().await;
     }
-    (expiry, after)
+    seen
 }
 
 fn ms(span: Millis) -> f64 {

@@ -9,6 +9,7 @@ mod quorum;
 mod running;
 
 use anyhow::{Context as _, Result, bail};
+use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -117,12 +118,10 @@ pub(crate) fn command(args: &[String]) -> Result<ExitCode> {
         }
         "down" => chosen.iter().try_for_each(|kind| running::stop(kind))?,
         "restart" => chosen.iter().try_for_each(|kind| running::restart(kind))?,
-        "status" => chosen.iter().for_each(|kind| println!("{}", status(kind))),
-        "env" => {
-            for (name, value) in environment() {
-                println!("export {name}='{value}'");
-            }
-        }
+        "status" => chosen.iter().try_for_each(|kind| writeln!(stdout(), "{}", status(kind)))?,
+        "env" => environment()
+            .iter()
+            .try_for_each(|(name, value)| writeln!(stdout(), "export {name}='{value}'"))?,
         other => bail!("`{other}` means nothing here: say install, up, down, restart, status or env"),
     }
     Ok(ExitCode::SUCCESS)

@@ -89,3 +89,88 @@ impl Registry for Aside {
         self.registry.trouble()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    fn thread() -> Runtime {
+        Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    }
+
+    #[test]
+    fn who_stops_waiting_ends_the_question() {
+        struct Ends(mpsc::Sender<()>);
+        impl Drop for Ends {
+            fn drop(&mut self) {
+                let _ = self.0.send(());
+            }
+        }
+        let (thread, (ends, ended)) = (thread(), mpsc::channel());
+        let ends = Ends(ends);
+        let question = ask::<()>(thread.handle(), async move {
+            let _ends = ends;
+            std::future::pending().await
+        });
+        assert!(ended.try_recv().is_err());
+        drop(question);
+        assert_eq!(ended.recv_timeout(Duration::from_secs(10)), Ok(()));
+    }
+
+    /// What an engine whose code is at fault has done nobody knows.
+    #[test]
+    fn an_engine_that_panics_is_an_answer_too() {
+        let thread = thread();
+        let aside = Aside { registry: Arc::new(Broken), thread: thread.handle().clone() };
+        let outcomes = thread.block_on(aside.commit(vec![Txn::default(); 2]));
+        assert_eq!(outcomes, [Outcome::Unknown, Outcome::Unknown]);
+        let said = thread.block_on(aside.list()).unwrap_err().to_string();
+        assert!(said.contains("thread has stopped"), "{said}");
+        assert!(matches!(thread.block_on(aside.renew(LeaseId(1))), Err(RegistryError::Fatal(_))));
+    }
+
+    /// A registry that is nothing but faults.
+    struct Broken;
+
+    fn fault<T: Send + 'static>() -> BoxFuture<'static, T> {
+        Box::pin(async { panic!("a fault of the engine") })
+    }
+
+    impl Registry for Broken {
+        fn facts(&self) -> Facts {
+            panic!("a fault of the engine")
+        }
+        fn open(&self, _: Millis) -> BoxFuture<'_, Answer<Granted>> {
+            fault()
+        }
+        fn renew(&self, _: LeaseId) -> BoxFuture<'_, Answer<Option<Granted>>> {
+            fault()
+        }
+        fn close(&self, _: LeaseId) -> BoxFuture<'_, Answer<()>> {
+            fault()
+        }
+        fn commit(&self, _: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+            fault()
+        }
+        fn list(&self) -> BoxFuture<'_, Answer<Batch>> {
+            fault()
+        }
+        fn read(&self, _: Vec<Key>) -> BoxFuture<'_, Answer<Vec<Change>>> {
+            fault()
+        }
+        fn watch(&self, _: Revision) -> BoxFuture<'_, Answer<Feed>> {
+            fault()
+        }
+        fn examine(&self) -> BoxFuture<'_, Answer<Examined>> {
+            fault()
+        }
+        fn trouble(&self) -> Option<Arc<RegistryError>> {
+            None
+        }
+    }
+}
