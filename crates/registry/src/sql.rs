@@ -13,6 +13,7 @@ mod layout;
 mod ledger;
 mod link;
 mod reader;
+mod sight;
 mod statement;
 mod writer;
 
@@ -34,8 +35,10 @@ pub use fault::explain;
 pub use layout::Layout;
 pub use link::{Answer, Link, Row, Target, late};
 use reader::Readers;
+use sight::Sight;
 pub use statement::{Arg, ROWS_MAX, Statement, Tongue, pieces};
 pub(crate) use statement::{Dialect, Tables};
+use writer::Adopted;
 
 /// How often a server that cannot send word is asked, and how often one that can, lest word was lost.
 const POLL: Millis = Millis(100);
@@ -150,7 +153,10 @@ impl Sql {
         let readers = Arc::new(Readers::new(config.clone()));
         let bell = Arc::new(watch::Sender::new(readers.revision().await?));
         let limits = Limits { facts, ttl_min: facts.ttl_min };
-        let writer = writer::start(link, config.clone(), limits, identity, bell.clone());
+        let sight = Sight::first(&mut link, &config).await;
+        let sight = sight.map_err(|error| fault::explain(&config.place, &error))?;
+        let adopted = Adopted { identity, sight };
+        let writer = writer::start(link, config.clone(), limits, adopted, bell.clone());
         Ok(Self { facts, config, readers, writer, bell, ear: OnceLock::new() })
     }
 }

@@ -523,6 +523,43 @@ async fn absence_prolongs_leases_and_a_clock_set_back_takes_them_along(kind: Kin
     assert!(registry.renew(lease).await.unwrap().is_none());
 }
 
+/// A clock of PostgreSQL's that can be set: its own function is found behind ours of that name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_of_postgres_set_forward_ends_no_lease() {
+    const TTL: Millis = Millis::secs(3);
+    let Some(server) = Server::start(Kind::Postgres, &[]).await else { return };
+    server
+        .sql(
+            "CREATE TABLE step AS SELECT 0 AS secs; \
+             CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS \
+             'SELECT pg_catalog.clock_timestamp() + secs * interval ''1s'' FROM public.step'; \
+             ALTER ROLE evenkeel SET search_path = public, pg_catalog",
+        )
+        .await;
+    let url = server.url("step");
+    let [first, second] = [connect(&url).await.unwrap(), connect(&url).await.unwrap()];
+    let [one, two] = [first.open(TTL).await.unwrap().lease, second.open(TTL).await.unwrap().lease];
+    for step in [6, 66] {
+        let dead = first.open(TTL).await.unwrap();
+        let (watch, told) = (Stopwatch::start(), dead.clock.unwrap());
+        server.sql(&format!("UPDATE step SET secs = {step}")).await;
+        // Whoever comes right behind the step ends nothing.
+        let late = connect(&url).await.unwrap();
+        for lease in [one, two, dead.lease] {
+            assert!(is_open(&late, lease).await, "{step}");
+        }
+        while is_open(&second, dead.lease).await {
+            assert!(first.renew(one).await.unwrap().is_some(), "{step}");
+            let renewed = second.renew(two).await.unwrap().expect("renewed all the time");
+            assert!(renewed.clock.unwrap() - told >= Millis::secs(6), "the clock was set");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let lived = watch.passed();
+        assert!(lived >= Duration::from_millis(2_400), "{step}: ended after {lived:?}");
+        assert!(lived <= Duration::from_millis(4_500), "{step}: ended after {lived:?}");
+    }
+}
+
 async fn another_server_behind_the_url_is_another_generation(kind: Kind) {
     let Some(server) = Server::start(kind, &[]).await else { return };
     let registry = connect(&server.url("moved")).await.unwrap();

@@ -50,7 +50,7 @@ pub(super) struct Meta {
     pub(super) changes: i64,
     /// The last number given to a lease.
     pub(super) leases: u64,
-    /// When anybody last acted.
+    /// When anybody last acted who could tell what time had passed.
     pub(super) clock: i64,
 }
 
@@ -98,10 +98,10 @@ impl Book {
         self.leases.insert(id, Lease { ttl, ends, touched: false });
     }
 
-    /// Ends every lease whose time is over, of those that were read.
+    /// Ends every lease whose time was over when anybody last acted, of those that were read: now, as a rule.
     pub(super) fn sweep(&mut self) {
         let over: Vec<_> =
-            self.leases.iter().filter(|(_, it)| it.ends <= self.now).map(|(id, _)| *id).collect();
+            self.leases.iter().filter(|(_, it)| it.ends <= self.meta.clock).map(|(id, _)| *id).collect();
         over.into_iter().for_each(|id| self.close(id));
     }
 

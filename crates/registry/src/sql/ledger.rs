@@ -12,6 +12,7 @@ use sqlx::Error;
 
 use super::book::{Book, Head, Known, Meta};
 use super::link::Link;
+use super::sight::{self, Passed, Reading, Sight};
 use super::statement::{Arg, Dialect, Statement, Tables, pieces};
 use super::{Limits, storable};
 use crate::queue::Ask;
@@ -43,17 +44,28 @@ impl Ledger<'_> {
         })
     }
 
-    /// Reads all that a group can ask about. Time is read after the counter was locked: so no two disagree on it.
-    pub(super) async fn read(&mut self, limits: Limits, meta: Meta, group: &[Ask]) -> Result<Book, Error> {
+    /// Reads all that a group can ask about, and what is seen of the server's clock. Time is read after the counter was
+    /// locked: so no two disagree on it.
+    pub(super) async fn read(
+        &mut self,
+        limits: Limits,
+        meta: Meta,
+        sight: &Sight,
+        group: &[Ask],
+    ) -> Result<(Book, Sight), Error> {
         let clock = format!("SELECT {}", self.dialect.tongue.now);
+        let asked = sight::mono();
         let now = self.link.row(self.sql(&clock)).await?.int(0)?;
-        self.allow_for_absence(&limits, &meta, now).await?;
+        let reading = Reading { clock: meta.clock, now, asked, heard: sight::mono() };
+        let (passed, sight) = sight.judge(&reading);
+        self.allow_for_absence(&limits, &passed, now).await?;
         let mut book = Book::new(limits, now, meta);
-        book.meta.clock = now;
+        book.meta.clock = passed.clock;
         let (mut keys, mut leases) = (BTreeSet::new(), BTreeSet::new());
         group.iter().for_each(|ask| name(ask, &mut keys, &mut leases));
         self.read_leases(&mut book, leases).await?;
-        let ending = book.leases.iter().filter(|(id, lease)| lease.ends <= now || closes(group, **id));
+        let ending =
+            book.leases.iter().filter(|(id, lease)| lease.ends <= passed.clock || closes(group, **id));
         let ending: Vec<_> = ending.map(|(id, _)| *id).collect();
         if !ending.is_empty() {
             self.read_entries(&mut book, " owner IN ", ending.iter().map(|id| number(*id))).await?;
@@ -63,28 +75,28 @@ impl Ledger<'_> {
             let keys = piece.iter().map(|key| Arg::Text(key.as_str()));
             self.read_entries(&mut book, " k IN ", keys).await?;
         }
-        Ok(book)
+        Ok((book, sight))
     }
 
-    /// Nobody could renew while nobody was served, so those leases are prolonged first (protocol §2). A clock that was
-    /// set back takes the ends of all leases with it.
-    async fn allow_for_absence(&mut self, limits: &Limits, meta: &Meta, now: i64) -> Result<(), Error> {
-        let away = now - meta.clock;
-        let update = self.sql("UPDATE ").then(&self.tables.lease);
-        if away < 0 {
-            self.link.run(update.then(" SET ends = ends + ").with(Arg::Int(away))).await?;
-        } else if away > limits.facts.ttl_min.0 / 2 {
-            let update =
-                update.then(" SET ends = ends + ttl WHERE ttl < ").with(Arg::Int(away.saturating_mul(2)));
-            self.link.run(update).await?;
+    /// Nobody could renew while nobody was served, so those leases are prolonged first (protocol §2): by their term, or by
+    /// as long as the server was out of sight. A step of its clock takes the ends of all leases along. No more is left of
+    /// any than its term.
+    async fn allow_for_absence(&mut self, limits: &Limits, passed: &Passed, now: i64) -> Result<(), Error> {
+        let Passed { step, away, unseen, .. } = *passed;
+        if step == 0 && away <= limits.facts.ttl_min.0 / 2 {
+            return Ok(());
         }
-        Ok(())
+        let update = self.sql("UPDATE ").then(&self.tables.lease).then(" SET ends = LEAST(ends + ");
+        let update = update.with(Arg::Int(step)).then(" + CASE WHEN ttl < ");
+        let update = update.with(Arg::Int(away.saturating_mul(2))).then(" THEN GREATEST(ttl, ");
+        let update = update.with(Arg::Int(unseen)).then(") ELSE 0 END, ttl + ").with(Arg::Int(now));
+        self.link.run(update.then(")")).await.map(drop)
     }
 
     async fn read_leases(&mut self, book: &mut Book, named: BTreeSet<LeaseId>) -> Result<(), Error> {
         let named: Vec<_> = named.into_iter().collect();
         let over = self.sql("SELECT id, ttl, ends FROM ").then(&self.tables.lease).then(" WHERE ends <= ");
-        let mut statements = vec![over.with(Arg::Int(book.now))];
+        let mut statements = vec![over.with(Arg::Int(book.meta.clock))];
         for piece in pieces(&named, |_| 0) {
             let some = self.sql("SELECT id, ttl, ends FROM ").then(&self.tables.lease).then(" WHERE id IN ");
             statements.push(some.any_of(piece.iter().map(|id| number(*id))));

@@ -164,11 +164,6 @@ impl Link {
     pub async fn row(&mut self, statement: Statement<'_>) -> Result<Row, Error> {
         self.rows(statement).await?.pop().ok_or(Error::RowNotFound)
     }
-
-    /// Hears whether the server is still there.
-    pub(crate) async fn ping(&mut self) -> Result<(), Error> {
-        whichever!(Self, self, link => link.ping().await)
-    }
 }
 
 #[cfg(feature = "postgres")]

@@ -13,6 +13,8 @@ use super::book::{Answer, Book, Verdict};
 use super::fault::{self, Remedy};
 use super::ledger::Ledger;
 use super::link::{Link, late};
+use super::sight::{self, LOOK, Sight};
+use super::statement::Statement;
 use super::{Config, Limits};
 use crate::RegistryError;
 use crate::queue::{Ask, Asker, Most, Queue, Trouble, queue};
@@ -25,20 +27,27 @@ const PATIENCE: Duration = Duration::from_secs(6);
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How often a connection in which nothing happens is heard. The server gives up those that say nothing for longer,
+/// How long a connection may need to say that it is still there. The server gives up those that say nothing for longer,
 /// with whatever they have locked.
 const QUIET: Duration = Duration::from_secs(2);
+
+/// The server that was adopted.
+pub(super) struct Adopted {
+    pub(super) identity: String,
+    /// What was seen of its clock.
+    pub(super) sight: Sight,
+}
 
 /// Starts the task, which rings `bell` after each commit.
 pub(super) fn start(
     link: Link,
     config: Arc<Config>,
     limits: Limits,
-    identity: String,
+    adopted: Adopted,
     bell: Arc<watch::Sender<Revision>>,
 ) -> Asker {
     let (asker, queue) = queue(MOST);
-    let desk = Desk { link: Some(link), config, limits, identity, trouble: queue.trouble.clone(), bell };
+    let desk = Desk { link: Some(link), config, limits, adopted, trouble: queue.trouble.clone(), bell };
     tokio::spawn(desk.run(queue));
     asker
 }
@@ -48,8 +57,7 @@ struct Desk {
     link: Option<Link>,
     config: Arc<Config>,
     limits: Limits,
-    /// The server that was adopted.
-    identity: String,
+    adopted: Adopted,
     trouble: Arc<Trouble>,
     bell: Arc<watch::Sender<Revision>>,
 }
@@ -75,7 +83,7 @@ enum Failed {
 impl Desk {
     async fn run(mut self, mut queue: Queue) {
         loop {
-            match tokio::time::timeout(QUIET, queue.wait()).await {
+            match tokio::time::timeout(LOOK, queue.wait()).await {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(_) => {
@@ -88,12 +96,16 @@ impl Desk {
         }
     }
 
-    /// Hears whether the server is still there while nobody asks for anything.
+    /// Looks whether the server is still there, and at its clock, while nobody asks for anything.
     async fn listen(&mut self) {
-        if let Some(link) = &mut self.link
-            && !tokio::time::timeout(QUIET, link.ping()).await.is_ok_and(|heard| heard.is_ok())
-        {
-            self.link = None;
+        let Some(link) = &mut self.link else { return };
+        let asked = sight::mono();
+        match tokio::time::timeout(QUIET, look(link, &self.config)).await {
+            Ok(Ok(now)) => match self.adopted.sight.look(now, asked, sight::mono()) {
+                Some(sight) => self.adopted.sight = sight,
+                None => self.serve(Vec::new()).await,
+            },
+            _ => self.link = None,
         }
     }
 
@@ -172,14 +184,20 @@ impl Desk {
         let Some(link) = &mut self.link else { return Err(Failed::Before(Error::WorkerCrashed)) };
         let mut ledger = Ledger { link, dialect: self.config.dialect, tables: &self.config.tables };
         let known = *self.bell.borrow();
-        let work = tokio::time::timeout(PATIENCE, make(&mut ledger, self.limits, group, known)).await;
-        let done = match work {
+        let work =
+            tokio::time::timeout(PATIENCE, make(&mut ledger, self.limits, &self.adopted.sight, group, known))
+                .await;
+        let (done, sight) = match work {
             Ok(done) => done?,
             // Whatever was begun ends with the connection.
             Err(_) => return Err(Failed::Gone(self.explain(&late("no answer", PATIENCE)))),
         };
         match tokio::time::timeout(PATIENCE, ledger.link.say("COMMIT")).await {
-            Ok(Ok(())) => Ok(done),
+            Ok(Ok(())) => {
+                // Not before: what nobody has seen to yet must not pass for seen.
+                self.adopted.sight = sight;
+                Ok(done)
+            }
             // The server has said that it undid everything.
             Ok(Err(error)) if fault::remedy(&error) == Remedy::Again => Err(Failed::Before(error)),
             Ok(Err(error)) => Err(Failed::After(error)),
@@ -192,7 +210,7 @@ impl Desk {
         let opened = Link::open(&self.config.target, self.config.dialect.greeting).await;
         let mut link = opened.map_err(|error| Failed::Gone(self.explain(&error)))?;
         let server = self.config.inspect(&mut link).await.map_err(Failed::Gone)?;
-        if server.identity.as_ref() != Some(&self.identity) {
+        if server.identity.as_ref() != Some(&self.adopted.identity) {
             return Err(Failed::Gone(RegistryError::Fatal(format!(
                 "{} is kept by another server than before: start this node again",
                 self.config.place
@@ -210,9 +228,10 @@ impl Desk {
 async fn make(
     ledger: &mut Ledger<'_>,
     limits: Limits,
+    sight: &Sight,
     group: &[Ask],
     known: Revision,
-) -> Result<Done, Failed> {
+) -> Result<(Done, Sight), Failed> {
     let before = ledger.begin().await.map_err(Failed::Before)?;
     if before.revision < known {
         return Err(Failed::Gone(RegistryError::Fatal(format!(
@@ -220,7 +239,8 @@ async fn make(
             before.revision
         ))));
     }
-    let mut book = ledger.read(limits, before.clone(), group).await.map_err(Failed::Before)?;
+    let read = ledger.read(limits, before.clone(), sight, group).await;
+    let (mut book, seen) = read.map_err(Failed::Before)?;
     book.sweep();
     let mut answers: Vec<_> = group.iter().map(|ask| book.work(ask)).collect();
     fill(ledger, &mut answers).await.map_err(Failed::Before)?;
@@ -228,7 +248,14 @@ async fn make(
     let granted = answers.iter().any(|answer| matches!(answer, Answer::Granted(Some(_))));
     let Book { now, meta, .. } = book;
     let next_end = if granted { ledger.next_end(now).await.map_err(Failed::Before)? } else { None };
-    Ok(Done { answers, revision: meta.revision, now, next_end })
+    let next_end = next_end.map(|end| end.max(sight::soonest(meta.clock, now)));
+    Ok((Done { answers, revision: meta.revision, now, next_end }, seen))
+}
+
+/// The time by the server's clock.
+async fn look(link: &mut Link, config: &Config) -> Result<i64, Error> {
+    let clock = format!("SELECT {}", config.dialect.tongue.now);
+    link.row(Statement::new(config.dialect, &clock)).await?.int(0)
 }
 
 /// Gets the values that refusals are to tell. Nothing has been written yet, so the table has them as they were found.
