@@ -17,6 +17,7 @@ pub(crate) static TONGUE: Tongue = Tongue {
     quote: '`',
     now: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000)",
     ignore: ("IGNORE", ""),
+    unhurried: None,
 };
 
 static DIALECT: Dialect = Dialect {
@@ -131,9 +132,14 @@ async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
     // In a Galera cluster a lock is one server's own.
     let galera = link.rows(Statement::new(&DIALECT, "SHOW VARIABLES LIKE 'wsrep_on'")).await?;
     let galera = galera.first().map(|row| row.text(1)).transpose()?.is_some_and(|on| on == "ON");
-    let class = if flushes && (!logs || syncs) && !galera { Class::A } else { Class::B };
+    let (class, lacks) = match (flushes, !logs || syncs, !galera) {
+        (true, true, true) => (Class::A, ""),
+        (false, ..) => (Class::B, "innodb_flush_log_at_trx_commit is not 1"),
+        (_, false, _) => (Class::B, "sync_binlog is not 1"),
+        _ => (Class::B, "wsrep_on is on"),
+    };
     let refused = (packet < PACKET_MIN).then(|| {
         format!("takes statements of {packet} bytes only: set max_allowed_packet to {PACKET_MIN} or more")
     });
-    Ok(Server { identity, writable, class, refused })
+    Ok(Server { identity, writable, class, lacks, refused })
 }

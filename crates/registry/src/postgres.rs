@@ -14,6 +14,7 @@ pub(crate) static TONGUE: Tongue = Tongue {
     quote: '"',
     now: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
     ignore: ("", "ON CONFLICT DO NOTHING"),
+    unhurried: Some(("BEGIN; SET LOCAL statement_timeout = 0", "COMMIT")),
 };
 
 static DIALECT: Dialect = Dialect {
@@ -118,18 +119,19 @@ const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE \
     (current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on')::int::bigint, \
     (current_setting('synchronous_standby_names') <> '' AND \
      current_setting('synchronous_commit') <> 'local')::int::bigint, \
-    (SELECT count(*) FROM pg_stat_replication), coalesce(to_regclass(";
+    (SELECT count(*) FROM pg_stat_replication WHERE state <> 'backup' AND application_name <> 'pg_basebackup'), \
+    coalesce(to_regclass(";
 
 async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
     let server = Statement::new(&DIALECT, SERVER).with(Arg::Text(&tables.meta));
     let row = link.row(server.then(")::oid::bigint, 0)")).await?;
     let [read_only, durable, waits, standbys] = [row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?];
-    let class = match (durable, waits, standbys) {
-        (0, ..) => Class::C,
+    let (class, lacks) = match (durable, waits, standbys) {
+        (0, ..) => (Class::C, "fsync or full_page_writes is off"),
         // One that takes over may not have heard the last commits.
-        (_, 0, 1..) => Class::B,
-        _ => Class::A,
+        (_, 0, 1..) => (Class::B, "a standby follows that is not named in synchronous_standby_names"),
+        _ => (Class::A, ""),
     };
     let identity = format!("{}/{}", row.text(0)?, row.int(5)?);
-    Ok(Server { identity: Some(identity), writable: read_only == 0, class, refused: None })
+    Ok(Server { identity: Some(identity), writable: read_only == 0, class, lacks, refused: None })
 }

@@ -18,6 +18,7 @@ mod statement;
 mod writer;
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{
@@ -38,11 +39,13 @@ use reader::Readers;
 use sight::Sight;
 pub use statement::{Arg, ROWS_MAX, Statement, Tongue, pieces};
 pub(crate) use statement::{Dialect, Tables};
-use writer::Adopted;
 
 /// How often a server that cannot send word is asked, and how often one that can, lest word was lost.
 const POLL: Millis = Millis(100);
 const NOTICE_PUSHED: Millis = Millis(1_000);
+
+/// How long a server may take to say what it is, and a question or a transaction.
+const PATIENCE: Duration = Duration::from_secs(6);
 
 /// The largest value, and the least that a server must take in one statement.
 const VALUE_MAX: usize = 4 << 20;
@@ -76,10 +79,17 @@ pub(crate) struct Server {
     pub(crate) identity: Option<String>,
     /// Whether it may be written to.
     pub(crate) writable: bool,
-    /// What its promises are worth.
+    /// What its promises are worth, and why no more.
     pub(crate) class: Class,
+    pub(crate) lacks: &'static str,
     /// Why it cannot be used as it is.
     pub(crate) refused: Option<String>,
+}
+
+/// The server that was adopted.
+struct Adopted {
+    identity: String,
+    class: Class,
 }
 
 /// What an engine can hold.
@@ -121,6 +131,30 @@ impl Config {
         }
         Ok(server)
     }
+
+    /// A new connection to the server that was adopted, and to no other.
+    async fn come_back(&self, adopted: &Adopted) -> Result<Link, RegistryError> {
+        let come = async {
+            let opened = Link::open(&self.target, self.dialect.greeting).await;
+            let mut link = opened.map_err(|error| fault::explain(&self.place, &error))?;
+            let server = self.inspect(&mut link).await?;
+            if server.identity.as_ref() != Some(&adopted.identity) {
+                return Err(RegistryError::Fatal(format!(
+                    "{} is kept by another server than before: start this node again",
+                    self.place
+                )));
+            }
+            if server.class < adopted.class {
+                return Err(RegistryError::Fatal(format!(
+                    "{} promises less than when this node started ({}): set it right, or start this node again",
+                    self.place, server.lacks
+                )));
+            }
+            Ok(link)
+        };
+        let late = |_| Err(fault::explain(&self.place, &late("no connection", PATIENCE)));
+        tokio::time::timeout(PATIENCE, come).await.unwrap_or_else(late)
+    }
 }
 
 impl Sql {
@@ -150,13 +184,13 @@ impl Sql {
             generation,
         };
         let config = Arc::new(config);
-        let readers = Arc::new(Readers::new(config.clone()));
+        let adopted = Arc::new(Adopted { identity, class: server.class });
+        let readers = Arc::new(Readers::new(config.clone(), adopted.clone()));
         let bell = Arc::new(watch::Sender::new(readers.revision().await?));
         let limits = Limits { facts, ttl_min: facts.ttl_min };
         let sight = Sight::first(&mut link, &config).await;
         let sight = sight.map_err(|error| fault::explain(&config.place, &error))?;
-        let adopted = Adopted { identity, sight };
-        let writer = writer::start(link, config.clone(), limits, adopted, bell.clone());
+        let writer = writer::start((link, sight), config.clone(), limits, adopted, bell.clone());
         Ok(Self { facts, config, readers, writer, bell, ear: OnceLock::new() })
     }
 }

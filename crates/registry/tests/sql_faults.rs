@@ -23,6 +23,7 @@ use evenkeel_core::time::Millis;
 use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::mysql::MySql;
 use evenkeel_registry::postgres::Postgres;
+use evenkeel_registry::sql::{Layout, Link, Target};
 use evenkeel_registry::{EngineUrl, Registry, RegistryError};
 use server::{Kind, Server};
 
@@ -58,6 +59,10 @@ both! {
     a_counter_that_was_restored_is_another_generation;
     absence_prolongs_leases_and_a_clock_set_back_takes_them_along;
     another_server_behind_the_url_is_another_generation;
+    a_server_that_went_back_is_another_generation;
+    a_generation_that_could_not_be_raised_is_raised_later;
+    a_server_that_promises_less_than_before_is_not_worked_with;
+    a_password_or_a_certificate_lets_in;
     keys_that_no_server_takes_are_refused_alone;
     the_way_to_the_server_may_be_encrypted;
 }
@@ -356,6 +361,24 @@ async fn a_layout_half_made_is_finished_and_a_newer_one_refused(kind: Kind) {
     assert!(why.contains("newer"), "{why}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_of_a_layout_may_take_longer_than_a_question() {
+    let Some(server) = Server::start(Kind::Postgres, &[]).await else { return };
+    let url = server.url("slow");
+    let (target, _) = Target::of(&url).unwrap();
+    let mut link = Link::open(&target, "SET statement_timeout = '200ms'").await.unwrap();
+    let first = [
+        "CREATE TABLE slow (layout BIGINT NOT NULL, busy_until BIGINT NOT NULL)".to_owned(),
+        "INSERT INTO slow VALUES (0, 0)".to_owned(),
+    ];
+    let wait = "SELECT pg_sleep(0.5)";
+    let steps = vec![vec![wait.to_owned(), "CREATE TABLE made (a BIGINT)".to_owned()]];
+    let layout = Layout { place: url.place(), tongue: target.tongue(), meta: "slow".into(), first, steps };
+    layout.prepare(&mut link).await.unwrap();
+    link.say("INSERT INTO made VALUES (1)").await.unwrap();
+    assert!(link.say(wait).await.is_err(), "a question is given up as before");
+}
+
 async fn a_user_without_rights_is_told_which_and_one_with_few_can_work(kind: Kind) {
     let Some(server) = Server::start(kind, &[]).await else { return };
     let (user, rights) = match kind {
@@ -474,9 +497,17 @@ async fn a_standby_of_postgres_that_is_promoted_is_another_generation() {
     server.sql("SELECT pg_promote()").await;
     let after = connect(&server.url("standby")).await.unwrap();
     assert_eq!((before.facts().generation, after.facts().generation), (0, 1));
+    nobody_reads(&before).await;
     assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
     assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Fatal(_))), "{:?}", before.trouble());
     made(&after, vec![put("b", "1")]).await;
+}
+
+/// What another server keeps may be another history, so it is not told.
+async fn nobody_reads(registry: &Engine) {
+    assert!(matches!(registry.list().await, Err(RegistryError::Fatal(_))), "{:?}", registry.list().await);
+    let read = registry.read(vec![key("a")]).await;
+    assert!(matches!(read, Err(RegistryError::Fatal(_))), "{read:?}");
 }
 
 async fn a_counter_that_was_restored_is_another_generation(kind: Kind) {
@@ -492,6 +523,7 @@ async fn a_counter_that_was_restored_is_another_generation(kind: Kind) {
         server.sql(text).await;
     }
     server.cut_everybody().await;
+    nobody_reads(&before).await;
     assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
     assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Fatal(_))), "{:?}", before.trouble());
     let after = connect(&server.url("dump")).await.unwrap();
@@ -576,6 +608,134 @@ async fn another_server_behind_the_url_is_another_generation(kind: Kind) {
     assert!(
         matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(why)) if why.contains("went back"))
     );
+}
+
+/// proves: I46
+async fn a_server_that_went_back_is_another_generation(kind: Kind) {
+    // MariaDB takes a table whose file was copied for another one.
+    let said = if kind == Kind::Postgres { "went back" } else { "another server" };
+    let Some(mut server) = Server::start(kind, &[]).await else { return };
+    let url = server.url("back");
+    let [first, second] = [connect(&url).await.unwrap(), connect(&url).await.unwrap()];
+    made(&first, vec![put("a", "1")]).await;
+    server.copy().await;
+    for i in 0..4 {
+        settled(&first, &once(&format!("k{i}"))).await;
+    }
+    settled(&second, &once("l")).await;
+    server.go_back().await;
+    for registry in [&first, &second] {
+        assert_eq!(commit(registry, once("b")).await, Outcome::Unknown);
+        let trouble = registry.trouble();
+        assert!(
+            matches!(trouble.as_deref(), Some(RegistryError::Fatal(why)) if why.contains(said)),
+            "{trouble:?}"
+        );
+    }
+    let after = connect(&url).await.unwrap();
+    assert_eq!((first.facts().generation, after.facts().generation), (0, 1), "once, whoever noticed");
+    // Those who noticed have ended, also when the new history has got further than they know.
+    for i in 0..10 {
+        made(&after, vec![put(&format!("m{i}"), "1")]).await;
+    }
+    for registry in [&first, &second] {
+        assert_eq!(commit(registry, once("c")).await, Outcome::Unknown);
+        assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(_))));
+    }
+    assert_eq!(connect(&url).await.unwrap().facts().generation, 1);
+}
+
+async fn a_generation_that_could_not_be_raised_is_raised_later(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let registry = connect(&server.url("later")).await.unwrap();
+    made(&registry, vec![put("a", "1")]).await;
+    made(&registry, vec![put("a", "2")]).await;
+    let (forbid, allow) = match kind {
+        Kind::Postgres => (
+            "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END'; \
+             CREATE TRIGGER no BEFORE UPDATE OF generation ON later_meta FOR EACH ROW EXECUTE FUNCTION no()",
+            "DROP TRIGGER no ON later_meta",
+        ),
+        Kind::MySql => (
+            "CREATE TRIGGER no BEFORE UPDATE ON later_meta FOR EACH ROW SIGNAL SQLSTATE '45000'",
+            "DROP TRIGGER no",
+        ),
+    };
+    server.sql("UPDATE later_meta SET revision = 1").await;
+    server.sql(forbid).await;
+    assert_eq!(commit(&registry, once("b")).await, Outcome::Unknown);
+    assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(_))));
+    assert_eq!(connect(&server.url("later")).await.unwrap().facts().generation, 0);
+    server.sql(allow).await;
+    let raised = async {
+        while connect(&server.url("later")).await.unwrap().facts().generation == 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), raised).await.expect("it is tried again");
+    assert_eq!(connect(&server.url("later")).await.unwrap().facts().generation, 1);
+}
+
+async fn a_server_that_promises_less_than_before_is_not_worked_with(kind: Kind) {
+    let (weak, said, class) = match kind {
+        Kind::Postgres => ("fsync=off", "fsync", Class::C),
+        Kind::MySql => {
+            ("innodb-flush-log-at-trx-commit=2", "innodb_flush_log_at_trx_commit is not 1", Class::B)
+        }
+    };
+    let Some(mut server) = Server::start(kind, &[]).await else { return };
+    let registry = connect(&server.url("less")).await.unwrap();
+    made(&registry, vec![put("a", "1")]).await;
+    server.restart_with(&[]).await;
+    settled(&registry, &once("b")).await;
+    server.restart_with(&[weak]).await;
+    assert_eq!(commit(&registry, once("c")).await, Outcome::Unknown);
+    let trouble = registry.trouble();
+    assert!(
+        matches!(trouble.as_deref(), Some(RegistryError::Fatal(why)) if why.contains(said)),
+        "{trouble:?}"
+    );
+    let after = connect(&server.url("less")).await.unwrap();
+    assert_eq!(after.facts().class, class);
+    assert_eq!(entry(&after, "c").await, None);
+    // Promising more than before is no reason to end.
+    server.restart_with(&[]).await;
+    settled(&after, &once("d")).await;
+}
+
+async fn a_password_or_a_certificate_lets_in(kind: Kind) {
+    let Some(server) = Server::start_encrypted(kind).await else { return };
+    server
+        .sql(match kind {
+            Kind::Postgres => {
+                "CREATE ROLE secret LOGIN PASSWORD 'hunter2'; CREATE ROLE certified LOGIN; \
+                 GRANT ALL ON SCHEMA public TO secret, certified"
+            }
+            Kind::MySql => {
+                "CREATE USER secret IDENTIFIED BY 'hunter2'; \
+                 CREATE USER certified REQUIRE SUBJECT '/CN=certified'; \
+                 GRANT ALL ON evenkeel.* TO secret; GRANT ALL ON evenkeel.* TO certified"
+            }
+        })
+        .await;
+    let by = |user: &str, options: &str| {
+        let namespace = user.split(':').next().unwrap();
+        server.url_by(server.port, user, &format!("{namespace}{options}"))
+    };
+    let registry = connect(&by("secret:hunter2", "")).await.unwrap();
+    made(&registry, vec![put("a", "1")]).await;
+    for wrong in ["secret:hunter3", "secret"] {
+        let why = refused(&by(wrong, "")).await;
+        assert!(why.contains("user or password") && !why.contains("hunter3"), "{why}");
+    }
+    let secretly = format!("?tls=on&ca={}", server.path("ca.pem"));
+    made(&connect(&by("secret:hunter2", &secretly)).await.unwrap(), vec![put("b", "1")]).await;
+    let proof = format!("{secretly}&cert={}&key={}", server.path("client.pem"), server.path("client.key"));
+    made(&connect(&by("certified", &proof)).await.unwrap(), vec![put("a", "1")]).await;
+    // It proves one name only, and without it nobody is let in by that name.
+    let why = refused(&by("certified", &secretly)).await;
+    assert!(why.contains("user or password"), "{why}");
+    assert!(refused(&by("secret", &proof)).await.contains("user or password"));
 }
 
 async fn the_way_to_the_server_may_be_encrypted(kind: Kind) {

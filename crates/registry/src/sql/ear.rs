@@ -26,7 +26,7 @@ async fn listen(config: Arc<Config>, readers: Weak<Readers>, bell: Weak<watch::S
             ring(&rung, revision);
         }
         drop((asked, rung));
-        while let Some(revision) = ear.hear(&config).await {
+        while let Some(revision) = ear.hear(&config, &readers).await {
             let Some(rung) = bell.upgrade() else { return };
             ring(&rung, revision);
         }
@@ -46,10 +46,12 @@ struct Ear {
 
 impl Ear {
     /// The revision that the server told of; `None` when it is time to ask.
-    async fn hear(&mut self, config: &Config) -> Option<Revision> {
+    async fn hear(&mut self, config: &Config, readers: &Weak<Readers>) -> Option<Revision> {
         match &config.target {
             #[cfg(feature = "postgres")]
-            Target::Postgres(options) => self.hear_postgres(options, &config.tables.channel).await,
+            Target::Postgres(options) => self.hear_postgres(options, &config.tables.channel, readers).await,
+            #[cfg(feature = "mysql")]
+            Target::MySql(_) if readers.strong_count() == 0 => None,
             #[cfg(feature = "mysql")]
             Target::MySql(_) => {
                 tokio::time::sleep(span(POLL)).await;
@@ -63,22 +65,34 @@ impl Ear {
         &mut self,
         options: &sqlx::postgres::PgConnectOptions,
         channel: &str,
+        readers: &Weak<Readers>,
     ) -> Option<Revision> {
         // Word may be lost on the way, so one asks now and then all the same.
         let patience = span(NOTICE_PUSHED);
         let Some(listener) = &mut self.listener else {
             let connected = tokio::time::timeout(patience * 4, connect(options, channel)).await;
-            self.listener = connected.ok().and_then(Result::ok);
+            let connected = connected.ok().and_then(Result::ok);
+            let wait = if connected.is_some() { patience } else { span(POLL) };
+            // Whoever connects after it and finds the server that was adopted vouches for it.
+            let known = match readers.upgrade() {
+                Some(readers) if connected.is_some() => readers.open().await.is_ok(),
+                _ => false,
+            };
+            self.listener = connected.filter(|_| known);
             if self.listener.is_none() {
                 // A pooler in between may not pass on such words; then this is polling.
-                tokio::time::sleep(span(POLL)).await;
+                tokio::time::sleep(wait).await;
             }
             return None;
         };
         match tokio::time::timeout(patience, listener.try_recv()).await {
             Ok(Ok(Some(word))) => word.payload().parse().ok().map(Revision),
-            // It was cut off and is back: what was said meanwhile is lost.
-            Ok(Ok(None)) | Err(_) => None,
+            Err(_) => None,
+            // It was cut off and may be back, with another server: what was said meanwhile is lost.
+            Ok(Ok(None)) => {
+                self.listener = None;
+                None
+            }
             Ok(Err(_)) => {
                 self.listener = None;
                 tokio::time::sleep(span(POLL)).await;

@@ -96,7 +96,9 @@ impl Layout {
             return Ok(false);
         }
         let step = usize::try_from(layout).ok().and_then(|layout| self.steps.get(layout));
-        for text in step.into_iter().flatten() {
+        let (begin, end) = self.tongue.unhurried.unzip();
+        let step = step.into_iter().flatten().map(String::as_str);
+        for text in begin.into_iter().chain(step).chain(end) {
             link.say(text).await?;
         }
         let done = format!("UPDATE {meta} SET busy_until = 0, layout = layout + 1 WHERE layout = ");
@@ -141,4 +143,11 @@ pub(super) async fn adopt(link: &mut Link, config: &Config, identity: &str) -> R
     }
     link.say("COMMIT").await?;
     Ok(u16::try_from(generation).unwrap_or(u16::MAX))
+}
+
+/// Raises the generation above one in which the server went back in time, for whoever connects next.
+pub(super) async fn raise(link: &mut Link, config: &Config, lost: u16) -> Result<(), Error> {
+    let update = Statement::new(config.dialect, "UPDATE ").then(&config.tables.meta);
+    let update = update.then(" SET generation = GREATEST(generation, ").with(Arg::Int(i64::from(lost) + 1));
+    link.run(update.then(")")).await.map(drop)
 }

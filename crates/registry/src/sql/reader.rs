@@ -1,7 +1,6 @@
 //! Snapshots beside the writer: listing, reading, and what changed since.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Batch, Change, Entry, Revision};
@@ -12,15 +11,12 @@ use tokio::sync::Semaphore;
 use super::fault::{self, Remedy};
 use super::link::{Link, late};
 use super::statement::{Arg, Statement};
-use super::{Config, storable};
+use super::{Adopted, Config, PATIENCE, storable};
 use crate::feed::Log;
 use crate::{BoxFuture, RegistryError};
 
 /// How many connections read at once.
 const READERS: usize = 4;
-
-/// How long a question may take; a listing asks several.
-const PATIENCE: Duration = Duration::from_secs(6);
 
 /// How much of a listing comes at once, and how many keys are asked for at once.
 const PAGE: usize = 8_192;
@@ -29,6 +25,7 @@ const KEYS: usize = 4_096;
 /// The connections that read.
 pub(super) struct Readers {
     config: Arc<Config>,
+    adopted: Arc<Adopted>,
     idle: Mutex<Vec<Link>>,
     room: Semaphore,
 }
@@ -42,8 +39,8 @@ enum Look {
 }
 
 impl Readers {
-    pub(super) fn new(config: Arc<Config>) -> Self {
-        Self { config, idle: Mutex::default(), room: Semaphore::new(READERS) }
+    pub(super) fn new(config: Arc<Config>, adopted: Arc<Adopted>) -> Self {
+        Self { config, adopted, idle: Mutex::default(), room: Semaphore::new(READERS) }
     }
 
     pub(super) async fn list(&self) -> Result<Batch, RegistryError> {
@@ -68,7 +65,11 @@ impl Readers {
         };
         let kept = self.idle().pop();
         let had = kept.is_some();
-        let error = match self.look_by(kept, &look).await {
+        let link = match kept {
+            Some(link) => link,
+            None => self.open().await?,
+        };
+        let error = match self.look_by(link, &look).await {
             Ok(found) => return Ok(found),
             Err(error) => error,
         };
@@ -78,15 +79,17 @@ impl Readers {
             return Err(fault::explain(&self.config.place, &error));
         }
         self.idle().clear();
-        self.look_by(None, &look).await.map_err(|error| fault::explain(&self.config.place, &error))
+        let link = self.open().await?;
+        self.look_by(link, &look).await.map_err(|error| fault::explain(&self.config.place, &error))
     }
 
-    /// Looks by a connection that was kept or a new one, and keeps it when it has done well.
-    async fn look_by(&self, kept: Option<Link>, look: &Look) -> Result<Option<Batch>, Error> {
-        let mut link = match kept {
-            Some(link) => link,
-            None => Link::open(&self.config.target, self.config.dialect.greeting).await?,
-        };
+    /// A new connection. What another server keeps may be another history: nobody is told of that.
+    pub(super) async fn open(&self) -> Result<Link, RegistryError> {
+        self.config.come_back(&self.adopted).await
+    }
+
+    /// Looks, and keeps the connection when it has done well.
+    async fn look_by(&self, mut link: Link, look: &Look) -> Result<Option<Batch>, Error> {
         let found = match look {
             // However long it is, it goes on page by page.
             Look::List => self.list_by(&mut link).await.map(Some),

@@ -17,6 +17,8 @@ pub struct Tongue {
     pub now: &'static str,
     /// Between `INSERT` and `INTO`, and at the end, where a row that is there already is left as it is.
     pub ignore: (&'static str, &'static str),
+    /// Around what makes tables, where statements would else be given up after a while.
+    pub unhurried: Option<(&'static str, &'static str)>,
 }
 
 /// In which they differ more, as registries.

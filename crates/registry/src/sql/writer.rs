@@ -15,15 +15,14 @@ use super::ledger::Ledger;
 use super::link::{Link, late};
 use super::sight::{self, LOOK, Sight};
 use super::statement::Statement;
-use super::{Config, Limits};
+use super::{Adopted, Config, Limits, PATIENCE, layout};
 use crate::RegistryError;
 use crate::queue::{Ask, Asker, Most, Queue, Trouble, queue};
 
 /// How much goes into one transaction of the server's: more of it waits for the next.
 const MOST: Most = Most { txns: 1_000, bytes: 16 << 20 };
 
-/// How long one transaction may take, and how often it is tried while nothing was made.
-const PATIENCE: Duration = Duration::from_secs(6);
+/// How often a transaction is tried while nothing was made.
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -31,23 +30,17 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// with whatever they have locked.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The server that was adopted.
-pub(super) struct Adopted {
-    pub(super) identity: String,
-    /// What was seen of its clock.
-    pub(super) sight: Sight,
-}
-
 /// Starts the task, which rings `bell` after each commit.
 pub(super) fn start(
-    link: Link,
+    (link, sight): (Link, Sight),
     config: Arc<Config>,
     limits: Limits,
-    adopted: Adopted,
+    adopted: Arc<Adopted>,
     bell: Arc<watch::Sender<Revision>>,
 ) -> Asker {
     let (asker, queue) = queue(MOST);
-    let desk = Desk { link: Some(link), config, limits, adopted, trouble: queue.trouble.clone(), bell };
+    let trouble = queue.trouble.clone();
+    let desk = Desk { link: Some(link), config, limits, adopted, sight, end: None, trouble, bell };
     tokio::spawn(desk.run(queue));
     asker
 }
@@ -57,9 +50,20 @@ struct Desk {
     link: Option<Link>,
     config: Arc<Config>,
     limits: Limits,
-    adopted: Adopted,
+    adopted: Arc<Adopted>,
+    /// What was seen of its clock.
+    sight: Sight,
+    /// Why nothing is done any more.
+    end: Option<End>,
     trouble: Arc<Trouble>,
     bell: Arc<watch::Sender<Revision>>,
+}
+
+/// The end of it, for good.
+struct End {
+    why: RegistryError,
+    /// Whether whoever connects next must find a higher generation, and does not yet.
+    to_raise: bool,
 }
 
 /// What a group came to.
@@ -78,6 +82,8 @@ enum Failed {
     After(Error),
     /// Before anything was sent, and for good.
     Gone(RegistryError),
+    /// Before anything was written: the order stands there, before what was answered.
+    Back(Revision),
 }
 
 impl Desk {
@@ -96,14 +102,18 @@ impl Desk {
         }
     }
 
-    /// Looks whether the server is still there, and at its clock, while nobody asks for anything.
+    /// Looks whether the server is still there, how its order stands and what its clock says while nobody asks for
+    /// anything.
     async fn listen(&mut self) {
+        if self.end.as_ref().is_some_and(|end| end.to_raise) {
+            self.serve(Vec::new()).await;
+        }
         let Some(link) = &mut self.link else { return };
-        let asked = sight::mono();
+        let (known, asked) = (*self.bell.borrow(), sight::mono());
         match tokio::time::timeout(QUIET, look(link, &self.config)).await {
-            Ok(Ok(now)) => match self.adopted.sight.look(now, asked, sight::mono()) {
-                Some(sight) => self.adopted.sight = sight,
-                None => self.serve(Vec::new()).await,
+            Ok(Ok((revision, now))) => match self.sight.look(now, asked, sight::mono()) {
+                Some(sight) if revision >= known => self.sight = sight,
+                _ => self.serve(Vec::new()).await,
             },
             _ => self.link = None,
         }
@@ -138,6 +148,11 @@ impl Desk {
                 }
                 Err(Failed::Gone(error)) => {
                     self.link = None;
+                    self.fail(group, &error);
+                    return None;
+                }
+                Err(Failed::Back(revision)) => {
+                    let error = self.end_back_at(revision).await;
                     self.fail(group, &error);
                     return None;
                 }
@@ -178,15 +193,17 @@ impl Desk {
     }
 
     async fn try_once(&mut self, group: &[Ask]) -> Result<Done, Failed> {
+        if self.end.is_some() {
+            return Err(Failed::Gone(self.over().await));
+        }
         if self.link.is_none() {
-            self.link = Some(self.connect().await?);
+            self.link = Some(self.connect().await.map_err(Failed::Gone)?);
         }
         let Some(link) = &mut self.link else { return Err(Failed::Before(Error::WorkerCrashed)) };
         let mut ledger = Ledger { link, dialect: self.config.dialect, tables: &self.config.tables };
         let known = *self.bell.borrow();
         let work =
-            tokio::time::timeout(PATIENCE, make(&mut ledger, self.limits, &self.adopted.sight, group, known))
-                .await;
+            tokio::time::timeout(PATIENCE, make(&mut ledger, self.limits, &self.sight, group, known)).await;
         let (done, sight) = match work {
             Ok(done) => done?,
             // Whatever was begun ends with the connection.
@@ -195,7 +212,7 @@ impl Desk {
         match tokio::time::timeout(PATIENCE, ledger.link.say("COMMIT")).await {
             Ok(Ok(())) => {
                 // Not before: what nobody has seen to yet must not pass for seen.
-                self.adopted.sight = sight;
+                self.sight = sight;
                 Ok(done)
             }
             // The server has said that it undid everything.
@@ -205,18 +222,43 @@ impl Desk {
         }
     }
 
-    /// A new connection to the server that was adopted, and no other.
-    async fn connect(&self) -> Result<Link, Failed> {
-        let opened = Link::open(&self.config.target, self.config.dialect.greeting).await;
-        let mut link = opened.map_err(|error| Failed::Gone(self.explain(&error)))?;
-        let server = self.config.inspect(&mut link).await.map_err(Failed::Gone)?;
-        if server.identity.as_ref() != Some(&self.adopted.identity) {
-            return Err(Failed::Gone(RegistryError::Fatal(format!(
-                "{} is kept by another server than before: start this node again",
-                self.config.place
-            ))));
+    /// A new connection to the server that was adopted; the end when there is another.
+    async fn connect(&mut self) -> Result<Link, RegistryError> {
+        let come = self.config.come_back(&self.adopted).await;
+        if let Err(why @ RegistryError::Fatal(_)) = &come {
+            self.end.get_or_insert_with(|| End { why: why.clone(), to_raise: false });
         }
-        Ok(link)
+        come
+    }
+
+    /// The server went back in time, as from a copy of its data. It does not know, so who has noticed raises the
+    /// generation: what was given since that copy must not be given again.
+    async fn end_back_at(&mut self, revision: Revision) -> RegistryError {
+        let known = *self.bell.borrow();
+        let why =
+            format!("the registry went back from revision {known} to {revision}: start this node again");
+        self.end.get_or_insert(End { why: RegistryError::Fatal(why), to_raise: true });
+        if !self.roll_back().await {
+            self.link = None;
+        }
+        self.over().await
+    }
+
+    /// Why nothing is done any more; sees first to what is left to do.
+    async fn over(&mut self) -> RegistryError {
+        if self.end.as_ref().is_some_and(|end| end.to_raise) {
+            if self.link.is_none() {
+                self.link = self.connect().await.ok();
+            }
+            if let Some(link) = &mut self.link {
+                let raise = layout::raise(link, &self.config, self.limits.facts.generation);
+                let raised = tokio::time::timeout(PATIENCE, raise).await.is_ok_and(|raised| raised.is_ok());
+                self.end.iter_mut().for_each(|end| end.to_raise = !raised);
+            }
+        }
+        self.link = None;
+        let stopped = || RegistryError::Fatal("the registry's writer has stopped".into());
+        self.end.as_ref().map_or_else(stopped, |end| end.why.clone())
     }
 
     fn explain(&self, error: &Error) -> RegistryError {
@@ -234,10 +276,7 @@ async fn make(
 ) -> Result<(Done, Sight), Failed> {
     let before = ledger.begin().await.map_err(Failed::Before)?;
     if before.revision < known {
-        return Err(Failed::Gone(RegistryError::Fatal(format!(
-            "the registry went back from revision {known} to {}: start this node again",
-            before.revision
-        ))));
+        return Err(Failed::Back(before.revision));
     }
     let read = ledger.read(limits, before.clone(), sight, group).await;
     let (mut book, seen) = read.map_err(Failed::Before)?;
@@ -252,10 +291,11 @@ async fn make(
     Ok((Done { answers, revision: meta.revision, now, next_end }, seen))
 }
 
-/// The time by the server's clock.
-async fn look(link: &mut Link, config: &Config) -> Result<i64, Error> {
-    let clock = format!("SELECT {}", config.dialect.tongue.now);
-    link.row(Statement::new(config.dialect, &clock)).await?.int(0)
+/// Where the order stands, and the time by the server's clock.
+async fn look(link: &mut Link, config: &Config) -> Result<(Revision, i64), Error> {
+    let select = format!("SELECT revision, {} FROM ", config.dialect.tongue.now);
+    let row = link.row(Statement::new(config.dialect, select).then(&config.tables.meta)).await?;
+    Ok((row.revision(0)?, row.int(1)?))
 }
 
 /// Gets the values that refusals are to tell. Nothing has been written yet, so the table has them as they were found.

@@ -46,6 +46,7 @@ impl Server {
                 "ssl=on".to_owned(),
                 format!("ssl_cert_file={}", path("server.pem")),
                 format!("ssl_key_file={}", path("server.key")),
+                format!("ssl_ca_file={}", path("ca.pem")),
             ],
             Kind::MySql => vec![
                 format!("ssl-ca={}", path("ca.pem")),
@@ -162,6 +163,34 @@ impl Server {
         self.restart().await;
     }
 
+    /// Starts again with these settings.
+    pub(crate) async fn restart_with(&mut self, settings: &[&str]) {
+        self.kill();
+        self.settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        self.restart().await;
+    }
+
+    /// Keeps a copy of all its data.
+    pub(crate) async fn copy(&mut self) {
+        self.kill();
+        self.carry("data", "copy");
+        self.restart().await;
+    }
+
+    /// Goes back to that copy.
+    pub(crate) async fn go_back(&mut self) {
+        self.kill();
+        std::fs::remove_dir_all(self.folder.path().join("data")).unwrap();
+        self.carry("copy", "data");
+        self.restart().await;
+    }
+
+    fn carry(&self, from: &str, to: &str) {
+        let done =
+            Command::new("cp").args(["-a", from, to]).current_dir(self.folder.path()).status().unwrap();
+        assert!(done.success());
+    }
+
     /// Starts again on the same folder and port.
     pub(crate) async fn restart(&mut self) {
         let program = program(self.kind).unwrap();
@@ -207,7 +236,8 @@ impl Drop for Server {
     }
 }
 
-/// Makes `ca.pem`, which vouches for `server.pem`, and `other.pem`, which does not.
+/// Makes `ca.pem`, which vouches for `server.pem` and for `client.pem` of a user `certified`, and `other.pem`, which does
+/// not.
 fn certify(folder: &Path) {
     std::fs::write(folder.join("names"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n").unwrap();
     for line in [
@@ -215,6 +245,8 @@ fn certify(folder: &Path) {
         "req -x509 -newkey rsa:2048 -nodes -keyout other.key -out other.pem -subj /CN=other -days 2",
         "req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=localhost",
         "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 -extfile names",
+        "req -newkey rsa:2048 -nodes -keyout client.key -out client.csr -subj /CN=certified",
+        "x509 -req -in client.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out client.pem -days 2 -extfile names",
     ] {
         let out = Command::new("openssl").args(line.split(' ')).current_dir(folder).output().unwrap();
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -276,6 +308,14 @@ fn initialise(kind: Kind, program: &Path, folder: &Path) {
     };
     let out = init.current_dir(folder).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    if kind == Kind::Postgres {
+        // All are trusted but two, who must prove that they are.
+        let rules = data.join("pg_hba.conf");
+        let usual = std::fs::read_to_string(&rules).unwrap();
+        let (secret, certified) =
+            ("host all secret 127.0.0.1/32 scram-sha-256", "hostssl all certified 127.0.0.1/32 cert");
+        std::fs::write(rules, format!("{secret}\n{certified}\n{usual}")).unwrap();
+    }
 }
 
 fn launch(kind: Kind, program: &Path, folder: &Path, port: u16, settings: &[String]) -> Child {
