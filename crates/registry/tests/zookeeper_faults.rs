@@ -210,6 +210,54 @@ async fn a_lease_taken_to_another_session_does_not_end_with_the_first() {
     assert_eq!(entry(&second, "node/a@1").await, None);
 }
 
+/// Whoever held it before looks after what it was asked to renew, and that is over; the lease is not.
+///
+/// proves: I10
+#[tokio::test]
+async fn a_lease_that_another_took_over_is_not_ended_by_who_held_it_before() {
+    let Some(place) = Place::find() else { return };
+    let (first, second) = (connect(&place.url()).await, connect(&place.url()).await);
+    let granted = first.open(TTL).await.unwrap();
+    made(&first, vec![], vec![put("node/a@1", "", Some(granted.lease))]).await;
+    let opened = Stopwatch::start();
+    while opened.passed() < Duration::from_secs(5) {
+        assert!(second.renew(granted.lease).await.unwrap().is_some(), "after {:?}", opened.passed());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    assert!(entry(&second, "node/a@1").await.is_some());
+    // Nobody renews it any more: it ends, as any other.
+    until("its end", || async { entry(&first, "node/a@1").await.is_none().then_some(()) }).await;
+}
+
+/// Two are overdue at once; while the end of one is under way the other is renewed.
+///
+/// proves: I10
+#[tokio::test]
+async fn a_lease_that_is_renewed_at_its_end_is_not_ended_behind_that() {
+    let Some(place) = Place::find() else { return };
+    let proxy = Proxy::start(place.at).await;
+    let (near, far) = (connect(&place.url()).await, connect(&place.through(proxy.at())).await);
+    // Between two of the looks that are taken each second, which would be held as well.
+    let ttl = Millis(5_500);
+    let opened = Stopwatch::start();
+    let [one, other] = [far.open(ttl).await.unwrap().lease, far.open(ttl).await.unwrap().lease];
+    made(&far, vec![], vec![put("node/a@1", "", Some(one)), put("node/b@1", "", Some(other))]).await;
+    tokio::time::sleep(Duration::from_millis(5_400).saturating_sub(opened.passed())).await;
+    proxy.set(Way::Held);
+    tokio::time::sleep(Duration::from_millis(320)).await;
+    let renewed = tokio::spawn({
+        let far = far.clone();
+        async move { far.renew(other).await }
+    });
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    proxy.set(Way::Open);
+    let renewed = renewed.await.unwrap().unwrap();
+    until("the end of the one", || async { entry(&near, "node/a@1").await.is_none().then_some(()) }).await;
+    // Long enough for all that was to be ended then, and far less than a term.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(renewed.is_some(), entry(&near, "node/b@1").await.is_some(), "renewed: {renewed:?}");
+}
+
 /// A node that is made again has the version it had before. Nothing may be taken for what it was.
 ///
 /// proves: S1-09

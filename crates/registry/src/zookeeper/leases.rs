@@ -57,11 +57,14 @@ impl Link {
     /// Prolongs a lease by something written on its own session, which only the quorum can answer.
     pub(super) async fn renew(&self, lease: LeaseId) -> Result<Option<Granted>, RegistryError> {
         let asked = HostClock.now().mono;
-        let held = self.held().get(&lease).cloned();
-        let held = held.filter(|held| !held.client.state().is_terminated());
+        let held = {
+            let all = self.held();
+            let held = all.get(&lease).filter(|held| !held.client.state().is_terminated());
+            // Even when no answer comes: whoever still asks is there, and a lease that nobody could renew ends by its
+            // session. Told while nobody can take it for overdue.
+            held.inspect(|held| _ = held.until.fetch_max((asked + held.ttl).0, Ordering::Relaxed)).cloned()
+        };
         let Some(held) = held else { return self.take(lease, asked).await };
-        // Even when no answer comes: whoever still asks is there, and a lease that nobody could renew ends by its session.
-        held.until.fetch_max((asked + held.ttl).0, Ordering::Relaxed);
         let text = held.ttl.0.to_string();
         let written = held.client.set_data(&self.tree.lease(lease), text.as_bytes(), None);
         match tokio::time::timeout(span(ANSWER), written).await {
@@ -84,22 +87,20 @@ impl Link {
     async fn take(&self, lease: LeaseId, asked: Mono) -> Result<Option<Granted>, RegistryError> {
         for _ in 0..TRIES {
             let client = self.client().await?;
-            let path = self.tree.lease(lease);
+            let (path, note) = (self.tree.lease(lease), self.tree.owned(lease));
             let synced = client.sync(self.tree.root());
-            let found = client.get_data(&path);
+            let (found, noted) = (client.get_data(&path), client.get_data(&note));
             self.within(synced).await?;
-            let (data, stat) = match tokio::time::timeout(span(ANSWER), found).await {
-                Ok(Ok(found)) => found,
-                Ok(Err(Error::NoNode)) => return Ok(None),
-                Ok(Err(error)) => return Err(self.explain(&error)),
-                Err(_) => return Err(self.explain(&Error::Timeout)),
-            };
+            let Some((data, stat)) = self.there(found).await? else { return Ok(None) };
+            let Some((keys, noted)) = self.there(noted).await? else { return Ok(None) };
             let term = String::from_utf8_lossy(&data).parse().map_err(|_| self.gone())?;
             let session = self.connect(Millis(term), true).await?;
             let mut writer = session.new_multi_writer();
             let added = writer
                 .add_delete(&path, Some(stat.version))
-                .and_then(|()| writer.add_create(&path, &data, &self.made(CreateMode::Ephemeral)));
+                .and_then(|()| writer.add_create(&path, &data, &self.made(CreateMode::Ephemeral)))
+                // The versions of the node that was made anew are those of before; those of its note are not.
+                .and_then(|()| writer.add_set_data(&note, &keys, Some(noted.version)));
             added.map_err(|error| self.explain(&error))?;
             let made = writer.commit();
             match tokio::time::timeout(span(ANSWER), made).await {
@@ -131,25 +132,44 @@ impl Link {
         Err(RegistryError::Unavailable(format!("lease {lease} is renewed by several at once: use one each")))
     }
 
+    /// What a node holds; `None` where there is none.
+    async fn there(
+        &self,
+        asked: impl Future<Output = Result<(Vec<u8>, Stat), Error>>,
+    ) -> Result<Option<(Vec<u8>, Stat)>, RegistryError> {
+        match tokio::time::timeout(span(ANSWER), asked).await {
+            Ok(Ok(found)) => Ok(Some(found)),
+            Ok(Err(Error::NoNode)) => Ok(None),
+            Ok(Err(error)) => Err(self.explain(&error)),
+            Err(_) => Err(self.explain(&Error::Timeout)),
+        }
+    }
+
     /// Ends a lease and deletes what lives by it, at one revision.
     pub(super) async fn close(&self, lease: LeaseId) -> Result<(), RegistryError> {
         self.held().remove(&lease);
+        self.end(lease, None).await
+    }
+
+    /// Ends a lease; with a session, only if it still lives by that one.
+    async fn end(&self, lease: LeaseId, session: Option<&Client>) -> Result<(), RegistryError> {
         let (node, note) = (self.tree.lease(lease), self.tree.owned(lease));
         for _ in 0..TRIES {
             let client = self.client().await?;
             let synced = client.sync(self.tree.root());
-            let (alive, noted) = (client.check_stat(&node), client.get_data(&note));
+            // The note first: it is deleted of this version, so nobody took the lease to another session since.
+            let (noted, alive) = (client.get_data(&note), client.check_stat(&node));
             let deaths = client.check_stat(&self.tree.deaths());
             self.within(synced).await?;
+            let noted = self.there(noted).await?;
             let (alive, deaths) = (self.within(alive).await?, self.within(deaths).await?);
             let deaths = deaths.ok_or_else(|| self.gone())?.version;
-            let (data, stat) = match tokio::time::timeout(span(ANSWER), noted).await {
-                Ok(Ok(found)) => found,
-                // It has ended, and somebody has cleared up behind it.
-                Ok(Err(Error::NoNode)) => return Ok(()),
-                Ok(Err(error)) => return Err(self.explain(&error)),
-                Err(_) => return Err(self.explain(&Error::Timeout)),
-            };
+            // Without a note it has ended, and somebody has cleared up behind it.
+            let Some((data, stat)) = noted else { return Ok(()) };
+            let taken = |node: &Stat| session.is_some_and(|ours| node.ephemeral_owner != ours.session_id().0);
+            if alive.as_ref().is_some_and(taken) {
+                return Ok(());
+            }
             let mut ops = vec![Op::Set(self.tree.order(), vec![], ANY)];
             ops.extend(alive.map(|_| Op::Delete(node.clone(), ANY)));
             // Of this version, for whatever is noted until then must go too.
@@ -158,17 +178,10 @@ impl Link {
             let asked: Vec<_> = keys.iter().map(|key| client.get_data(&self.tree.entry(key))).collect();
             let mut gone = Vec::new();
             for (key, asked) in keys.iter().zip(asked) {
-                match tokio::time::timeout(span(ANSWER), asked).await {
-                    Ok(Ok((data, stat))) => {
-                        let entry = super::tree::entry(&data, &stat);
-                        if entry.is_some_and(|entry| entry.owner == Some(lease)) {
-                            ops.push(Op::Delete(self.tree.entry(key), stat.version));
-                            gone.push(key);
-                        }
-                    }
-                    Ok(Err(Error::NoNode)) => {}
-                    Ok(Err(error)) => return Err(self.explain(&error)),
-                    Err(_) => return Err(self.explain(&Error::Timeout)),
+                let Some((data, stat)) = self.there(asked).await? else { continue };
+                if super::tree::entry(&data, &stat).is_some_and(|entry| entry.owner == Some(lease)) {
+                    ops.push(Op::Delete(self.tree.entry(key), stat.version));
+                    gone.push(key);
                 }
             }
             if !gone.is_empty() {
@@ -210,14 +223,23 @@ impl Link {
 
     /// Ends the leases of ours that were not renewed in time.
     pub(super) async fn end_overdue(&self) {
-        let now = HostClock.now().mono;
-        let over = |held: &Held| Mono(held.until.load(Ordering::Relaxed)) <= now;
-        let overdue: Vec<_> =
-            self.held().iter().filter(|(_, held)| over(held)).map(|(lease, _)| *lease).collect();
-        for lease in overdue {
+        let leases: Vec<_> = self.held().keys().copied().collect();
+        for lease in leases {
             // Its session is let go of even when this does not arrive, and then ends by itself.
-            let _ = self.close(lease).await;
+            if let Some(held) = self.overdue(lease) {
+                let _ = self.end(lease, Some(&held.client)).await;
+            }
         }
+    }
+
+    /// Lets go of a lease if it is overdue at this moment: whoever asks to renew it from now on must take it anew.
+    fn overdue(&self, lease: LeaseId) -> Option<Arc<Held>> {
+        let mut held = self.held();
+        let until = Mono(held.get(&lease)?.until.load(Ordering::Relaxed));
+        if until > HostClock.now().mono {
+            return None;
+        }
+        held.remove(&lease)
     }
 }
 
