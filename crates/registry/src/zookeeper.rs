@@ -6,6 +6,7 @@
 mod commit;
 mod encryption;
 mod fault;
+mod history;
 mod leases;
 mod link;
 mod listener;

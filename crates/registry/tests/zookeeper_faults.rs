@@ -433,6 +433,67 @@ async fn a_killed_server_that_starts_again_has_lost_nothing_not_even_a_lease() {
     assert_eq!(connect(&server.url()).await.facts(), facts);
 }
 
+/// The data of yesterday under the same name: only who was there can tell.
+#[tokio::test]
+async fn zookeeper_that_went_back_in_time_is_noticed_and_begins_a_new_generation() {
+    let Some(mut server) = Server::start() else { return };
+    let (registry, other) = (connect(&server.url()).await, connect(&server.url()).await);
+    assert_eq!(registry.facts().generation, 0);
+    let lease = registry.open(Millis::secs(20)).await.unwrap().lease;
+    made(&registry, vec![], vec![put("a", "old", None)]).await;
+    server.kill();
+    server.keep();
+    server.again();
+    for step in 0..10 {
+        let write = txn(vec![], vec![put("a", &step.to_string(), None)]);
+        until("it is made", || async {
+            matches!(commit(&registry, write.clone()).await, Outcome::Applied(_)).then_some(())
+        })
+        .await;
+    }
+    let mut feed = registry.watch(registry.list().await.unwrap().revision).await.unwrap();
+    until("the other knows it too", || async { other.list().await.ok() }).await;
+    server.kill();
+    server.go_back();
+    server.again();
+
+    for noticed in [&registry, &other] {
+        let why = until("it is noticed", || async {
+            noticed.list().await.err().filter(|why| matches!(why, RegistryError::Fatal(_)))
+        })
+        .await;
+        assert!(why.to_string().contains("has gone back in time"), "{why}");
+        assert_eq!(commit(noticed, txn(vec![], vec![put("a", "lost", None)])).await, Outcome::Unknown);
+        assert_eq!(noticed.trouble().as_deref(), Some(&why));
+        assert_eq!(noticed.renew(lease).await, Err(why.clone()));
+        assert_eq!(noticed.watch(Revision(0)).await.err(), Some(why));
+    }
+    assert_eq!(next(&mut feed).await, None, "whoever listens hears the end");
+    // Two noticed it, which is one return.
+    let again = connect(&server.url()).await;
+    assert_eq!(again.facts().generation, 1);
+    assert_eq!(entry(&again, "a").await.map(|it| it.value.to_vec()), Some(b"old".to_vec()));
+    made(&again, vec![], vec![put("a", "new", None)]).await;
+}
+
+#[tokio::test]
+async fn who_finds_a_new_generation_at_its_return_stops() {
+    let Some(place) = Place::find() else { return };
+    let proxy = Proxy::start(place.at).await;
+    let (near, far) = (connect(&place.url()).await, connect(&place.through(proxy.at())).await);
+    proxy.set(Way::Closed);
+    let operator = zookeeper_client::Client::connect(&place.at.to_string()).await.unwrap();
+    operator.set_data(&format!("/{}", place.namespace), b"1 7", None).await.unwrap();
+    proxy.set(Way::Open);
+    let why = until("it is noticed", || async {
+        far.list().await.err().filter(|why| matches!(why, RegistryError::Fatal(_)))
+    })
+    .await;
+    assert!(why.to_string().contains("new generation"), "{why}");
+    assert_eq!(connect(&place.url()).await.facts().generation, 7);
+    assert!(near.list().await.is_ok(), "who was not away has heard nothing of it");
+}
+
 #[tokio::test]
 async fn what_a_frozen_server_makes_of_a_lease_is_so_for_everybody() {
     let Some(server) = Server::start() else { return };

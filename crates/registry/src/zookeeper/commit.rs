@@ -9,6 +9,7 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{LeaseId, Outcome, Revision, Txn};
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult, Stat};
 
+use super::history::Order;
 use super::link::{ANSWER, Link, span};
 use super::plan::{Noted, Op, Plan, Seen, Sight, holds, leases, owners, plan, together};
 use super::tree::{data_to_keys, revision};
@@ -271,7 +272,7 @@ impl Link {
 
     /// Sends operations of which the first writes the order; `None` when one of them was not possible.
     pub(super) fn send_ops<'c>(
-        &self,
+        &'c self,
         client: &'c Client,
         ops: &[Op],
     ) -> impl Future<Output = Result<Option<Made>, Error>> + Send + use<'c> {
@@ -285,6 +286,7 @@ impl Link {
             Op::Delete(path, version) => writer.add_delete(path, Some(*version)),
             Op::Record(path, data) => writer.add_create(path, data, &next),
         });
+        let seen = self.seen();
         let sent = added.map(|()| writer.commit());
         async move {
             match sent?.await {
@@ -297,6 +299,10 @@ impl Link {
                     });
                     let stats: Vec<_> = stats.collect();
                     match stats.first() {
+                        // Whoever looks next finds out for certain.
+                        Some(Some(order)) if !self.saw(Order::of(order), seen) => {
+                            Err(Error::UnexpectedError("the order is not as it was".into()))
+                        }
                         Some(Some(order)) => Ok(Some((revision(order.mzxid), stats))),
                         _ => Err(Error::UnexpectedError("no revision in the answer".into())),
                     }

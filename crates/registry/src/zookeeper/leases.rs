@@ -56,6 +56,7 @@ impl Link {
 
     /// Prolongs a lease by something written on its own session, which only the quorum can answer.
     pub(super) async fn renew(&self, lease: LeaseId) -> Result<Option<Granted>, RegistryError> {
+        self.goes_on()?;
         let asked = HostClock.now().mono;
         let held = {
             let all = self.held();
@@ -133,7 +134,7 @@ impl Link {
     }
 
     /// What a node holds; `None` where there is none.
-    async fn there(
+    pub(super) async fn there(
         &self,
         asked: impl Future<Output = Result<(Vec<u8>, Stat), Error>>,
     ) -> Result<Option<(Vec<u8>, Stat)>, RegistryError> {

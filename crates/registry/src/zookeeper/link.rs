@@ -4,7 +4,7 @@
 //! the news, which are kept by revision.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use evenkeel_core::keys::Key;
@@ -13,6 +13,7 @@ use evenkeel_core::time::Millis;
 use tokio::sync::{Notify, watch};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error, TlsOptions};
 
+use super::history::Order;
 use super::leases::Held;
 use super::memory::Memory;
 use super::tree::{Tree, data_to_keys, revision};
@@ -29,7 +30,7 @@ const SESSION: Millis = Millis::secs(6);
 const PORT: u16 = 2181;
 
 /// The layout of the tree, kept in its root before the generation.
-const LAYOUT: &str = "1";
+pub(super) const LAYOUT: &str = "1";
 
 /// How many transactions the news remember, and how many more there are before the oldest are forgotten.
 pub(super) const REMEMBERED: usize = 2_000;
@@ -37,7 +38,7 @@ const SLICE: usize = 400;
 
 /// What is asked on the session, and learned by it.
 pub(super) struct Link {
-    url: EngineUrl,
+    pub(super) url: EngineUrl,
     cluster: String,
     login: Option<Vec<u8>>,
     tls: Option<TlsOptions>,
@@ -52,6 +53,12 @@ pub(super) struct Link {
     pub(super) nudge: Notify,
     pub(super) held: Mutex<BTreeMap<LeaseId, Arc<Held>>>,
     trouble: Mutex<Option<Arc<RegistryError>>>,
+    /// As far as the order is known to have gone.
+    pub(super) seen: Mutex<Option<Order>>,
+    /// The generation that was found at the beginning.
+    pub(super) generation: OnceLock<u16>,
+    /// Why nothing goes on any more.
+    pub(super) ended: OnceLock<RegistryError>,
 }
 
 /// The news as far as they were read.
@@ -106,6 +113,9 @@ impl Link {
             nudge: Notify::new(),
             held: Mutex::default(),
             trouble: Mutex::default(),
+            seen: Mutex::default(),
+            generation: OnceLock::new(),
+            ended: OnceLock::new(),
         })
     }
 
@@ -127,14 +137,21 @@ impl Link {
     /// The session; another one when that has ended.
     pub(super) async fn client(&self) -> Result<Client, RegistryError> {
         let mut slot = self.client.lock().await;
+        self.goes_on()?;
         if let Some(client) = slot.as_ref().filter(|client| !client.state().is_terminated()) {
             return Ok(client.clone());
         }
         let client = self.connect(SESSION, false).await?;
         // It may be with an ensemble that was restored meanwhile, and counts from where it had been before.
         self.memory().clear();
+        self.verify(&client).await?;
         *slot = Some(client.clone());
         Ok(client)
+    }
+
+    /// Nothing is asked any more once it has ended.
+    pub(super) fn goes_on(&self) -> Result<(), RegistryError> {
+        self.ended.get().map_or(Ok(()), |why| Err(why.clone()))
     }
 
     /// Waits for an answer, not for ever.
@@ -173,13 +190,8 @@ impl Link {
             }
         }
         let (data, _) = self.within(client.get_data(self.tree.root())).await?;
-        let text = String::from_utf8_lossy(&data);
-        match text.split_once(' ').map(|(layout, generation)| (layout, generation.trim().parse())) {
-            Some((LAYOUT, Ok(generation))) => Ok(generation),
-            _ => Err(self.url.refused(&format!(
-                "has {text:?} in its namespace, this program knows layout {LAYOUT}: use a newer evenkeel, or another namespace"
-            ))),
-        }
+        let generation = self.generation_of(&data)?;
+        Ok(*self.generation.get_or_init(|| generation))
     }
 
     /// Reads what is new, and rings. With `sync` it is as new as the leader of the ensemble.
@@ -187,6 +199,7 @@ impl Link {
         let _one = self.reading.lock().await;
         let client = self.client().await?;
         let (order, news) = (self.tree.order(), self.tree.news());
+        let seen = self.seen();
         let synced = sync.then(|| client.sync(&order));
         let (order, stat) = (client.check_stat(&order), client.check_stat(&news));
         if let Some(synced) = synced {
@@ -194,6 +207,7 @@ impl Link {
         }
         let (order, stat) = (self.within(order).await?, self.within(stat).await?);
         let (Some(order), Some(stat)) = (order, stat) else { return Err(self.gone()) };
+        self.check(&client, Order::of(&order), seen).await?;
         let mut now = revision(order.mzxid);
         if self.journal().last != stat.pzxid {
             // Listed after the order was read: so all that the order counts is in the list.
@@ -280,6 +294,7 @@ impl Link {
 
     /// Rings with each revision that there is to be read.
     pub(super) fn bell(&self) -> Result<watch::Receiver<Revision>, RegistryError> {
+        self.goes_on()?;
         let bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner);
         bell.as_ref()
             .map(watch::Sender::subscribe)
@@ -292,9 +307,14 @@ impl Link {
         }
     }
 
+    /// Ends all feeds.
+    pub(super) fn hush(&self) {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
     /// Ends all feeds, and lets go of the leases without ending them.
     pub(super) fn leave(&self) {
-        self.bell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.hush();
         self.held().clear();
     }
 

@@ -53,12 +53,15 @@ fn heard(event: &WatchedEvent) -> Heard {
     }
 }
 
-/// Listens for ever. What fails here is tried again at the next tick; whoever asks for something hears why.
+/// Listens as long as it goes on. What fails here is tried again at the next tick; whoever asks for something hears why.
 pub(super) async fn run(link: Arc<Link>) {
     let mut watches: Option<Watches> = None;
-    loop {
+    while link.goes_on().is_ok() {
         let set = match link.client().await {
-            Ok(client) => Watches::set(&link, &client).await,
+            Ok(client) => match link.verify(&client).await {
+                Ok(()) => Watches::set(&link, &client).await,
+                Err(error) => Err(error),
+            },
             Err(error) => Err(error),
         };
         match set {

@@ -94,6 +94,22 @@ impl Server {
         panic!("the server does not come up: {:?}", std::fs::read_to_string(self.folder.path().join("log")));
     }
 
+    /// Copies what is on its disk. It must have been killed.
+    pub(crate) fn keep(&self) {
+        self.copy("data", "kept");
+    }
+
+    /// Puts back what was kept, in place of what is on its disk. It must have been killed.
+    pub(crate) fn go_back(&self) {
+        std::fs::remove_dir_all(self.folder.path().join("data")).unwrap();
+        self.copy("kept", "data");
+    }
+
+    fn copy(&self, from: &str, to: &str) {
+        let copied = Command::new("cp").args(["-r", from, to]).current_dir(self.folder.path()).status();
+        assert!(copied.is_ok_and(|copied| copied.success()));
+    }
+
     /// Starts it again, and does not wait.
     pub(crate) fn launch(&mut self) {
         let config = format!(
