@@ -15,6 +15,8 @@ mod login;
 mod message;
 mod meta;
 mod read;
+#[cfg(test)]
+mod script;
 mod tree;
 mod wire;
 

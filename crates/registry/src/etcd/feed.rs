@@ -14,6 +14,7 @@ use tonic::{Status, Streaming};
 use super::fault::Fault;
 use super::message::{Event, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse};
 use super::{Shared, commit, tree};
+use crate::clock::Stopwatch;
 use crate::feed::{Feed, Log};
 use crate::{BoxFuture, RegistryError};
 
@@ -23,8 +24,9 @@ const WAITING_MAX: usize = 65_536;
 /// How long news of a revision may be awaited before the mark is written.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// Between two tries to reach etcd.
+/// Between two tries to reach etcd; more each time that nothing was heard, up to a limit.
 const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// What was heard and not yet taken.
 #[derive(Default)]
@@ -65,7 +67,7 @@ pub(super) async fn listen(shared: &Arc<Shared>, after: Revision) -> Result<Feed
     let bell = watch::Sender::new(after);
     let feed = Feed::new(line.clone(), bell.subscribe(), after);
     let begun = watch_from(shared, after).await.map_err(Fault::explain)?;
-    let pump = Pump { shared: shared.clone(), line, bell, pieces: Vec::new() };
+    let pump = Pump { shared: shared.clone(), line, bell, pieces: Vec::new(), barren: 0, anew: false };
     tokio::spawn(pump.run(begun));
     Ok(feed)
 }
@@ -86,6 +88,10 @@ struct Pump {
     bell: watch::Sender<Revision>,
     /// Of news that is not whole yet.
     pieces: Vec<Event>,
+    /// How many watches in a row ended soon, without any news.
+    barren: u32,
+    /// A new token was asked for since the last news.
+    anew: bool,
 }
 
 /// Why a watch ended.
@@ -100,22 +106,25 @@ impl Pump {
     /// Passes news on until nobody listens or something is lost.
     async fn run(mut self, mut begun: Watch) {
         loop {
+            let (heard, since) = (self.heard(), Stopwatch::start());
             match self.follow(begun).await {
                 End::Over => break,
                 End::Broken => self.pieces.clear(),
             }
+            let lived = self.heard() > heard || since.passed() > PAUSE_MAX;
+            self.barren = if lived { 0 } else { self.barren.saturating_add(1) };
             begun = loop {
+                tokio::select! {
+                    () = self.bell.closed() => return,
+                    () = tokio::time::sleep(pause(self.barren)) => {}
+                }
                 match watch_from(&self.shared, self.heard()).await {
                     Ok(begun) => break begun,
                     // It will not get better by itself; whoever lists again is told why.
                     Err(fault) if !matches!(fault, Fault::Other(RegistryError::Unavailable(_))) => {
                         return self.end();
                     }
-                    Err(_) => {}
-                }
-                tokio::select! {
-                    () = self.bell.closed() => return,
-                    () = tokio::time::sleep(PAUSE) => {}
+                    Err(_) => self.barren = self.barren.max(1),
                 }
             };
         }
@@ -154,15 +163,34 @@ impl Pump {
 
     fn broken(&self, member: usize, status: &Status) -> End {
         match self.shared.wire.fail(member, status) {
-            Fault::Other(RegistryError::Unavailable(_)) | Fault::Token => End::Broken,
+            Fault::Other(RegistryError::Unavailable(_)) => End::Broken,
+            Fault::Token => {
+                self.shared.wire.forget_token();
+                End::Broken
+            }
             _ => End::Over,
         }
     }
 
+    /// What follows from a watch that etcd does not go on with.
+    fn canceled(&mut self, answer: &WatchResponse) -> End {
+        let says = |reason: &str| answer.cancel_reason.contains(reason);
+        let token = says("invalid auth token") || says("revision of auth store is old");
+        // Older ones also say this of a token that they do not know, so a new one is tried once.
+        let forbidden = says("permission denied") && (self.anew || !self.shared.wire.has_login());
+        if answer.compact_revision > 0 || forbidden || says("user name is empty") {
+            return End::Over;
+        }
+        if token || says("permission denied") {
+            self.shared.wire.forget_token();
+            self.anew = true;
+        }
+        End::Broken
+    }
+
     fn absorb(&mut self, answer: WatchResponse) -> Option<End> {
         if answer.canceled {
-            let lasting = answer.compact_revision > 0 || answer.cancel_reason.contains("permission denied");
-            return Some(if lasting { End::Over } else { End::Broken });
+            return Some(self.canceled(&answer));
         }
         self.pieces.extend(answer.events);
         if answer.fragment {
@@ -188,12 +216,21 @@ impl Pump {
             waiting.changes.append(&mut changes);
             waiting.heard = heard;
         }
-        self.bell.send_if_modified(|rung| std::mem::replace(rung, heard) != heard);
+        self.anew &= !self.bell.send_if_modified(|rung| std::mem::replace(rung, heard) != heard);
         None
     }
 
     fn heard(&self) -> Revision {
         *self.bell.borrow()
+    }
+}
+
+/// How long to wait after so many watches that came to nothing: one of them may have been cut off, or its member gone.
+fn pause(barren: u32) -> Duration {
+    match barren {
+        0 => Duration::ZERO,
+        // Doubled each time.
+        _ => PAUSE.saturating_mul(1 << (barren - 1).min(8)).min(PAUSE_MAX),
     }
 }
 
@@ -215,4 +252,84 @@ async fn mark(shared: &Shared, told: &mut watch::Receiver<Revision>, heard: Revi
     drop(marked);
     // It was written for this already, and is on its way.
     std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::super::message::{AuthenticateResponse, KeyValue};
+    use super::super::script;
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn canceled(why: &str) -> Vec<Vec<u8>> {
+        let begun = WatchResponse { created: true, ..WatchResponse::default() };
+        let over = WatchResponse { canceled: true, cancel_reason: why.into(), ..WatchResponse::default() };
+        vec![script::bytes(&begun), script::bytes(&over)]
+    }
+
+    fn news(revision: i64) -> Vec<Vec<u8>> {
+        let kv = KeyValue { mod_revision: revision, ..KeyValue::default() };
+        let event = Event { kind: 0, kv: Some(kv) };
+        vec![script::bytes(&WatchResponse { events: vec![event], ..WatchResponse::default() })]
+    }
+
+    #[test]
+    fn pauses_grow_up_to_a_limit() {
+        let pauses: Vec<_> = [0, 1, 2, 3, 4, u32::MAX].map(|barren| pause(barren).as_millis()).to_vec();
+        assert_eq!(pauses, [0, 200, 400, 800, 1_000, 1_000]);
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_is_cancelled_each_time_is_not_begun_again_in_haste() {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let counted = begun.clone();
+        let shared = script::play("", move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            canceled("etcdserver: for a reason that lasts")
+        })
+        .await;
+        let mut feed = listen(&shared, Revision(1)).await.unwrap();
+        let waited = tokio::time::timeout(Duration::from_millis(1_300), feed.next()).await;
+        assert!(waited.is_err(), "there is no news: {waited:?}");
+        let begun = begun.load(Ordering::Relaxed);
+        assert!((2..=4).contains(&begun), "{begun} watches in little more than a second");
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_is_cancelled_for_its_token_gets_a_new_one() {
+        for why in ["invalid auth token", "revision of auth store is old", "permission denied"] {
+            let asked = Arc::new(AtomicUsize::new(0));
+            let counted = asked.clone();
+            let shared = script::play("user:secret@", move |path| match path {
+                "/etcdserverpb.Auth/Authenticate" => {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    vec![script::bytes(&AuthenticateResponse { token: "token".into(), ..Default::default() })]
+                }
+                _ if counted.load(Ordering::Relaxed) < 2 => canceled(&format!("etcdserver: {why}")),
+                _ => news(7),
+            })
+            .await;
+            let mut feed = listen(&shared, Revision(1)).await.unwrap();
+            let told = tokio::time::timeout(LONG, feed.next()).await.expect("in time").expect("no gap");
+            assert_eq!((told.revision, asked.load(Ordering::Relaxed)), (Revision(7), 2), "{why}");
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_may_not_listen_hears_the_end() {
+        for login in ["", "user:secret@"] {
+            let shared = script::play(login, |path| match path {
+                "/etcdserverpb.Auth/Authenticate" => {
+                    vec![script::bytes(&AuthenticateResponse { token: "token".into(), ..Default::default() })]
+                }
+                _ => canceled("etcdserver: permission denied"),
+            })
+            .await;
+            let mut feed = listen(&shared, Revision(1)).await.unwrap();
+            assert_eq!(tokio::time::timeout(LONG, feed.next()).await.expect("in time"), None);
+        }
+    }
 }

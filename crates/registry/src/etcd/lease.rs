@@ -127,6 +127,11 @@ fn granted(lease: LeaseId, seconds: i64) -> Granted {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::super::message::{Header, KeyValue};
+    use super::super::script;
     use super::*;
 
     #[test]
@@ -139,5 +144,37 @@ mod tests {
     #[test]
     fn numbers_that_etcd_cannot_have_are_no_leases() {
         assert_eq!([0, u64::MAX, 1 << 63, 7].map(|id| number(LeaseId(id))), [None, None, None, Some(7)]);
+    }
+
+    /// An etcd of which the leader that renews is of term 4 and most members are of another one, as often as said.
+    async fn renewed(unsure: usize) -> (Result<Option<Granted>, RegistryError>, usize) {
+        let looked = Arc::new(AtomicUsize::new(0));
+        let counted = looked.clone();
+        let shared = script::play("", move |path| {
+            let header = |raft_term| Some(Header { cluster_id: 1, revision: 9, raft_term });
+            vec![match path {
+                "/etcdserverpb.Lease/LeaseKeepAlive" => {
+                    script::bytes(&LeaseKeepAliveResponse { header: header(4), ttl: 15 })
+                }
+                _ => {
+                    let term = if counted.fetch_add(1, Ordering::Relaxed) < unsure { 5 } else { 4 };
+                    let kvs = vec![KeyValue::default()];
+                    script::bytes(&RangeResponse { header: header(term), kvs, ..RangeResponse::default() })
+                }
+            }]
+        })
+        .await;
+        (shared.renew(LeaseId(7)).await, looked.load(Ordering::Relaxed))
+    }
+
+    /// proves: I10
+    #[tokio::test]
+    async fn a_renewal_by_a_leader_that_may_be_none_any_more_does_not_count() {
+        let granted = granted(LeaseId(7), 15);
+        assert_eq!(renewed(0).await, (Ok(Some(granted)), 1));
+        assert_eq!(renewed(2).await, (Ok(Some(granted)), 3));
+        let (told, looked) = renewed(usize::MAX).await;
+        assert!(matches!(told, Err(RegistryError::Unavailable(_))), "{told:?}");
+        assert_eq!(looked, TRIES);
     }
 }

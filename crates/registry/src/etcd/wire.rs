@@ -231,6 +231,16 @@ impl Wire {
         }
     }
 
+    /// Whether a user's token says who asks.
+    pub(super) fn has_login(&self) -> bool {
+        self.login.is_some()
+    }
+
+    /// The next call asks for a new token.
+    pub(super) fn forget_token(&self) {
+        self.login.iter().for_each(Login::forget);
+    }
+
     /// What a member says of itself, which takes no leader. Nothing follows from a refusal: it is alive.
     pub(super) async fn status_of(&self, member: usize) -> Option<StatusResponse> {
         let mut grpc = Grpc::new(self.members[member].channel.clone());

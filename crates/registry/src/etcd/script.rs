@@ -1,0 +1,89 @@
+//! An etcd that answers as a test says, for what no real one does when it is asked to.
+
+use std::sync::{Arc, Mutex};
+
+use evenkeel_core::registry::{Class, Facts, FeedKind, Revision};
+use evenkeel_core::time::Millis;
+use h2::server::{self, SendResponse};
+use http::{HeaderMap, HeaderValue, Response};
+use prost::Message;
+use prost::bytes::Bytes;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+use super::tree::Tree;
+use super::wire::Wire;
+use super::{Shared, VALUE_MAX};
+use crate::EngineUrl;
+
+/// A message as it is sent.
+pub(super) fn bytes(message: &impl Message) -> Vec<u8> {
+    let body = message.encode_to_vec();
+    let length = u32::try_from(body.len()).expect("a small message").to_be_bytes();
+    [&[0], &length[..], &body].concat()
+}
+
+/// Starts one that answers each call to a path with these messages, and connects to it. A watch is never ended.
+pub(super) async fn play(
+    login: &str,
+    answer: impl Fn(&str) -> Vec<Vec<u8>> + Send + Sync + 'static,
+) -> Arc<Shared> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let at = listener.local_addr().expect("an address");
+    let answer = Arc::new(answer);
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            tokio::spawn(serve(connection, answer.clone()));
+        }
+    });
+    let url = EngineUrl::parse(&format!("etcd://{login}{at}/test")).expect("a URL");
+    let facts = Facts {
+        engine: "etcd",
+        class: Class::A,
+        feed: FeedKind::Pushed,
+        notice: Millis::ZERO,
+        early: Millis::ZERO,
+        ttl_min: Millis::secs(1),
+        value_max: VALUE_MAX,
+        operations_max: 128,
+        generation: 0,
+    };
+    Arc::new(Shared {
+        facts,
+        version: "3.4.0".into(),
+        tree: Tree::new("test"),
+        wire: Wire::new(&url).expect("a way"),
+        turns: Semaphore::new(1),
+        trouble: Mutex::new(None),
+        told: watch::Sender::new(Revision(0)),
+        marked: tokio::sync::Mutex::new(Revision(0)),
+    })
+}
+
+async fn serve(connection: TcpStream, answer: Arc<impl Fn(&str) -> Vec<Vec<u8>>>) {
+    let Ok(mut connection) = server::handshake(connection).await else { return };
+    let mut open = Vec::new();
+    while let Some(Ok((request, mut reply))) = connection.accept().await {
+        let path = request.uri().path();
+        open.extend(send(&mut reply, answer(path), path.ends_with("/Watch")));
+    }
+}
+
+/// Returns what must be kept for the call to go on.
+fn send(
+    reply: &mut SendResponse<Bytes>,
+    messages: Vec<Vec<u8>>,
+    goes_on: bool,
+) -> Option<h2::SendStream<Bytes>> {
+    let head = Response::builder().header("content-type", "application/grpc").body(()).expect("a head");
+    let mut body = reply.send_response(head, false).ok()?;
+    for message in messages {
+        body.send_data(message.into(), false).ok()?;
+    }
+    if goes_on {
+        return Some(body);
+    }
+    let good = HeaderMap::from_iter([("grpc-status".parse().ok()?, HeaderValue::from_static("0"))]);
+    body.send_trailers(good).ok()?;
+    None
+}
