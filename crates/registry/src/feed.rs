@@ -13,6 +13,9 @@ use crate::{BoxFuture, RegistryError};
 /// How long a listener may stay unaware that the order went on without any news for it.
 const QUIET: Duration = Duration::from_millis(100);
 
+/// How long a log is left alone that does not have yet what was rung for: as when another server answers than rang.
+const REST: Duration = Duration::from_millis(10);
+
 /// Where an engine remembers what changed.
 pub trait Log: Send + Sync + 'static {
     /// What changed among the cold entries after a revision, in order; `None` when that is no longer known.
@@ -35,13 +38,17 @@ pub struct Feed {
     told: Revision,
     /// Runs while `read` is ahead of `told`. Kept here so that a dropped `next` does not start it anew.
     quiet: Option<Pin<Box<Sleep>>>,
+    /// Until when the log is left alone.
+    rest: Option<Pin<Box<Sleep>>>,
+    /// Why it ended.
+    why: Option<RegistryError>,
 }
 
 impl Feed {
     /// Listens to `log` from `after` on, woken by `bell`, and ends when the bell's owner is gone.
     #[must_use]
     pub fn new(log: Arc<dyn Log>, bell: watch::Receiver<Revision>, after: Revision) -> Self {
-        Self { log, bell, read: after, told: after, quiet: None }
+        Self { log, bell, read: after, told: after, quiet: None, rest: None, why: None }
     }
 
     /// The next news; `None` after a gap or when the engine is gone: list again.
@@ -55,7 +62,16 @@ impl Feed {
                 self.told = self.read;
                 return Some(Batch { changes: Vec::new(), revision: self.read });
             }
-            let batch = self.log.clone().changes_after(self.read).await.ok()??;
+            let batch = match self.log.clone().changes_after(self.read).await {
+                Ok(batch) => batch?,
+                Err(why) => {
+                    self.why = Some(why);
+                    return None;
+                }
+            };
+            if batch.changes.is_empty() && batch.revision <= self.read {
+                self.rest = Some(Box::pin(tokio::time::sleep(REST)));
+            }
             self.read = self.read.max(batch.revision);
             if !batch.changes.is_empty() {
                 self.quiet = None;
@@ -68,17 +84,79 @@ impl Feed {
         }
     }
 
+    /// Why it ended, where that was a failure of the engine; `None` after a gap.
+    #[must_use]
+    pub fn why(&self) -> Option<&RegistryError> {
+        self.why.as_ref()
+    }
+
     /// Waits until there is something to read (`true`) or the quiet has lasted (`false`); `None` at the end.
     async fn woken(&mut self) -> Option<bool> {
         let read = self.read;
-        let rung = self.bell.wait_for(|revision| *revision > read);
+        let (bell, rest) = (&mut self.bell, &mut self.rest);
+        let rung = async {
+            if let Some(rest) = rest {
+                rest.await;
+            }
+            *rest = None;
+            bell.wait_for(|revision| *revision > read).await.map(drop)
+        };
         match &mut self.quiet {
-            None => rung.await.ok().map(|_| true),
+            None => rung.await.ok().map(|()| true),
             Some(quiet) => tokio::select! {
                 biased;
                 () = quiet => Some(false),
-                rung = rung => rung.ok().map(|_| true),
+                rung = rung => rung.ok().map(|()| true),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// A log that has nothing before it was asked so often, then fails.
+    struct Behind(AtomicU64);
+
+    impl Log for Behind {
+        fn changes_after(
+            self: Arc<Self>,
+            after: Revision,
+        ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
+            Box::pin(async move {
+                match self.0.fetch_add(1, Ordering::Relaxed) {
+                    100.. => Err(RegistryError::Unavailable("out of reach".into())),
+                    _ => Ok(Some(Batch { changes: Vec::new(), revision: after })),
+                }
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_log_that_is_behind_its_bell_is_asked_from_time_to_time_and_its_failure_is_told() {
+        let (bell, log) = (watch::Sender::new(Revision(9)), Arc::new(Behind(AtomicU64::new(0))));
+        let mut feed = Feed::new(log.clone(), bell.subscribe(), Revision(7));
+        let waited = tokio::time::timeout(Duration::from_millis(505), feed.next()).await;
+        assert!(waited.is_err(), "there is no news: {waited:?}");
+        let asked = log.0.load(Ordering::Relaxed);
+        assert!((40..=60).contains(&asked), "{asked} times in half a second");
+        assert_eq!(feed.why(), None);
+        assert_eq!(feed.next().await, None);
+        assert_eq!(feed.why(), Some(&RegistryError::Unavailable("out of reach".into())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_anew_all_the_time_does_not_keep_the_log_at_rest() {
+        let (bell, log) = (watch::Sender::new(Revision(9)), Arc::new(Behind(AtomicU64::new(0))));
+        let mut feed = Feed::new(log.clone(), bell.subscribe(), Revision(7));
+        for _ in 0..500 {
+            let waited = tokio::time::timeout(Duration::from_millis(1), feed.next()).await;
+            assert!(waited.is_err(), "there is no news: {waited:?}");
+        }
+        let asked = log.0.load(Ordering::Relaxed);
+        assert!((40..=60).contains(&asked), "{asked} times in half a second");
     }
 }

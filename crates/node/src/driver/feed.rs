@@ -40,6 +40,7 @@ impl Listening {
                             return;
                         }
                     }
+                    feed.why().iter().for_each(|e| tracing::warn!("the registry's feed ended: {e}"));
                 }
                 Err(e) => tracing::warn!("the registry's feed could not be opened: {e}"),
             }
