@@ -14,10 +14,13 @@ pub mod differential;
 pub mod feeds;
 #[doc(hidden)]
 pub mod guards;
+mod history;
 #[doc(hidden)]
 pub mod leases;
 #[doc(hidden)]
 pub mod limits;
+#[doc(hidden)]
+pub mod linear;
 mod list;
 mod pace;
 #[doc(hidden)]
@@ -113,7 +116,8 @@ pub fn run<E: Engine, F: Future<Output = ()>>(
             Pace::Real(real) => Time::Real(real),
         };
         let registry = engine.connect().await.expect("the engine connects");
-        tokio::time::timeout(WAIT * 4, case(Stage { registry, time, engine })).await.expect("the case ends");
+        let longest = WAIT * 4 * linear::times();
+        tokio::time::timeout(longest, case(Stage { registry, time, engine })).await.expect("the case ends");
     });
 }
 
@@ -309,6 +313,7 @@ mod tests {
             include_str!("conformance/guards.rs"),
             include_str!("conformance/leases.rs"),
             include_str!("conformance/limits.rs"),
+            include_str!("conformance/linear.rs"),
             include_str!("conformance/races.rs"),
             include_str!("conformance/reads.rs"),
             include_str!("conformance/transactions.rs"),

@@ -145,6 +145,9 @@ macro_rules! conformance {
                 answers_as_the_store_does,
                 answers_as_the_store_does_by_other_dice,
             ]
+            linear: [
+                histories_can_have_happened_one_after_the_other,
+            ]
         }
     };
 }

@@ -118,7 +118,12 @@ impl Link {
                     waiting.push(nth);
                 } else {
                     let found = self.read(txns[nth].keys().cloned().collect()).await?;
-                    outcomes[nth] = Outcome::Refused(found);
+                    // It may hold again by now; then what is found would be no reason.
+                    if !for_good && holds(&txns[nth], &Sight::of(&found, &sight)) {
+                        waiting.push(nth);
+                    } else {
+                        outcomes[nth] = Outcome::Refused(found);
+                    }
                 }
             }
             if waiting.is_empty() {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Guard, LeaseId, Revision, Txn, Value, Write};
+use evenkeel_core::registry::{Change, Guard, LeaseId, Revision, Txn, Value, Write};
 use zookeeper_client::Stat;
 
 use super::tree::{Tree, data, keys_to_data, revision};
@@ -41,6 +41,19 @@ pub(super) struct Sight {
     pub(super) entries: BTreeMap<Key, Seen>,
     /// Ended ones are not in it.
     pub(super) leases: BTreeMap<LeaseId, Noted>,
+}
+
+impl Sight {
+    /// What was read of entries later than `before`, to be held against guards: leases that had ended have. It tells no version,
+    /// so nothing can be planned by it.
+    pub(super) fn of(found: &[Change], before: &Self) -> Self {
+        let entries = found.iter().filter_map(|change| {
+            let entry = change.entry.as_ref()?;
+            let seen = Seen { version: ANY, revision: entry.revision, born: entry.born };
+            Some((change.key.clone(), seen))
+        });
+        Self { deaths: before.deaths, entries: entries.collect(), leases: before.leases.clone() }
+    }
 }
 
 /// One operation.
