@@ -4,28 +4,53 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::registry::{Guard, LeaseId, Outcome, Revision, Txn};
+use evenkeel_core::registry::{Entry, Guard, LeaseId, Outcome, Revision, Txn};
+
+use tokio::task::JoinHandle;
 
 use super::{Stage, absent, at, key, put, put_by, txn};
 use crate::Registry;
 
-/// How many race, over two connections.
+/// How many race.
 const RACERS: usize = 16;
 
-/// Starts everybody's transaction at once and returns the outcomes in the racers' order.
-async fn race(stage: &Stage, other: &Arc<dyn Registry>, of: impl Fn(usize) -> Txn) -> Vec<Outcome> {
-    let racers: Vec<_> = (0..RACERS)
-        .map(|racer| {
-            let registry = if racer % 2 == 0 { stage.registry.clone() } else { other.clone() };
-            let txn = of(racer);
-            tokio::spawn(async move { registry.commit(vec![txn]).await.remove(0) })
-        })
-        .collect();
+/// How many connections they share.
+const CONNECTIONS: usize = 4;
+
+/// How often they race, and in how many places at once: else an engine that waits for a disk waits a thousand times.
+const ROUNDS: usize = 1_000;
+const PLACES: usize = 20;
+
+async fn connections(stage: &Stage) -> Vec<Arc<dyn Registry>> {
+    let mut connections = vec![stage.registry.clone()];
+    while connections.len() < CONNECTIONS {
+        connections.push(stage.another().await);
+    }
+    connections
+}
+
+/// A race under way, in the racers' order.
+type Race = Vec<JoinHandle<Outcome>>;
+
+/// Starts everybody's transaction at once.
+fn start(connections: &[Arc<dyn Registry>], of: impl Fn(usize) -> Txn) -> Race {
+    let racers = (0..RACERS).map(|racer| {
+        let (registry, txn) = (connections[racer % connections.len()].clone(), of(racer));
+        tokio::spawn(async move { registry.commit(vec![txn]).await.remove(0) })
+    });
+    racers.collect()
+}
+
+async fn end(race: Race) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
-    for racer in racers {
+    for racer in race {
         outcomes.push(racer.await.expect("a racer ends"));
     }
     outcomes
+}
+
+async fn race(connections: &[Arc<dyn Registry>], of: impl Fn(usize) -> Txn) -> Vec<Outcome> {
+    end(start(connections, of)).await
 }
 
 /// The one who won, and the revision.
@@ -40,40 +65,63 @@ fn winner(outcomes: &[Outcome]) -> (usize, Revision) {
     won[0]
 }
 
+/// Everybody but the winner is told what is there.
+fn losers_are_told(outcomes: &[Outcome], entry: &Entry) {
+    for outcome in outcomes {
+        if let Outcome::Refused(found) = outcome {
+            assert_eq!(found[0].entry.as_ref(), Some(entry), "a loser is told who won");
+        }
+    }
+}
+
 /// proves: S1-06, S4-11, S4-24
 pub async fn of_sixteen_who_insert_one_wins(stage: Stage) {
-    let other = stage.another().await;
-    for round in 0..50 {
-        let lock = format!("lock/{round}");
-        let outcomes =
-            race(&stage, &other, |racer| txn([absent(&lock)], [put(&lock, &racer.to_string())])).await;
-        let (racer, revision) = winner(&outcomes);
-        let entry = stage.entry(&lock).await.expect("the lock is there");
-        assert_eq!(
-            (String::from_utf8_lossy(&entry.value).into_owned(), entry.born),
-            (racer.to_string(), revision)
-        );
-        for outcome in outcomes {
-            if let Outcome::Refused(found) = outcome {
-                assert_eq!(found[0].entry.as_ref(), Some(&entry), "a loser is told who won");
-            }
+    let connections = connections(&stage).await;
+    for round in 0..ROUNDS / PLACES {
+        let locks: Vec<_> = (0..PLACES).map(|place| format!("lock/{round}/{place}")).collect();
+        let insert =
+            |lock: &String| start(&connections, |racer| txn([absent(lock)], [put(lock, &racer.to_string())]));
+        let races: Vec<_> = locks.iter().map(insert).collect();
+        let mut won = Vec::new();
+        for race in races {
+            won.push(end(race).await);
+        }
+        let found = stage.registry.read(locks.iter().map(|lock| key(lock)).collect()).await;
+        for (outcomes, found) in won.iter().zip(found.expect("the locks")) {
+            let ((racer, revision), entry) = (winner(outcomes), found.entry.expect("the lock is there"));
+            let value = String::from_utf8_lossy(&entry.value).into_owned();
+            assert_eq!((value, entry.born), (racer.to_string(), revision));
+            losers_are_told(outcomes, &entry);
         }
     }
 }
 
 /// proves: S1-06
 pub async fn of_sixteen_who_replace_one_wins(stage: Stage) {
-    let other = stage.another().await;
-    let mut last = stage.made([], [put("job/a/place", "free")]).await;
-    for _ in 0..50 {
-        let outcomes = race(&stage, &other, |racer| {
-            txn([at("job/a/place", last)], [put("job/a/place", &racer.to_string())])
-        })
-        .await;
-        let (racer, revision) = winner(&outcomes);
-        assert_eq!(stage.value("job/a/place").await, Some(racer.to_string()));
-        assert!(revision > last);
-        last = revision;
+    let connections = connections(&stage).await;
+    let places: Vec<_> = (0..PLACES).map(|place| format!("job/{place}/place")).collect();
+    let mut last = Vec::new();
+    for place in &places {
+        last.push(stage.made([], [put(place, "free")]).await);
+    }
+    for _ in 0..ROUNDS / PLACES {
+        let replace = |(place, last): (&String, &Revision)| {
+            start(&connections, |racer| txn([at(place, *last)], [put(place, &racer.to_string())]))
+        };
+        let races: Vec<_> = places.iter().zip(&last).map(replace).collect();
+        let mut won = Vec::new();
+        for race in races {
+            won.push(end(race).await);
+        }
+        let found = stage.registry.read(places.iter().map(|place| key(place)).collect()).await;
+        for ((outcomes, found), last) in won.iter().zip(found.expect("the places")).zip(&mut last) {
+            let ((racer, revision), entry) = (winner(outcomes), found.entry.expect("the place is there"));
+            let value = String::from_utf8_lossy(&entry.value).into_owned();
+            assert_eq!((value, entry.revision), (racer.to_string(), revision));
+            assert!(revision > *last);
+            losers_are_told(outcomes, &entry);
+            *last = revision;
+        }
     }
 }
 
@@ -112,7 +160,7 @@ async fn add_one(registry: &Arc<dyn Registry>) {
 
 /// What protocol §2 rests on: an owner that is alive is never taken over, however often it is tried.
 pub async fn a_takeover_needs_the_member_to_be_gone(stage: Stage) {
-    let other = stage.another().await;
+    let connections = connections(&stage).await;
     let mut held = stage.brief().await;
     stage.made([Guard::Open(held.lease)], [put_by(held.lease, "node/d@1", "")]).await;
     let place = stage.made([], [put("job/a/place", "d@1")]).await;
@@ -121,20 +169,20 @@ pub async fn a_takeover_needs_the_member_to_be_gone(stage: Stage) {
     };
     for _ in 0..5 {
         stage.keep(&mut held).await;
-        let outcomes = race(&stage, &other, takeover).await;
+        let outcomes = race(&connections, takeover).await;
         let refused = outcomes.iter().all(|outcome| matches!(outcome, Outcome::Refused(_)));
         assert!(refused || stage.may_be_over(&held), "an owner that was alive was taken over");
     }
     stage.over().await;
-    winner(&race(&stage, &other, takeover).await);
+    winner(&race(&connections, takeover).await);
 }
 
 pub async fn every_revision_is_given_once(stage: Stage) {
-    let other = stage.another().await;
+    let connections = connections(&stage).await;
     let mut given = BTreeSet::new();
     for round in 0..20 {
         let outcomes =
-            race(&stage, &other, |racer| txn([], [put(&format!("k{racer}"), &round.to_string())])).await;
+            race(&connections, |racer| txn([], [put(&format!("k{racer}"), &round.to_string())])).await;
         for outcome in outcomes {
             let Outcome::Applied(revision) = outcome else { panic!("should have been made: {outcome:?}") };
             assert!(given.insert(revision), "{revision} was given twice");
