@@ -17,6 +17,7 @@ mod histories;
 mod http;
 mod labels;
 mod logs;
+mod losses;
 mod notify;
 mod overlap;
 mod peers;

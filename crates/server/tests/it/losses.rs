@@ -1,0 +1,228 @@
+//! A registry that forgets: a Redis that comes back with less than it had answered, under nodes with jobs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::process::{Node, until, until_told};
+
+const NODES: [&str; 2] = ["a", "b"];
+/// How late a fire may start, in seconds: more than it takes all nodes to stop and start, so that there is something to see.
+const GRACE: i64 = 8;
+/// How long the runs go on whose marks are lost: longer than the grace, so that not all of them may run again.
+const LOST_MS: i64 = 10_000;
+/// How late a start may be noted, on a busy machine.
+const SLACK_MS: i64 = 3_000;
+
+/// Notes each start: what for, when by the calendar, and under which token.
+const SCRIPT: &str =
+    r#"printf '%s %s %s %s\n' "$EVENKEEL_JOB" "$EVENKEEL_DUE" "$(date +%s%3N)" "$EVENKEEL_FENCE" >> "$0""#;
+
+/// A Redis that writes nothing to its disk unless it is told to. Killed when it is dropped.
+struct Redis {
+    folder: tempfile::TempDir,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Redis {
+    /// Starts one; `None`, said aloud, where there is none.
+    fn start() -> Option<Self> {
+        if Command::new("redis-server").arg("--version").output().is_err() {
+            let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
+            assert!(!required, "there is no redis-server: `cargo xtask engines install`");
+            eprintln!("skipped: there is no redis-server: `cargo xtask engines install`");
+            return None;
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        drop(listener);
+        let mut redis = Self { folder: tempfile::tempdir().expect("a folder"), port, child: None };
+        redis.again();
+        Some(redis)
+    }
+
+    fn again(&mut self) {
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--save", "", "--port", &self.port.to_string(), "--dir"]);
+        let child = command.arg(self.folder.path()).stdout(Stdio::null()).spawn();
+        self.child = Some(child.expect("the server starts"));
+        until("it answers", || (self.say("PING")? == "PONG").then_some(()));
+    }
+
+    /// Kills it at once.
+    fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("it can be killed");
+            child.wait().expect("it ends");
+        }
+    }
+
+    /// One word to it, and the first line of its answer.
+    fn say(&self, word: &str) -> Option<String> {
+        use std::io::{BufRead, BufReader, Write};
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        stream.write_all(format!("{word}\r\n").as_bytes()).ok()?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).ok()?;
+        Some(line.trim_start_matches('+').trim().to_owned())
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/0", self.port)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// One start.
+#[derive(Clone, Debug)]
+struct Start {
+    job: String,
+    due: i64,
+    at: i64,
+    token: u64,
+}
+
+fn starts(log: &Path) -> Vec<Start> {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let parse = |line: &str| {
+        let [job, due, at, token] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
+        let due = due.parse::<jiff::Timestamp>().ok()?.as_millisecond();
+        Some(Start { job: job.to_owned(), due, at: at.parse().ok()?, token: token.parse().ok()? })
+    };
+    text.lines().map(|line| parse(line).unwrap_or_else(|| panic!("a broken line: {line}"))).collect()
+}
+
+fn wall() -> i64 {
+    evenkeel::clock::now().wall.0
+}
+
+/// Two of each delivery, due each second.
+fn jobs(log: &Path) -> String {
+    let mut file = String::new();
+    for (nth, delivery) in ["at_least_once", "at_most_once"].into_iter().cycle().take(4).enumerate() {
+        let argv =
+            ["/bin/sh", "-c", SCRIPT, &log.display().to_string()].map(|arg| format!("{arg:?}")).join(", ");
+        let name = format!("{delivery}-{nth}").replace('_', "-");
+        write!(
+            file,
+            "[[job]]\nname = {name:?}\nschedule = \"* * * * * ?\"\ngrace = {GRACE}\ncatch_up = \"skip\"\n\
+             delivery = {delivery:?}\ncommand = [{argv}]\n"
+        )
+        .expect("a text takes everything");
+    }
+    file
+}
+
+struct Cluster {
+    folder: tempfile::TempDir,
+    redis: Redis,
+    nodes: Vec<Node>,
+}
+
+impl Cluster {
+    fn start() -> Option<Self> {
+        let (folder, redis) = (tempfile::tempdir().expect("a folder"), Redis::start()?);
+        let mut cluster = Self { folder, redis, nodes: Vec::new() };
+        cluster.serve();
+        let applied = cluster.nodes[0].fed(&["job", "apply", "-f", "-"], &jobs(&cluster.log()));
+        assert!(applied.status.success());
+        cluster.wait_until_all_run(wall());
+        Some(cluster)
+    }
+
+    fn log(&self) -> std::path::PathBuf {
+        self.folder.path().join("starts.log")
+    }
+
+    fn serve(&mut self) {
+        for name in NODES {
+            let mut command = Node::command(self.folder.path(), name, &["--registry", &self.redis.url()]);
+            let said = fs::File::create(self.said(name)).expect("a file");
+            self.nodes.push(Node::start(command.current_dir(self.folder.path()).stderr(said)));
+        }
+    }
+
+    fn said(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(format!("{name}.said"))
+    }
+
+    /// Until each job has started a fire that was due after a moment.
+    fn wait_until_all_run(&self, after: i64) {
+        let log = self.log();
+        let count = || {
+            let mut newest = BTreeMap::<String, i64>::new();
+            for start in starts(&log) {
+                let due = newest.entry(start.job).or_default();
+                *due = start.due.max(*due);
+            }
+            newest.values().filter(|due| **due > after).count()
+        };
+        until_told("each job runs", || (count() == 4).then_some(()), || format!("{:?}", starts(&log).last()));
+    }
+
+    /// The server dies and comes back with what it wrote to its disk; every node notices, stops, and says why.
+    fn lose(&mut self) {
+        self.redis.kill();
+        self.redis.again();
+        for (node, name) in self.nodes.drain(..).zip(NODES) {
+            assert_ne!(node.end(), 0, "{name} ends as one that cannot go on");
+        }
+        for name in NODES {
+            let said = fs::read_to_string(self.said(name)).expect("it is read");
+            assert!(said.contains("start this node again"), "{name} said: {said}");
+        }
+    }
+}
+
+/// proves: I1
+#[test]
+fn nodes_of_a_registry_that_lost_everything_stop_and_say_why() {
+    let Some(mut cluster) = Cluster::start() else { return };
+    cluster.lose();
+}
+
+/// proves: I1
+#[test]
+fn after_a_loss_only_what_is_within_its_grace_runs_again_and_tokens_only_grow() {
+    let Some(mut cluster) = Cluster::start() else { return };
+    assert_eq!(cluster.redis.say("SAVE").as_deref(), Some("OK"));
+    let saved = wall();
+    cluster.wait_until_all_run(saved + LOST_MS);
+    cluster.lose();
+    let before = starts(&cluster.log());
+    let back = wall();
+    cluster.serve();
+    cluster.wait_until_all_run(back + 2_000);
+    let all = starts(&cluster.log());
+    let (mut fires, mut again) = (BTreeMap::<_, Vec<&Start>>::new(), 0);
+    for start in &all {
+        fires.entry((&start.job, start.due)).or_default().push(start);
+    }
+    for ((job, due), starts) in &fires {
+        let [first, rest @ ..] = &starts[..] else { continue };
+        assert!(rest.len() <= 1, "{job} due {due} ran {} times", starts.len());
+        for second in rest {
+            again += 1;
+            assert!(second.at >= back, "twice before the loss: {first:?}, {second:?}");
+            assert!(*due >= saved - SLACK_MS, "its mark was on the disk: {second:?}, saved {saved}");
+            assert!(second.at <= due + GRACE * 1_000 + SLACK_MS, "older than its grace: {second:?}");
+        }
+    }
+    // Of those whose marks were lost, some are older than their grace by now. A machine that is too slow to show any that
+    // runs again shows nothing wrong either.
+    let lost = before.iter().filter(|start| start.due > saved).count();
+    assert!(lost > again, "all of {lost} ran again");
+    println!("{again} of {lost} whose marks were lost ran again");
+    let highest = before.iter().map(|start| start.token).max().expect("some ran");
+    let lowest = all[before.len()..].iter().map(|start| start.token).min().expect("some run again");
+    assert!(lowest > highest, "a token of before the loss is not below {lowest}: {highest}");
+}
