@@ -9,6 +9,8 @@
 mod asks;
 #[path = "common/certificates.rs"]
 mod certificates;
+#[path = "sql_faults/cut.rs"]
+mod cut;
 #[path = "common/host.rs"]
 mod host;
 #[path = "common/process.rs"]
@@ -24,6 +26,7 @@ use std::time::Duration;
 
 use asks::{Engine, commit, connect, entry, key, made, next, put, refused, txn, until};
 use certificates::Certificates;
+use cut::{Cutter, Fault};
 use evenkeel_core::registry::{Class, Guard, Outcome, Revision, Write};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::{RegistryError, open};
@@ -43,22 +46,72 @@ async fn is_over(registry: &Engine) -> String {
     .await
 }
 
+/// Each verb reaches the server, which does it, and the connection is cut instead of the answer.
+///
 /// proves: I46
 #[tokio::test]
 async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
     let Some(server) = Server::start(ALWAYS) else { return };
-    let proxy = Proxy::start(server.at()).await;
-    let (near, far) = (connect(&server.url()).await, connect(&format!("redis://{}/0", proxy.at())).await);
+    let cutter = Cutter::start(server.at().port()).await;
+    let (near, far) =
+        (connect(&server.url()).await, connect(&format!("redis://127.0.0.1:{}/0", cutter.port)).await);
     let place = made(&near, vec![], vec![put("job/a/place", "free", None)]).await;
-    let lease = far.open(TTL).await.unwrap().lease;
     let claim = txn(vec![Guard::At(key("job/a/place"), place)], vec![put("job/a/place", "nonce 17", None)]);
-    // A call of a script passes, its answer does not.
+    cutter.set("nonce 17", Fault::Cut);
+    assert_eq!(commit(&far, claim.clone()).await, Outcome::Unknown);
+    cutter.sprung(1).await;
+    assert!(matches!(far.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
+    let settled = commit(&far, claim).await;
+    let Outcome::Refused(found) = settled else { panic!("made twice: {settled:?}") };
+    assert_eq!(found[0].entry.as_ref().map(|e| &*e.value), Some(&b"nonce 17"[..]));
+    assert_eq!(entry(&near, "job/a/place").await, found[0].entry);
+    assert_eq!(far.trouble(), None);
+
+    let lease = far.open(TTL).await.unwrap().lease;
+    cutter.set("\r\n7777\r\n", Fault::Cut);
+    assert!(matches!(far.open(Millis(7_777)).await, Err(RegistryError::Unavailable(_))));
+    cutter.sprung(2).await;
+    let next = far.open(Millis(7_777)).await.unwrap().lease;
+    assert_eq!(next.0, lease.0 + 2, "the one that nobody heard of has its number for ever");
+
+    cutter.set("\r\nR\r\n", Fault::Cut);
+    assert!(matches!(far.renew(next).await, Err(RegistryError::Unavailable(_))));
+    cutter.sprung(3).await;
+    assert_eq!(far.renew(next).await.unwrap().map(|granted| granted.lease), Some(next));
+
+    cutter.set("\r\nread\r\n", Fault::Cut);
+    assert!(matches!(far.read(vec![key("job/a/place")]).await, Err(RegistryError::Unavailable(_))));
+    cutter.sprung(4).await;
+    assert_eq!(entry(&far, "job/a/place").await, found[0].entry);
+
+    cutter.set("\r\npage\r\n", Fault::Cut);
+    assert!(matches!(far.list().await, Err(RegistryError::Unavailable(_))));
+    cutter.sprung(5).await;
+    assert_eq!(far.list().await.unwrap().changes[0].entry, found[0].entry);
+
+    cutter.set("\r\nC\r\n", Fault::Cut);
+    assert!(matches!(far.close(next).await, Err(RegistryError::Unavailable(_))));
+    cutter.sprung(6).await;
+    assert_eq!(near.renew(next).await, Ok(None), "it was closed");
+    assert_eq!(far.close(next).await, Ok(()));
+}
+
+/// Nobody is let in meanwhile either: each verb says so at once, and works when the way is good again.
+///
+/// proves: I46
+#[tokio::test]
+async fn a_way_on_which_no_answer_comes_back_is_told_of_until_it_is_good() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let proxy = Proxy::start(server.at()).await;
+    let far = connect(&format!("redis://{}/0", proxy.at())).await;
+    let lease = far.open(TTL).await.unwrap().lease;
+    let claim = txn(vec![Guard::Absent(key("a"))], vec![put("a", "nonce 17", None)]);
+    // A call of a script passes, its answer does not, nor what comes after it.
     proxy.set(Way::NoAnswersFrom(*b"\nEVA"));
     assert_eq!(commit(&far, claim.clone()).await, Outcome::Unknown);
-    assert!(matches!(far.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
-    // The same for each other verb, with what it did told by somebody else.
-    assert!(matches!(far.renew(lease).await, Err(RegistryError::Unavailable(_))));
     assert!(matches!(far.open(TTL).await, Err(RegistryError::Unavailable(_))));
+    assert!(matches!(far.renew(lease).await, Err(RegistryError::Unavailable(_))));
+    assert!(matches!(far.close(lease).await, Err(RegistryError::Unavailable(_))));
     assert!(matches!(far.list().await, Err(RegistryError::Unavailable(_))));
     assert!(matches!(far.read(vec![key("a")]).await, Err(RegistryError::Unavailable(_))));
     proxy.set(Way::Open);
@@ -66,15 +119,9 @@ async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
         Some(commit(&far, claim.clone()).await).filter(|outcome| *outcome != Outcome::Unknown)
     })
     .await;
-    let Outcome::Refused(found) = settled else { panic!("made twice: {settled:?}") };
-    assert_eq!(found[0].entry.as_ref().map(|e| &*e.value), Some(&b"nonce 17"[..]));
-    assert_eq!(entry(&near, "job/a/place").await, found[0].entry);
-    assert_eq!(far.trouble(), None);
-    proxy.set(Way::NoAnswers);
-    assert!(matches!(far.close(lease).await, Err(RegistryError::Unavailable(_))));
-    proxy.set(Way::Open);
+    assert!(matches!(settled, Outcome::Refused(_)), "made twice: {settled:?}");
     until("the close", || async { far.close(lease).await.ok() }).await;
-    assert_eq!(near.renew(lease).await, Ok(None));
+    assert_eq!(far.renew(lease).await, Ok(None));
 }
 
 #[tokio::test]

@@ -9,6 +9,8 @@
 mod cut;
 #[path = "common/host.rs"]
 mod host;
+#[path = "sql_faults/lost.rs"]
+mod lost;
 #[path = "sql_faults/server.rs"]
 mod server;
 

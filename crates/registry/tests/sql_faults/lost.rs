@@ -1,0 +1,84 @@
+//! Verbs that reach the server, which does what they ask, and the connection is cut instead of the answer.
+
+use evenkeel_core::registry::Outcome;
+use evenkeel_core::time::Millis;
+use evenkeel_registry::RegistryError;
+
+use super::cut::{Cutter, Fault};
+use super::server::{Kind, Server};
+use super::{commit, connect, key, once};
+
+const TTL: Millis = Millis::secs(60);
+
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_about_leases_that_postgres_lost_are_settled_by_asking_again() {
+    leases(Kind::Postgres).await;
+}
+
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_about_leases_that_mysql_lost_are_settled_by_asking_again() {
+    leases(Kind::MySql).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readings_that_postgres_lost_are_read_again() {
+    readings(Kind::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readings_that_mysql_lost_are_read_again() {
+    readings(Kind::MySql).await;
+}
+
+async fn leases(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let cutter = Cutter::start(server.port).await;
+    let (near, far) = (
+        connect(&server.url("lost")).await.unwrap(),
+        connect(&server.url_at(cutter.port, "lost")).await.unwrap(),
+    );
+    // PostgreSQL's requests end with a zero, and its `BEGIN` says COMMITTED.
+    let word = if kind == Kind::Postgres { "COMMIT\0" } else { "COMMIT" };
+    let lease = far.open(TTL).await.unwrap().lease;
+
+    cutter.set(word, Fault::Cut);
+    assert!(matches!(far.renew(lease).await, Err(RegistryError::Unavailable(_))));
+    cutter.sprung(1).await;
+    assert_eq!(far.renew(lease).await.unwrap().map(|granted| granted.lease), Some(lease));
+
+    cutter.set(word, Fault::Cut);
+    assert!(matches!(far.close(lease).await, Err(RegistryError::Unavailable(_))));
+    cutter.sprung(2).await;
+    assert_eq!(near.renew(lease).await, Ok(None), "it was closed");
+    assert_eq!(far.close(lease).await, Ok(()));
+    assert_eq!(far.renew(lease).await, Ok(None));
+}
+
+async fn readings(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let cutter = Cutter::start(server.port).await;
+    let near = connect(&server.url("lost")).await.unwrap();
+    let made = commit(&near, once("job/read-by-its-name")).await;
+    let Outcome::Applied(made) = made else { panic!("should have been made: {made:?}") };
+
+    // The connection was kept, and could have been dead for long: so it is asked again on a new one, and nobody is told.
+    let far = connect(&server.url_at(cutter.port, "lost")).await.unwrap();
+    cutter.set("read-by-its-name", Fault::Cut);
+    let found = far.read(vec![key("job/read-by-its-name")]).await.unwrap().remove(0).entry.unwrap();
+    cutter.sprung(1).await;
+    assert_eq!((found.revision, &*found.value), (made, &b"1"[..]));
+    // The beginning of a listing, its rows, and its end, which are sent as text the first time.
+    for (nth, word) in ["REPEATABLE READ", "SELECT k, revision", "COMMIT"].into_iter().enumerate() {
+        let far = connect(&server.url_at(cutter.port, "lost")).await.unwrap();
+        cutter.set(word, Fault::Cut);
+        let listed = far.list().await.unwrap().changes;
+        assert_eq!(
+            listed.into_iter().map(|it| it.entry).collect::<Vec<_>>(),
+            [Some(found.clone())],
+            "{word}"
+        );
+        cutter.sprung(2 + u32::try_from(nth).unwrap()).await;
+    }
+}
