@@ -207,6 +207,28 @@ async fn a_restored_backup_is_a_new_generation() {
     assert_eq!(connect(&server.url()).await.facts().generation, before + 1, "once");
 }
 
+/// It syncs its log less often than when everybody connected, and nobody is left who could know how far the history had gone.
+///
+/// proves: I1
+#[tokio::test]
+async fn a_server_that_ceased_to_keep_all_and_died_is_another_generation_to_whoever_comes_next() {
+    let Some(mut server) = Server::start(ALWAYS) else { return };
+    let registry = connect(&server.url()).await;
+    let (before, lease) = (registry.facts(), registry.open(Millis::secs(60)).await.unwrap().lease);
+    assert_eq!(before.class, Class::B);
+    server.say("CONFIG", &["SET", "appendfsync", "everysec"]);
+    until("a note of it", || async {
+        (server.say("HGET", &["{evenkeel}:meta", "safe"]) == "0").then_some(())
+    })
+    .await;
+    // Nobody is stopped by it.
+    assert!(registry.renew(lease).await.unwrap().is_some());
+    drop(registry);
+    server.kill();
+    server.again();
+    assert_eq!(connect(&server.url()).await.facts().generation, before.generation + 1);
+}
+
 #[tokio::test]
 async fn an_emptied_database_ends_its_users() {
     let Some(server) = Server::start(ALWAYS) else { return };

@@ -105,7 +105,7 @@ impl Door {
     }
 
     /// Asks the server what it is, and turns away from one that cannot keep a registry.
-    async fn look(&self, connection: &mut MultiplexedConnection) -> Result<Server, RegistryError> {
+    pub(super) async fn look(&self, connection: &mut MultiplexedConnection) -> Result<Server, RegistryError> {
         let asked: Result<String, _> = redis::cmd("INFO").query_async(connection).await;
         let told = Info(asked.map_err(|error| self.explain(&error))?);
         let sync: Result<Vec<String>, _> =

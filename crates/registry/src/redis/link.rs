@@ -207,12 +207,7 @@ impl Link {
         connection: &mut MultiplexedConnection,
         server: &Server,
     ) -> Result<(), RegistryError> {
-        let known = self.known().clone();
-        let mut cmd = call(&self.scripts.adopt, &self.keys.of(&["meta", "ends", "terms"]));
-        cmd.arg(LAYOUT).arg(&known.line).arg(known.revision.0).arg(known.generation).arg(new_name()?);
-        cmd.arg(&server.run).arg(&server.second).arg(if server.keeps_all { "1" } else { "0" });
-        let answer = run(&cmd, &self.scripts.adopt, connection).await;
-        let answer = answer.map_err(|error| self.door.explain(&error))?;
+        let answer = self.introduce(connection, server).await?;
         let told = list(answer).map(Iterator::collect::<Vec<_>>).unwrap_or_default();
         let [status, line, rest @ ..] = told.as_slice() else { return Err(nonsense()) };
         match (text(status.clone()).as_deref(), rest) {
@@ -237,6 +232,31 @@ impl Link {
             }
             _ => Err(nonsense()),
         }
+    }
+
+    async fn introduce(
+        &self,
+        connection: &mut MultiplexedConnection,
+        server: &Server,
+    ) -> Result<Value, RegistryError> {
+        let known = self.known().clone();
+        let mut cmd = call(&self.scripts.adopt, &self.keys.of(&["meta", "ends", "terms"]));
+        cmd.arg(LAYOUT).arg(&known.line).arg(known.revision.0).arg(known.generation).arg(new_name()?);
+        cmd.arg(&server.run).arg(&server.second).arg(if server.keeps_all { "1" } else { "0" });
+        let answer = run(&cmd, &self.scripts.adopt, connection).await;
+        answer.map_err(|error| self.door.explain(&error))
+    }
+
+    /// Has it written down when the server does not keep all any more. Should it then lose something while nobody of us is
+    /// left who knew better, whoever comes next is told by that.
+    pub(super) async fn look_again(&self) -> Result<(), RegistryError> {
+        let (_, mut connection) = self.connection().await?;
+        let server = self.door.look(&mut connection).await?;
+        if !server.keeps_all {
+            // Whose connection this is heard already whose history it is; what is said now is for others.
+            self.introduce(&mut connection, &server).await?;
+        }
+        Ok(())
     }
 
     fn trust(&self, line: String, generation: u16, class: Class) -> Result<(), RegistryError> {

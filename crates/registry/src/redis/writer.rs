@@ -1,12 +1,13 @@
 //! One task that sends what waits, all of it in one call: so many callers cost one trip and one sync of the disk.
 
 use evenkeel_core::registry::{Granted, LeaseId, Outcome};
-use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::time::{Millis, Mono, Wall};
 use redis::{Cmd, Value};
 
 use super::link::{Shared, Verb, nonsense, patience};
 use super::wire::{add_refusal, add_txn, list, number, outcome};
 use super::{FACTS, TIME_STEP};
+use crate::clock::{Clock, HostClock};
 use crate::queue::{Ask, Asker, Most, Queue, queue};
 use crate::{TTL_MAX, fits};
 
@@ -17,13 +18,16 @@ const MOST: Most = Most { txns: 500, bytes: 16 << 20 };
 /// How often somebody moves the registry's time when nobody asks for anything: by less than the step that it may take.
 pub(super) const TICK: Millis = Millis(TIME_STEP.0 / 2);
 
+/// How often it looks whether the server still keeps all.
+const LOOK: Millis = Millis::secs(5);
+
 /// How many changes the feed remembers at least.
 pub(super) const REMEMBERED: usize = 65_536;
 
 /// Starts the task. When nobody can ask any more, it still sends what was asked.
 pub(super) fn start(link: Shared) -> Asker {
     let (asker, queue) = queue(MOST);
-    tokio::spawn(Desk { link, queue, tick: TICK }.run());
+    tokio::spawn(Desk { link, queue, tick: TICK, looked: HostClock.now().mono }.run());
     asker
 }
 
@@ -32,6 +36,7 @@ struct Desk {
     queue: Queue,
     /// When to act unasked: so leases end in time though nobody asks for anything.
     tick: Millis,
+    looked: Mono,
 }
 
 impl Desk {
@@ -44,6 +49,11 @@ impl Desk {
             }
             let group = self.queue.take();
             self.send(group).await;
+            if HostClock.now().mono - self.looked >= LOOK {
+                // One that does not answer is looked at again when it does.
+                let _ = self.link.look_again().await;
+                self.looked = HostClock.now().mono;
+            }
         }
     }
 
