@@ -1,6 +1,7 @@
 //! Three nodes on each real engine: jobs of all placements run each second while a node is killed, one is frozen past its
-//! lease, one is cut off from the engine, and the engine itself is killed and started again; and while every node in turn is
-//! asked to leave and started again. Of an engine of three members any one may die.
+//! lease, one is cut off from the engine, first so that it is told and then so that it hears nothing at all, and the engine itself
+//! is killed and started again; and while every node in turn is asked to leave and started again. Of an engine of three members
+//! any one may die.
 //!
 //! `cargo xtask engines up` brings the engines; where one is absent its trial is skipped, unless `REQUIRE=all`. Those of
 //! three members are brought by `cargo xtask engines up --quorum`, and skipped without it.
@@ -241,11 +242,11 @@ impl Cluster {
         }
     }
 
-    /// A node is killed, one is frozen, one is cut off, the engine is killed.
+    /// A node is killed, one is frozen, one is cut off in two ways, the engine is killed.
     fn suffer(&mut self, log: &Path) -> Vec<Fault> {
         let mut faults = Vec::new();
         for _ in 0..times(1) {
-            for fault in [Self::kill, Self::freeze, Self::cut, Self::restart_engine] {
+            for fault in [Self::kill, Self::freeze, Self::cut, Self::silence, Self::restart_engine] {
                 let found = fault(self);
                 self.wait_until_prompt(log);
                 println!("{}: {found:?}", self.engine);
@@ -337,10 +338,23 @@ impl Cluster {
         vec![fault]
     }
 
+    /// Its connections end, and new ones at once.
     fn cut(&mut self) -> Vec<Fault> {
         let begun = millis();
         self.wire.cut();
-        let fault = self.watch_takeover(WIRED, "cut off");
+        self.mend("cut off", begun)
+    }
+
+    /// Its connections stay, and nothing passes; what it sent meanwhile arrives late.
+    fn silence(&mut self) -> Vec<Fault> {
+        let begun = millis();
+        self.wire.silence();
+        self.mend("silenced", begun)
+    }
+
+    /// Waits until the node behind the wire was missed, and lets it come back.
+    fn mend(&mut self, how: &'static str, begun: i64) -> Vec<Fault> {
+        let fault = self.watch_takeover(WIRED, how);
         settle(FREEZE_MS - (millis() - begun));
         self.wire.lead_to(authority(&self.url).parse().expect("the engine's address"));
         self.wait_for_all();

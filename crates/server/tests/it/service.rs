@@ -147,8 +147,9 @@ fn with_all_http_between_nodes_cut_every_fire_still_happens_once() {
     let (wire, other) = (Wire::new(), Wire::new());
     let (first, second) =
         both(behind(folder.path(), "a", &wire, &[]), behind(folder.path(), "b", &other, &[]));
+    // One refuses, the other one says nothing at all.
     wire.cut();
-    other.cut();
+    other.silence();
     let ticked = folder.path().join("ticked");
     let tick = format!(
         "[[job]]\nname = \"tick\"\nschedule = \"* * * * * *\"\nplacement = \"dispatched\"\n\

@@ -19,13 +19,18 @@ enum End {
     Node(SocketAddr),
     /// Nowhere.
     Cut,
+    /// To the node again at some time; until then nothing passes and nobody is told.
+    Silent,
 }
+
+/// Where it leads, and whoever waits for it to lead somewhere else.
+type Led = Arc<(Mutex<End>, Condvar)>;
 
 /// Stands before a node; whoever asks it asks the node.
 pub(crate) struct Wire {
     /// Where it listens.
     pub(crate) address: SocketAddr,
-    end: Arc<(Mutex<End>, Condvar)>,
+    end: Led,
     streams: Arc<Mutex<Vec<TcpStream>>>,
     asked: Arc<Mutex<Vec<u8>>>,
     answered: Arc<Mutex<Vec<u8>>>,
@@ -46,14 +51,14 @@ impl Wire {
         let (asked, answered) = (wire.asked.clone(), wire.answered.clone());
         std::thread::spawn(move || {
             for caller in listener.incoming().map_while(Result::ok) {
-                let known =
-                    end.1.wait_while(end.0.lock().expect("nobody panics"), |end| matches!(end, End::Open));
-                let End::Node(node) = *known.expect("nobody panics") else { continue };
+                let End::Node(node) = known(&end, |end| matches!(end, End::Open | End::Silent)) else {
+                    continue;
+                };
                 let Ok(node) = TcpStream::connect(node) else { continue };
                 let again = |stream: &TcpStream| stream.try_clone().expect("a stream");
                 streams.lock().expect("nobody panics").push(again(&caller));
-                copy(again(&node), again(&caller), answered.clone());
-                copy(caller, node, asked.clone());
+                copy(again(&node), again(&caller), answered.clone(), end.clone());
+                copy(caller, node, asked.clone(), end.clone());
             }
         });
         wire
@@ -71,6 +76,12 @@ impl Wire {
             // It may have ended before.
             let _ = stream.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Lets nothing pass any more, either way, though connections stay open and new ones are made. What was sent arrives when it
+    /// leads to the node again, as after a network that lost every packet for a while.
+    pub(crate) fn silence(&self) {
+        self.end(End::Silent);
     }
 
     fn end(&self, end: End) {
@@ -98,7 +109,13 @@ impl Wire {
     }
 }
 
-fn copy(mut from: TcpStream, mut to: TcpStream, seen: Arc<Mutex<Vec<u8>>>) {
+/// Where it leads, as soon as that is not so any more.
+fn known(led: &Led, unless: impl Fn(End) -> bool) -> End {
+    let end = led.1.wait_while(led.0.lock().expect("nobody panics"), |end| unless(*end));
+    *end.expect("nobody panics")
+}
+
+fn copy(mut from: TcpStream, mut to: TcpStream, seen: Arc<Mutex<Vec<u8>>>, led: Led) {
     std::thread::spawn(move || {
         let mut buffer = [0; 16 * 1024];
         while let Ok(n) = from.read(&mut buffer)
@@ -106,10 +123,13 @@ fn copy(mut from: TcpStream, mut to: TcpStream, seen: Arc<Mutex<Vec<u8>>>) {
         {
             let bytes = buffer.get(..n).expect("it was read");
             seen.lock().expect("nobody panics").extend_from_slice(bytes);
+            known(&led, |end| matches!(end, End::Silent));
             if to.write_all(bytes).is_err() {
                 break;
             }
         }
+        // Nor does the end of a connection pass.
+        known(&led, |end| matches!(end, End::Silent));
         let _ = to.shutdown(Shutdown::Write);
     });
 }
