@@ -27,7 +27,7 @@ use std::time::Duration;
 use asks::{Engine, commit, connect, entry, key, made, next, put, refused, txn, until};
 use certificates::Certificates;
 use cut::{Cutter, Fault};
-use evenkeel_core::registry::{Class, Guard, Outcome, Revision, Write};
+use evenkeel_core::registry::{Batch, Class, Guard, Outcome, Revision, Write};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::{RegistryError, open};
 use proxy::{Proxy, Way};
@@ -381,6 +381,26 @@ async fn a_full_memory_is_told_and_got_over() {
     server.say("CONFIG", &["SET", "maxmemory", "0"]);
     made(&registry, vec![], vec![put("a", "3", None)]).await;
     assert_eq!(registry.trouble(), None);
+}
+
+/// Redis still deletes when it takes nothing more: half of a lease's end must not be left.
+#[tokio::test]
+async fn a_lease_that_ends_while_the_memory_is_full_ends_whole_afterwards() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let registry = connect(&server.url()).await;
+    let lease = registry.open(TTL).await.unwrap().lease;
+    made(&registry, vec![], vec![put("a", "1", Some(lease))]).await;
+    let mut feed = registry.watch(registry.list().await.unwrap().revision).await.unwrap();
+    // Time cannot be written any more either, so it must be over by one step of it.
+    tokio::time::sleep(Duration::from_millis(1_750)).await;
+    server.say("CONFIG", &["SET", "maxmemory", "1"]);
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert!(registry.renew(lease).await.is_err(), "the memory is full");
+    assert!(entry(&registry, "a").await.is_some(), "its end cannot be told yet");
+    server.say("CONFIG", &["SET", "maxmemory", "0"]);
+    let gone = |batch: &Batch| batch.changes.iter().any(|it| it.key == key("a") && it.entry.is_none());
+    while !gone(&feed.next().await.expect("the feed goes on")) {}
+    assert_eq!(entry(&registry, "a").await, None);
 }
 
 #[tokio::test]

@@ -27,14 +27,35 @@ local passed = wall - tonumber(meta[5])
 local now = tonumber(meta[4]) + math.max(0, math.min(passed, STEP))
 
 local revision, cold = tonumber(meta[2]), tonumber(meta[3])
-local nth = 0
-local heads = {}
+-- The revision as it is written, and how many changes it has had.
+local written, nth = int(revision), 0
+-- What is known of entries, and the values that were put.
+local heads, values = {}, {}
 
+local sub, hot = string.sub, #HOT
 local function places(key)
-  if string.sub(key, 1, #HOT) == HOT then
+  if sub(key, 1, hot) == HOT then
     return KEYS[4], KEYS[5], false
   end
   return KEYS[2], KEYS[3], true
+end
+
+-- Heads and values that were put go out together, for each call costs more than what is in it.
+local waiting = {}
+for i = 2, 5 do waiting[KEYS[i]] = {} end
+
+local function send(place)
+  if #waiting[place] == 0 then return end
+  call('HSET', place, unpack(waiting[place]))
+  waiting[place] = {}
+end
+
+local function later(place, key, value)
+  local fields = waiting[place]
+  local n = #fields
+  fields[n + 1], fields[n + 2] = key, value
+  -- Lua passes some thousand arguments at once and no more.
+  if n > 2000 then send(place) end
 end
 
 -- What is known of an entry: revision, birth and owner ('0' for none); false when there is none.
@@ -54,11 +75,11 @@ end
 
 local function next_revision()
   revision = revision + 1
-  nth = 0
+  written, nth = int(revision), 0
 end
 
 local function note(key)
-  call('XADD', NEWS, 'MAXLEN', '~', REMEMBERED, int(revision) .. '-' .. nth, 'key', key)
+  call('XADD', NEWS, 'MAXLEN', '~', REMEMBERED, written .. '-' .. nth, 'key', key)
   nth = nth + 1
   cold = revision
 end
@@ -71,12 +92,11 @@ local function put(key, value, owner)
   if owner ~= '0' and not (old and old[3] == owner) then
     call('SADD', OWNED .. owner, key)
   end
-  local at = int(revision)
-  local new = {at, old and old[2] or at, owner}
+  local new = {written, old and old[2] or written, owner}
   local heads_at, values_at, is_cold = places(key)
-  call('HSET', heads_at, key, table.concat(new, ' '))
-  call('HSET', values_at, key, value)
-  heads[key] = new
+  later(heads_at, key, new[1] .. ' ' .. new[2] .. ' ' .. owner)
+  later(values_at, key, value)
+  heads[key], values[key] = new, value
   if is_cold then note(key) end
 end
 
@@ -85,9 +105,12 @@ local function remove(key)
   if not old then return end
   if old[3] ~= '0' then call('SREM', OWNED .. old[3], key) end
   local heads_at, values_at, is_cold = places(key)
+  -- It may be among what was put.
+  send(heads_at)
+  send(values_at)
   call('HDEL', heads_at, key)
   call('HDEL', values_at, key)
-  heads[key] = false
+  heads[key], values[key] = false, nil
   if is_cold then note(key) end
 end
 
@@ -118,12 +141,12 @@ local function take_keys()
 end
 
 local function as_they_stand(keys)
-  local found = {int(revision), ''}
+  local found = {written, ''}
   for _, key in ipairs(keys) do
     local entry = head(key)
     local _, values_at = places(key)
     found[#found + 1] = entry and table.concat(entry, ' ') or false
-    found[#found + 1] = entry and call('HGET', values_at, key) or false
+    found[#found + 1] = entry and (values[key] or call('HGET', values_at, key)) or false
   end
   return found
 end
@@ -162,7 +185,7 @@ local function transact()
   for _, write in ipairs(writes) do
     if write[2] then put(write[1], write[2], write[3]) else remove(write[1]) end
   end
-  return {int(revision)}
+  return {written}
 end
 
 local function open()
@@ -183,6 +206,8 @@ end
 
 -- Every group first ends the leases whose time is over, in the order of their numbers.
 local over = call('ZRANGEBYSCORE', ENDS, '-inf', int(now))
+-- When the memory is full Redis still deletes, but puts nothing: whoever puts first is told so before anything is deleted.
+if #over > 0 or at <= #ARGV then call('HSET', META, 'revision', meta[2]) end
 table.sort(over, function(a, b) return tonumber(a) < tonumber(b) end)
 for _, lease in ipairs(over) do close(lease) end
 
@@ -201,8 +226,9 @@ while at <= #ARGV do
   answers[#answers + 1] = answer
 end
 
+for i = 2, 5 do send(KEYS[i]) end
 if revision ~= tonumber(meta[2]) then
-  call('HSET', META, 'revision', int(revision), 'cold', int(cold))
+  call('HSET', META, 'revision', written, 'cold', int(cold))
 end
 -- Each writing of the time costs a sync of the disk, so small steps are put together.
 if passed < 0 or passed > 150 then
@@ -210,4 +236,4 @@ if passed < 0 or passed > 150 then
 end
 local first = call('ZRANGE', ENDS, 0, 0, 'WITHSCORES')
 local next_end = first[2] and int(math.max(0, tonumber(first[2]) - now)) or ''
-return {'ok', int(revision), int(cold), int(wall), next_end, answers}
+return {'ok', written, int(cold), int(wall), next_end, answers}

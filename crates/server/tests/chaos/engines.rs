@@ -160,7 +160,7 @@ fn trial(engine: &'static str, play: Play) -> Option<i64> {
 /// etcd that was started again the term of each lease, a server that is polled its poll.
 fn late_max(engine: &str) -> i64 {
     let more = match engine {
-        "zookeeper" | "zookeeper-quorum" => 4_000,
+        "zookeeper" | "zookeeper-quorum" => 500,
         "etcd" | "etcd-quorum" => LEASE_MS,
         _ => 100,
     };

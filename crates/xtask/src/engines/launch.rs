@@ -178,7 +178,8 @@ pub(super) fn zookeeper_member(place: &Place, main: &str, more: &str) -> Result<
     );
     let config = place.write("zoo.cfg", &config)?;
     let light = [
-        "-Xmx128m",
+        // It takes so much only when tests have left so much behind.
+        "-Xmx512m",
         "-Xms32m",
         "-Xss512k",
         "-XX:+UseSerialGC",
