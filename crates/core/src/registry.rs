@@ -106,6 +106,17 @@ impl Txn {
         let guarded = self.guards.iter().filter_map(Guard::key);
         guarded.chain(self.writes.iter().map(Write::key)).collect::<BTreeSet<_>>().into_iter()
     }
+
+    /// How many bytes the keys of its guards and the keys and values of its writes have together.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let guards = self.guards.iter().filter_map(Guard::key).map(|key| key.as_str().len());
+        let writes = self.writes.iter().map(|write| match write {
+            Write::Put { key, value, .. } => key.as_str().len() + value.len(),
+            Write::Delete { key } => key.as_str().len(),
+        });
+        guards.chain(writes).sum()
+    }
 }
 
 /// What became of one key.
@@ -191,6 +202,8 @@ pub struct Facts {
     pub value_max: usize,
     /// The most guards and writes in one transaction.
     pub operations_max: usize,
+    /// The most bytes of one transaction, as [`Txn::bytes`] counts them.
+    pub bytes_max: usize,
     /// Rises whenever the registry may have gone back in time (restore, failover with loss).
     pub generation: u16,
 }

@@ -313,6 +313,7 @@ mod tests {
             ttl_min: Millis::secs(1),
             value_max: 1 << 20,
             operations_max: 128,
+            bytes_max: 16 << 20,
             generation: 0,
         }
     }

@@ -42,6 +42,9 @@ const VALUE_MAX: usize = 1 << 20;
 /// The largest request: etcd's own limit of 1.5 MiB, less what it wraps around.
 const REQUEST_MAX: usize = (3 << 19) - 1_024;
 
+/// How much of it are keys and values; the rest is left for what is said about each.
+const BYTES_MAX: usize = REQUEST_MAX - (64 << 10);
+
 /// How many requests of transactions are under way at once; more wait here, where they cost least (I47).
 const UNDER_WAY_MAX: usize = 256;
 
@@ -85,6 +88,7 @@ impl Etcd {
             ttl_min: Millis::secs(meta::least_term(&wire).await?),
             value_max: VALUE_MAX,
             operations_max: meta::operations_max(&wire, &tree).await?,
+            bytes_max: BYTES_MAX,
             generation,
         };
         keep_generation(url.clone(), namespace.to_owned(), &wire, generation);

@@ -75,8 +75,9 @@ pub trait Registry: Send + Sync + 'static {
     /// Makes each transaction whole or not at all, apart from the others, and answers each in its place (I46).
     ///
     /// Never fails as a whole: what could not be sent, or whose answer was lost, is [`Outcome::Unknown`], and
-    /// [`trouble`](Self::trouble) says why. A transaction beyond [`Facts::value_max`] or [`Facts::operations_max`]
-    /// is refused, as if it had guarded on that; so may be one that deletes a key and puts it again (etcd cannot). Those
+    /// [`trouble`](Self::trouble) says why. A transaction beyond [`Facts::value_max`], [`Facts::operations_max`] or
+    /// [`Facts::bytes_max`] is refused, as if it had guarded on that; so may be one that deletes a key and puts it again
+    /// (etcd cannot). Those
     /// that name none of the entries that another one writes may be made in any order and at one revision; of others, the earlier
     /// goes first.
     fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>>;
@@ -109,5 +110,6 @@ pub(crate) fn fits(facts: &Facts, txn: &Txn) -> bool {
         Write::Put { value, .. } => value.len() <= facts.value_max,
         Write::Delete { .. } => true,
     };
-    txn.guards.len() + txn.writes.len() <= facts.operations_max && txn.writes.iter().all(small)
+    let few = txn.guards.len() + txn.writes.len() <= facts.operations_max;
+    few && txn.writes.iter().all(small) && txn.bytes() <= facts.bytes_max
 }

@@ -25,6 +25,7 @@ const FACTS: Facts = Facts {
     ttl_min: Millis(100),
     value_max: 16 << 20,
     operations_max: 4096,
+    bytes_max: 32 << 20,
     generation: 0,
 };
 

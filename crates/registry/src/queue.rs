@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel_core::registry::{Granted, LeaseId, Outcome, Txn, Write};
+use evenkeel_core::registry::{Granted, LeaseId, Outcome, Txn};
 use evenkeel_core::time::Millis;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -79,6 +79,7 @@ pub(crate) struct Most {
 pub(crate) struct Asker {
     asks: mpsc::UnboundedSender<Ask>,
     room: Arc<Semaphore>,
+    most: Most,
     trouble: Arc<Trouble>,
 }
 
@@ -95,13 +96,22 @@ impl Asker {
         self.ask(|reply| Ask::Close(lease, reply)).await
     }
 
+    /// What is too much for one group goes as several, in its order.
     pub(crate) async fn commit(&self, txns: Vec<Txn>) -> Vec<Outcome> {
-        let asked = txns.len();
-        let Ok(room) = self.room.clone().acquire_owned().await else { return vec![Outcome::Unknown; asked] };
-        let (reply, answer) = oneshot::channel();
-        // A writer that is gone drops the question, and with it the way back.
-        let _ = self.asks.send(Ask::Commit(txns, Outcomes { reply, room }));
-        answer.await.unwrap_or_else(|_| vec![Outcome::Unknown; asked])
+        let (mut outcomes, mut answers) = (Vec::with_capacity(txns.len()), Vec::new());
+        for part in parts(txns, self.most.bytes) {
+            let asked = part.len();
+            let (reply, answer) = oneshot::channel();
+            if let Ok(room) = self.room.clone().acquire_owned().await {
+                // A writer that is gone drops the question, and with it the way back.
+                let _ = self.asks.send(Ask::Commit(part, Outcomes { reply, room }));
+            }
+            answers.push((asked, answer));
+        }
+        for (asked, answer) in answers {
+            outcomes.extend(answer.await.unwrap_or_else(|_| vec![Outcome::Unknown; asked]));
+        }
+        outcomes
     }
 
     pub(crate) fn trouble(&self) -> Option<Arc<RegistryError>> {
@@ -129,7 +139,7 @@ pub(crate) struct Queue {
 pub(crate) fn queue(most: Most) -> (Asker, Queue) {
     let ((sender, asks), trouble) = (mpsc::unbounded_channel(), Arc::<Trouble>::default());
     let room = Arc::new(Semaphore::new(WAITING_MAX));
-    let asker = Asker { asks: sender, room, trouble: trouble.clone() };
+    let asker = Asker { asks: sender, room, most, trouble: trouble.clone() };
     (asker, Queue { asks, leases: VecDeque::new(), commits: VecDeque::new(), most, trouble })
 }
 
@@ -162,7 +172,7 @@ impl Queue {
         let (mut txns, mut size) = (0, 0);
         while let Some(Ask::Commit(next, _)) = self.commits.front() {
             txns += next.len();
-            size += next.iter().map(bytes).sum::<usize>();
+            size += next.iter().map(Txn::bytes).sum::<usize>();
             let first = !matches!(group.last(), Some(Ask::Commit(..)));
             if (txns > self.most.txns || size > self.most.bytes) && !first {
                 break;
@@ -192,16 +202,27 @@ impl Queue {
     }
 }
 
-fn bytes(txn: &Txn) -> usize {
-    let of = |write: &Write| match write {
-        Write::Put { value, .. } => value.len(),
-        Write::Delete { .. } => 0,
-    };
-    txn.writes.iter().map(of).sum()
+/// Cuts what is heavier than a group; one that is too heavy by itself stays whole.
+fn parts(txns: Vec<Txn>, most: usize) -> Vec<Vec<Txn>> {
+    let (mut parts, mut size) = (vec![Vec::new()], 0_usize);
+    for txn in txns {
+        let bytes = txn.bytes();
+        size = size.saturating_add(bytes);
+        match parts.last_mut() {
+            Some(last) if size <= most || last.is_empty() => last.push(txn),
+            _ => {
+                parts.push(vec![txn]);
+                size = bytes;
+            }
+        }
+    }
+    parts
 }
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::registry::{Revision, Write};
+
     use super::*;
 
     const MOST: Most = Most { txns: 4_096, bytes: 1_000 };
@@ -253,6 +274,38 @@ mod tests {
         assert_eq!(sizes(&queue.take()), [1]);
         assert_eq!(sizes(&queue.take()), [1]);
         assert!(queue.is_empty());
+    }
+
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
+    #[tokio::test]
+    async fn a_commit_heavier_than_a_group_goes_as_several_and_is_answered_in_its_order() {
+        let (asker, mut queue) = queue(MOST);
+        let txns: Vec<_> = [500, 400, 600, 2_000, 10, 20]
+            .map(|size| {
+                let (key, value) = (evenkeel_core::keys::Key::from_stored("a"), vec![0; size - 1].into());
+                Txn { guards: vec![], writes: vec![Write::Put { key, value, owner: None }] }
+            })
+            .into();
+        let serve = async {
+            let mut groups = Vec::new();
+            while queue.wait().await {
+                let group = queue.take();
+                groups.extend(sizes(&group));
+                for ask in group {
+                    let Ask::Commit(txns, reply) = ask else { panic!("only commits") };
+                    let told = |txn: &Txn| Outcome::Applied(Revision(txn.bytes() as u64));
+                    reply.send(txns.iter().map(told).collect());
+                }
+                if groups.iter().sum::<usize>() == 6 {
+                    break;
+                }
+            }
+            groups
+        };
+        let (outcomes, groups) = tokio::join!(asker.commit(txns), serve);
+        assert_eq!(groups, [2, 1, 1, 2]);
+        let sizes = [500, 400, 600, 2_000, 10, 20].map(|size| Outcome::Applied(Revision(size)));
+        assert_eq!(outcomes, sizes);
     }
 
     #[test]

@@ -44,6 +44,7 @@ const FACTS: Facts = Facts {
     ttl_min: Millis::secs(2),
     value_max: 16 << 20,
     operations_max: 4096,
+    bytes_max: 32 << 20,
     generation: 0,
 };
 

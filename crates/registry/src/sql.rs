@@ -50,6 +50,9 @@ const PATIENCE: Duration = Duration::from_secs(6);
 /// The largest value, and the least that a server must take in one statement.
 const VALUE_MAX: usize = 4 << 20;
 
+/// How much goes into one transaction of the server's, ours or several: it must be made in time.
+const BYTES_MAX: usize = 16 << 20;
+
 /// The longest key that every server can look up.
 const KEY_MAX: usize = 700;
 
@@ -181,6 +184,7 @@ impl Sql {
             ttl_min: Millis(1_000),
             value_max: VALUE_MAX,
             operations_max: 4_096,
+            bytes_max: BYTES_MAX,
             generation,
         };
         let config = Arc::new(config);

@@ -43,6 +43,7 @@ const FACTS: Facts = Facts {
     ttl_min: Millis(1_000),
     value_max: 16 << 20,
     operations_max: 4096,
+    bytes_max: 32 << 20,
     generation: 0,
 };
 

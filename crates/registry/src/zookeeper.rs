@@ -40,6 +40,8 @@ const FACTS: Facts = Facts {
     ttl_min: Millis::secs(2),
     value_max: PACKET - (24 << 10),
     operations_max: 1_024,
+    // The keys of some operations take their share of the packet more than once.
+    bytes_max: PACKET - (20 << 10),
     generation: 0,
 };
 

@@ -17,6 +17,7 @@ pub async fn the_facts_make_sense(stage: Stage) {
     assert!(!facts.engine.is_empty() && facts.ttl_min > Millis::ZERO && facts.early >= Millis::ZERO);
     assert!(facts.value_max >= 512 << 10, "a spec and a lane of 20,000 shards must fit");
     assert!(facts.operations_max >= 64, "an edit of one job must fit");
+    assert!(facts.bytes_max > facts.value_max, "the largest value must fit with its key");
     assert_eq!(stage.another().await.facts(), facts);
 }
 
@@ -54,4 +55,45 @@ pub async fn a_longer_transaction_is_refused_alone(stage: Stage) {
         stage.registry.commit(vec![txn([], [put("a", "1")]), long, txn([], [put("c", "1")])]).await;
     assert!(matches!(&outcomes[..], [Outcome::Applied(_), Outcome::Refused(_), Outcome::Applied(_)]));
     assert_eq!(stage.list().await.changes.len(), 2);
+}
+
+/// Puts of so many bytes together.
+fn heavy(stage: &Stage, bytes: usize) -> Vec<Write> {
+    let (most, mut left) = (stage.registry.facts().value_max, bytes);
+    let mut writes = Vec::new();
+    while left > 0 {
+        let key = format!("k{}", writes.len());
+        let size = most.min(left.saturating_sub(key.len()));
+        left = left.saturating_sub(size + key.len());
+        writes.push(put_large(&key, size));
+    }
+    writes
+}
+
+pub async fn the_heaviest_transaction_fits(stage: Stage) {
+    let writes = heavy(&stage, stage.registry.facts().bytes_max);
+    let transaction = txn([], writes);
+    assert_eq!(transaction.bytes(), stage.registry.facts().bytes_max);
+    let count = transaction.writes.len();
+    stage.made([], transaction.writes).await;
+    assert_eq!(stage.list().await.changes.len(), count);
+}
+
+pub async fn a_heavier_transaction_is_refused_alone(stage: Stage) {
+    let heavy = txn([], heavy(&stage, stage.registry.facts().bytes_max + 1));
+    let outcomes =
+        stage.registry.commit(vec![txn([], [put("a", "1")]), heavy, txn([], [put("c", "1")])]).await;
+    assert!(matches!(&outcomes[..], [Outcome::Applied(_), Outcome::Refused(_), Outcome::Applied(_)]));
+    assert_eq!(stage.list().await.changes.len(), 2);
+}
+
+/// A batch is no transaction: however heavy it is, each is made.
+pub async fn a_batch_may_be_heavier_than_a_transaction(stage: Stage) {
+    let facts = stage.registry.facts();
+    let each = facts.value_max.min(4 << 20);
+    let count = 2 * facts.bytes_max / each;
+    let batch = (0..count).map(|i| txn([], [put_large(&format!("k{i}"), each)])).collect();
+    let outcomes = stage.registry.commit(batch).await;
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied(_))), "{outcomes:?}");
+    assert_eq!(stage.list().await.changes.len(), count);
 }

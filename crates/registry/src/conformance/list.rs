@@ -140,6 +140,9 @@ macro_rules! conformance {
                 a_larger_value_is_refused_alone,
                 the_longest_transaction_fits,
                 a_longer_transaction_is_refused_alone,
+                the_heaviest_transaction_fits,
+                a_heavier_transaction_is_refused_alone,
+                a_batch_may_be_heavier_than_a_transaction,
             ]
             differential: [
                 answers_as_the_store_does,

@@ -15,12 +15,12 @@ use super::ledger::Ledger;
 use super::link::{Link, late};
 use super::sight::{self, LOOK, Sight};
 use super::statement::Statement;
-use super::{Adopted, Config, Limits, PATIENCE, layout};
+use super::{Adopted, BYTES_MAX, Config, Limits, PATIENCE, layout};
 use crate::RegistryError;
 use crate::queue::{Ask, Asker, Most, Queue, Trouble, queue};
 
 /// How much goes into one transaction of the server's: more of it waits for the next.
-const MOST: Most = Most { txns: 1_000, bytes: 16 << 20 };
+const MOST: Most = Most { txns: 1_000, bytes: BYTES_MAX };
 
 /// How often a transaction is tried while nothing was made.
 const TRIES: u32 = 6;
