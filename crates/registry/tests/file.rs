@@ -231,6 +231,26 @@ async fn a_restored_copy_is_a_new_generation() {
     }
 }
 
+/// proves: I1
+#[tokio::test]
+async fn a_copy_that_was_given_the_number_of_the_old_file_is_a_new_generation() {
+    let (folder, path) = folder();
+    let backup = folder.path().join("backup.db");
+    for generation in 0..3 {
+        assert_eq!(by_path(&path).await.unwrap().facts().generation, generation);
+        std::fs::copy(&path, &backup).unwrap();
+        // Some file systems give the next file the number that has just become free.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::copy(&backup, &path).unwrap();
+    }
+    let registry = by_path(&path).await.unwrap();
+    assert_eq!(registry.facts().generation, 3);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::copy(&backup, &path).unwrap();
+    let told = registry.list().await.unwrap_err();
+    assert!(matches!(&told, RegistryError::Fatal(why) if why.contains("replaced or deleted")), "{told}");
+}
+
 #[tokio::test]
 async fn a_file_that_is_replaced_while_in_use_stops_its_users() {
     let (_folder, path) = folder();

@@ -349,12 +349,10 @@ pub(super) fn adopt(connection: &Connection, file: &File, clock: &dyn Clock) -> 
         if !book.same_boot(&boot) {
             book.begin_boot(boot)?;
         }
-        if book.meta.inode != file.inode {
-            // A copy may be old. The first file is no copy.
-            let copied = book.meta.inode != 0;
-            book.meta.generation = book.meta.generation.saturating_add(u16::from(copied));
-            book.meta.inode = file.inode;
-        }
+        // A copy may be old. The first file is no copy, nor is one that knew its inode alone.
+        let copied = ![0, file.inode, file.mark].contains(&book.meta.inode);
+        book.meta.generation = book.meta.generation.saturating_add(u16::from(copied));
+        book.meta.inode = file.mark;
         book.commit()
     });
     adopted.map_err(|error| fault::explain(&file.path, During::Opening, &error))
@@ -364,6 +362,20 @@ pub(super) fn adopt(connection: &Connection, file: &File, clock: &dyn Clock) -> 
 mod tests {
     use super::*;
     use crate::clock::HandClock;
+
+    #[test]
+    fn a_file_that_knew_its_inode_alone_is_no_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, connection) = File::open(&folder.path().join("registry.db")).unwrap();
+        let clock = HandClock::default();
+        for (known, generation) in [(file.inode, 0), (file.mark, 0), (file.inode + 1, 1), (0, 1)] {
+            connection.execute("UPDATE meta SET inode = ?1", [known.cast_signed()]).unwrap();
+            for _ in 0..2 {
+                let meta = adopt(&connection, &file, &clock).unwrap();
+                assert_eq!((meta.generation, meta.inode), (generation, file.mark));
+            }
+        }
+    }
 
     /// The queue puts leases first, but a book must not rest on that.
     #[test]

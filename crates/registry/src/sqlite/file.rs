@@ -1,9 +1,9 @@
 //! The file itself: found or made, checked to be ours before anything is written to it, and known again later.
 
-use std::fs::OpenOptions;
+use std::fs::{Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
@@ -60,13 +60,15 @@ pub(super) struct File {
     pub(super) path: PathBuf,
     /// What it is wherever it is moved.
     pub(super) inode: u64,
+    /// The same, told from a later file that was given the same number, where the file system knows when it was made.
+    pub(super) mark: u64,
 }
 
 impl File {
     /// Finds or makes the file, checks that it is ours, and brings it to the layout.
     pub(super) fn open(path: &Path) -> Result<(Self, Connection), RegistryError> {
-        let inode = touch(path)?;
-        let file = Self { path: path.into(), inode };
+        let found = touch(path)?;
+        let file = Self { path: path.into(), inode: found.ino(), mark: mark(&found) };
         let fault = |error| fault::explain(&file.path, During::Opening, &error);
         let mut connection = file.connect()?;
         // Looked at before it is switched to WAL, which would already change a file of somebody else.
@@ -101,7 +103,7 @@ impl File {
     /// Whether the file is still what its path leads to. One who goes on with a replaced file shares it with nobody.
     pub(super) fn verify(&self) -> Result<(), RegistryError> {
         match std::fs::metadata(&self.path) {
-            Ok(found) if found.ino() == self.inode => Ok(()),
+            Ok(found) if mark(&found) == self.mark => Ok(()),
             _ => Err(RegistryError::Fatal(format!(
                 "registry file {} was replaced or deleted while in use: start this node again",
                 self.path.display()
@@ -134,8 +136,17 @@ impl File {
     }
 }
 
-/// Makes the file if there is none, readable by nobody else, and returns its inode.
-fn touch(path: &Path) -> Result<u64, RegistryError> {
+/// What tells a file from every other: a number that is given again is not given to one that was made at the same moment.
+fn mark(found: &Metadata) -> u64 {
+    let made = found.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+    let nanos = made.map_or(0, |made| made.as_nanos());
+    // Spread, so that no mark is likely to be the mere number of another file.
+    let nanos = u64::try_from(nanos).unwrap_or(0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    found.ino() ^ nanos
+}
+
+/// Makes the file if there is none, readable by nobody else.
+fn touch(path: &Path) -> Result<Metadata, RegistryError> {
     let fault = |error: std::io::Error| {
         use std::io::ErrorKind::{IsADirectory, NotFound, StorageFull};
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -150,7 +161,7 @@ fn touch(path: &Path) -> Result<u64, RegistryError> {
         }
     };
     let opened = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
-    Ok(opened.and_then(|file| file.metadata()).map_err(fault)?.ino())
+    opened.and_then(|file| file.metadata()).map_err(fault)
 }
 
 /// A connection as all of ours are: patient, durable at each commit.
