@@ -612,7 +612,6 @@ async fn another_server_behind_the_url_is_another_generation(kind: Kind) {
     );
 }
 
-/// proves: I46
 async fn a_server_that_went_back_is_another_generation(kind: Kind) {
     // MariaDB takes a table whose file was copied for another one.
     let said = if kind == Kind::Postgres { "went back" } else { "another server" };
