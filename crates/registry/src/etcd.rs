@@ -106,19 +106,19 @@ impl Etcd {
     }
 }
 
-/// Should etcd go back in time while we look, whoever connects next must get a new generation.
+/// Should etcd go back in time while we look, whoever connects next must get a new generation. So nobody is told that it
+/// is over before that is written: who only hears that etcd does not answer goes on asking.
 fn keep_generation(url: EngineUrl, namespace: String, wire: &Arc<Wire>, generation: u16) {
-    let mut breaks = wire.breaks();
+    let (mut losses, wire) = (wire.losses(), Arc::downgrade(wire));
     tokio::spawn(async move {
-        if breaks.wait_for(Option::is_some).await.is_err() {
-            return;
-        }
-        while let Ok(wire) = Wire::new(&url) {
-            match meta::adopt(&wire, &Tree::new(&namespace), Some(generation)).await {
+        let Ok(Some(why)) = losses.wait_for(Option::is_some).await.map(|why| why.clone()) else { return };
+        while let Ok(fresh) = Wire::new(&url) {
+            match meta::adopt(&fresh, &Tree::new(&namespace), Some(generation)).await {
                 Err(RegistryError::Unavailable(_)) => tokio::time::sleep(wire::PATIENCE).await,
-                _ => return,
+                _ => break,
             }
         }
+        wire.upgrade().iter().for_each(|wire| wire.give_up(why.clone()));
     });
 }
 
@@ -175,5 +175,52 @@ impl Registry for Etcd {
 
     fn trouble(&self) -> Option<Arc<RegistryError>> {
         self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use super::message::{Header, RangeResponse, TxnResponse};
+    use super::*;
+
+    #[tokio::test]
+    async fn who_saw_etcd_go_back_is_told_when_the_new_generation_is_written_and_not_before() {
+        let (revision, full, tries) =
+            (AtomicI64::new(9), Arc::new(AtomicBool::new(true)), Arc::<AtomicU32>::default());
+        let (is_full, tried) = (full.clone(), tries.clone());
+        let shared = script::play("", move |path| {
+            // Each looks at a time before that of the last.
+            let revision = revision.fetch_sub(1, Ordering::Relaxed).max(1);
+            let header = Some(Header { cluster_id: 1, revision, raft_term: 1 });
+            match path {
+                "/etcdserverpb.KV/Range" => {
+                    vec![script::bytes(&RangeResponse { header, ..RangeResponse::default() })]
+                }
+                _ if tried.fetch_add(1, Ordering::Relaxed) < 1 || is_full.load(Ordering::Relaxed) => vec![],
+                _ => {
+                    vec![script::bytes(&TxnResponse { header, succeeded: true, ..TxnResponse::default() })]
+                }
+            }
+        })
+        .await;
+        assert!(shared.list().await.is_ok());
+        let mut heard = shared.list().await;
+        while tries.load(Ordering::Relaxed) < 1 {
+            assert!(matches!(heard, Err(RegistryError::Unavailable(_))), "{heard:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            heard = shared.list().await;
+        }
+        assert!(matches!(heard, Err(RegistryError::Unavailable(_))), "{heard:?}");
+        full.store(false, Ordering::Relaxed);
+        let told = async {
+            while !matches!(shared.list().await, Err(RegistryError::Fatal(_))) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), told).await.expect("the end is told");
+        assert_eq!(tries.load(Ordering::Relaxed), 2, "it was tried again");
     }
 }

@@ -48,11 +48,13 @@ pub(super) async fn play(
         operations_max: 128,
         generation: 0,
     };
+    let wire = Wire::new(&url).expect("a way");
+    super::keep_generation(url, "test".into(), &wire, 0);
     Arc::new(Shared {
         facts,
         version: "3.4.0".into(),
         tree: Tree::new("test"),
-        wire: Wire::new(&url).expect("a way"),
+        wire,
         turns: Semaphore::new(1),
         trouble: Mutex::new(None),
         told: watch::Sender::new(Revision(0)),

@@ -50,6 +50,8 @@ pub(super) struct Wire {
     /// As far as the order is known to have gone.
     floor: AtomicU64,
     pub(super) leader: Leader,
+    /// Why nothing may go on. Rings; whoever listens does what must be done before it is told, then lets it break.
+    lost: watch::Sender<Option<RegistryError>>,
     /// Why nothing goes on any more. Rings.
     broken: watch::Sender<Option<RegistryError>>,
 }
@@ -92,6 +94,7 @@ impl Wire {
             cluster: AtomicU64::new(0),
             floor: AtomicU64::new(0),
             leader: Leader::default(),
+            lost: watch::Sender::new(None),
             broken: watch::Sender::new(None),
         }))
     }
@@ -110,9 +113,20 @@ impl Wire {
         self.cluster.load(Ordering::Relaxed)
     }
 
-    /// Why nothing goes on.
-    pub(super) fn broken(&self) -> Option<RegistryError> {
-        self.broken.borrow().clone()
+    /// Why nothing goes on, for now or any more.
+    fn broken(&self) -> Option<RegistryError> {
+        let broken = self.broken.borrow().clone();
+        broken.or_else(|| self.lost.borrow().as_ref().map(being_noted))
+    }
+
+    /// Rings when nothing may go on.
+    pub(super) fn losses(&self) -> watch::Receiver<Option<RegistryError>> {
+        self.lost.subscribe()
+    }
+
+    /// Nothing goes on any more.
+    pub(super) fn give_up(&self, why: RegistryError) {
+        self.broken.send_replace(Some(why));
     }
 
     /// Rings when nothing goes on any more.
@@ -305,9 +319,19 @@ impl Wire {
         let error = RegistryError::Fatal(format!(
             "what answers as etcd {what}, as after a restore: start this node again, it then begins a new generation"
         ));
-        self.broken.send_replace(Some(error.clone()));
-        Fault::Other(error)
+        if self.lost.receiver_count() == 0 {
+            self.give_up(error.clone());
+            return Fault::Other(error);
+        }
+        let told = being_noted(&error);
+        self.lost.send_replace(Some(error));
+        Fault::Other(told)
     }
+}
+
+/// What is told of an end that is not yet noted where whoever comes next finds it.
+fn being_noted(why: &RegistryError) -> RegistryError {
+    RegistryError::Unavailable(format!("the generation is being raised, for {why}"))
 }
 
 fn tls(url: &EngineUrl) -> Result<Option<ClientTlsConfig>, RegistryError> {
