@@ -4,6 +4,7 @@
 //! something changed. What that takes is written down where it is done: `plan.rs`, `reader.rs`, `listener.rs`.
 
 mod commit;
+mod doctor;
 mod encryption;
 mod fault;
 mod history;
@@ -25,6 +26,7 @@ use evenkeel_core::time::Millis;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
+use crate::examine::Examined;
 use crate::feed::Feed;
 use crate::{BoxFuture, EngineUrl, Registry, RegistryError};
 use link::{ANSWER, Link};
@@ -139,6 +141,10 @@ impl Registry for Zookeeper {
 
     fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Feed, RegistryError>> {
         Box::pin(async move { Ok(Feed::new(self.link.clone(), self.link.bell()?, after)) })
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
+        Box::pin(self.link.examine())
     }
 
     fn trouble(&self) -> Option<Arc<RegistryError>> {

@@ -495,6 +495,28 @@ async fn who_finds_a_new_generation_at_its_return_stops() {
 }
 
 #[tokio::test]
+async fn an_examination_tells_of_one_server_and_of_three_and_of_one_that_is_away() {
+    let Some(place) = Place::find() else { return };
+    let alone = connect(&place.url()).await.examine().await.unwrap();
+    assert_eq!(alone.faults, []);
+    assert!(alone.version.as_ref().is_some_and(|version| version.starts_with("3.")), "{alone:?}");
+    let told = |name: &str, value: &str| alone.told.iter().any(|it| it.0 == name && it.1.contains(value));
+    assert!(told("mode", "standalone") && told("members", "1;") && told("unseen", "forceSync"), "{alone:?}");
+
+    let Some(mut ensemble) = Ensemble::start() else { return };
+    let registry = connect(&ensemble.url()).await;
+    let three = registry.examine().await.unwrap();
+    assert_eq!(three.faults, []);
+    let told = |name: &str, value: &str| three.told.iter().any(|it| it.0 == name && it.1.contains(value));
+    assert!(told("mode", "leader") && told("mode", "follower"), "{three:?}");
+    assert!(told("members", "3, of which 1 may fail"), "{three:?}");
+    let away = ensemble.lose_one();
+    let two = until("an answer", || async { registry.examine().await.ok() }).await;
+    assert_eq!(two.faults.len(), 1, "{two:?}");
+    assert!(two.faults[0].what.contains(&format!("{away} does not answer")), "{two:?}");
+}
+
+#[tokio::test]
 async fn what_a_frozen_server_makes_of_a_lease_is_so_for_everybody() {
     let Some(server) = Server::start() else { return };
     let registry = connect(&server.url()).await;

@@ -27,7 +27,7 @@ pub(super) const ANSWER: Millis = Millis::secs(4);
 const SESSION: Millis = Millis::secs(6);
 
 /// ZooKeeper's usual port.
-const PORT: u16 = 2181;
+pub(super) const PORT: u16 = 2181;
 
 /// The layout of the tree, kept in its root before the generation.
 pub(super) const LAYOUT: &str = "1";

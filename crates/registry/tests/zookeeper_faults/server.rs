@@ -203,6 +203,14 @@ impl Ensemble {
         format!("zookeeper://{}", hosts.join(","))
     }
 
+    /// Kills one that follows, and tells where it was.
+    pub(crate) fn lose_one(&mut self) -> SocketAddr {
+        let follows = |member: &&mut Server| member.mode() == "follower";
+        let member = self.members.iter_mut().find(follows).expect("somebody follows");
+        member.kill();
+        member.at()
+    }
+
     /// Kills the one who leads, and starts it again when another one does.
     pub(crate) fn depose(&mut self) {
         let leader =
