@@ -14,74 +14,157 @@ const SIZE_LATE: i64 = 3 << 29;
 /// So many revisions are days of a busy cluster: etcd that still knows them compacts never, or too seldom.
 const HISTORY_LATE: i64 = 5_000_000;
 
+/// What was read.
+#[derive(Clone, Debug, Default)]
+struct Sight {
+    status: StatusResponse,
+    /// How many members there are; `None` where this user may not know.
+    members: Option<usize>,
+    history: History,
+}
+
+/// How much of what was is still known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum History {
+    /// Not much was written yet.
+    #[default]
+    Short,
+    /// What was long ago is forgotten.
+    Compacted,
+    /// All of it, though it is long.
+    Long,
+}
+
 impl Shared {
     pub(super) async fn examine(&self) -> Result<Examined, RegistryError> {
-        let mut found = Examined { version: Some(self.version.clone()), ..Examined::default() };
-        let status: StatusResponse = self
-            .wire
-            .ask("/etcdserverpb.Maintenance/Status", StatusRequest {})
-            .await
-            .map_err(Fault::explain)?;
-        self.look_at_members(&mut found, status.leader).await;
-        for error in &status.errors {
-            found.fault("alarm", error.clone(), "see `etcdctl alarm list` and etcd's log");
-        }
-        let size = format!("{} MiB", status.db_size >> 20);
-        match status.db_size > SIZE_LATE {
-            false => found.tell("size", size),
-            true => found.fault(
-                "size",
-                format!("{size}; etcd stops taking writes at its quota, 2048 MiB by default"),
-                "compact and defragment it, and let it compact by itself: --auto-compaction-retention=1h",
-            ),
-        }
-        self.look_at_history(&mut found).await.map_err(Fault::explain)?;
-        Ok(found)
-    }
-
-    async fn look_at_members(&self, found: &mut Examined, leader: u64) {
-        if leader == 0 {
-            found.fault(
-                "leader",
-                "there is none",
-                "start the members that are down: more than half are needed",
-            );
-        }
+        let status = self.wire.ask("/etcdserverpb.Maintenance/Status", StatusRequest {}).await;
+        let status = status.map_err(Fault::explain)?;
         let listed: Result<MemberListResponse, _> =
             self.wire.ask("/etcdserverpb.Cluster/MemberList", MemberListRequest {}).await;
         // A user may be kept from this, which is no fault.
-        let Ok(listed) = listed else { return };
-        let count = listed.members.len();
-        match count {
-            0 => {}
-            2 => found.fault(
-                "members",
-                "2, of which none may fail",
-                "add a third: with two, the loss of either stops everything",
-            ),
-            1 => found.tell("members", "1; its host is the one that must not fail"),
-            _ => found.tell("members", format!("{count}, of which {} may fail", (count - 1) / 2)),
-        }
+        let members = listed.ok().map(|listed| listed.members.len()).filter(|count| *count > 0);
+        let history = self.look_at_history().await.map_err(Fault::explain)?;
+        let found = judge(&Sight { status, members, history });
+        Ok(Examined { version: Some(self.version.clone()), ..found })
     }
 
     /// Asks for what was long ago: an error is the good answer.
-    async fn look_at_history(&self, found: &mut Examined) -> Result<(), Fault> {
+    async fn look_at_history(&self) -> Result<History, Fault> {
         let look = |revision| RangeRequest { key: self.tree.meta(), revision, ..RangeRequest::default() };
         let now: RangeResponse = self.wire.ask("/etcdserverpb.KV/Range", look(0)).await?;
         let long_ago = now.header.map_or(0, |header| header.revision) - HISTORY_LATE;
         if long_ago <= 0 {
-            found.tell("history", "short");
-            return Ok(());
+            return Ok(History::Short);
         }
         match self.wire.ask::<_, RangeResponse>("/etcdserverpb.KV/Range", look(long_ago)).await {
-            Err(Fault::Compacted) => found.tell("history", "compacted from time to time"),
-            Err(fault) => return Err(fault),
-            Ok(_) => found.fault(
-                "history",
-                format!("more than {HISTORY_LATE} revisions are kept, and the database grows"),
-                "let etcd compact by itself: --auto-compaction-mode=periodic --auto-compaction-retention=1h",
-            ),
+            Err(Fault::Compacted) => Ok(History::Compacted),
+            Err(fault) => Err(fault),
+            Ok(_) => Ok(History::Long),
         }
-        Ok(())
+    }
+}
+
+fn judge(sight: &Sight) -> Examined {
+    let (mut found, status) = (Examined::default(), &sight.status);
+    if status.leader == 0 {
+        found.fault("leader", "there is none", "start the members that are down: more than half are needed");
+    }
+    match sight.members {
+        None => {}
+        Some(1) => found.tell("members", "1; its host is the one that must not fail"),
+        Some(2) => found.fault(
+            "members",
+            "2, of which none may fail",
+            "add a third: with two, the loss of either stops everything",
+        ),
+        Some(count) => found.tell("members", format!("{count}, of which {} may fail", (count - 1) / 2)),
+    }
+    for error in &status.errors {
+        found.fault("alarm", error.clone(), "see `etcdctl alarm list` and etcd's log");
+    }
+    let size = format!("{} MiB", status.db_size >> 20);
+    match status.db_size > SIZE_LATE {
+        false => found.tell("size", size),
+        true => found.fault(
+            "size",
+            format!("{size}; etcd stops taking writes at its quota, 2048 MiB by default"),
+            "compact and defragment it, and let it compact by itself: --auto-compaction-retention=1h",
+        ),
+    }
+    match sight.history {
+        History::Short => found.tell("history", "short"),
+        History::Compacted => found.tell("history", "compacted from time to time"),
+        History::Long => found.fault(
+            "history",
+            format!("more than {HISTORY_LATE} revisions are kept, and the database grows"),
+            "let etcd compact by itself: --auto-compaction-mode=periodic --auto-compaction-retention=1h",
+        ),
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::Header;
+    use super::super::script;
+    use super::*;
+
+    fn good() -> Sight {
+        let status = StatusResponse { leader: 1, db_size: 5 << 20, ..StatusResponse::default() };
+        Sight { status, members: Some(3), history: History::Compacted }
+    }
+
+    fn faults(sight: &Sight) -> Vec<String> {
+        judge(sight).faults.into_iter().map(|fault| format!("{}: {}", fault.name, fault.what)).collect()
+    }
+
+    fn told(sight: &Sight, name: &str) -> Vec<String> {
+        judge(sight).told.into_iter().filter(|it| it.0 == name).map(|(_, value)| value).collect()
+    }
+
+    #[test]
+    fn a_healthy_etcd_is_told_of() {
+        assert_eq!(faults(&good()), [""; 0]);
+        assert_eq!(told(&good(), "members"), ["3, of which 1 may fail"]);
+        assert_eq!(told(&good(), "size"), ["5 MiB"]);
+        assert_eq!(told(&good(), "history"), ["compacted from time to time"]);
+        let alone = Sight { members: Some(1), history: History::Short, ..good() };
+        assert_eq!(faults(&alone), [""; 0]);
+        assert_eq!(told(&alone, "history"), ["short"]);
+        assert!(told(&alone, "members")[0].starts_with("1;"));
+        let kept_from = Sight { members: None, ..good() };
+        assert_eq!((faults(&kept_from), told(&kept_from, "members")), (vec![], vec![]));
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        assert_eq!(faults(&Sight { members: Some(2), ..good() }), ["members: 2, of which none may fail"]);
+        let of = |status| Sight { status, ..good() };
+        let status = good().status;
+        assert_eq!(faults(&of(StatusResponse { leader: 0, ..status.clone() })), ["leader: there is none"]);
+        let alarm = "memberID:7 alarm:NOSPACE ";
+        let alarmed = of(StatusResponse { errors: vec![alarm.into()], ..status.clone() });
+        assert_eq!(faults(&alarmed), [format!("alarm: {alarm}")]);
+        let large = |db_size| of(StatusResponse { db_size, ..status.clone() });
+        assert_eq!(faults(&large(SIZE_LATE)), [""; 0]);
+        let full = faults(&large(SIZE_LATE + 1));
+        assert!(full.len() == 1 && full[0].starts_with("size: 1536 MiB; etcd stops"), "{full:?}");
+        let long = faults(&Sight { history: History::Long, ..good() });
+        assert!(long.len() == 1 && long[0].starts_with("history: more than"), "{long:?}");
+    }
+
+    /// An etcd at this revision, which knows what was long ago.
+    async fn history_at(revision: i64) -> Result<History, Fault> {
+        let shared = script::play("", move |_| {
+            let header = Some(Header { cluster_id: 1, revision, raft_term: 1 });
+            vec![script::bytes(&RangeResponse { header, ..RangeResponse::default() })]
+        });
+        shared.await.look_at_history().await
+    }
+
+    #[tokio::test]
+    async fn a_history_is_long_from_some_number_on() {
+        assert!(matches!(history_at(HISTORY_LATE).await, Ok(History::Short)));
+        assert!(matches!(history_at(HISTORY_LATE + 1).await, Ok(History::Long)));
     }
 }

@@ -5,6 +5,7 @@
 mod certificates;
 #[path = "../common/host.rs"]
 mod host;
+mod limits;
 #[path = "../common/process.rs"]
 mod process;
 #[path = "../common/proxy.rs"]

@@ -36,6 +36,14 @@ impl Etcd {
         Some(etcd)
     }
 
+    /// Starts one with an option more.
+    pub(crate) fn with(option: &str) -> Option<Self> {
+        let mut etcd = Self::new(1)?;
+        etcd.members[0].options.push(option.into());
+        etcd.run();
+        Some(etcd)
+    }
+
     /// Starts one that speaks with encryption only, and to those whom the same authority vouches for.
     pub(crate) fn encrypted(certificates: &Certificates) -> Option<Self> {
         let mut etcd = Self::new(1)?;

@@ -1,0 +1,59 @@
+//! What etcd takes no more of, and what it says of itself then.
+
+use evenkeel_core::registry::Outcome;
+
+use crate::server::Etcd;
+use crate::{commit, connect, made, put, txn, until, value};
+
+/// etcd's own limit of a request, whatever is in it.
+const REQUEST: usize = 3 << 19;
+
+#[tokio::test]
+async fn a_transaction_of_almost_the_limit_is_made_and_one_beyond_it_is_refused() {
+    let Some(etcd) = Etcd::start(1) else { return };
+    let registry = connect(&etcd.url()).await;
+    let half = |at: &str, bytes: usize| put(at, &"x".repeat(bytes), None);
+    // What is written around a value takes some of it.
+    let most = REQUEST / 2 - 4_096;
+    made(&registry, [half("a", most), half("b", most)]).await;
+    assert_eq!(value(&registry, "b").await.map(|it| it.len()), Some(most));
+    let beyond = txn([], [half("a", REQUEST / 2), half("b", REQUEST / 2)]);
+    assert!(matches!(commit(&registry, &beyond).await, Outcome::Refused(_)));
+    assert_eq!(registry.trouble(), None, "etcd was not asked");
+    assert_eq!(value(&registry, "b").await.map(|it| it.len()), Some(most));
+    // From what is made to what is refused, nothing is unknown: no size is let through that etcd does not take.
+    let mut sizes = std::collections::BTreeSet::new();
+    for more in (0..8_192).step_by(256) {
+        let bytes = most + more;
+        match commit(&registry, &txn([], [half("a", bytes), half("b", bytes)])).await {
+            Outcome::Applied(_) => sizes.insert("made"),
+            Outcome::Refused(_) => sizes.insert("refused"),
+            Outcome::Unknown => panic!("{} bytes: {:?}", 2 * bytes, registry.trouble()),
+        };
+    }
+    assert_eq!(sizes.len(), 2, "{sizes:?}");
+    // The same where many that fit go together.
+    let each = REQUEST / 4;
+    let many: Vec<_> = (0..6).map(|nth| txn([], [half(&format!("k{nth}"), each)])).collect();
+    let outcomes = registry.commit(many).await;
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied(_))), "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn an_etcd_that_is_full_says_so_and_is_found_to_be() {
+    let Some(etcd) = Etcd::with("--quota-backend-bytes=4194304") else { return };
+    let registry = connect(&etcd.url()).await;
+    assert_eq!(registry.examine().await.unwrap().faults, []);
+    let large = txn([], [put("a", &"x".repeat(1 << 20), None)]);
+    until("it is full", || async {
+        let outcome = commit(&registry, &large).await;
+        let why = registry.trouble().map(|why| why.to_string()).unwrap_or_default();
+        outcome == Outcome::Unknown && why.contains("is full: compact and defragment it")
+    })
+    .await;
+    let examined = registry.examine().await.unwrap();
+    let alarms: Vec<_> = examined.faults.iter().filter(|fault| fault.name == "alarm").collect();
+    assert!(alarms.len() == 1 && alarms[0].what.contains("NOSPACE"), "{examined:?}");
+    // What was there can still be read.
+    assert_eq!(value(&registry, "a").await.map(|it| it.len()), Some(1 << 20));
+}
