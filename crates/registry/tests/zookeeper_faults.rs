@@ -38,8 +38,9 @@ use storm::Counter;
 
 const TTL: Millis = Millis::secs(2);
 
-/// How ZooKeeper's protocol calls a transaction.
+/// How ZooKeeper's protocol calls a transaction, and a listing.
 const MULTI: [u8; 4] = 14_u32.to_be_bytes();
+const CHILDREN: [u8; 4] = 12_u32.to_be_bytes();
 
 /// The server that all share, and a namespace in it that is nobody's.
 struct Place {
@@ -91,6 +92,39 @@ async fn a_lost_answer_is_unknown_and_settled_by_sending_again() {
     assert_eq!(told[0].entry, Some(found));
     assert_eq!(far.trouble(), None);
     until("a renewal", || async { far.renew(lease).await.ok().flatten() }).await;
+}
+
+/// What was asked arrives and is done; the answer is lost.
+#[tokio::test]
+async fn lost_answers_about_leases_and_listings_harm_nobody() {
+    let Some(place) = Place::find() else { return };
+    let proxy = Proxy::start(place.at).await;
+    let (near, far) = (connect(&place.url()).await, connect(&place.through(proxy.at())).await);
+    let operator = zookeeper_client::Client::connect(&place.at.to_string()).await.unwrap();
+    let leases = format!("/{}/lease", place.namespace);
+    let count = || async { operator.list_children(&leases).await.unwrap().len() };
+    let lease = far.open(Millis::secs(30)).await.unwrap().lease;
+    made(&far, vec![], vec![put("node/a@1", "", Some(lease))]).await;
+
+    proxy.set(Way::NoAnswersFrom(CHILDREN));
+    assert!(matches!(far.list().await, Err(RegistryError::Unavailable(_))));
+    proxy.set(Way::Open);
+    let listed = until("a listing", || async { far.list().await.ok() }).await;
+    assert_eq!(listed.changes.len(), 1);
+
+    proxy.set(Way::NoAnswersFrom(MULTI));
+    assert!(matches!(far.open(Millis::secs(3)).await, Err(RegistryError::Unavailable(_))));
+    assert_eq!(count().await, 2, "it was opened all the same");
+    proxy.set(Way::Open);
+    until("the end of what nobody knows of", || async { (count().await == 1).then_some(()) }).await;
+    until("a renewal", || async { far.renew(lease).await.ok().flatten() }).await;
+
+    proxy.set(Way::NoAnswersFrom(MULTI));
+    assert!(matches!(far.close(lease).await, Err(RegistryError::Unavailable(_))));
+    assert_eq!((count().await, entry(&near, "node/a@1").await), (0, None), "it was closed all the same");
+    proxy.set(Way::Open);
+    until("the same again", || async { far.close(lease).await.ok() }).await;
+    assert_eq!(far.renew(lease).await, Ok(None));
 }
 
 /// Connections are cut all the time while transactions are sent until they are answered: each counts once.
@@ -492,6 +526,34 @@ async fn who_finds_a_new_generation_at_its_return_stops() {
     assert!(why.to_string().contains("new generation"), "{why}");
     assert_eq!(connect(&place.url()).await.facts().generation, 7);
     assert!(near.list().await.is_ok(), "who was not away has heard nothing of it");
+}
+
+/// A server that starts again counts all sessions from anew.
+///
+/// proves: I10
+#[tokio::test]
+async fn a_lease_whose_holder_died_before_a_restart_ends_a_term_after_it_at_most() {
+    let Some(mut server) = Server::start() else { return };
+    let (near, lost) = (connect(&server.url()).await, connect(&server.url()).await);
+    let granted = lost.open(Millis::secs(4)).await.unwrap();
+    let term = Duration::from_millis(granted.ttl.0.unsigned_abs());
+    made(&lost, vec![], vec![put("node/a@1", "", Some(granted.lease))]).await;
+    let asked = Stopwatch::start();
+    assert!(lost.renew(granted.lease).await.unwrap().is_some());
+    drop(lost);
+    tokio::time::sleep(term / 2).await;
+    server.kill();
+    server.again();
+    let restarted = Stopwatch::start();
+    until("its end", || async {
+        near.read(vec![key("node/a@1")]).await.ok().filter(|found| found[0].entry.is_none())
+    })
+    .await;
+    let early = Duration::from_millis(near.facts().early.0.unsigned_abs());
+    assert!(asked.passed() >= term - early, "ended early, after {:?}", asked.passed());
+    // Two ticks, and what a busy machine takes.
+    let late = restarted.passed();
+    assert!(late <= term + Duration::from_millis(2 * 250 + 2_000), "{late:?} after the restart");
 }
 
 #[tokio::test]

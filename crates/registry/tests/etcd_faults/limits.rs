@@ -19,9 +19,9 @@ async fn a_transaction_of_almost_the_limit_is_made_and_one_beyond_it_is_refused(
     assert_eq!(value(&registry, "b").await.map(|it| it.len()), Some(most));
     let beyond = txn([], [half("a", REQUEST / 2), half("b", REQUEST / 2)]);
     assert!(matches!(commit(&registry, &beyond).await, Outcome::Refused(_)));
-    assert_eq!(registry.trouble(), None, "etcd was not asked");
+    assert_eq!(registry.trouble(), None, "a refusal is an answer");
     assert_eq!(value(&registry, "b").await.map(|it| it.len()), Some(most));
-    // From what is made to what is refused, nothing is unknown: no size is let through that etcd does not take.
+    // From what is made to what is refused nothing is unknown, whoever of us draws the line.
     let mut sizes = std::collections::BTreeSet::new();
     for more in (0..8_192).step_by(256) {
         let bytes = most + more;

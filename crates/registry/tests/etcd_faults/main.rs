@@ -1,6 +1,10 @@
 //! What etcd and the way to it do to us: killed, frozen, cut, compacted, restored, without a leader.
 #![cfg(feature = "etcd")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "../common/asks.rs"]
+#[expect(dead_code, reason = "these tests have words of their own for the rest")]
+mod asks;
 #[path = "../common/certificates.rs"]
 mod certificates;
 #[path = "../common/host.rs"]
@@ -15,6 +19,8 @@ mod process;
 )]
 mod proxy;
 mod server;
+#[path = "../common/storm.rs"]
+mod storm;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,9 +31,11 @@ use certificates::Certificates;
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, Guard, LeaseId, Outcome, Revision, Txn, Write};
 use evenkeel_core::time::Millis;
+use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::{Feed, Registry, RegistryError, open};
 use proxy::{Proxy, Way};
 use server::Etcd;
+use storm::Counter;
 
 /// How long anything may take before the test gives up.
 const LONG: Duration = Duration::from_secs(60);
@@ -208,6 +216,69 @@ async fn lost_answers_about_leases_harm_nobody() {
     assert_eq!(registry.renew(lease).await, Ok(None));
     let again = registry.open(Millis::secs(60)).await.unwrap().lease;
     assert!(again > lease);
+}
+
+/// Whatever is only looked at can be looked at again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_answers_about_entries_are_asked_for_again() {
+    let Some(etcd) = Etcd::start(1) else { return };
+    let proxy = Proxy::start(etcd.members[0].at()).await;
+    let registry = through(&proxy).await;
+    made(&registry, [put("a", "1", None)]).await;
+    let listed = registry.list().await.unwrap();
+    proxy.set(Way::Deaf);
+    let (list, read) = tokio::join!(registry.list(), registry.read(vec![key("a")]));
+    assert!(matches!(list, Err(RegistryError::Unavailable(_))), "{list:?}");
+    assert!(matches!(read, Err(RegistryError::Unavailable(_))), "{read:?}");
+    proxy.set(Way::Open);
+    until("it can be read again", || async { value(&registry, "a").await.is_some() }).await;
+    assert_eq!(registry.list().await, Ok(listed));
+}
+
+/// Connections are cut all the time while transactions are sent until they are answered: each counts once.
+///
+/// proves: S1-09, I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_storm_of_cut_connections_loses_no_increment_and_makes_none_twice() {
+    let Some(etcd) = Etcd::start(1) else { return };
+    let (near, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
+    let far = through(&proxy).await;
+    let counter = Counter::start(&near, &far, 40).await;
+    for cut in 0..8 {
+        proxy.set(if cut % 2 == 0 { Way::Deaf } else { Way::Closed });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        proxy.set(Way::Open);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    counter.check(&near).await;
+}
+
+/// Whoever becomes leader gives each lease its whole term again.
+///
+/// proves: I10
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_nobody_renews_while_leaders_change_ends_late_and_not_early() {
+    let Some(mut etcd) = Etcd::start(3) else { return };
+    let registry = connect(&etcd.url()).await;
+    let granted = registry.open(Millis::secs(4)).await.unwrap();
+    let term = Duration::from_millis(granted.ttl.0.unsigned_abs());
+    made(&registry, [put("node/a@1", "", Some(granted.lease))]).await;
+    let asked = Stopwatch::start();
+    assert!(registry.renew(granted.lease).await.unwrap().is_some());
+    // Half of its term has passed when the leader falls.
+    tokio::time::sleep(term / 2).await;
+    let leader = etcd.members.iter().position(server::Member::leads).expect("a leader");
+    etcd.members[leader].kill();
+    let fallen = Stopwatch::start();
+    until("its end", || async {
+        registry.read(vec![key("node/a@1")]).await.is_ok_and(|found| found[0].entry.is_none())
+    })
+    .await;
+    assert!(asked.passed() >= term, "ended early, after {:?}", asked.passed());
+    // The term, an election, etcd's looks each half a second; and what a busy machine takes.
+    let late = fallen.passed();
+    assert!(late <= term + Duration::from_millis(2 * 1_000 + 500 + 2_000), "{late:?} after the leader fell");
+    assert_eq!(registry.renew(granted.lease).await, Ok(None));
 }
 
 /// A holder that is cut off learns of its end as soon as it is heard again, and others saw it before.
