@@ -32,7 +32,7 @@ use evenkeel_core::time::Millis;
 use evenkeel_registry::{RegistryError, open};
 use proxy::{Proxy, Way};
 use server::{ALWAYS, Server};
-use storm::Counter;
+use storm::{Counter, histories_hold};
 
 const TTL: Millis = Millis::secs(2);
 
@@ -364,6 +364,17 @@ async fn a_storm_of_cut_connections_loses_no_increment() {
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
     counter.check(&registry).await;
+}
+
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_in_a_storm_can_have_happened_one_after_the_other() {
+    let Some(server) = Server::start(ALWAYS) else { return };
+    let proxy = Proxy::start(server.at()).await;
+    let (near, far) = (server.url(), format!("redis://{}/0", proxy.at()));
+    let near = [connect(&near).await, connect(&near).await];
+    let far = [connect(&far).await, connect(&far).await];
+    histories_hold(&near, &far, &proxy, 2_000).await;
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ use evenkeel_registry::conformance::{fresh, server as find};
 use evenkeel_registry::{RegistryError, open};
 use proxy::{Proxy, Way};
 use server::{Ensemble, Server, said};
-use storm::Counter;
+use storm::{Counter, histories_hold};
 
 const TTL: Millis = Millis::secs(2);
 
@@ -143,6 +143,17 @@ async fn a_storm_of_cut_connections_loses_no_increment_and_makes_none_twice() {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     counter.check(&near).await;
+}
+
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_in_a_storm_can_have_happened_one_after_the_other() {
+    let Some(place) = Place::find() else { return };
+    let proxy = Proxy::start(place.at).await;
+    let (near, far) = (place.url(), place.through(proxy.at()));
+    let near = [connect(&near).await, connect(&near).await];
+    let far = [connect(&far).await, connect(&far).await];
+    histories_hold(&near, &far, &proxy, 400).await;
 }
 
 /// The client loses its watches at a reconnect without a word.

@@ -27,6 +27,8 @@ pub(super) struct Call {
     pub(super) begin: u64,
     pub(super) end: u64,
     pub(super) said: Said,
+    /// Whether an answer was lost on the way to this one.
+    pub(super) lost: bool,
 }
 
 /// Checks a history that began on an empty registry, of transactions without leases whose values are all different. One that
@@ -306,7 +308,7 @@ mod tests {
     use super::*;
 
     fn call(begin: u64, end: u64, said: Said) -> Call {
-        Call { begin, end, said }
+        Call { begin, end, said, lost: false }
     }
 
     fn made(begin: u64, end: u64, txn: Txn, at: u64) -> Call {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Change, Entry, Guard, Outcome, Revision, Txn, Write};
+use evenkeel_core::registry::{Change, Entry, Guard, Outcome, Revision, Txn, Value, Write};
+use tokio::task::JoinHandle;
 
 use super::history::{self, Call, Said};
 use super::{Dice, Stage, key};
@@ -42,11 +43,34 @@ pub async fn histories_can_have_happened_one_after_the_other(stage: Stage) {
     let clients: Vec<_> = (0..CONNECTIONS * EACH).map(|nth| connections[nth % CONNECTIONS].clone()).collect();
     for nth in 0..histories() {
         clear(&stage).await;
-        let calls = play(&clients, nth.into()).await;
-        if let Err(why) = history::check(&calls) {
-            let told: Vec<_> = calls.iter().map(|call| format!("{call:?}")).collect();
-            panic!("history {nth} cannot have been: {why}\n{}", told.join("\n"));
-        }
+        let game = Game::start(&clients, nth.into(), QUESTIONS, false);
+        judge(&game.end(&clients).await);
+    }
+}
+
+/// The same with so many questions on a new registry while `fault` happens to some connections, again and again. What is answered by nobody is asked
+/// again until it is. Returns how often an answer was lost.
+///
+/// # Panics
+/// When the history cannot have been.
+pub async fn in_a_storm(
+    clients: &[Arc<dyn Registry>],
+    questions: usize,
+    mut fault: impl AsyncFnMut(),
+) -> usize {
+    let game = Game::start(clients, 0x5707, questions, true);
+    while !game.is_over() {
+        fault().await;
+    }
+    let calls = game.end(clients).await;
+    judge(&calls);
+    calls.iter().filter(|call| call.lost).count()
+}
+
+fn judge(calls: &[Call]) {
+    if let Err(why) = history::check(calls) {
+        let told: Vec<_> = calls.iter().map(|call| format!("{call:?}")).collect();
+        panic!("this history cannot have been: {why}\n{}", told.join("\n"));
     }
 }
 
@@ -67,40 +91,55 @@ impl Notes {
         self.moment.fetch_add(1, Ordering::SeqCst)
     }
 
-    fn note(&self, begin: u64, said: Said) {
-        let call = Call { begin, end: self.now(), said };
+    fn note(&self, begin: u64, said: Said, lost: bool) {
+        let call = Call { begin, end: self.now(), said, lost };
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
 }
 
-/// Plays one history, and looks at what it left.
-async fn play(clients: &[Arc<dyn Registry>], seed: u64) -> Vec<Call> {
-    let notes = Arc::<Notes>::default();
-    let players: Vec<_> = clients
-        .iter()
-        .enumerate()
-        .map(|(name, registry)| {
+/// One history under way.
+struct Game {
+    notes: Arc<Notes>,
+    players: Vec<JoinHandle<()>>,
+}
+
+impl Game {
+    fn start(clients: &[Arc<dyn Registry>], seed: u64, questions: usize, stormy: bool) -> Self {
+        let notes = Arc::<Notes>::default();
+        let questions = questions / clients.len();
+        let player = |(name, registry): (usize, &Arc<dyn Registry>)| {
             let dice = Dice(0x5eed_0001 + (seed << 16) + name as u64);
-            let player = Player {
-                registry: registry.clone(),
-                notes: notes.clone(),
-                name,
-                dice,
-                known: BTreeMap::new(),
-                values: 0,
+            let mark = stormy.then(|| key(&format!("lane/mark/{name}")));
+            let (registry, notes, known) = (registry.clone(), notes.clone(), BTreeMap::new());
+            let player = Player { registry, notes, name, dice, known, values: 0, mark };
+            tokio::spawn(player.play(questions))
+        };
+        let players = clients.iter().enumerate().map(player).collect();
+        Self { notes, players }
+    }
+
+    fn is_over(&self) -> bool {
+        self.players.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits for everybody, and looks at what they left.
+    async fn end(self, clients: &[Arc<dyn Registry>]) -> Vec<Call> {
+        let marks = (0..self.players.len()).map(|name| key(&format!("lane/mark/{name}")));
+        let all: Vec<_> = KEYS.map(key).into_iter().chain(marks).collect();
+        for player in self.players {
+            player.await.expect("a player ends");
+        }
+        for registry in clients {
+            let found = loop {
+                let begin = self.notes.now();
+                if let Ok(found) = registry.read(all.clone()).await {
+                    break (begin, found);
+                }
             };
-            tokio::spawn(player.play(QUESTIONS / clients.len()))
-        })
-        .collect();
-    for player in players {
-        player.await.expect("a player ends");
+            self.notes.note(found.0, Said::Read(all.clone(), found.1), false);
+        }
+        std::mem::take(&mut *self.notes.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
-    for registry in clients {
-        let begin = notes.now();
-        let found = registry.read(KEYS.map(key).to_vec()).await.expect("the entries");
-        notes.note(begin, Said::Read(KEYS.map(key).to_vec(), found));
-    }
-    std::mem::take(&mut *notes.calls.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// One client.
@@ -112,6 +151,8 @@ struct Player {
     /// What it saw last.
     known: BTreeMap<Key, Option<Entry>>,
     values: u32,
+    /// In a storm: what it writes with each transaction, so that what became of one can be seen.
+    mark: Option<Key>,
 }
 
 impl Player {
@@ -126,10 +167,13 @@ impl Player {
     }
 
     async fn commit(&mut self) {
+        if let Some(mark) = self.mark.clone() {
+            return self.commit_surely(mark).await;
+        }
         let txns: Vec<_> = (0..self.dice.pick(&[1, 1, 1, 2, 3])).map(|_| self.txn()).collect();
         let begin = self.notes.now();
         let outcomes = self.registry.commit(txns.clone()).await;
-        self.notes.note(begin, Said::Commit(txns.clone(), outcomes.clone()));
+        self.notes.note(begin, Said::Commit(txns.clone(), outcomes.clone()), false);
         for (txn, outcome) in txns.iter().zip(outcomes) {
             match outcome {
                 Outcome::Applied(revision) => self.learn_writes(txn, revision),
@@ -139,19 +183,61 @@ impl Player {
         }
     }
 
+    /// Sends one until it is answered.
+    async fn commit_surely(&mut self, mark: Key) {
+        let mut txn = self.txn();
+        txn.guards.push(match self.known.get(&mark).and_then(Option::as_ref) {
+            Some(entry) => Guard::At(mark.clone(), entry.revision),
+            None => Guard::Absent(mark.clone()),
+        });
+        let value: Value = self.value();
+        txn.writes.push(Write::Put { key: mark.clone(), value: value.clone(), owner: None });
+        let (begin, mut lost) = (self.notes.now(), false);
+        let outcome = loop {
+            match self.registry.commit(vec![txn.clone()]).await.remove(0) {
+                Outcome::Unknown => lost = true,
+                known => break known,
+            }
+        };
+        let told = match &outcome {
+            Outcome::Refused(found) if lost => {
+                let marked = found.iter().find(|change| change.key == mark);
+                let ours = marked.and_then(|it| it.entry.as_ref()).filter(|entry| entry.value == value);
+                // Where it was not made yet, an earlier try may still be.
+                ours.map_or(Outcome::Unknown, |entry| Outcome::Applied(entry.revision))
+            }
+            known => known.clone(),
+        };
+        self.notes.note(begin, Said::Commit(vec![txn.clone()], vec![told]), lost);
+        match outcome {
+            Outcome::Applied(revision) => self.learn_writes(&txn, revision),
+            Outcome::Refused(found) => self.learn(found),
+            Outcome::Unknown => {}
+        }
+    }
+
     async fn read(&mut self) {
         let keys: Vec<_> = (0..=self.dice.below(3)).map(|_| self.key()).collect();
         let begin = self.notes.now();
-        let found = self.registry.read(keys.clone()).await.expect("the entries");
-        self.notes.note(begin, Said::Read(keys, found.clone()));
-        self.learn(found);
+        match self.registry.read(keys.clone()).await {
+            Ok(found) => {
+                self.notes.note(begin, Said::Read(keys, found.clone()), false);
+                self.learn(found);
+            }
+            Err(why) => assert!(self.mark.is_some(), "{why}"),
+        }
     }
 
     async fn list(&mut self) {
         let begin = self.notes.now();
-        let listed = self.registry.list().await.expect("the listing");
-        self.notes.note(begin, Said::List(listed.changes.clone(), listed.revision));
-        self.learn(listed.changes);
+        match self.registry.list().await {
+            Ok(listed) => {
+                let said = Said::List(listed.changes.clone(), listed.revision);
+                self.notes.note(begin, said, false);
+                self.learn(listed.changes);
+            }
+            Err(why) => assert!(self.mark.is_some(), "{why}"),
+        }
     }
 
     fn learn(&mut self, found: Vec<Change>) {
@@ -209,8 +295,13 @@ impl Player {
         if self.dice.below(4) == 0 {
             return Write::Delete { key };
         }
-        self.values += 1;
-        let value = format!("{}.{}", self.name, self.values).into_bytes().into();
+        let value = self.value();
         Write::Put { key, value, owner: None }
+    }
+
+    /// One that nobody else writes, nor this one again.
+    fn value(&mut self) -> Value {
+        self.values += 1;
+        format!("{}.{}", self.name, self.values).into_bytes().into()
     }
 }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use evenkeel_core::registry::{Guard, Outcome};
+use evenkeel_registry::conformance::linear;
 use tokio::task::JoinHandle;
 
 use crate::asks::{Engine, commit, entry, key, made, put, txn};
+use crate::proxy::{Proxy, Way};
 
 /// Somebody who counts.
 pub(crate) struct Counter {
@@ -48,4 +51,22 @@ async fn count(registry: Engine, least: u32, over: Arc<AtomicBool>) -> u32 {
         added += 1;
     }
     added
+}
+
+/// Histories of clients of which half are behind this proxy, which swallows what comes and cuts, are as if nothing had been.
+///
+/// # Panics
+/// Where they are not, or where no answer was lost.
+pub(crate) async fn histories_hold(near: &[Engine; 2], far: &[Engine; 2], proxy: &Proxy, questions: usize) {
+    let clients: Vec<_> = near.iter().chain(far).cycle().take(8).cloned().collect();
+    let ways = [Way::NoAnswers, Way::Closed];
+    let mut ways = ways.into_iter().cycle();
+    let lost = linear::in_a_storm(&clients, questions, async || {
+        proxy.set(ways.next().unwrap());
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        proxy.set(Way::Open);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    })
+    .await;
+    assert!(lost > 0, "no answer was lost");
 }

@@ -1,8 +1,11 @@
 //! Verbs that reach the server, which does what they ask, and the connection is cut instead of the answer.
 
+use std::time::Duration;
+
 use evenkeel_core::registry::Outcome;
 use evenkeel_core::time::Millis;
 use evenkeel_registry::RegistryError;
+use evenkeel_registry::conformance::linear;
 
 use super::cut::{Cutter, Fault};
 use super::server::{Kind, Server};
@@ -30,6 +33,18 @@ async fn readings_that_postgres_lost_are_read_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readings_that_mysql_lost_are_read_again() {
     readings(Kind::MySql).await;
+}
+
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_at_postgres_in_a_storm_can_have_happened_one_after_the_other() {
+    history(Kind::Postgres).await;
+}
+
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_at_mysql_in_a_storm_can_have_happened_one_after_the_other() {
+    history(Kind::MySql).await;
 }
 
 async fn leases(kind: Kind) {
@@ -81,4 +96,20 @@ async fn readings(kind: Kind) {
         );
         cutter.sprung(2 + u32::try_from(nth).unwrap()).await;
     }
+}
+
+/// Every connection is ended again and again.
+async fn history(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(connect(&server.url("history")).await.unwrap());
+    }
+    clients.extend_from_within(..);
+    let lost = linear::in_a_storm(&clients, 1_000, async || {
+        server.cut_everybody().await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    })
+    .await;
+    assert!(lost > 0, "no answer was lost");
 }
