@@ -32,6 +32,7 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, Guard, LeaseId, Outcome, Revision, Txn, Write};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::clock::Stopwatch;
+use evenkeel_registry::conformance::linear;
 use evenkeel_registry::{Feed, Registry, RegistryError, open};
 use proxy::{Proxy, Way};
 use server::Etcd;
@@ -193,6 +194,29 @@ async fn a_lost_answer_is_settled_by_sending_again() {
     assert_eq!(value(&direct, "job/a/place").await.as_deref(), Some("a@1 nonce"));
     proxy.set(Way::Open);
     until("it is made", || async { matches!(commit(&registry, &next).await, Outcome::Applied(_)) }).await;
+}
+
+/// Half of the clients are behind a way on which answers are lost and connections cut.
+///
+/// proves: I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_in_a_storm_can_have_happened_one_after_the_other() {
+    let Some(etcd) = Etcd::start(1) else { return };
+    let proxy = Proxy::start(etcd.members[0].at()).await;
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        clients.extend([connect(&etcd.url()).await, through(&proxy).await]);
+    }
+    clients.extend_from_within(..);
+    let mut ways = [Way::Deaf, Way::Closed].into_iter().cycle();
+    let lost = linear::in_a_storm(&clients, 1_000, async || {
+        proxy.set(ways.next().unwrap());
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        proxy.set(Way::Open);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    })
+    .await;
+    assert!(lost > 0, "no answer was lost");
 }
 
 /// The verbs of leases whose answers are lost can be asked again as well.
