@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::tree::Tree;
 use super::wire::Wire;
-use super::{Shared, VALUE_MAX};
+use super::{BYTES_MAX, Shared, VALUE_MAX};
 use crate::EngineUrl;
 
 /// A message as it is sent.
@@ -46,6 +46,7 @@ pub(super) async fn play(
         ttl_min: Millis::secs(1),
         value_max: VALUE_MAX,
         operations_max: 128,
+        bytes_max: BYTES_MAX,
         generation: 0,
     };
     let wire = Wire::new(&url).expect("a way");
