@@ -374,7 +374,7 @@ async fn a_history_in_a_storm_can_have_happened_one_after_the_other() {
     let (near, far) = (server.url(), format!("redis://{}/0", proxy.at()));
     let near = [connect(&near).await, connect(&near).await];
     let far = [connect(&far).await, connect(&far).await];
-    histories_hold(&near, &far, &proxy, 2_000).await;
+    histories_hold((&near, &far), (&proxy, [Way::NoAnswers, Way::Closed]), 2_000).await;
 }
 
 #[tokio::test]

@@ -153,7 +153,7 @@ async fn a_history_in_a_storm_can_have_happened_one_after_the_other() {
     let (near, far) = (place.url(), place.through(proxy.at()));
     let near = [connect(&near).await, connect(&near).await];
     let far = [connect(&far).await, connect(&far).await];
-    histories_hold(&near, &far, &proxy, 400).await;
+    histories_hold((&near, &far), (&proxy, [Way::NoAnswers, Way::Closed]), 400).await;
 }
 
 /// The client loses its watches at a reconnect without a word.

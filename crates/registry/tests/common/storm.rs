@@ -57,9 +57,12 @@ async fn count(registry: Engine, least: u32, over: Arc<AtomicBool>) -> u32 {
 ///
 /// # Panics
 /// Where they are not, or where no answer was lost.
-pub(crate) async fn histories_hold(near: &[Engine; 2], far: &[Engine; 2], proxy: &Proxy, questions: usize) {
+pub(crate) async fn histories_hold(
+    (near, far): (&[Engine; 2], &[Engine; 2]),
+    (proxy, ways): (&Proxy, [Way; 2]),
+    questions: usize,
+) {
     let clients: Vec<_> = near.iter().chain(far).cycle().take(8).cloned().collect();
-    let ways = [Way::NoAnswers, Way::Closed];
     let mut ways = ways.into_iter().cycle();
     let lost = linear::in_a_storm(&clients, questions, async || {
         proxy.set(ways.next().unwrap());

@@ -32,11 +32,10 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, Guard, LeaseId, Outcome, Revision, Txn, Write};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::clock::Stopwatch;
-use evenkeel_registry::conformance::linear;
 use evenkeel_registry::{Feed, Registry, RegistryError, open};
 use proxy::{Proxy, Way};
 use server::Etcd;
-use storm::Counter;
+use storm::{Counter, histories_hold};
 
 /// How long anything may take before the test gives up.
 const LONG: Duration = Duration::from_secs(60);
@@ -203,20 +202,9 @@ async fn a_lost_answer_is_settled_by_sending_again() {
 async fn a_history_in_a_storm_can_have_happened_one_after_the_other() {
     let Some(etcd) = Etcd::start(1) else { return };
     let proxy = Proxy::start(etcd.members[0].at()).await;
-    let mut clients = Vec::new();
-    for _ in 0..2 {
-        clients.extend([connect(&etcd.url()).await, through(&proxy).await]);
-    }
-    clients.extend_from_within(..);
-    let mut ways = [Way::Deaf, Way::Closed].into_iter().cycle();
-    let lost = linear::in_a_storm(&clients, 1_000, async || {
-        proxy.set(ways.next().unwrap());
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        proxy.set(Way::Open);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    })
-    .await;
-    assert!(lost > 0, "no answer was lost");
+    let near = [connect(&etcd.url()).await, connect(&etcd.url()).await];
+    let far = [through(&proxy).await, through(&proxy).await];
+    histories_hold((&near, &far), (&proxy, [Way::Deaf, Way::Closed]), 1_000).await;
 }
 
 /// The verbs of leases whose answers are lost can be asked again as well.
