@@ -110,6 +110,8 @@ fn first_layout(tables: &Tables) -> Vec<String> {
     ]
 }
 
+/// What only copies the server once takes over from nobody; who may not see which those are counts them all.
+///
 /// A timeline is a history: a restored or promoted server has another one. A table that was restored from a dump has
 /// another number.
 const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE \
@@ -119,7 +121,8 @@ const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE \
     (current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on')::int::bigint, \
     (current_setting('synchronous_standby_names') <> '' AND \
      current_setting('synchronous_commit') <> 'local')::int::bigint, \
-    (SELECT count(*) FROM pg_stat_replication WHERE state <> 'backup' AND application_name <> 'pg_basebackup'), \
+    (SELECT count(*) FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup' \
+     AND application_name IS DISTINCT FROM 'pg_basebackup'), \
     coalesce(to_regclass(";
 
 async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {

@@ -445,6 +445,13 @@ async fn the_facts_are_those_of_the_server(kind: Kind) {
         Kind::MySql => FeedKind::Polled(Millis(100)),
     };
     assert_eq!((facts.class, facts.feed, facts.generation), (Class::A, feed, 0));
+    if kind == Kind::Postgres {
+        // What copies the server is no standby.
+        let mut copy = good.copied().await;
+        assert_eq!(connect(&good.url("facts")).await.unwrap().facts().class, Class::A);
+        copy.kill().unwrap();
+        copy.wait().unwrap();
+    }
     drop(good);
     let Some(poor) = Server::start(kind, &[weak]).await else { return };
     assert_eq!(connect(&poor.url("facts")).await.unwrap().facts().class, class);
@@ -613,8 +620,8 @@ async fn another_server_behind_the_url_is_another_generation(kind: Kind) {
 }
 
 async fn a_server_that_went_back_is_another_generation(kind: Kind) {
-    // MariaDB takes a table whose file was copied for another one.
-    let said = if kind == Kind::Postgres { "went back" } else { "another server" };
+    // MariaDB takes a table whose file was copied for another one, unless both were made in the same second.
+    let said: &[_] = if kind == Kind::Postgres { &["went back"] } else { &["went back", "another server"] };
     let Some(mut server) = Server::start(kind, &[]).await else { return };
     let url = server.url("back");
     let [first, second] = [connect(&url).await.unwrap(), connect(&url).await.unwrap()];
@@ -629,7 +636,7 @@ async fn a_server_that_went_back_is_another_generation(kind: Kind) {
         assert_eq!(commit(registry, once("b")).await, Outcome::Unknown);
         let trouble = registry.trouble();
         assert!(
-            matches!(trouble.as_deref(), Some(RegistryError::Fatal(why)) if why.contains(said)),
+            matches!(trouble.as_deref(), Some(RegistryError::Fatal(why)) if said.iter().any(|said| why.contains(said))),
             "{trouble:?}"
         );
     }

@@ -120,8 +120,9 @@ impl Sight {
             let passed = Passed { clock: now, step: now - clock, ..Passed::default() };
             return (passed, Self { now, asked, since: self.since, sure: true });
         }
-        // Others acted after it last looked, which was long ago: it knows no more than one who has just come.
-        let blind = clock > self.now && (heard - self.asked).0 > WAIT;
+        // Others went on acting when it looked no more, which was long ago: it knows no more than one who has just come.
+        // But where the server was away from all, whoever looked right before that knows.
+        let blind = clock - self.now > 2 * HIDDEN && (heard - self.asked).0 > WAIT;
         let old = if blind { Self::new(reading, false) } else { *self };
         let stepped = old.beyond(old.now, reading);
         if !old.is_sure(reading) {
@@ -153,6 +154,9 @@ mod tests {
 
     const TTL: i64 = 15_000;
     const RENEWAL: i64 = TTL / 3;
+
+    /// How far the renewals of two are apart at most; they look at different moments.
+    const APART: i64 = RENEWAL / 2 + 260;
 
     /// What can be missed: what one look after another hides, and what the clocks may differ by.
     const MISSED: i64 = HIDDEN + SLACK;
@@ -186,7 +190,7 @@ mod tests {
         /// Two that renew, which do so as late as `phase` from now, and a third lease whose holder is dead.
         fn new(phase: i64) -> (Self, usize) {
             let mut world = Self { time: 1_000_000, clock: 1_000_000, ..Self::default() };
-            for behind in [0, RENEWAL / 2] {
+            for behind in [0, APART] {
                 let (lease, renewed) = (world.grant(), world.time - RENEWAL + phase + behind);
                 let sight = Sight::new(&world.reading(), true);
                 world.writers.push(Writer { sight, looked: world.time, renews: Some((lease, renewed)) });
@@ -272,8 +276,8 @@ mod tests {
                         world.pass(1_000);
                     }
                     let lived = world.lived(dead).expect("a dead one's lease ends");
-                    // Somebody acts every half renewal; what was set back may pass for no time.
-                    let late = RENEWAL / 2 + MISSED + if step < 0 { RENEWAL } else { 0 };
+                    // Somebody acts so often; what was set back may pass for no time.
+                    let late = APART + MISSED + if step < 0 { RENEWAL } else { 0 };
                     assert!(lived <= TTL + late, "{step} {phase} {visits}: lived for {lived}");
                 }
             }
@@ -316,6 +320,29 @@ mod tests {
         world.act(sight, None);
         assert!(world.lived(dead).is_none());
         assert_eq!(world.leases[dead].ends - world.clock, ends - sight.now);
+    }
+
+    #[test]
+    fn a_server_that_was_away_and_came_back_with_another_clock_ends_no_lease() {
+        for (step, away) in
+            [(0, 8_000), (0, 60_000), (60_000, 60_000), (3_600_000, 20_000), (-60_000, 60_000)]
+        {
+            for (phase, first) in (0..RENEWAL / 2).step_by(100).flat_map(|phase| [(phase, 0), (phase, 1)]) {
+                let (mut world, dead) = World::new(phase);
+                world.pass(RENEWAL);
+                // One of the two is back, perhaps not the one that acted last.
+                let writers = std::mem::take(&mut world.writers);
+                world.pass(away);
+                world.ahead += step;
+                let Writer { sight, renews, looked } = writers[first];
+                let sight = world.act(sight, renews.map(|(lease, _)| lease));
+                world.writers.push(Writer { sight, looked, renews });
+                world.pass(TTL - RENEWAL - RENEWAL / 2 - MISSED);
+                assert_eq!(world.lived(dead), None, "{step} {away} {phase}: nobody was served meanwhile");
+                world.pass(TTL + RENEWAL);
+                assert!(world.lived(dead).is_some(), "{step} {away} {phase}: it ends at last");
+            }
+        }
     }
 
     #[test]

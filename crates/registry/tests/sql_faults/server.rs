@@ -170,6 +170,20 @@ impl Server {
         self.restart().await;
     }
 
+    /// Starts to copy PostgreSQL over the network, slowly, and waits until it is at it.
+    pub(crate) async fn copied(&self) -> Child {
+        let mut copy = command(self.kind, &program(self.kind).unwrap().with_file_name("pg_basebackup"));
+        copy.args(["-h", "127.0.0.1", "-U", "evenkeel", "-X", "stream", "-D", "slow", "--max-rate=32"]);
+        copy.arg("-p").arg(self.port.to_string()).current_dir(self.folder.path());
+        let mut copy = copy.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let both = "DO 'BEGIN ASSERT (SELECT count(*) FROM pg_stat_replication) >= 2; END'";
+        while self.try_sql("postgres", both).await.is_err() {
+            assert!(copy.try_wait().unwrap().is_none(), "it copies");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        copy
+    }
+
     /// Keeps a copy of all its data.
     pub(crate) async fn copy(&mut self) {
         self.kill();
