@@ -15,6 +15,7 @@ mod memory;
 mod plan;
 mod reader;
 mod tree;
+mod words;
 
 use std::sync::Arc;
 
@@ -90,8 +91,10 @@ impl Zookeeper {
         let link = Arc::new(Link::new(url, namespace)?);
         let generation = link.enter().await?;
         let least = link.connect(PROBE, false).await?.session_timeout().as_millis();
-        // The least term is two ticks. A follower may know of a renewal half a tick before the leader does.
-        let tick = Millis(i64::try_from(least).unwrap_or(i64::MAX) / 2);
+        // The least term is two ticks, unless `minSessionTimeout` is set lower, which only a server that says so tells.
+        let least = Millis(i64::try_from(least).unwrap_or(i64::MAX) / 2);
+        // A follower may know of a renewal half a tick before the leader does.
+        let tick = link.told_tick().await.map_or(least, |told| least.max(told));
         let ttl_min = FACTS.ttl_min.max(Millis(tick.0.saturating_mul(3)));
         let facts = Facts { early: tick, ttl_min, generation, ..FACTS };
         link.refresh(true).await?;

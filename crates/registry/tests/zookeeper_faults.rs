@@ -567,6 +567,16 @@ async fn a_lease_whose_holder_died_before_a_restart_ends_a_term_after_it_at_most
     assert!(late <= term + Duration::from_millis(2 * 250 + 2_000), "{late:?} after the restart");
 }
 
+/// Terms shorter than two ticks do not say how long a tick is.
+///
+/// proves: I10
+#[tokio::test]
+async fn a_server_whose_least_term_is_shorter_than_its_ticks_does_not_pass_for_a_faster_one() {
+    let Some(server) = Server::with("tickTime=2000\nminSessionTimeout=500\n") else { return };
+    let facts = connect(&server.url()).await.facts();
+    assert_eq!((facts.early, facts.ttl_min), (Millis::secs(2), Millis::secs(6)));
+}
+
 #[tokio::test]
 async fn an_examination_tells_of_one_server_and_of_three_and_of_one_that_is_away() {
     let Some(place) = Place::find() else { return };

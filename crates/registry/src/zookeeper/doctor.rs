@@ -1,17 +1,11 @@
 //! What an examination finds: which servers answer, as what, and how many there are. What no client can see is said too.
 
-use std::time::Duration;
-
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use zookeeper_client::Error;
 
 use super::link::{ANSWER, Link, PORT, span};
+use super::words::{ask, number, value};
 use crate::RegistryError;
 use crate::examine::Examined;
-
-/// How long a server may take to say how it is.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where an ensemble writes down its members.
 const CONFIG: &str = "/zookeeper/config";
@@ -62,30 +56,14 @@ impl Link {
                 let at = host.with_port(PORT);
                 let said = ask(&at, "srvr").await;
                 if sight.connections.is_none() && said.is_some() {
-                    sight.connections = number(&ask(&at, "conf").await.unwrap_or_default());
+                    sight.connections =
+                        number(&ask(&at, "conf").await.unwrap_or_default(), "maxClientCnxns=");
                 }
                 sight.servers.push((at, server(said.as_deref())));
             }
         }
         Ok(judge(&sight))
     }
-}
-
-/// What a server says to a four-letter word; `None` where nobody answers.
-async fn ask(at: &str, word: &str) -> Option<String> {
-    let asked = async {
-        let mut stream = TcpStream::connect(at).await.ok()?;
-        stream.write_all(word.as_bytes()).await.ok()?;
-        let mut said = Vec::new();
-        stream.read_to_end(&mut said).await.ok()?;
-        Some(String::from_utf8_lossy(&said).into_owned())
-    };
-    tokio::time::timeout(PATIENCE, asked).await.ok()?
-}
-
-/// The value behind a name, up to the end of its line.
-fn value<'s>(said: &'s str, name: &str) -> Option<&'s str> {
-    said.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
 fn server(said: Option<&str>) -> Server {
@@ -96,10 +74,6 @@ fn server(said: Option<&str>) -> Server {
         _ if said.contains("whitelist") => Server::Quiet,
         _ => Server::Idle,
     }
-}
-
-fn number(conf: &str) -> Option<u32> {
-    value(conf, "maxClientCnxns=")?.parse().ok()
 }
 
 /// How many of those that a configuration names may vote.
@@ -206,7 +180,6 @@ mod tests {
         assert_eq!(server(Some(idle)), Server::Idle);
         assert_eq!(server(Some("srvr is not executed because it is not in the whitelist.\n")), Server::Quiet);
         assert_eq!(server(None), Server::Away);
-        assert_eq!(number("clientPort=2181\nmaxClientCnxns=60\n"), Some(60));
         let config =
             "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.3=c:1:2:observer\nversion=0";
         assert_eq!((members(config), members("")), (2, 0));

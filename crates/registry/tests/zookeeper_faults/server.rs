@@ -19,6 +19,8 @@ pub(crate) struct Server {
     port: u16,
     /// What its configuration says of its ensemble; nothing of one that is alone.
     peers: String,
+    /// What its configuration says besides.
+    more: String,
     /// Where it is spoken to with encryption, and what its configuration says of that.
     secure: Option<(u16, String)>,
     process: Process,
@@ -41,6 +43,17 @@ impl Server {
             return None;
         }
         let mut server = Self::new(String::new());
+        server.again();
+        Some(server)
+    }
+
+    /// Starts one with lines more in its configuration, which count instead of those before.
+    pub(crate) fn with(more: &str) -> Option<Self> {
+        if !is_there() {
+            return None;
+        }
+        let mut server = Self::new(String::new());
+        more.clone_into(&mut server.more);
         server.again();
         Some(server)
     }
@@ -70,7 +83,14 @@ impl Server {
 
     fn new(peers: String) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { folder, port: free_ports(1)[0], peers, secure: None, process: Process::default() }
+        Self {
+            folder,
+            port: free_ports(1)[0],
+            peers,
+            more: String::new(),
+            secure: None,
+            process: Process::default(),
+        }
     }
 
     fn member(id: u8, peers: &str) -> Self {
@@ -115,10 +135,11 @@ impl Server {
         let config = format!(
             "tickTime=250\nmaxSessionTimeout=60000\ninitLimit=40\nsyncLimit=20\ndataDir={}/data\nclientPort={}\n\
              clientPortAddress=127.0.0.1\nforceSync=yes\npreAllocSize=1024\nadmin.enableServer=false\n\
-             4lw.commands.whitelist=*\n{}{}",
+             4lw.commands.whitelist=*\n{}{}{}",
             self.folder.path().display(),
             self.port,
             self.peers,
+            self.more,
             self.secure.as_ref().map_or("", |(_, said)| said)
         );
         let path = self.folder.path().join("zoo.cfg");
