@@ -11,9 +11,9 @@ use crate::process::{Node, until, until_told};
 
 const NODES: [&str; 2] = ["a", "b"];
 /// How late a fire may start, in seconds: more than it takes all nodes to stop and start, so that there is something to see.
-const GRACE: i64 = 8;
+const GRACE: i64 = 4;
 /// How long the runs go on whose marks are lost: longer than the grace, so that not all of them may run again.
-const LOST_MS: i64 = 10_000;
+const LOST_MS: i64 = 11_000;
 /// How late a start may be noted, on a busy machine.
 const SLACK_MS: i64 = 3_000;
 
@@ -21,16 +21,25 @@ const SLACK_MS: i64 = 3_000;
 const SCRIPT: &str =
     r#"printf '%s %s %s %s\n' "$EVENKEEL_JOB" "$EVENKEEL_DUE" "$(date +%s%3N)" "$EVENKEEL_FENCE" >> "$0""#;
 
-/// A Redis that writes nothing to its disk unless it is told to. Killed when it is dropped.
+/// What a Redis keeps by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    Nothing,
+    All,
+}
+
+/// A Redis. Killed when it is dropped.
 struct Redis {
+    /// Its files in `now`, and what they were in `then`.
     folder: tempfile::TempDir,
+    keeps: Keeps,
     port: u16,
     child: Option<Child>,
 }
 
 impl Redis {
     /// Starts one; `None`, said aloud, where there is none.
-    fn start() -> Option<Self> {
+    fn start(keeps: Keeps) -> Option<Self> {
         if Command::new("redis-server").arg("--version").output().is_err() {
             let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
             assert!(!required, "there is no redis-server: `cargo xtask engines install`");
@@ -40,7 +49,9 @@ impl Redis {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         drop(listener);
-        let mut redis = Self { folder: tempfile::tempdir().expect("a folder"), port, child: None };
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("now")).expect("a folder");
+        let mut redis = Self { folder, keeps, port, child: None };
         redis.again();
         Some(redis)
     }
@@ -48,7 +59,11 @@ impl Redis {
     fn again(&mut self) {
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--save", "", "--port", &self.port.to_string(), "--dir"]);
-        let child = command.arg(self.folder.path()).stdout(Stdio::null()).spawn();
+        command.arg(self.folder.path().join("now"));
+        if self.keeps == Keeps::All {
+            command.args(["--appendonly", "yes", "--appendfsync", "always"]);
+        }
+        let child = command.stdout(Stdio::null()).spawn();
         self.child = Some(child.expect("the server starts"));
         until("it answers", || (self.say("PING")? == "PONG").then_some(()));
     }
@@ -58,6 +73,24 @@ impl Redis {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("it can be killed");
             child.wait().expect("it ends");
+        }
+    }
+
+    /// Has a copy made of what it holds now.
+    fn keep(&self) {
+        if self.keeps == Keeps::Nothing {
+            assert_eq!(self.say("SAVE").as_deref(), Some("OK"));
+        }
+        let copied = Command::new("cp").args(["-a", "now", "then"]).current_dir(self.folder.path()).status();
+        assert!(copied.expect("cp runs").success());
+    }
+
+    /// Puts the copy, if there is one, in the place of its files.
+    fn go_back(&self) {
+        let [now, then] = ["now", "then"].map(|name| self.folder.path().join(name));
+        if then.exists() {
+            fs::remove_dir_all(&now).expect("removed");
+            fs::rename(then, now).expect("moved");
         }
     }
 
@@ -129,8 +162,8 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn start() -> Option<Self> {
-        let (folder, redis) = (tempfile::tempdir().expect("a folder"), Redis::start()?);
+    fn start(keeps: Keeps) -> Option<Self> {
+        let (folder, redis) = (tempfile::tempdir().expect("a folder"), Redis::start(keeps)?);
         let mut cluster = Self { folder, redis, nodes: Vec::new() };
         cluster.serve();
         let applied = cluster.nodes[0].fed(&["job", "apply", "-f", "-"], &jobs(&cluster.log()));
@@ -169,9 +202,10 @@ impl Cluster {
         until_told("each job runs", || (count() == 4).then_some(()), || format!("{:?}", starts(&log).last()));
     }
 
-    /// The server dies and comes back with what it wrote to its disk; every node notices, stops, and says why.
+    /// The server dies and comes back with what was kept of it; every node notices, stops, and says why.
     fn lose(&mut self) {
         self.redis.kill();
+        self.redis.go_back();
         self.redis.again();
         for (node, name) in self.nodes.drain(..).zip(NODES) {
             assert_ne!(node.end(), 0, "{name} ends as one that cannot go on");
@@ -186,15 +220,29 @@ impl Cluster {
 /// proves: I1
 #[test]
 fn nodes_of_a_registry_that_lost_everything_stop_and_say_why() {
-    let Some(mut cluster) = Cluster::start() else { return };
+    let Some(mut cluster) = Cluster::start(Keeps::Nothing) else { return };
     cluster.lose();
 }
 
+/// It came up from what it had saved some time ago.
+///
 /// proves: I1
 #[test]
 fn after_a_loss_only_what_is_within_its_grace_runs_again_and_tokens_only_grow() {
-    let Some(mut cluster) = Cluster::start() else { return };
-    assert_eq!(cluster.redis.say("SAVE").as_deref(), Some("OK"));
+    go_back(Keeps::Nothing);
+}
+
+/// It keeps all that it answered, and somebody put a copy of its files back.
+///
+/// proves: I1
+#[test]
+fn after_a_copy_was_put_back_only_what_is_within_its_grace_runs_again_and_tokens_only_grow() {
+    go_back(Keeps::All);
+}
+
+fn go_back(keeps: Keeps) {
+    let Some(mut cluster) = Cluster::start(keeps) else { return };
+    cluster.redis.keep();
     let saved = wall();
     cluster.wait_until_all_run(saved + LOST_MS);
     cluster.lose();
@@ -214,7 +262,10 @@ fn after_a_loss_only_what_is_within_its_grace_runs_again_and_tokens_only_grow() 
             again += 1;
             assert!(second.at >= back, "twice before the loss: {first:?}, {second:?}");
             assert!(*due >= saved - SLACK_MS, "its mark was on the disk: {second:?}, saved {saved}");
-            assert!(second.at <= due + GRACE * 1_000 + SLACK_MS, "older than its grace: {second:?}");
+            // One that was open in the copy is attempted again, however old it is by now; it was claimed at most a second ahead.
+            let was_open = job.starts_with("at-least-once") && *due <= saved + 1_000;
+            let in_time = second.at <= due + GRACE * 1_000 + SLACK_MS;
+            assert!(was_open || in_time, "older than its grace: {second:?}, saved {saved}");
         }
     }
     // Of those whose marks were lost, some are older than their grace by now. A machine that is too slow to show any that
