@@ -319,13 +319,28 @@ mod tests {
             include_str!("conformance/transactions.rs"),
             include_str!("conformance/writes.rs"),
         ] {
-            for line in subject.lines().filter_map(|line| line.strip_prefix("pub async fn ")) {
-                let case = line.split('(').next().unwrap();
+            let cases =
+                subject.split("\npub async fn ").skip(1).filter_map(|text| text.split_once("(stage: Stage)"));
+            for (case, _) in cases.filter(|(case, _)| !case.contains('(')) {
                 assert!(
                     list.contains(&format!("                {case},\n")),
                     "{case} is not in conformance!"
                 );
             }
         }
+    }
+
+    /// The page about engines says how many there are of each subject.
+    #[test]
+    fn the_cases_are_counted_in_the_docs() {
+        let (list, page) = (include_str!("conformance/list.rs"), include_str!("../../../docs/engines.md"));
+        let mut all = 0;
+        for block in list.split("            ]\n").filter(|block| block.contains(": [\n")) {
+            let (head, cases) = block.rsplit_once(": [\n").unwrap();
+            let (subject, cases) = (head.rsplit(' ').next().unwrap(), cases.lines().count());
+            assert!(page.contains(&format!("\n| {subject} | {cases} | ")), "{subject} has {cases} cases");
+            all += cases;
+        }
+        assert!(all >= 120, "{all} cases");
     }
 }
