@@ -5,25 +5,23 @@ use evenkeel_core::registry::Outcome;
 use crate::server::Etcd;
 use crate::{commit, connect, made, put, txn, until, value};
 
-/// etcd's own limit of a request, whatever is in it.
-const REQUEST: usize = 3 << 19;
-
 #[tokio::test]
 async fn a_transaction_of_almost_the_limit_is_made_and_one_beyond_it_is_refused() {
     let Some(etcd) = Etcd::start(1) else { return };
     let registry = connect(&etcd.url()).await;
     let half = |at: &str, bytes: usize| put(at, &"x".repeat(bytes), None);
-    // What is written around a value takes some of it.
-    let most = REQUEST / 2 - 4_096;
+    let limit = registry.facts().bytes_max;
+    // Keys take some of it.
+    let most = limit / 2 - 1_024;
     made(&registry, [half("a", most), half("b", most)]).await;
     assert_eq!(value(&registry, "b").await.map(|it| it.len()), Some(most));
-    let beyond = txn([], [half("a", REQUEST / 2), half("b", REQUEST / 2)]);
+    let beyond = txn([], [half("a", limit / 2), half("b", limit / 2)]);
     assert!(matches!(commit(&registry, &beyond).await, Outcome::Refused(_)));
     assert_eq!(registry.trouble(), None, "a refusal is an answer");
     assert_eq!(value(&registry, "b").await.map(|it| it.len()), Some(most));
     // From what is made to what is refused nothing is unknown, whoever of us draws the line.
     let mut sizes = std::collections::BTreeSet::new();
-    for more in (0..8_192).step_by(256) {
+    for more in (0..2_048).step_by(64) {
         let bytes = most + more;
         match commit(&registry, &txn([], [half("a", bytes), half("b", bytes)])).await {
             Outcome::Applied(_) => sizes.insert("made"),
@@ -33,7 +31,7 @@ async fn a_transaction_of_almost_the_limit_is_made_and_one_beyond_it_is_refused(
     }
     assert_eq!(sizes.len(), 2, "{sizes:?}");
     // The same where many that fit go together.
-    let each = REQUEST / 4;
+    let each = limit / 4;
     let many: Vec<_> = (0..6).map(|nth| txn([], [half(&format!("k{nth}"), each)])).collect();
     let outcomes = registry.commit(many).await;
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied(_))), "{outcomes:?}");
