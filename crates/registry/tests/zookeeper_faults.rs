@@ -118,6 +118,8 @@ async fn lost_answers_about_leases_and_listings_harm_nobody() {
     proxy.set(Way::Open);
     until("the end of what nobody knows of", || async { (count().await == 1).then_some(()) }).await;
     until("a renewal", || async { far.renew(lease).await.ok().flatten() }).await;
+    // Both sessions are back, so what is asked next arrives.
+    until("a listing", || async { far.list().await.ok() }).await;
 
     proxy.set(Way::NoAnswersFrom(MULTI));
     assert!(matches!(far.close(lease).await, Err(RegistryError::Unavailable(_))));
