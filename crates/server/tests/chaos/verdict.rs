@@ -123,7 +123,9 @@ impl<'a> Case<'a> {
         fire.starts.windows(2).find_map(|pair| {
             let (before, after) = (&pair[0], &pair[1]);
             let rising = before.attempt < after.attempt && before.token < after.token;
-            let gone = self.explain(due, &before.node).any(|fault| fault.at <= after.at);
+            // Not every trial notes when a line was written.
+            let behind = |fault: &Fault| after.at == 0 || fault.at <= after.at;
+            let gone = self.explain(due, &before.node).any(behind);
             let reason = gone || fire.unguarded.contains(&u64::from(before.attempt));
             (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
         })
