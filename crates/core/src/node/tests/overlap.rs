@@ -74,6 +74,27 @@ fn of_what_comes_due_while_a_run_goes_on_no_more_waits_than_the_job_says() {
     }
 }
 
+/// proves: I16
+#[test]
+fn what_grew_too_old_while_a_run_went_on_is_told_once_and_hides_nothing_that_is_told_later() {
+    for placement in PLACEMENTS {
+        for grace in [2, 15] {
+            let job = Job { grace: Some(grace), ..overlapping(placement, Overlap::Queue(1)) };
+            let mut world = World::busy(44_000, job);
+            world.run(300_000 - world.now);
+            let mut told: Vec<i64> = Vec::new();
+            for (from, last) in world.skips() {
+                told.extend((from..=last).step_by(10));
+            }
+            told.sort_unstable();
+            let starts = world.secs();
+            let expected: Vec<i64> = (10..240).step_by(10).filter(|due| !starts.contains(due)).collect();
+            told.retain(|due| *due < 240);
+            assert_eq!(told, expected, "{placement:?} with a grace of {grace} s: {starts:?} ran");
+        }
+    }
+}
+
 #[test]
 fn what_was_late_before_a_run_began_still_runs_though_nothing_is_to_wait() {
     for placement in PLACEMENTS {

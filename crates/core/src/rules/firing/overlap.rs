@@ -15,7 +15,7 @@ use crate::overlap::{Passed, STILL_RUNNING, SUPERSEDED, Timetable, surplus};
 use crate::record::{Lane, Open, Planned};
 use crate::rules::dispatch::missed;
 use crate::scene::{Decision, Decisions, Scene};
-use crate::time::{Mono, Wall};
+use crate::time::{Millis, Mono, Wall};
 use crate::view::{JobId, Terms};
 use crate::words::Fire;
 
@@ -129,16 +129,23 @@ impl planned::Desk<'_> {
         let waiting = self.draft.runs.iter().filter(|run| waits(run) && run.due <= began).count();
         let (watermark, reached) = (self.draft.watermark, self.draft.reached);
         let skipped = surplus(&timetable, (began, over), keep.saturating_sub(waiting));
+        let unplanned = skipped.and_then(|(from, _)| timetable.next(watermark.max(from - Millis(1))));
         self.draft.passed.retain(|passed| passed.until > reached);
         let Some((from, last)) = skipped else { return };
-        self.draft.runs.retain(|run| !(waits(run) && from <= run.due && run.due <= last));
         self.draft.reached = self.draft.reached.max(last.min(watermark));
         if last > watermark {
             // The planner passes over what it has not planned yet.
             self.draft.passed.push(Passed { after: began, until: last });
         }
-        let verdict = self.skipped((from, last), missed(from, last, STILL_RUNNING));
-        self.draft.verdicts.push(verdict);
+        // Some may have grown too old before, and history was told of each.
+        let unplanned = unplanned.filter(|due| *due <= last).map(|due| (due, last));
+        let goes = |run: &mut Planned| waits(run) && from <= run.due && run.due <= last;
+        let planned = self.draft.runs.extract_if(.., goes).map(|run| (run.due, run.due));
+        let span = |one: (Wall, Wall), other: (Wall, Wall)| (one.0.min(other.0), one.1.max(other.1));
+        if let Some((from, last)) = planned.chain(unplanned).reduce(span) {
+            let verdict = self.skipped((from, last), missed(from, last, STILL_RUNNING));
+            self.draft.verdicts.push(verdict);
+        }
     }
 
     /// Another attempt that waits gives way to a later fire, where the job says so.
