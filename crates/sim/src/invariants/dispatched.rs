@@ -6,7 +6,7 @@ use evenkeel_core::record::{BeatRecord, ClusterSettings, PlannerKind, ServingRec
 use evenkeel_core::registry::Value;
 use evenkeel_core::standing::DISPATCH;
 use evenkeel_core::time::{Millis, Wall};
-use evenkeel_core::words::{JobName, Operation};
+use evenkeel_core::words::{JobName, Operation, Shard};
 
 use super::healed::{CLOSING, PROMPT, Rest};
 use super::{Findings, Invariant, JobBook};
@@ -53,7 +53,7 @@ pub(super) fn look(rest: &Rest<'_>, name: &JobName, book: &JobBook, findings: &m
         let queue = if rest.swarm.roomy { 6 } else { 2 * i64::try_from(rest.swarm.jobs.len()).unwrap_or(1) };
         let wait = if run.is_accepted() { 1 } else { queue };
         let old = since + Millis(wait * (longest + CLOSING)) < now
-            && !rest.waits_for_seat((name, book), &run.fire, &run.by.node);
+            && !rest.waits_for_seat((name, book), (&run.fire, Shard(0)), &run.by.node);
         findings.test(at, Invariant::I53, !old, || format!("{name}: {run:?} waits since long"));
         findings.test(at, Invariant::I42, rest.members.contains(&run.by), || {
             format!("{name}: {run:?} is planned for somebody who is gone")

@@ -1,6 +1,7 @@
 //! The last look: faults have ended, time has passed, and everything should be at rest.
 
 use std::collections::BTreeSet;
+use std::iter::successors;
 
 use evenkeel_core::effect::Reason;
 use evenkeel_core::input::Ended;
@@ -98,9 +99,10 @@ impl Rest<'_> {
             let lane = book.lane.iter().flat_map(|lane| &lane.open).filter(|open| open.by.node == *on);
             let plan = book.plan.iter().flat_map(|plan| &plan.runs);
             let plan = plan.filter(|run| run.is_accepted() && run.by.node == *on).map(|run| &run.fire);
-            let shards = book.shares.standing.open.values().filter(|(by, _)| by.node == *on);
-            let open = lane.map(|open| &open.fire).chain(plan).chain(shards.map(|(_, open)| &open.fire));
-            open.into_iter().any(|fire| self.waits_for_seat((name, book), fire, on))
+            let whole = lane.map(|open| &open.fire).chain(plan).map(|fire| (fire, Shard(0)));
+            let shards = book.shares.standing.open.iter().filter(|(_, (by, _))| by.node == *on);
+            let mut open = whole.chain(shards.map(|(shard, (_, open))| (&open.fire, *shard)));
+            open.any(|(fire, shard)| self.waits_for_seat((name, book), (fire, shard), on))
         })
     }
 
@@ -159,7 +161,7 @@ impl Rest<'_> {
         let now = Wall(START.0 + at);
         let longest = self.longest();
         let somebody = self.fits_somebody(book);
-        let waits = |open: &Open| self.waits_for_seat((name, book), &open.fire, &open.by.node);
+        let waits = |open: &Open| self.waits_for_seat((name, book), (&open.fire, Shard(0)), &open.by.node);
         for open in open.iter().filter(|open| somebody && !waits(open)) {
             let old =
                 open.from + Millis(longest + CLOSING) < now && (open.wait.is_none() || self.swarm.roomy);
@@ -193,16 +195,25 @@ impl Rest<'_> {
                 format!("nothing of {name} was claimed for long: the watermark is {watermark}")
             });
         }
-        if let Some(due) = schedule.latest(floor, now - Millis(slack)) {
+        // What was given up for others needs no watermark behind it, be it the last one for long.
+        let before = |due: &Wall| schedule.latest(floor, *due - Millis(1));
+        let mut late = successors(schedule.latest(floor, now - Millis(slack)), before);
+        if let Some(due) = late.find(|due| !book.is_given_up(*due)) {
             findings.test(at, Invariant::I16, *watermark >= due, || {
                 format!("the fire of {name} due at {due} was never claimed: the watermark is {watermark}")
             });
         }
     }
 
-    /// Whether a fire is open only until there is a seat for it, in a pool that others go through, or a slot for both.
-    pub(super) fn waits_for_seat(&self, job: (&JobName, &JobBook), fire: &Fire, on: &NodeName) -> bool {
-        self.pools.keep_waiting(job, fire, on, self.at - self.longest() - CLOSING)
+    /// Whether a run is open only until there is a seat for it, in a pool that others go through, or a slot for both.
+    pub(super) fn waits_for_seat(
+        &self,
+        (name, book): (&JobName, &JobBook),
+        (fire, shard): (&Fire, Shard),
+        on: &NodeName,
+    ) -> bool {
+        let run = RunId { job: name.clone(), fire: fire.clone(), shard };
+        self.pools.keep_waiting((&run, book), on, self.at - self.longest() - CLOSING)
     }
 
     pub(super) fn longest(&self) -> i64 {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_core::effect::Run;
 use evenkeel_core::keys::{Parsed, parse};
 use evenkeel_core::record::{PoolRecord, decode};
-use evenkeel_core::words::{Fire, JobName, NodeName, PoolName};
+use evenkeel_core::words::{NodeName, PoolName, RunId};
 
 use super::{Invariant, JobBook, Watch};
 use crate::world::World;
@@ -17,7 +17,7 @@ const BETWEEN: i64 = 1_000;
 pub(super) struct Pools {
     /// When a run of each pool last started, in the world's time.
     started: BTreeMap<PoolName, i64>,
-    seated: BTreeSet<(JobName, Fire)>,
+    seated: BTreeSet<RunId>,
     /// The nodes with no slot to spare.
     full: BTreeSet<NodeName>,
 }
@@ -43,23 +43,17 @@ impl Pools {
         };
         Self {
             started,
-            seated: seats.map(|seat| (seat.run.job, seat.run.fire)).collect(),
+            seated: seats.map(|seat| seat.run).collect(),
             full: world.names().filter(is_full).cloned().collect(),
         }
     }
 
-    /// Whether a fire may be open for long on a node: it has no slot to spare, or the fire has no seat and others had one since
+    /// Whether a run may be open for long on a node: it has no slot to spare, or the run has no seat and others had one since
     /// then. One that allows few beside it may wait for ever while others come and go.
-    pub(super) fn keep_waiting(
-        &self,
-        job: (&JobName, &JobBook),
-        fire: &Fire,
-        on: &NodeName,
-        since: i64,
-    ) -> bool {
-        let Some(pool) = &job.1.pool else { return false };
+    pub(super) fn keep_waiting(&self, (run, book): (&RunId, &JobBook), on: &NodeName, since: i64) -> bool {
+        let Some(pool) = &book.pool else { return false };
         let moves = self.started.get(&pool.name).is_some_and(|last| *last >= since);
-        self.full.contains(on) || (moves && !self.seated.contains(&(job.0.clone(), fire.clone())))
+        self.full.contains(on) || (moves && !self.seated.contains(run))
     }
 }
 

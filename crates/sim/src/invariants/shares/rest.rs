@@ -98,8 +98,10 @@ impl Scene<'_> {
                 });
             }
             let prompt = self.rest.swarm.roomy || self.book.pool.is_some();
-            let waits =
-                |open: &OpenShards| self.rest.waits_for_seat((name, self.book), &open.fire, &member.node);
+            let seat = |open: &OpenShards, shard| {
+                self.rest.waits_for_seat((name, self.book), (&open.fire, shard), &member.node)
+            };
+            let waits = |open: &OpenShards| open.shards.iter().any(|shard| seat(open, shard));
             for open in lane.open.iter().filter(|open| lives && prompt && !waits(open)) {
                 findings.test(at, Invariant::I53, open.from + longest >= self.now, || {
                     format!("{name} is open since long at {member}: {open:?}")
