@@ -7,6 +7,9 @@ use crate::time::{Millis, Wall};
 /// A shorter span than this spreads nothing: a fire is claimed up to a second ahead.
 const SPREAD_MIN: Millis = Millis::secs(2);
 
+/// Why what is to run at most once is given up after the registry went back in time.
+pub const FORGOTTEN: &str = "history lost: it may have run, and delivery is at_most_once";
+
 /// What fires there are.
 pub trait Fires {
     /// The first one strictly after `after`.
@@ -39,6 +42,8 @@ pub struct Policy {
     pub spread: Option<Turns>,
     /// Whether of those that are due only the latest is to start, however short they are late.
     pub newest: bool,
+    /// What was due by this moment may have run though nobody knows, and is not to run twice.
+    pub lost: Option<Wall>,
 }
 
 /// A span in which each job has its turn.
@@ -68,6 +73,12 @@ pub struct Next {
 #[must_use]
 pub fn next(schedule: &impl Fires, floor: Wall, now: Wall, policy: &Policy) -> Next {
     let Some(first) = schedule.next(floor) else { return Next::default() };
+    if let Some(lost) = policy.lost.filter(|lost| *lost >= first) {
+        let last = schedule.latest(floor, lost).unwrap_or(first);
+        let rest = next(schedule, lost, now, &Policy { lost: None, ..*policy });
+        let skipped = Some((first, rest.skipped.map_or(last, |(_, last)| last)));
+        return Next { skipped, ..rest };
+    }
     let edge = now - policy.grace - Millis(1);
     let newest = if policy.newest { schedule.latest(floor, now) } else { None };
     if let Some(newest) = newest.filter(|newest| *newest > first.max(edge)) {
@@ -165,7 +176,7 @@ mod tests {
     }
 
     fn policy(catch_up: CatchUp) -> Policy {
-        Policy { grace: Millis::secs(60), catch_up, age: None, spread: None, newest: false }
+        Policy { grace: Millis::secs(60), catch_up, age: None, spread: None, newest: false, lost: None }
     }
 
     /// What is due, and what is skipped before.
@@ -182,6 +193,21 @@ mod tests {
         for (floor, due) in [(40, 50), (30, 40), (95, 100)] {
             assert_eq!(next(floor), Next { due: Some(at(due)), from: Some(at(due)), ..Next::default() });
         }
+    }
+
+    /// proves: I1, I16
+    #[test]
+    fn what_may_have_run_is_given_up_whatever_the_policy_says_of_the_rest() {
+        let told = |floor, lost, catch_up| told(floor, &Policy { lost: Some(at(lost)), ..policy(catch_up) });
+        assert_eq!(told(900, 899, CatchUp::Latest), (Some(at(930)), Some((at(910), at(920)))));
+        assert_eq!(told(900, 925, CatchUp::All(9)), (Some(at(930)), Some((at(910), at(920)))));
+        assert_eq!(told(900, 905, CatchUp::Skip), (Some(at(940)), Some((at(910), at(930)))));
+        assert_eq!(told(900, 910, CatchUp::Skip), (Some(at(940)), Some((at(910), at(930)))));
+        assert_eq!(told(980, 1000, CatchUp::All(9)), (Some(at(1010)), Some((at(990), at(1000)))));
+        let over = Schedule::parse("at 1970-01-01T00:15:00", "").unwrap();
+        let lost = Policy { lost: Some(at(950)), ..policy(CatchUp::Latest) };
+        let next = next(&over, at(0), at(1000), &lost);
+        assert_eq!((next.due, next.skipped), (None, Some((at(900), at(900)))));
     }
 
     /// proves: I16, I23

@@ -219,6 +219,12 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// When it began.
+    #[must_use]
+    pub fn since(self) -> Wall {
+        self.until - self.length
+    }
+
     /// The moment to wait for; `None` when it is over. So it is where the clock was set back far.
     #[must_use]
     pub fn left(self, now: Wall) -> Option<Wall> {

@@ -4,15 +4,17 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::due::{FORGOTTEN, Policy};
 use crate::effect::{Event, Reason, Run, Verdict};
 use crate::input::{Answer, Applied, AskId};
+use crate::job::Delivery;
 use crate::keys::Key;
 use crate::lease::Trusted;
 use crate::local::{Local, Pace, Subject};
 use crate::registry::{Guard, Revision, Txn};
 use crate::rules::dispatch::Batch;
 use crate::time::{Mono, Now, Wall};
-use crate::view::{JobId, JobView, View};
+use crate::view::{JobId, JobView, Terms, View};
 use crate::words::{JobName, LockName, Member, PoolName, RunId};
 
 /// Everything a rule may look at. A scene exists only while the lease is trusted.
@@ -167,6 +169,25 @@ impl<'a> Scene<'a> {
     #[must_use]
     pub fn takes(&self, job: &JobView<'_>) -> bool {
         !self.gives_up() && self.local.unable.is_none() && job.fits(self.member)
+    }
+
+    /// What becomes of fires of a job that are late. Of one that is to run at most once no fire runs that may have run before
+    /// the registry forgot it.
+    #[must_use]
+    pub fn policy(&self, terms: &Terms) -> Policy {
+        let lost = self.lost().filter(|_| terms.delivery == Delivery::AtMostOnce);
+        Policy { lost, ..terms.late.policy(self.local.settings.ttl) }
+    }
+
+    /// Why what waits since this moment is not to begin: it may have begun before, and the registry forgot it.
+    #[must_use]
+    pub fn forgot(&self, delivery: Delivery, since: Wall) -> Option<&'static str> {
+        (delivery == Delivery::AtMostOnce && self.lost() >= Some(since)).then_some(FORGOTTEN)
+    }
+
+    /// The moment by which the registry may have forgotten what was done.
+    fn lost(&self) -> Option<Wall> {
+        self.view.cluster().value.as_ref()?.lost
     }
 
     /// Whether the clocks agree well enough to claim fires (law 6).

@@ -77,7 +77,7 @@ impl<'a> Table<'a> {
     pub(crate) fn next_due<'g>(&self, groups: impl Iterator<Item = &'g Group>) -> Option<Wall> {
         let (terms, _) = self.terms?;
         let schedule = terms.schedule.as_ref().filter(|_| !terms.paused)?;
-        let (now, policy) = (self.scene.now.wall, terms.late.policy(self.scene.local.settings.ttl));
+        let (now, policy) = (self.scene.now.wall, self.scene.policy(terms));
         let next = |group: &Group| {
             let next = due::next(schedule, group.watermark.max(terms.since), now, &policy);
             // The last fires there are may be too old by now: then somebody has to say so.

@@ -112,7 +112,10 @@ async fn put_back(books: &Books, backup: &Backup) -> Result<Restored, CarryError
         return Err(CarryError::Invalid(format!("the backup cannot be read: {unknown}")));
     }
     let generation = raised(*generation, books)?;
-    let record = ClusterRecord { layout: *layout, generation, ..ClusterRecord::new(cluster.clone()) };
+    // What was done since the backup was taken is nowhere.
+    let (engine, lost) = (Some(books.facts().generation), Some(clock::now().wall));
+    let record =
+        ClusterRecord { layout: *layout, generation, engine, lost, ..ClusterRecord::new(cluster.clone()) };
     let from = format!("the backup of {taken} ({})", backup.checksum());
     let entries = settled(&backup.entries);
     fill::must_fit(books, &entries)?;

@@ -31,7 +31,7 @@ impl Late {
             _ => self.catch_up,
         };
         let newest = self.overlap == Overlap::Replace;
-        Policy { grace, catch_up, age: self.age, spread: self.spread, newest }
+        Policy { grace, catch_up, age: self.age, spread: self.spread, newest, lost: None }
     }
 }
 

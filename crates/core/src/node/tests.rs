@@ -27,6 +27,7 @@ mod labels;
 mod late;
 mod layouts;
 mod listing;
+mod lost;
 mod overlap;
 mod passed;
 mod pools;

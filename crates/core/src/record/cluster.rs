@@ -95,6 +95,13 @@ pub struct ClusterRecord {
     /// Why nobody may join here; `None` as a rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shut: Option<Shut>,
+    /// The engine's own generation, as whoever joined last has seen it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<u16>,
+    /// The registry may have forgotten what was done until then. What was due by this moment may have run, though no entry
+    /// says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Wall>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -111,7 +118,7 @@ impl ClusterRecord {
     /// The entry of a new cluster, in the newest layout that this program knows.
     #[must_use]
     pub fn new(id: String) -> Self {
-        Self { id, layout: LAYOUT, wanted: None, seq: 0, generation: 0, shut: None }
+        Self { id, layout: LAYOUT, wanted: None, seq: 0, generation: 0, shut: None, engine: None, lost: None }
     }
 
     /// The same with another layout wanted, or none any more.
@@ -124,6 +131,20 @@ impl ClusterRecord {
     #[must_use]
     pub fn raised(&self, layout: u32) -> Self {
         Self { layout, ..self.wanting(None) }
+    }
+
+    /// The same as it is on an engine of this generation, found at this moment; `None` where that was known. An engine of
+    /// another generation than before may have gone back in time until now.
+    #[must_use]
+    pub fn found_on(&self, engine: u16, now: Wall) -> Option<Self> {
+        let known = self.engine.is_none_or(|known| known == engine);
+        let lost = if known { self.lost } else { self.lost.max(Some(now)) };
+        (self.engine != Some(engine)).then(|| Self {
+            engine: Some(engine),
+            lost,
+            seq: self.seq + 1,
+            ..self.clone()
+        })
     }
 
     /// The generation that tokens carry, with the engine's own.

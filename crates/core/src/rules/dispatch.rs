@@ -7,6 +7,7 @@
 //! the beat; where nobody can be reached the planner keeps the run itself (S0-38 … S0-44, I42). What a node that is gone
 //! had not accepted is planned again; what it had accepted is in doubt, and settled as the job's delivery says.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::due::{self, Policy};
@@ -104,7 +105,7 @@ impl<'a> Desk<'a> {
                 let in_time = !terms.paused && self.scene.now.wall <= self.right.horizon;
                 let plans = in_time && self.follow(terms, out);
                 self.place_again();
-                self.plan_asked(out);
+                self.plan_asked(terms, out);
                 if plans {
                     self.plan_due(terms, out);
                 }
@@ -260,11 +261,21 @@ impl<'a> Desk<'a> {
     }
 
     /// The requests by hand that have no run yet go to the idlest node (S0-54).
-    fn plan_asked(&mut self, out: &mut Decisions) {
+    fn plan_asked(&mut self, terms: &Terms, out: &mut Decisions) {
         let Some(mut record) = self.job.asked().and_then(|known| known.value.clone()) else { return };
         for request in record.requests.iter_mut().filter(|request| !request.taken) {
             if self.draft.runs.len() >= RUNS_MAX {
                 break;
+            }
+            if let Some(why) = self.scene.forgot(terms.delivery, request.at) {
+                if self.draft.verdicts.len() >= VERDICTS_MAX {
+                    break;
+                }
+                request.taken = true;
+                let fire = Fire::Asked(request.id.clone());
+                let verdict = self.given_up(&fire, (request.at, request.at), why.into());
+                self.draft.verdicts.push(verdict);
+                continue;
             }
             let Some((member, free)) = self.batch.idlest(self.scene, &self.job) else {
                 out.add(Decision::JobUnplaced(self.job.id));
@@ -292,7 +303,7 @@ impl<'a> Desk<'a> {
     /// Plans every fire up to the horizon; of those that are too old, what the job's catch-up says (I0-07).
     fn plan_due(&mut self, terms: &Terms, out: &mut Decisions) {
         let Some(schedule) = &terms.schedule else { return };
-        let (now, policy) = (self.scene.now.wall, terms.late.policy(self.scene.local.settings.ttl));
+        let (now, policy) = (self.scene.now.wall, self.scene.policy(terms));
         let grace = policy.grace;
         loop {
             let floor = self.draft.watermark.max(terms.since);
@@ -355,16 +366,21 @@ impl<'a> Desk<'a> {
         }
     }
 
-    fn skip(&mut self, from: Wall, last: Wall, policy: &Policy) {
-        let node = self.scene.member.node.as_str().into();
-        let (run, reason) = (self.run_id(&Fire::Due(last)), too_old(from, last, policy, self.scene.now.wall));
+    fn given_up(&self, fire: &Fire, (from, due): (Wall, Wall), reason: String) -> Verdict {
+        let (run, node) = (self.run_id(fire), self.scene.member.node.as_str().into());
         let (state, shards) = (VerdictState::Skipped, ShardSet::empty());
+        Verdict { run, attempt: 0, due, state, reason, node, from, shards }
+    }
+
+    fn skip(&mut self, from: Wall, last: Wall, policy: &Policy) {
+        let reason = too_old(from, last, policy, self.scene.now.wall);
+        let verdict = self.given_up(&Fire::Due(last), (from, last), reason);
         // Those that were planned once and wait still are among them.
         let given_up = |run: &Planned| matches!(run.fire, Fire::Due(due) if from <= due && due <= last);
         self.draft.runs.retain(|run| run.is_accepted() || run.attempt > 1 || !given_up(run));
         self.draft.watermark = last;
         self.draft.reached = self.draft.reached.max(last);
-        self.draft.verdicts.push(Verdict { run, attempt: 0, due: last, state, reason, node, from, shards });
+        self.draft.verdicts.push(verdict);
         self.act("skip");
     }
 

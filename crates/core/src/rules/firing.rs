@@ -354,12 +354,20 @@ impl Desk<'_> {
     fn claim_asked(&self, lane: &Lane, out: &mut Decisions) -> bool {
         let Some(record) = self.job.asked().and_then(|known| known.value.as_ref()) else { return false };
         let Some(index) = record.requests.iter().position(|r| !r.taken) else { return false };
-        if !self.has_slot(record.requests[index].at, out) {
-            return false;
-        }
         let mut record = record.clone();
         record.requests[index].taken = true;
         let request = &record.requests[index];
+        let forgot = self.held.terms.as_ref().and_then(|terms| self.scene.forgot(terms.delivery, request.at));
+        if let Some(why) = forgot {
+            let mut lane = Lane { seq: lane.seq + 1, ..lane.clone() };
+            let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
+            lane.verdicts.push(self.refused(fire, (at, at), why.into()));
+            self.commit_with("refuse", &lane, Some(record), out);
+            return true;
+        }
+        if !self.has_slot(request.at, out) {
+            return false;
+        }
         let lane = self.opened(
             lane,
             Fire::Asked(request.id.clone()),
@@ -374,7 +382,7 @@ impl Desk<'_> {
     fn claim_due(&self, terms: &Terms, mut lane: Lane, out: &mut Decisions) -> bool {
         let Some(schedule) = &terms.schedule else { return false };
         let (now, settings) = (self.scene.now, &self.scene.local.settings);
-        let policy = terms.late.policy(settings.ttl);
+        let policy = self.scene.policy(terms);
         let floor = lane.watermark.max(terms.since);
         let schedule = &*schedule.counted_from(floor);
         let next = due::next(&Timetable { schedule, passed: &lane.passed }, floor, now.wall, &policy);
@@ -431,8 +439,12 @@ impl Desk<'_> {
         lane
     }
 
-    fn skipped(&self, (from, last): (Wall, Wall), reason: String) -> Verdict {
-        let run = RunId { job: self.job.name().clone(), fire: Fire::Due(last), shard: Shard(0) };
+    fn skipped(&self, span @ (_, last): (Wall, Wall), reason: String) -> Verdict {
+        self.refused(Fire::Due(last), span, reason)
+    }
+
+    fn refused(&self, fire: Fire, (from, last): (Wall, Wall), reason: String) -> Verdict {
+        let run = RunId { job: self.job.name().clone(), fire, shard: Shard(0) };
         let (state, node) = (VerdictState::Skipped, self.scene.member.node.to_string());
         Verdict { run, attempt: 0, due: last, state, reason, node, from, shards: ShardSet::empty() }
     }

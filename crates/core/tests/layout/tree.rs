@@ -113,6 +113,8 @@ fn cluster() -> Vec<Line> {
         seq: 3,
         generation: 4,
         shut: Some(shut),
+        engine: None,
+        lost: None,
     };
     vec![
         line(
@@ -127,6 +129,10 @@ fn cluster() -> Vec<Line> {
         ),
         line("cluster-moved", record(Shut::Moved { to: "sqlite:new".into(), at: AT })),
         line("cluster-filling", record(Shut::Filling { from: "a backup".into() })),
+        line(
+            "cluster-found",
+            ClusterRecord { engine: Some(5), lost: Some(AT), ..ClusterRecord::new("c".into()) },
+        ),
     ]
 }
 

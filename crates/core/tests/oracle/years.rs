@@ -74,7 +74,7 @@ fn year(n: u64, zone: &Zone, sum: &mut Sum) {
     let start = days(1970 + (n as i64 * 7) % 130, 1, 1) * 86_400;
     let end = start + 366 * 86_400;
     let catch_up = [CatchUp::Skip, CatchUp::Latest, CatchUp::All(3)][n as usize % 3];
-    let policy = Policy { grace: GRACE, catch_up, age: None, spread: None, newest: false };
+    let policy = Policy { grace: GRACE, catch_up, age: None, spread: None, newest: false, lost: None };
     let mut job = Standing::declared(r, zone, start, end);
     let (mut floor, mut now, mut at) = (start, start, 0);
     while now < end {

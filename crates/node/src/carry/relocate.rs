@@ -66,7 +66,8 @@ pub(super) async fn carry_over(source: &Books, target: &Books) -> Result<Moved, 
     }
     let (engine, class) = (source.facts().generation, (source.facts().class, target.facts().class));
     let generation = raised(cluster.generation_on(engine), target)?;
-    let record = ClusterRecord { generation, shut: None, ..cluster.wanting(None) };
+    let engine = Some(target.facts().generation);
+    let record = ClusterRecord { generation, engine, shut: None, ..cluster.wanting(None) };
     let moved = |reading: &Reading, generation: u16, already| Moved {
         from: source.url().to_owned(),
         to: target.url().to_owned(),

@@ -8,7 +8,11 @@ use evenkeel_core::registry::{Change, Guard, Outcome, Txn, Write};
 use evenkeel_registry::{Registry, RegistryError};
 
 use super::folder::Folder;
+use crate::clock;
 use crate::error::OpenError;
+
+/// How often the cluster's entry is written until that counts as impossible; each time another node may be faster.
+const ATTEMPTS: u32 = 20;
 
 /// Refuses a data folder that was used with another cluster, a registry of a layout that this program does not know, and one that takes no members.
 /// The first node of all gives its cluster an id. Returns the generation that tokens carry here.
@@ -37,6 +41,7 @@ pub(super) async fn check(
         }
         None => create(registry).await?,
     };
+    let cluster = found(registry, cluster, engine, url).await?;
     if let Some(unknown) = Layouts::OWN.lacks(cluster.layout) {
         return Err(OpenError::Setting(format!("no node can join at the registry {url}: {unknown}")));
     }
@@ -62,6 +67,41 @@ pub(super) async fn check(
 
 async fn read(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, OpenError> {
     record(&registry.read(vec![keys::cluster()]).await?)
+}
+
+/// Notes which generation the engine has now, and if that is another one, that what was done until now may be forgotten. No
+/// node joins before: each does this first, and nodes of an earlier generation are refused by the engine.
+async fn found(
+    registry: &Arc<dyn Registry>,
+    mut cluster: ClusterRecord,
+    engine: u16,
+    url: &str,
+) -> Result<ClusterRecord, OpenError> {
+    for _ in 0..ATTEMPTS {
+        // Nobody writes in a layout that he does not know, or where nobody may join.
+        if Layouts::OWN.lacks(cluster.layout).is_some() || cluster.shut.is_some() {
+            return Ok(cluster);
+        }
+        let Some(new) = cluster.found_on(engine, clock::now().wall) else { return Ok(cluster) };
+        let key = keys::cluster();
+        let change = registry.read(vec![key.clone()]).await?;
+        let Some(entry) = change.first().and_then(|change| change.entry.as_ref()) else { break };
+        if record(&change)?.as_ref() == Some(&cluster) {
+            let guards = vec![Guard::At(key.clone(), entry.revision)];
+            let writes = vec![Write::Put { key, value: encode(&new), owner: None }];
+            if let Some(Outcome::Applied(_)) = registry.commit(vec![Txn { guards, writes }]).await.pop() {
+                if new.lost != cluster.lost {
+                    tracing::warn!(
+                        "the registry {url} may have gone back in time: jobs with delivery at_most_once skip what was due until now"
+                    );
+                }
+                return Ok(new);
+            }
+        }
+        // Another node was faster, or the answer was lost.
+        cluster = read(registry).await?.unwrap_or(cluster);
+    }
+    Err(RegistryError::Unavailable("the cluster's entry could not be written: try again".into()).into())
 }
 
 async fn create(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError> {

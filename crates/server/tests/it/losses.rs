@@ -260,6 +260,10 @@ fn go_back(keeps: Keeps) {
         assert!(rest.len() <= 1, "{job} due {due} ran {} times", starts.len());
         for second in rest {
             again += 1;
+            assert!(
+                job.starts_with("at-least-once"),
+                "twice, and it is to run at most once: {first:?}, {second:?}"
+            );
             assert!(second.at >= back, "twice before the loss: {first:?}, {second:?}");
             assert!(*due >= saved - SLACK_MS, "its mark was on the disk: {second:?}, saved {saved}");
             // One that was open in the copy is attempted again, however old it is by now; it was claimed at most a second ahead.

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::due::Policy;
+use crate::due::{FORGOTTEN, Policy};
 use crate::effect::{Verdict, VerdictState};
 use crate::overlap::SUPERSEDED;
 use crate::record::Planned;
@@ -14,6 +14,9 @@ use crate::words::RunId;
 /// Why fires are given up.
 pub(in crate::rules) fn too_old(from: Wall, last: Wall, policy: &Policy, now: Wall) -> String {
     let grace = policy.grace;
+    if policy.lost >= Some(from) {
+        return missed(from, last, FORGOTTEN);
+    }
     match (policy.newest && last >= now - grace, from == last) {
         (true, _) => missed(from, last, SUPERSEDED),
         (false, true) => format!("older than the grace of {grace}"),

@@ -18,7 +18,7 @@ use crate::job::{Delivery, Job};
 use crate::keys;
 use crate::local::{Given, Subject};
 use crate::overlap::{Passed, SUPERSEDED};
-use crate::record::{Plan, Planned, PlannerKind, encode};
+use crate::record::{Plan, Planned, PlannerKind, Wait, encode};
 use crate::registry::{Txn, Write};
 use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
 use crate::scene::{Decision, Decisions, Scene};
@@ -198,7 +198,7 @@ impl<'a> Desk<'a> {
         for run in gone {
             self.use_up(&run);
             if let Some(wait) = run.wait {
-                self.make_way((wait.until - wait.length, scene.now.mono));
+                self.make_way((wait.since(), scene.now.mono));
             }
             self.give_up(&run, BY_HAND);
             self.next = self.others_next();
@@ -222,7 +222,6 @@ impl<'a> Desk<'a> {
     /// What is no fire any more, or too old to run, goes once it is due.
     fn drop_stale(&mut self, out: &mut Decisions) {
         let (now, me) = (self.scene.now.wall, self.scene.member.clone());
-        let ttl = self.scene.local.settings.ttl;
         // By a clock that is off nothing is due, nor too old.
         let (terms, agrees) = (self.terms, self.scene.clock_agrees());
         let given =
@@ -247,7 +246,7 @@ impl<'a> Desk<'a> {
         let goes = |run: &&Planned| run.by == me && run.due > now && self.goes_when_due(terms, run);
         let first = self.draft.runs.iter().filter(goes).map(|run| run.due).min();
         out.list.extend(first.map(|due| Decision::JobAt(self.job.id, due)));
-        let policy = terms.late.policy(ttl);
+        let policy = self.scene.policy(terms);
         let grace = policy.grace;
         let waits =
             |run: &Planned| !run.is_accepted() && matches!(run.fire, Fire::Due(_)) && run.attempt == 1;
@@ -264,6 +263,8 @@ impl<'a> Desk<'a> {
         // … and where only the latest is to start, none before it.
         let newer = dues.iter().filter(|due| **due <= now && policy.newest).nth(1).copied();
         let last = last.max(newer);
+        // … and none that may have run before.
+        let last = last.max(dues.iter().find(|due| policy.lost >= Some(**due)).copied());
         let later = dues.iter().rev().find(|due| **due > now && policy.newest);
         out.list.extend(later.map(|due| Decision::JobAt(self.job.id, *due)));
         let ends = young.last().and_then(|due| policy.ends(*due));
@@ -284,15 +285,22 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Of a run that took all its time with the attempts before there is no other one.
+    /// Of a run that took all its time with the attempts before there is no other one. Nor is what was asked for by hand, or
+    /// another attempt, where the registry may have forgotten it.
     fn drop_overtime(&mut self) {
         let (me, now) = (self.scene.member.clone(), self.scene.now.wall);
-        let mine = |run: &Planned| run.by == me && !run.is_accepted() && run.began.is_some();
+        let mine = |run: &Planned| {
+            run.by == me && !run.is_accepted() && (run.began.is_some() || matches!(run.fire, Fire::Asked(_)))
+        };
         if !self.draft.runs.iter().any(mine) {
             return;
         }
         let Some(job) = self.job.spec().map(|spec| spec.job) else { return };
-        let over = |run: &Planned| job.time_is_over(run.began.filter(|_| mine(run))?, now);
+        let over = |run: &Planned| {
+            let since = run.wait.map_or(run.due, Wait::since);
+            let forgot = self.scene.forgot(job.delivery, since).filter(|_| mine(run));
+            forgot.map(String::from).or_else(|| job.time_is_over(run.began.filter(|_| mine(run))?, now))
+        };
         let gone: Vec<(Planned, String)> =
             self.draft.runs.iter().filter_map(|run| Some((run.clone(), over(run)?))).collect();
         self.draft.runs.retain(|run| over(run).is_none());

@@ -97,7 +97,7 @@ impl Desk<'_> {
         lane.seq += 1;
         // What was only set aside held nothing up.
         if wait.length > Millis::ZERO {
-            self.make_way(&mut lane, (wait.until - wait.length, now.mono));
+            self.make_way(&mut lane, (wait.since(), now.mono));
         }
         lane.put_open(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() });
         self.commit("try again", &lane, out);
@@ -119,7 +119,7 @@ impl Desk<'_> {
         lane.seq += 1;
         // It went on until now, in the way of what came due. What was only set aside held nothing up.
         if let Some(wait) = open.wait.filter(|wait| wait.length > Millis::ZERO) {
-            self.make_way(&mut lane, (wait.until - wait.length, self.scene.now.mono));
+            self.make_way(&mut lane, (wait.since(), self.scene.now.mono));
         }
         lane.close(&open.fire);
         lane.verdicts.push(self.given_up(open, open.attempt, why));
@@ -133,9 +133,14 @@ impl Desk<'_> {
         match self.job.spec() {
             None => Some("its job was deleted".into()),
             Some(spec) if !spec.job.enabled => Some("its job was disabled".into()),
-            Some(_) if open.began.is_none() && open.wait.is_some() => None,
-            // By a clock that is off nobody knows.
-            Some(spec) => spec.job.time_is_over(open.began(), at).filter(|_| self.scene.clock_agrees()),
+            Some(spec) => {
+                let forgot = open.wait.and_then(|wait| self.scene.forgot(spec.job.delivery, wait.since()));
+                let begun = open.began.is_some() || open.wait.is_none();
+                // By a clock that is off nobody knows.
+                let over =
+                    || spec.job.time_is_over(open.began(), at).filter(|_| begun && self.scene.clock_agrees());
+                forgot.map(String::from).or_else(over)
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use super::{VERDICTS_MAX, free_slots, keeps_pace};
-use crate::due::{self, Policy};
+use crate::due::{self, FORGOTTEN, Policy};
 use crate::effect::{Event, Reason, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::Delivery;
@@ -189,7 +189,7 @@ impl<'a> Desk<'a> {
         // A clock that is off does not say what came due meanwhile.
         let other = scene.local.lease.registry_time(scene.now).filter(|_| !self.knows_time(shards));
         let now = other.unwrap_or(scene.now.wall);
-        let policy = Policy { grace: Millis::ZERO, ..terms.late.policy(self.scene().local.settings.ttl) };
+        let policy = Policy { grace: Millis::ZERO, ..scene.policy(terms) };
         let closed = closed.minus(&self.draft.unfinished());
         let (groups, runs) = (self.draft.groups.clone(), self.lane.open.clone());
         for (group, open) in groups.iter().flat_map(|group| runs.iter().map(move |open| (group, open))) {
@@ -325,6 +325,14 @@ impl<'a> Desk<'a> {
         request.taken = request.node.is_some() || self.answering().minus(&request.shards).is_empty();
         let (busy, fire) = (self.busy(), Fire::Asked(request.id.clone()));
         let at = request.at;
+        let forgot = self.terms().and_then(|(terms, _)| self.scene().forgot(terms.delivery, at));
+        if let Some(why) = forgot {
+            let told = asked.minus(&shards.off);
+            let verdict = self.verdict((&fire, at, at), &told, 0, VerdictState::Skipped, why.into());
+            self.draft.verdicts.extend(verdict);
+            self.asked = Some(record);
+            return self.act("claim shards");
+        }
         let refused = asked.and(&busy).minus(&shards.off);
         if !refused.is_empty() {
             let event = Event::Rejected(self.table.job.name().clone(), request.id.clone(), refused.clone());
@@ -347,7 +355,7 @@ impl<'a> Desk<'a> {
     fn claim_due(&mut self, mine: &ShardSet, terms: &Terms, shards: &ShardTerms, out: &mut Decisions) {
         let Some(schedule) = &terms.schedule else { return };
         let (now, settings) = (self.scene().now, &self.scene().local.settings);
-        let policy = terms.late.policy(settings.ttl);
+        let policy = self.scene().policy(terms);
         // A node that is paused for the job lets its fires pass; so nothing is made up when it goes on (S2-38).
         let paused = self.table.job.switches(&self.scene().member.node).paused;
         let free = mine.minus(&self.busy());
@@ -368,7 +376,8 @@ impl<'a> Desk<'a> {
                 return;
             }
             if let Some(span) = next.skipped {
-                let why = format!("older than the grace of {}", policy.grace);
+                let old = || format!("older than the grace of {}", policy.grace);
+                let why = if policy.lost >= Some(span.0) { FORGOTTEN.into() } else { old() };
                 self.skip(&ready, span, &why, shards);
                 self.act("skip");
             }

@@ -43,7 +43,7 @@ impl Desk<'_> {
         }
         let from = self.turn(&run);
         if now < from - scene.local.settings.lead {
-            let policy = self.terms.map(|terms| terms.late.policy(scene.local.settings.ttl));
+            let policy = self.terms.map(|terms| scene.policy(terms));
             let schedule = self.terms.and_then(|terms| terms.schedule.as_ref());
             let other = policy.zip(schedule).and_then(|(p, schedule)| p.turn_changes(schedule, run.due, now));
             let at = from - scene.local.settings.lead;
@@ -64,7 +64,7 @@ impl Desk<'_> {
         }
         out.claimed += 1;
         if let Some(wait) = run.wait {
-            self.make_way((wait.until - wait.length, scene.now.mono));
+            self.make_way((wait.since(), scene.now.mono));
         }
         let seq = self.draft.seq + 1;
         if let Some(mine) = self.draft.runs.iter_mut().find(|r| r.fire == run.fire) {
@@ -143,14 +143,14 @@ impl Desk<'_> {
 
     /// When it may start: at its moment, or in the job's turn when it is made up.
     fn turn(&self, run: &Planned) -> Wall {
-        let (now, ttl) = (self.scene.now.wall, self.scene.local.settings.ttl);
+        let now = self.scene.now.wall;
         if run.wait.is_some() {
             return now;
         }
         let first = run.attempt == 1 && matches!(run.fire, Fire::Due(_));
         let terms = self.terms.filter(|_| first && self.scene.clock_agrees());
-        let turn =
-            terms.and_then(|terms| Some(terms.late.policy(ttl).turn(terms.schedule.as_ref()?, run.due, now)));
+        let turn = terms
+            .and_then(|terms| Some(self.scene.policy(terms).turn(terms.schedule.as_ref()?, run.due, now)));
         turn.unwrap_or_else(|| self.moment(run))
     }
 

@@ -62,7 +62,10 @@ impl Desk<'_> {
             None => Some("its job was deleted".into()),
             Some((terms, _)) if !terms.enabled => Some("its job was disabled".into()),
             Some(_) if !self.table.job.fits(self.scene().member) => Some(FITS_NO_MORE.into()),
-            Some(_) => self.time_is_over(open.began(), at),
+            Some((terms, _)) => {
+                let forgot = open.wait.and_then(|wait| self.scene().forgot(terms.delivery, wait.since()));
+                forgot.map(String::from).or_else(|| self.time_is_over(open.began(), at))
+            }
         }
     }
 
