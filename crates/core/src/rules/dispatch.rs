@@ -30,7 +30,7 @@ mod batch;
 mod verdicts;
 
 pub use batch::Batch;
-pub(super) use verdicts::{lost_verdict, missed, too_old};
+pub(super) use verdicts::{lost_verdict, missed, no_more, too_old};
 
 /// The most runs that a plan holds; what is due later is planned when some are gone.
 const RUNS_MAX: usize = 128;

@@ -14,14 +14,18 @@ use crate::words::RunId;
 /// Why fires are given up.
 pub(in crate::rules) fn too_old(from: Wall, last: Wall, policy: &Policy, now: Wall) -> String {
     let grace = policy.grace;
-    if policy.lost >= Some(from) {
-        return missed(from, last, FORGOTTEN);
-    }
-    match (policy.newest && last >= now - grace, from == last) {
-        (true, _) => missed(from, last, SUPERSEDED),
-        (false, true) => format!("older than the grace of {grace}"),
+    match (policy.lost >= Some(from), policy.newest && last >= now - grace) {
+        (true, _) => missed(from, last, FORGOTTEN),
+        (false, true) => missed(from, last, SUPERSEDED),
+        (false, false) if from == last => no_more(from, policy),
         (false, false) => format!("all fires from {from} on are older than the grace of {grace}"),
     }
+}
+
+/// Why a fire is given up that no younger one takes the place of.
+pub(in crate::rules) fn no_more(due: Wall, policy: &Policy) -> String {
+    let old = || format!("older than the grace of {}", policy.grace);
+    if policy.lost >= Some(due) { FORGOTTEN.into() } else { old() }
 }
 
 /// The same of fires that are given up for another reason.

@@ -9,7 +9,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use super::{VERDICTS_MAX, free_slots, keeps_pace};
-use crate::due::{self, FORGOTTEN, Policy};
+use crate::due::{self, Policy};
 use crate::effect::{Event, Reason, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::Delivery;
@@ -18,7 +18,7 @@ use crate::local::{Given, Local};
 use crate::overlap::STILL_RUNNING;
 use crate::record::{AskedRecord, OpenShards, Request, ShardLane, encode};
 use crate::registry::Write;
-use crate::rules::dispatch::missed;
+use crate::rules::dispatch::{missed, no_more};
 use crate::scene::{Decision, Decisions, News, Scene};
 use crate::shards::ShardSet;
 use crate::table::Table;
@@ -376,9 +376,7 @@ impl<'a> Desk<'a> {
                 return;
             }
             if let Some(span) = next.skipped {
-                let old = || format!("older than the grace of {}", policy.grace);
-                let why = if policy.lost >= Some(span.0) { FORGOTTEN.into() } else { old() };
-                self.skip(&ready, span, &why, shards);
+                self.skip(&ready, span, &no_more(span.0, &policy), shards);
                 self.act("skip");
             }
             let Some((due, from)) = near else { continue };
