@@ -243,6 +243,12 @@ impl Portion {
 }
 
 impl ShardLane {
+    /// The shards it answers for.
+    #[must_use]
+    pub fn shards(&self) -> ShardSet {
+        self.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards))
+    }
+
     /// The shards that are claimed and not finished.
     #[must_use]
     pub fn unfinished(&self) -> ShardSet {

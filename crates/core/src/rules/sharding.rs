@@ -20,6 +20,7 @@ use crate::view::{JobId, ShardTerms};
 use crate::words::{Member, NodeName};
 
 use every_node::Dealt;
+pub(super) use every_node::MOVED;
 
 mod delist;
 mod every_node;
@@ -101,8 +102,7 @@ fn mark(table: &Table<'_>, why: Cause, out: &mut Decisions) {
 fn unpin(table: &Table<'_>, out: &mut Decisions) {
     let Some(lane) = table.lane(table.scene.member) else { return };
     // Also one that was taken over from whoever it was left with.
-    let held = lane.groups.iter().fold(ShardSet::empty(), |all, group| all.or(&group.shards));
-    let pinned = table.sharding.cut.pinned.and(&held);
+    let pinned = table.sharding.cut.pinned.and(&lane.shards());
     if !pinned.is_empty() && table.sharding.mark.is_none() && !lane.unfinished().meets(&pinned) {
         mark(table, Cause::Pinned, out);
     }

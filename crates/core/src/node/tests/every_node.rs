@@ -110,6 +110,40 @@ fn a_run_that_goes_on_keeps_its_number_from_others() {
     assert!(now.iter().any(|(node, ..)| node == "d"), "{now:?}");
 }
 
+/// proves: I16, I27
+#[test]
+fn what_a_node_had_claimed_under_a_number_that_there_is_no_more_is_told_at_once() {
+    let mut world = World::with(&["a", "b"]);
+    world.add(Settings { slots: 1, ..settings("c") });
+    world.takes = 30_000;
+    let jobs = ["j", "k"].map(|job| Job { recut_wait: 1, ..everywhere(job, "@every 10s") });
+    world.ask("a", Command::Apply(jobs.into()));
+    world.run(11_000);
+    // It has a slot for one of both, and does not hear that it is drained until it has no number any more.
+    let c: NodeName = "c".parse().unwrap();
+    let started = |world: &World| {
+        let of_c = world.starts.iter().filter(|(node, _)| node == "c");
+        of_c.map(|(_, run)| run.id.to_string()).collect::<Vec<_>>()
+    };
+    let ran = started(&world);
+    assert_eq!(ran.len(), 1);
+    world.actors.get_mut(&c).unwrap().watching = false;
+    world.ask("a", Command::Drain(c.clone()));
+    world.run(10_000);
+    world.actors.get_mut(&c).unwrap().watching = true;
+    world.run(1_000);
+    assert_eq!(started(&world), ran);
+    let told: Vec<String> =
+        world.recorded.iter().filter(|v| v.due == Wall(10_000)).map(|v| v.run.to_string()).collect();
+    let other = if ran[0].starts_with('j') { "k:10000:2" } else { "j:10000:2" };
+    assert_eq!(told, [other]);
+    let member = world.actors[&c].node.member().unwrap();
+    let key = crate::keys::shard_lane(&name(&other[..1]), &member);
+    let entry = world.store.read(&[key]).pop().and_then(|change| change.entry).unwrap();
+    let lane: crate::record::ShardLane = crate::record::decode(&entry.value).unwrap();
+    assert_eq!(lane.shards(), ShardSet::empty(), "{lane:?}");
+}
+
 #[test]
 fn a_job_that_stops_running_on_every_node_counts_from_its_next_fire() {
     let mut world = World::with(&["a", "b", "c"]);

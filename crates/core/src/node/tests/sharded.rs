@@ -7,10 +7,10 @@ use super::*;
 use crate::input::Refusal;
 use crate::job::{Placement, Spec};
 use crate::keys::{self, Key};
-use crate::record::{MemberInfo, Place, Sharding, SpecRecord, Switches, decode, encode};
+use crate::record::{MemberInfo, Place, ShardLane, Sharding, SpecRecord, Switches, decode, encode};
 use crate::registry::{LeaseId, Txn, Value, Write};
 use crate::shards::ShardSet;
-use crate::words::{JobName, Member};
+use crate::words::{JobName, Member, Shard};
 
 fn sharded(name: &str, schedule: &str, shards: u32) -> Job {
     let mut job = job(name, schedule);
@@ -362,6 +362,37 @@ fn another_number_of_shards_counts_from_the_next_fire() {
         ran.sort_unstable();
         assert_eq!(ran, (0..shards).map(|shard| (due, shard)).collect::<Vec<_>>());
     }
+}
+
+/// proves: I27, I33
+#[test]
+fn what_is_taken_back_of_a_shard_that_there_is_no_more_is_nobodys() {
+    let mut world = World::with(&["a"]);
+    world.add(Settings { slots: 1, ..settings("b") });
+    world.takes = 30_000;
+    let shards = |shards, schedule| {
+        let mut job = sharded("j", schedule, shards);
+        job.recut_wait = 1;
+        Command::Apply([job].into())
+    };
+    world.ask("a", shards(4, "@every 10s"));
+    world.run(11_000);
+    let member = world.member("b");
+    let lane = |world: &World| -> ShardLane {
+        decode(&world.entry(&keys::shard_lane(&name("j"), &member)).unwrap()).unwrap()
+    };
+    // One of its two shards waits for the slot while the shares are cut without it.
+    let waits: ShardSet = ShardSet::one(Shard(3));
+    assert_eq!((lane(&world).shards(), world.leader("j")), (ShardSet::range(2, 4), "a".into()));
+    world.actors.get_mut(&member.node).unwrap().watching = false;
+    world.ask("a", shards(1, "@every 15s"));
+    world.run(20_000);
+    assert_eq!(world.sharding("j").cut.total, 1);
+    assert!(lane(&world).unfinished().meets(&waits), "{:?}", lane(&world));
+    world.actors.get_mut(&member.node).unwrap().watching = true;
+    world.run(1_000);
+    assert!(!lane(&world).unfinished().meets(&waits), "it is no fire any more");
+    assert_eq!(lane(&world).shards().minus(&ShardSet::all(1)), ShardSet::empty(), "{:?}", lane(&world));
 }
 
 /// proves: S2-18, S2-19

@@ -18,7 +18,7 @@ use crate::time::Wall;
 use crate::words::{Fire, Member, NodeName, RunId, Shard};
 
 /// Why nobody begins what a node was to begin.
-const MOVED: &str = "its node took part no more, or got another number";
+pub(in crate::rules) const MOVED: &str = "its node took part no more, or got another number";
 
 /// A cut of such a job.
 pub(super) struct Dealt {
@@ -39,7 +39,7 @@ struct Seats {
     pinned: BTreeMap<Member, ShardSet>,
 }
 
-/// How many shards have a watermark: also those that there are no more count whose fires somebody took back.
+/// How many shards have a watermark: also those that there are no more count whose fires a node of an earlier version took back.
 pub(super) fn counted(cut: &Cut, lanes: &BTreeMap<&Member, ShardLane>) -> u32 {
     let groups = lanes.values().flat_map(|lane| &lane.groups);
     let last = groups.filter_map(|group| group.shards.iter().last()).max();

@@ -1,8 +1,10 @@
 //! What a node was to run of a sharded job and will not: taken back where another one may run it, given up aloud where none can.
 
 use super::Desk;
+use crate::effect::VerdictState;
 use crate::record::OpenShards;
 use crate::rules::firing::BY_HAND;
+use crate::rules::sharding::MOVED;
 use crate::shards::ShardSet;
 use crate::time::{Millis, Wall};
 use crate::words::{Fire, RunId};
@@ -35,6 +37,7 @@ impl Desk<'_> {
                 // The declaration went between claim and start; nothing is left to run.
                 self.take_back(&idle, None);
             } else if first && (self.is_stale(&open) || !self.takes_part) {
+                self.tell_of_gone(&open, &idle);
                 self.take_back(&idle, Some(open.back));
             } else if first {
                 self.take_back(&off, None);
@@ -65,11 +68,25 @@ impl Desk<'_> {
         }
     }
 
+    /// Of shards that there are no more since a cut that did not wait for them only the open fire was left: they have no
+    /// watermark that could go back, and nobody answers for them again.
     fn take_back(&mut self, shards: &ShardSet, back: Option<Wall>) {
         if !shards.is_empty() {
             self.draft.close(shards);
-            back.into_iter().for_each(|back| self.draft.set_watermark(shards, back));
+            let held = shards.and(&self.draft.shards());
+            back.into_iter().for_each(|back| self.draft.set_watermark(&held, back));
             self.act("withdraw");
+        }
+    }
+
+    /// Where each node has one shard, one that there is no more was a node's part in the fire, and nobody else begins it. The cut
+    /// that left it out told of what it was behind by, and took this fire for one that runs.
+    fn tell_of_gone(&mut self, open: &OpenShards, shards: &ShardSet) {
+        let every_node = self.terms().is_some_and(|(_, shards)| shards.total.is_none());
+        if every_node && !self.is_stale(open) {
+            let (told, gone) = ((&open.fire, open.due, open.due), shards.minus(&self.draft.shards()));
+            let verdict = self.verdict(told, &gone, 0, VerdictState::Skipped, MOVED.into());
+            self.draft.verdicts.extend(verdict);
         }
     }
 
