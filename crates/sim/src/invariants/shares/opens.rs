@@ -97,7 +97,11 @@ impl Turn<'_> {
         let started = fire.attempts.get(&old.attempt).is_some_and(|attempt| attempt.started.is_some());
         // Of a run that nobody monitors, nobody waits for the start.
         let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor);
-        let backwards = self.after.watermark(shard) < self.before.watermark(shard);
+        // It went back also where the same commit then claims the next fire: the watermark is past that one, and its claim says
+        // that it began below the fire that was taken back.
+        let is_due = |open: &OpenShards| matches!(open.fire, Fire::Due(_));
+        let anew = new.is_some_and(|(_, new)| is_due(old) && is_due(new) && new.back < old.due);
+        let backwards = anew || self.after.watermark(shard) < self.before.watermark(shard);
         match () {
             () if self.is_said_lost(shard, old) => Fate::Lost,
             () if !started && old.wait.is_none() && self.is_called_off(shard, old) => Fate::CalledOff,
