@@ -210,10 +210,13 @@ impl Decisions {
         self.list.push(decision);
     }
 
-    /// Whether a transaction is among the decisions from this one on.
+    /// Whether a transaction about this is among the decisions from this one on. Others keep nothing of it waiting.
     #[must_use]
-    pub fn commits_since(&self, first: usize) -> bool {
-        self.list.iter().skip(first).any(|decision| matches!(decision, Decision::Commit(..)))
+    pub fn commits_since(&self, first: usize, about: &Subject) -> bool {
+        self.list
+            .iter()
+            .skip(first)
+            .any(|decision| matches!(decision, Decision::Commit(of, ..) if of == about))
     }
 
     /// How many runs are started by the decisions from this one on.

@@ -76,7 +76,7 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     for open in &lane.open {
         let before = out.list.len();
         desk.attend(open, going, out);
-        if out.commits_since(before) {
+        if out.commits_since(before, &Subject::Job(id)) {
             return;
         }
         going += out.starts_since(before);

@@ -1,7 +1,7 @@
 //! Jobs that are not to run all at once.
 
 use super::*;
-use crate::job::{Delivery, Placement, Pool, Retry};
+use crate::job::{Delivery, Overlap, Placement, Pool, Retry};
 use crate::keys;
 use crate::record::{PoolRecord, Seat, decode};
 
@@ -120,6 +120,25 @@ fn what_waits_for_its_next_attempt_has_no_seat() {
     let order: Vec<(&str, u32)> =
         world.starts.iter().map(|(_, run)| (run.id.job.as_str(), run.attempt)).collect();
     assert_eq!(order, [("x", 1), ("y", 1), ("x", 2)]);
+}
+
+/// proves: I55
+#[test]
+fn an_end_is_told_in_the_step_in_which_another_run_of_the_job_takes_its_seat() {
+    let mut world = World { takes: 2_500, fails: 1, ..World::with(&["a"]) };
+    world.run(1_500);
+    let retry = Retry { times: 1, wait: "2s".into(), up_to: "2s".into(), codes: Vec::new() };
+    let job = Job { schedule: "@every 3s".into(), retry: Some(retry), ..pooled("j", 1, Placement::Claimed) };
+    world.ask("a", Command::Apply([Job { overlap: Overlap::AtMost(2), ..job }].into()));
+    // The run of 3 s failed, and waits for the seat that the one of 6 s has.
+    world.run(8_000 - world.now);
+    assert_eq!((world.dues("j"), world.going()), ([3_000, 6_000].into(), 1));
+    world.delay = 100;
+    world.run(8_550 - world.now);
+    let writes = world.commits.iter().flat_map(|(.., txn)| &txn.writes);
+    let keys: BTreeSet<String> = writes.map(|write| write.key().to_string()).collect();
+    assert_eq!(keys, ["lane/j/claim", "pool/db"].map(String::from).into());
+    assert_eq!(world.most_at_once(20_000), 1);
 }
 
 /// proves: I55

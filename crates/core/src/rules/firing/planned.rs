@@ -368,7 +368,7 @@ impl<'a> Desk<'a> {
             if going < self.job.beside() {
                 self.start(run, from, out);
             }
-            if out.commits_since(before) {
+            if out.commits_since(before, &Subject::Job(self.job.id)) {
                 return;
             }
             going += out.starts_since(before);
