@@ -54,4 +54,11 @@ impl Rest<'_> {
         let works = |member: &&Member| !self.drained.contains(&member.node);
         self.members.iter().filter(works).any(|member| self.fits(book, member))
     }
+
+    /// Whether a job that no node at work may run keeps the name of a holder that is gone. Whoever is drained claims nothing; and
+    /// others let a job go only when no living node fits, for one that is drained may come back to it.
+    pub(super) fn is_left(&self, book: &JobBook) -> bool {
+        let drained = |member: &Member| self.drained.contains(&member.node);
+        self.members.iter().any(|member| self.fits(book, member)) || self.members.iter().all(drained)
+    }
 }
