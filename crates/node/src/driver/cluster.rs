@@ -41,7 +41,6 @@ pub(super) async fn check(
         }
         None => create(registry).await?,
     };
-    let cluster = found(registry, cluster, engine, url).await?;
     if let Some(unknown) = Layouts::OWN.lacks(cluster.layout) {
         return Err(OpenError::Setting(format!("no node can join at the registry {url}: {unknown}")));
     }
@@ -62,7 +61,7 @@ pub(super) async fn check(
             .note_cluster(&cluster.id)
             .map_err(|error| OpenError::Data { path: folder.cluster_file(), error })?,
     }
-    Ok(cluster.generation_on(engine))
+    Ok(found(registry, cluster, engine, url).await?.generation_on(engine))
 }
 
 async fn read(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, OpenError> {
@@ -78,7 +77,7 @@ async fn found(
     url: &str,
 ) -> Result<ClusterRecord, OpenError> {
     for _ in 0..ATTEMPTS {
-        // Nobody writes in a layout that he does not know, or where nobody may join.
+        // Both may have come meanwhile: then this is not ours to write.
         if Layouts::OWN.lacks(cluster.layout).is_some() || cluster.shut.is_some() {
             return Ok(cluster);
         }
