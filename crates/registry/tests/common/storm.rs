@@ -64,12 +64,11 @@ pub(crate) async fn histories_hold(
 ) {
     let clients: Vec<_> = near.iter().chain(far).cycle().take(8).cloned().collect();
     let mut ways = ways.into_iter().cycle();
-    let lost = linear::in_a_storm(&clients, questions, async || {
+    linear::in_a_storm(&clients, questions, async || {
         proxy.set(ways.next().unwrap());
         tokio::time::sleep(Duration::from_millis(30)).await;
         proxy.set(Way::Open);
         tokio::time::sleep(Duration::from_millis(100)).await;
     })
     .await;
-    assert!(lost > 0, "no answer was lost");
 }

@@ -106,10 +106,9 @@ async fn history(kind: Kind) {
         clients.push(connect(&server.url("history")).await.unwrap());
     }
     clients.extend_from_within(..);
-    let lost = linear::in_a_storm(&clients, 1_000, async || {
+    linear::in_a_storm(&clients, 1_000, async || {
         server.cut_everybody().await;
         tokio::time::sleep(Duration::from_millis(100)).await;
     })
     .await;
-    assert!(lost > 0, "no answer was lost");
 }
