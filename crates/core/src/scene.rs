@@ -13,7 +13,7 @@ use crate::lease::Trusted;
 use crate::local::{Local, Pace, Subject};
 use crate::registry::{Guard, Revision, Txn};
 use crate::rules::dispatch::Batch;
-use crate::time::{Mono, Now, Wall};
+use crate::time::{Millis, Mono, Now, Wall};
 use crate::view::{JobId, JobView, Terms, View};
 use crate::words::{JobName, LockName, Member, PoolName, RunId};
 
@@ -183,6 +183,15 @@ impl<'a> Scene<'a> {
     #[must_use]
     pub fn forgot(&self, delivery: Delivery, since: Wall) -> Option<&'static str> {
         (delivery == Delivery::AtMostOnce && self.lost() >= Some(since)).then_some(FORGOTTEN)
+    }
+
+    /// Since when waits what begins to wait now: by the registry's clock where the own one is off, and after all that the
+    /// registry may have forgotten.
+    #[must_use]
+    pub fn moment(&self) -> Wall {
+        let other = self.local.lease.registry_time(self.now).filter(|_| !self.clock_agrees());
+        let now = other.unwrap_or(self.now.wall);
+        self.lost().map_or(now, |lost| now.max(lost + Millis(1)))
     }
 
     /// The moment by which the registry may have forgotten what was done.

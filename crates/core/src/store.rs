@@ -230,6 +230,15 @@ impl Store {
         self.log_floor = self.revision;
     }
 
+    /// Is again what it was `then`, as an engine from which a backup was put back, or whose replica had not heard all: nobody
+    /// gets a revision or a lease of a number that was given since.
+    pub fn go_back(&mut self, then: Self) {
+        let now = core::mem::replace(self, then);
+        self.revision = Revision(now.revision.0 + 1);
+        self.last_lease = now.last_lease;
+        self.compact();
+    }
+
     /// Every entry, hot ones included, in key order.
     pub fn entries(&self) -> impl Iterator<Item = (&Key, &Entry)> {
         self.entries.iter()
@@ -301,6 +310,22 @@ mod tests {
         }
         store.sweep(Mono(100));
         assert!(!store.is_open(long));
+    }
+
+    #[test]
+    fn what_went_back_gives_no_number_twice() {
+        let mut store = Store::default();
+        store.commit(Mono(0), &txn(vec![], vec![put("a", "1", None)]));
+        let then = store.clone();
+        store.commit(Mono(0), &txn(vec![], vec![put("a", "2", None), put("b", "2", None)]));
+        let (lost, lease) = (store.revision(), store.open(Mono(0), Millis(100)));
+        store.go_back(then);
+        assert_eq!(store.entry(&key("a")).map(|e| (&*e.value, e.revision)), Some((&b"1"[..], Revision(1))));
+        assert!(store.entry(&key("b")).is_none() && !store.is_open(lease));
+        assert!(store.open(Mono(0), Millis(100)) > lease);
+        assert_eq!(store.changes_after(lost), None, "whoever heard what is gone lists again");
+        let again = store.commit(Mono(0), &txn(vec![], vec![put("b", "3", None)]));
+        assert!(matches!(again, Outcome::Applied(at) if at > lost));
     }
 
     #[test]

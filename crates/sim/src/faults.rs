@@ -87,6 +87,8 @@ kinds! {
     Upgrade = "upgrade",
     /// Another version of the program is put into a node's file.
     Version = "version",
+    /// The registry is again what it was some time ago.
+    BackInTime = "back in time",
 }
 
 impl Fault {

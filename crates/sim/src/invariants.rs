@@ -24,6 +24,7 @@ mod labels;
 mod lanes;
 mod minds;
 mod overlap;
+mod past;
 mod peers;
 mod picks;
 mod places;
@@ -207,6 +208,7 @@ impl Findings {
 pub(crate) type Verdicts = BTreeMap<(RunId, u32), Verdict>;
 
 /// The watch.
+#[derive(Clone)]
 pub struct Watch {
     findings: Findings,
     jobs: BTreeMap<JobName, JobBook>,
@@ -219,6 +221,7 @@ pub struct Watch {
     knows: BTreeMap<Member, Layouts>,
     /// Members that joined and whose entry is gone.
     gone: BTreeSet<Member>,
+    past: past::PastBook,
     starts: u64,
     canary: bool,
 }
@@ -237,6 +240,7 @@ impl Watch {
             calendars: calendars::Standing::new(),
             knows: BTreeMap::new(),
             gone: BTreeSet::new(),
+            past: past::PastBook::default(),
             starts: 0,
             canary,
         }

@@ -14,6 +14,7 @@ mod deaf;
 mod every_node;
 mod labels;
 mod overlap;
+mod past;
 mod peers;
 mod pools;
 mod retries;
@@ -160,7 +161,7 @@ pub static ALL: &[Mutant] = {
             "beat numbered by settings that are over",
             &peers::Unseen(&["take the beat"], peers::is_settings),
             &[I11],
-            5_800,
+            5_870,
         ),
         mutant("plan without the right", &peers::Unseen(&["plan"], peers::is_right), &[I6, I16]),
         mutant(
@@ -181,10 +182,12 @@ pub static ALL: &[Mutant] = {
         mutant("busy taken for unreachable", &peers::StrikesTheBusy, &[I42]),
         mutant("upgrade that forgets what runs", &upgrades::ForgetsGiven, &[I1, I2, I14, I15, I16, I20, I22]),
         mutant("lease counted anew at an upgrade", &upgrades::TrustsAnew, &[I3, I4]),
-        rare("join without a look at the wanted layout", &versions::JoinsUnasked, &[I49], 1_400),
-        rare("layout raised at once", &versions::RaisesAtOnce, &[I49], 1_100),
+        rare("join without a look at the wanted layout", &versions::JoinsUnasked, &[I49], 1_460),
+        rare("layout raised at once", &versions::RaisesAtOnce, &[I49], 1_310),
         mutant("member that says too much", &versions::SaysTooMuch, &[I49]),
-        rare("upgrade to a program that knows less", &versions::GoesOnInAny, &[I49], 870),
+        rare("upgrade to a program that knows less", &versions::GoesOnInAny, &[I49], 1_100),
+        mutant("joined before others know that the registry went back", &past::JoinsAtOnce, &[I4, I15]),
+        mutant("what the registry forgot not noted", &past::ForgetsWhatIsLost, &[I19]),
         mutant("offer taken without trust", &peers::TakesEverything, &[I45]),
     ]
 };

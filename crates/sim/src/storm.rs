@@ -11,8 +11,9 @@ use evenkeel_core::words::{JobName, LockName, NodeName, RequestId};
 use crate::faults::Fault;
 use crate::random::Random;
 use crate::swarm::{CALMING, SHARDS, Swarm, Wish, calendar, job, named_nodes, takes_both};
-use crate::world::{Link, World};
+use crate::world::{Link, Past, World};
 
+mod lapses;
 mod peers;
 mod versions;
 mod waiting;
@@ -36,6 +37,8 @@ enum Undo {
     AskOf(NodeName, Command),
     /// The node rests: it is upgraded as soon as it may be, or goes on after so many tries.
     Upgrade(NodeName, u32),
+    /// The node notices that the registry went back in time.
+    Notice(NodeName),
 }
 
 /// Faults and wishes under way.
@@ -50,6 +53,10 @@ pub(crate) struct Storm<'a> {
     upgrades: Random,
     /// Which nodes get another version.
     versions: Random,
+    /// When the registry goes back in time.
+    lapses: Random,
+    /// What it was, and may be again.
+    past: Option<Past>,
     ttl: i64,
     undo: BTreeMap<(i64, u64), Undo>,
     number: u64,
@@ -68,6 +75,8 @@ impl<'a> Storm<'a> {
             places: Random::new(seed, "labels"),
             upgrades: Random::new(seed, "upgrades"),
             versions: Random::new(seed, "versions"),
+            lapses: Random::new(seed, "lapses"),
+            past: None,
             ttl,
             undo: BTreeMap::new(),
             number: 0,
@@ -84,6 +93,7 @@ impl<'a> Storm<'a> {
             self.edit(world);
             self.upgrade(world);
             self.change_version(world);
+            self.lapse(world);
             if self.chance.chance(500) {
                 self.strike(world);
             } else {
@@ -130,6 +140,7 @@ impl<'a> Storm<'a> {
         world.set_history_away(false);
         world.set_weather(crate::faults::Weather::calm(4));
         for name in &names {
+            self.notice(world, name);
             world.correct_clock(name);
             world.mend_link(name);
             world.set_able(name, true);
@@ -251,6 +262,7 @@ impl<'a> Storm<'a> {
                 world.ask(&node, command);
             }
             Undo::Upgrade(node, tries) => self.try_upgrade(world, node, tries),
+            Undo::Notice(node) => self.notice(world, &node),
             Undo::Ask(command) => {
                 if let Some(node) = self.some_node(world) {
                     world.ask(&node, command);

@@ -102,12 +102,15 @@ pub struct Swarm {
     pub upgrades: bool,
     /// Whether nodes are of two versions, and change from one to the other.
     pub versions: bool,
+    /// Whether the registry goes back in time.
+    pub lapses: bool,
 }
 
 mod after;
 mod calendars;
 mod every_node;
 mod labels;
+mod lapses;
 mod overlap;
 mod peers;
 mod pools;
@@ -172,6 +175,7 @@ impl Swarm {
             every_node: false,
             upgrades: seed % 4 == 1,
             versions: false,
+            lapses: false,
         };
         swarm.add_peers(seed, ttl);
         swarm.add_calendars(seed);
@@ -183,6 +187,7 @@ impl Swarm {
         swarm.add_pools(seed);
         swarm.add_limits(seed);
         swarm.add_versions(seed);
+        swarm.add_lapses(seed);
         if span == Span::Long {
             let lasts = LONG.0 + Random::new(seed, "length").between(0, LONG.1);
             swarm.faults_last = lasts - CALMING * ttl - swarm.healing_lasts;

@@ -37,6 +37,16 @@ pub trait Tamper: Sync {
         true
     }
 
+    /// Whether who finds that the registry may have gone back in time waits until all others have noticed.
+    fn waits_for_others(&self) -> bool {
+        true
+    }
+
+    /// Whether it is written down until when the registry may have forgotten what was done.
+    fn notes_what_is_lost(&self) -> bool {
+        true
+    }
+
     /// Whether a guard process ends the runs of a node that may not go on.
     fn guards(&self) -> bool {
         true

@@ -25,6 +25,7 @@ mod executor;
 mod feed;
 mod history;
 mod operate;
+mod past;
 mod peers;
 mod query;
 mod queue;
@@ -33,6 +34,7 @@ mod registry;
 pub use actor::Link;
 pub(crate) use actor::{Actor, Physical};
 use clock::Clock;
+pub use past::Past;
 use registry::Request;
 pub(crate) use registry::TIMEOUT;
 
@@ -116,6 +118,11 @@ enum Event {
     },
     /// Nobody waits for it any more.
     GiveUp(u64),
+    /// A node has waited for those that may not know yet that the registry went back in time.
+    Waited {
+        node: NodeName,
+        life: u64,
+    },
     Sweep,
 }
 
@@ -128,6 +135,9 @@ pub struct World {
     store: Store,
     /// Up to where the watch was told of the registry's changes.
     told: Revision,
+    /// How often the registry may have gone back in time, counted from 1; and the one whose nodes may join.
+    generation: u16,
+    founded: u16,
     actors: BTreeMap<NodeName, Actor>,
     weather: Weather,
     network: Random,
@@ -161,6 +171,8 @@ impl World {
             queue: queue::Queue::default(),
             store: Store::default(),
             told: Revision(0),
+            generation: 1,
+            founded: 1,
             actors: BTreeMap::new(),
             weather: Weather::calm(4),
             network: Random::new(options.seed, "network"),
@@ -243,6 +255,7 @@ impl World {
             Event::Knock(number, call) => self.knock(number, *call),
             Event::Reply { number, by, input } => self.replied(number, &by, *input),
             Event::GiveUp(number) => self.give_up(number),
+            Event::Waited { node, life } => self.waited(&node, life),
             Event::Sweep => {
                 self.store.sweep(evenkeel_core::time::Mono(self.at));
                 self.registry_moved(None);
@@ -351,7 +364,11 @@ impl World {
 
     /// Starts a node's process, if it is down. It finds in its data folder which life came before.
     pub fn start(&mut self, name: &NodeName) {
-        let Some(actor) = self.actors.get_mut(name).filter(|a| a.node.is_none()) else { return };
+        if self.is_up(name) || self.finds_another_generation(name) {
+            return;
+        }
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        actor.settings.generation = self.generation;
         let mut settings = Settings { predecessor: actor.folder, ..actor.settings.clone() };
         self.options.tamper.settings(&mut settings);
         actor.node = Some(Node::with_rules(settings, self.options.tamper.rules()));

@@ -255,7 +255,7 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&Node
     }
     record.requests.push(Request {
         id: id.clone(),
-        at: scene.now.wall,
+        at: scene.moment(),
         taken: false,
         node: node.cloned(),
         shards: ShardSet::empty(),

@@ -60,6 +60,8 @@ pub(crate) struct JobBook {
     pub by_hand: ByHand,
     /// Of a sharded job, its shards.
     pub shares: ShareBook,
+    /// Up to when what was due may be forgotten, since the registry went back in time.
+    pub lost: Option<Wall>,
     /// Requests that stood in the registry, and since when.
     pub asked: BTreeMap<RequestId, i64>,
 }

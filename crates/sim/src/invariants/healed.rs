@@ -159,6 +159,21 @@ impl Rest<'_> {
         book.spec.as_ref().and_then(|s| s.job.command.argv().get(1)?.parse().ok()).unwrap_or(0)
     }
 
+    /// Whether a job's runs are so much shorter than what lies between its fires, and there is so much room, that none is late.
+    pub(super) fn is_light(&self, book: &JobBook, now: Wall) -> bool {
+        let Some(schedule) = book.schedule.as_ref().filter(|_| self.swarm.roomy && book.retry.is_none())
+        else {
+            return false;
+        };
+        let Some(next) = schedule.next(now) else { return false };
+        let after = schedule.next(next).map(|after| (after - next).0);
+        // With a calendar they may have been closer to each other just before.
+        let last = schedule.latest(START, now);
+        let before = last.and_then(|last| Some((last - schedule.latest(START, last - Millis(1))?).0));
+        let period = after.into_iter().chain(before).min().unwrap_or(i64::MAX);
+        Self::takes(book) * 5 / 4 + 200 < period / 2
+    }
+
     /// Nothing is open for long, no verdict waits, and the watermark keeps up with time.
     fn lane(&self, name: &JobName, book: &JobBook, findings: &mut Findings) {
         let Some(Lane { open, verdicts, watermark, .. }) = &book.lane else { return };
@@ -180,12 +195,7 @@ impl Rest<'_> {
         if !book.fires_by_schedule() || !somebody {
             return;
         }
-        let light = self.swarm.roomy
-            && book.retry.is_none()
-            && schedule.next(now).is_some_and(|next| {
-                let period = schedule.next(next).map_or(i64::MAX, |after| (after - next).0);
-                Self::takes(book) * 5 / 4 + 200 < period / 2
-            });
+        let light = self.is_light(book, now);
         // Without slots for everything, jobs wait for each other.
         let queue = if self.swarm.roomy { 1 } else { i64::try_from(self.swarm.jobs.len()).unwrap_or(1) };
         let busy = book.grace(self.ttl).0 + 2 * queue * (longest + CLOSING);
@@ -273,7 +283,7 @@ impl Rest<'_> {
             let fire = Fire::Asked(id.clone());
             let claimed = book.fires.get(&fire).is_some_and(|f| f.claimed);
             let waits = !self.swarm.roomy && (untaken.contains(id) || planned(&fire));
-            let taken = claimed || waits;
+            let taken = claimed || waits || book.may_forget(id);
             findings.test(self.at, Invariant::I24, taken, || format!("the request {id} of {name} never ran"));
         }
     }

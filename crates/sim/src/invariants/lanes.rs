@@ -100,7 +100,9 @@ impl Turn<'_> {
             findings.test(at, Invariant::I16, known, || {
                 format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.why)
             });
-            if skipped.is_some_and(|verdict| !is_by_overlap(verdict)) {
+            if skipped
+                .is_some_and(|verdict| !is_by_overlap(verdict) && !book.forgets(at, verdict, due, findings))
+            {
                 let old = due + grace < Wall(START.0 + at + UNNOTICED);
                 findings.test(at, Invariant::I23, old, || {
                     format!("the fire of {} due at {due} was skipped within its grace of {grace}", self.job)

@@ -33,7 +33,7 @@ pub(super) struct PeersBook {
     strikes: BTreeMap<(NodeName, NodeName), StrikeRecord>,
     offline: BTreeMap<NodeName, OfflineRecord>,
     /// How often each node was taken for offline, and how often that was told.
-    turned: BTreeMap<NodeName, (u64, u64)>,
+    pub(super) turned: BTreeMap<NodeName, (u64, u64)>,
     /// Whether each node reached each other one when it last tried.
     pub(super) reached: BTreeMap<(NodeName, Member), bool>,
 }

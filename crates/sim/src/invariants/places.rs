@@ -7,7 +7,7 @@ use evenkeel_core::labels::Nodes;
 use evenkeel_core::record::{AskedRecord, Lane, LockRecord, Place, Plan, SpecRecord, Switches, decode};
 use evenkeel_core::registry::{Change, Guard, Write};
 use evenkeel_core::store::Store;
-use evenkeel_core::words::{JobName, LockName, Member, NodeName, Token};
+use evenkeel_core::words::{JobName, LockName, Member, NodeName};
 
 use super::{Act, Findings, Invariant, JobBook, Verdicts, Watch, shares};
 
@@ -167,7 +167,7 @@ impl Watch {
             format!("{:?} took lock {lock} from {:?}, which lives", act.member, old.holder)
         });
         let Some(holder) = record.holder else { return };
-        let token = Token::new(1, record.seq);
+        let token = self.past.token(record.seq);
         let before = self.lock_tokens.insert((lock.clone(), token), holder.clone());
         self.findings.test(act.at, Invariant::I1, before.is_none() && record.seq > old.seq, || {
             format!("token {token} of lock {lock} went to {holder} after {before:?}")
@@ -190,6 +190,10 @@ impl Watch {
             node.member().as_ref() == Some(&member) && node.trusted_until(now.mono).is_some()
         });
         let by_itself = closed_by.is_some_and(|m| m.node == member.node);
+        // Nobody else does anything before all others have noticed that the registry went back in time.
+        if !self.past.is_founded() {
+            return;
+        }
         let runs = actor.runs.iter().find(|(_, run)| run.member.as_ref() == Some(&member));
         self.findings.test(at, Invariant::I4, !believes || by_itself, || {
             format!("the lease of {member} ended while it still trusts it")

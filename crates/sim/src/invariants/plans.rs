@@ -140,7 +140,7 @@ impl Turn<'_> {
     }
 
     fn skipped(&self, due: Wall, verdict: &Verdict, book: &JobBook, findings: &mut Findings) {
-        if is_by_overlap(verdict) {
+        if is_by_overlap(verdict) || book.forgets(self.act.at, verdict, due, findings) {
             return;
         }
         let grace = book.grace(self.ttl);

@@ -7,7 +7,7 @@ use evenkeel_core::keys;
 use evenkeel_core::record::{Lane, Plan, decode};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::Now;
-use evenkeel_core::words::{Fire, Member, NodeName, RunId, Token};
+use evenkeel_core::words::{Fire, Member, NodeName, RunId};
 
 use super::{Invariant, JobBook, Watch};
 use crate::world::clock::START;
@@ -37,7 +37,8 @@ impl Watch {
         let trust = member.as_ref().and_then(|m| self.trust(name, m.incarnation));
         self.check_fit(at, name, run);
         self.check_pool(at, name, run);
-        let Self { findings, jobs, .. } = self;
+        self.check_past(at, run);
+        let Self { findings, jobs, past, .. } = self;
         let book = jobs.entry(run.id.job.clone()).or_default();
         let id = || format!("{} attempt {} on {name}", run.id, run.attempt);
         findings.test(at, Invariant::I3, trust.is_some_and(|until| now.mono < until), || {
@@ -46,11 +47,13 @@ impl Watch {
         book.starts_unended(at, &run.id, findings);
         if book.is_sharded() {
             if let Some(member) = &member {
-                book.shard_started(at, name, member, run, store, findings);
+                let claim = |seq| past.token(seq);
+                book.shard_started((at, name), member, run, (store, &claim), findings);
             }
             return;
         }
-        let claimed = claim_of(store, book, run, member.as_ref());
+        let claimed =
+            claim_of(store, book, run, member.as_ref()).map(|seq| past.token(seq)) == Some(run.token);
         findings.test(at, Invariant::I18, claimed, || format!("{} started without a claim", id()));
         let claimed = book.fires.get(&run.id.fire).map_or(1, |fire| fire.beside);
         let beside = book.overlap().beside().max(claimed);
@@ -113,22 +116,20 @@ impl Watch {
     }
 }
 
-/// Whether the registry says that this member may start this attempt, under this token.
-fn claim_of(store: &Store, book: &JobBook, run: &Run, member: Option<&Member>) -> bool {
+/// The number under which this member may start this attempt, if the registry says so.
+fn claim_of(store: &Store, book: &JobBook, run: &Run, member: Option<&Member>) -> Option<u64> {
     let entry = |key| store.entry(&key);
     let (by, seq) = if book.is_dispatched() {
         let plan = entry(keys::plan(&run.id.job)).and_then(|entry| decode::<Plan>(&entry.value));
         let runs = plan.into_iter().flat_map(|plan| plan.runs);
         let mut open = runs.filter(|r| r.is_accepted() && r.fire == run.id.fire && r.attempt == run.attempt);
-        let Some(open) = open.next() else { return false };
+        let open = open.next()?;
         (open.by, open.seq)
     } else {
         let lane = entry(keys::lane(&run.id.job)).and_then(|entry| decode::<Lane>(&entry.value));
         let open = lane.and_then(|lane| lane.open_of(&run.id.fire).cloned());
-        let Some(open) = open.filter(|open| open.attempt == run.attempt) else {
-            return false;
-        };
+        let open = open.filter(|open| open.attempt == run.attempt)?;
         (open.by, open.seq)
     };
-    Some(&by) == member && Token::new(1, seq) == run.token
+    (Some(&by) == member).then_some(seq)
 }

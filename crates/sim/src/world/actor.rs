@@ -40,6 +40,8 @@ pub(crate) struct Physical {
 #[derive(Clone, Debug)]
 pub(crate) struct Actor {
     pub settings: Settings,
+    /// Its process has found this generation of the registry, in which nobody has joined, and waits before it takes part.
+    pub waits: Option<u16>,
     /// Counts processes. What was meant for an earlier one is dropped.
     pub life: u64,
     /// The first of them that was this process: an upgrade puts another program into the same one.
@@ -84,6 +86,7 @@ impl Actor {
     pub(crate) fn new(settings: Settings, clock: Clock) -> Self {
         Self {
             settings,
+            waits: None,
             life: 0,
             process: 0,
             node: None,
@@ -111,6 +114,7 @@ impl Actor {
     /// The process is gone; its host and its guard are not.
     pub(crate) fn end_process(&mut self) {
         self.node = None;
+        self.waits = None;
         self.life += 1;
         self.process = self.life;
         self.paused = false;

@@ -46,7 +46,10 @@ impl World {
         self.trace.note(self.at, name.as_str(), &key, || {
             format!("runs {} attempt {} token {}", run.id, run.attempt, run.token)
         });
-        self.watch.started(self.at, name, member, now, &run, &self.store);
+        match self.is_behind(name) {
+            true => self.watch.started_before(self.at, name, member.as_ref(), now, &run),
+            false => self.watch.started(self.at, name, member, now, &run, &self.store),
+        }
         let (takes, ended) = self.fate(&run);
         self.plan_end(name, &key, takes, ended);
         let trusted = self.actors.get(name).and_then(|a| a.deadline).is_some_and(|d| now.mono < d);

@@ -28,6 +28,9 @@ impl World {
     }
 
     pub(super) fn publish_to(&mut self, name: &NodeName) {
+        if self.is_behind(name) {
+            return;
+        }
         let Some(actor) = self.actors.get_mut(name) else { return };
         let Some(heard) = actor.heard else { return };
         if actor.node.is_none() || actor.deaf || actor.link != Link::Up || heard == self.store.revision() {

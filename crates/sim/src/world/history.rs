@@ -22,6 +22,11 @@ impl History {
     pub(super) fn verdicts(&self) -> &BTreeMap<(RunId, u32), Verdict> {
         &self.verdicts
     }
+
+    /// What it was told since then is nobody's any more: the same runs may come to other ends.
+    pub(super) fn go_back(&mut self, then: &BTreeMap<(RunId, u32), Verdict>) {
+        self.verdicts.retain(|key, _| then.contains_key(key));
+    }
 }
 
 impl World {
@@ -44,7 +49,7 @@ impl World {
 
     /// Nothing of an ended process is written: what it had not handed over it will not.
     pub(super) fn record(&mut self, name: &NodeName, life: u64, verdict: Verdict) {
-        if self.actors.get(name).is_none_or(|a| a.life != life) {
+        if self.actors.get(name).is_none_or(|a| a.life != life) || self.is_behind(name) {
             return;
         }
         if self.history.away {

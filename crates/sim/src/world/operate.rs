@@ -113,7 +113,8 @@ impl World {
 
     /// Writes the entry of the cluster in the first layout, as the first node of all does.
     pub fn found(&mut self) {
-        let value = encode(&ClusterRecord::new("world".to_owned()));
+        let engine = Some(self.generation);
+        let value = encode(&ClusterRecord { engine, ..ClusterRecord::new("world".to_owned()) });
         let writes = vec![Write::Put { key: keys::cluster(), value, owner: None }];
         self.store.commit(Mono(self.at), &Txn { guards: Vec::new(), writes });
         self.registry_moved(None);
@@ -136,6 +137,10 @@ impl World {
     /// Puts another program in the place of a node's, in the same process. Returns whether it could be.
     pub fn upgrade(&mut self, name: &NodeName) -> bool {
         let tamper = self.options.tamper;
+        // Another program would find another generation, and wait.
+        if self.is_behind(name) {
+            return false;
+        }
         let Some(actor) = self.actors.get_mut(name).filter(|a| !a.paused && a.starting.is_empty()) else {
             return false;
         };

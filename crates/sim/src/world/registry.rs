@@ -32,6 +32,8 @@ enum Verb {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     life: u64,
+    /// Of which generation its sender is.
+    generation: u16,
     member: Option<Member>,
     /// When it was asked, by the asking node's clock.
     asked: Mono,
@@ -56,7 +58,8 @@ impl World {
         let member = actor.node.as_ref().and_then(evenkeel_core::node::Node::member);
         let asked = actor.clock.read(self.at).mono;
         let (life, far, until) = (actor.life, actor.far, self.at + TIMEOUT + actor.far);
-        let request = Request { life, member, asked, until, verb };
+        let generation = actor.settings.generation;
+        let request = Request { life, generation, member, asked, until, verb };
         let delay = far + self.way();
         if self.strikes(Fault::RequestLost) {
             return self.fail(name, &request);
@@ -99,7 +102,13 @@ impl World {
     /// A request reaches the registry, which carries it out at once.
     pub(super) fn arrive(&mut self, name: &NodeName, request: Request) {
         let Some(actor) = self.actors.get(name) else { return };
-        let (link, far) = (actor.link, actor.far);
+        // Whoever is of an earlier generation is refused without an answer to the question.
+        let link = if self.is_behind(name) || request.generation != self.generation {
+            Link::Down
+        } else {
+            actor.link
+        };
+        let far = actor.far;
         // Whoever gave up waiting was told so already.
         let waits = self.at <= request.until;
         if link == Link::Down {

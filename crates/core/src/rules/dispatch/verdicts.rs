@@ -14,11 +14,19 @@ use crate::words::RunId;
 /// Why fires are given up.
 pub(in crate::rules) fn too_old(from: Wall, last: Wall, policy: &Policy, now: Wall) -> String {
     let grace = policy.grace;
-    match (policy.lost >= Some(from), policy.newest && last >= now - grace) {
-        (true, _) => missed(from, last, FORGOTTEN),
-        (false, true) => missed(from, last, SUPERSEDED),
-        (false, false) if from == last => no_more(from, policy),
-        (false, false) => format!("all fires from {from} on are older than the grace of {grace}"),
+    let superseded = policy.newest && last >= now - grace;
+    if policy.lost >= Some(last) {
+        return missed(from, last, FORGOTTEN);
+    }
+    if policy.lost >= Some(from) {
+        let later =
+            if superseded { SUPERSEDED.into() } else { format!("they are older than the grace of {grace}") };
+        return missed(from, last, &format!("{FORGOTTEN}; later ones: {later}"));
+    }
+    match superseded {
+        true => missed(from, last, SUPERSEDED),
+        false if from == last => no_more(from, policy),
+        false => format!("all fires from {from} on are older than the grace of {grace}"),
     }
 }
 

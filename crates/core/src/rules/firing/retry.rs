@@ -26,8 +26,7 @@ pub(super) fn wait_after(given: &Given) -> Option<Millis> {
 
 /// A wait of this length that begins now. By a clock that is off nobody knows when it would end, so it goes by the registry's.
 pub(super) fn wait_of(scene: &Scene<'_>, length: Millis) -> Wait {
-    let other = scene.local.lease.registry_time(scene.now).filter(|_| !scene.clock_agrees());
-    Wait { until: other.unwrap_or(scene.now.wall) + length, length }
+    Wait { until: scene.moment() + length, length }
 }
 
 /// History was told that another attempt waits, and there will be none.

@@ -16,6 +16,10 @@ impl Turn<'_> {
         let runs = every_node && self.before.open.values().any(|(by, _)| Some(by) == self.act.member);
         for verdict in self.new_verdicts(VerdictState::Skipped).filter(|v| v.attempt == 0) {
             let Fire::Asked(id) = &verdict.run.fire else { continue };
+            let forgotten = book.asked.get(id).is_some_and(|at| {
+                let asked = evenkeel_core::time::Wall(crate::world::clock::START.0 + at);
+                book.forgets(self.at(), verdict, asked, findings)
+            });
             for shard in verdict.shards.iter() {
                 let running =
                     self.before.open.contains_key(&shard) || book.shares.running.contains_key(&shard);
@@ -25,7 +29,7 @@ impl Turn<'_> {
                 book.shares.refused.insert((verdict.run.fire.clone(), shard));
                 // A number that changed hands answers for nobody any more.
                 let moved = every_node && self.was_cut();
-                findings.test(self.at(), Invariant::I24, (busy || moved) && !claimed, || {
+                findings.test(self.at(), Invariant::I24, (busy || moved || forgotten) && !claimed, || {
                     format!(
                         "the request {id} was refused for shard {shard} of {}, which does not run",
                         self.job

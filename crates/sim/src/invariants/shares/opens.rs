@@ -137,11 +137,11 @@ impl Turn<'_> {
             let claimed = opened == Some(&Fire::Due(due));
             let mut skips = self.new_verdicts(VerdictState::Skipped);
             let covers = |v: &Verdict| v.attempt == 0 && v.from <= due && due <= v.due;
-            let skipped = skips.any(|v| covers(v) && v.shards.contains(shard));
-            findings.test(at, Invariant::I16, claimed || skipped, || {
+            let skipped = skips.find(|v| covers(v) && v.shards.contains(shard));
+            findings.test(at, Invariant::I16, claimed || skipped.is_some(), || {
                 format!("the fire of {job} due at {due} was passed over for shard {shard} by {why}")
             });
-            if skipped {
+            if skipped.is_some_and(|verdict| !book.forgets(at, verdict, due, findings)) {
                 let old = due + book.grace(self.ttl) < Wall(START.0 + at + UNNOTICED);
                 let came = due < Wall(START.0 + at + UNNOTICED);
                 let ran = missed.is_some_and(|ran| ran < due) && came;

@@ -172,12 +172,7 @@ impl Scene<'_> {
         };
         let swarm = self.rest.swarm;
         let recut = spec.job.recut_wait as i64 * 1000;
-        let light = swarm.roomy
-            && self.book.retry.is_none()
-            && schedule.next(self.now).is_some_and(|next| {
-                let period = schedule.next(next).map_or(i64::MAX, |after| (after - next).0);
-                Rest::takes(self.book) * 5 / 4 + 200 < period / 2
-            });
+        let light = self.rest.is_light(self.book, self.now);
         let runs =
             i64::try_from(swarm.jobs.iter().map(|job| job.shards as usize).sum::<usize>()).unwrap_or(1);
         let queue = if swarm.roomy { 1 } else { runs };

@@ -15,11 +15,10 @@ impl JobBook {
     /// A run of one of its shards starts.
     pub(in crate::invariants) fn shard_started(
         &mut self,
-        at: i64,
-        name: &NodeName,
+        (at, name): (i64, &NodeName),
         member: &Member,
         run: &Run,
-        store: &Store,
+        (store, token): (&Store, &dyn Fn(u64) -> Token),
         findings: &mut Findings,
     ) {
         let shard = run.id.shard;
@@ -29,7 +28,7 @@ impl JobBook {
         let lane: Option<ShardLane> = store.entry(&key).and_then(|entry| decode(&entry.value));
         let open = lane.as_ref().and_then(|lane| lane.open_of(shard));
         let claimed = open.is_some_and(|open| {
-            open.fire == run.id.fire && open.attempt == run.attempt && run.token <= Token::new(1, open.seq)
+            open.fire == run.id.fire && open.attempt == run.attempt && run.token <= token(open.seq)
         });
         let noted = self.shares.fires.get(&(run.id.fire.clone(), shard));
         let noted = noted.and_then(|fire| fire.attempts.get(&run.attempt)).is_some_and(|a| a.by == *member);

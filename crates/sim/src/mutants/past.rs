@@ -1,0 +1,21 @@
+//! Faults in what follows after the registry went back in time.
+
+use crate::tamper::Tamper;
+
+/// Takes part while others do not know yet that they are of an earlier generation.
+pub(super) struct JoinsAtOnce;
+
+impl Tamper for JoinsAtOnce {
+    fn waits_for_others(&self) -> bool {
+        false
+    }
+}
+
+/// Says nowhere until when the registry may have forgotten what was done.
+pub(super) struct ForgetsWhatIsLost;
+
+impl Tamper for ForgetsWhatIsLost {
+    fn notes_what_is_lost(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,36 @@
+//! The registry goes back in time, and nodes notice one after the other.
+
+use evenkeel_core::words::NodeName;
+
+use super::{Storm, Undo};
+use crate::faults::Fault;
+use crate::world::World;
+
+impl Storm<'_> {
+    /// Sometimes somebody keeps what the registry is, and sometimes it is that again.
+    pub(super) fn lapse(&mut self, world: &mut World) {
+        if !self.swarm.lapses || !self.lapses.chance(200) {
+            return;
+        }
+        let Some(past) = self.past.take() else {
+            self.past = Some(world.keep());
+            return;
+        };
+        world.count(Fault::BackInTime);
+        world.go_back(past);
+        let names: Vec<NodeName> = world.names().cloned().collect();
+        for name in names {
+            let after = if self.lapses.chance(500) { 0 } else { self.lapses.between(1, self.ttl) };
+            self.later(world, after, Undo::Notice(name));
+        }
+    }
+
+    /// It stops with the reason, and somebody starts it again.
+    pub(super) fn notice(&mut self, world: &mut World, node: &NodeName) {
+        if world.is_behind(node) {
+            world.crash(node);
+            let after = self.lapses.between(50, self.ttl);
+            self.later(world, after, Undo::Start(node.clone()));
+        }
+    }
+}
