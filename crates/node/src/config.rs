@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use evenkeel_core::labels::Labels;
 use evenkeel_core::node::{Quota, Spread};
+use evenkeel_core::registry::Facts;
+use evenkeel_core::time::Millis;
 use evenkeel_core::words::NodeName;
 
 use crate::executors::{Functions, Network};
@@ -142,6 +144,11 @@ impl Config {
             keep: Keep::default(),
             peers: Arc::new(Nobody),
         }
+    }
+
+    /// How long the node's leases last in a registry of these facts.
+    pub(crate) fn term(&self, facts: &Facts) -> Millis {
+        Millis(i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX)).max(facts.ttl_min)
     }
 
     /// The same with these labels, so that jobs may choose the node by them.

@@ -1,10 +1,12 @@
 //! Which cluster this is: the registry says and the data folder remembers, so that the two are never mixed up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_core::keys;
 use evenkeel_core::record::{ClusterRecord, Layouts, decode, encode};
 use evenkeel_core::registry::{Change, Guard, Outcome, Txn, Write};
+use evenkeel_core::time::{Millis, Wall};
 use evenkeel_registry::{Registry, RegistryError};
 
 use super::folder::Folder;
@@ -20,6 +22,7 @@ pub(super) async fn check(
     registry: &Arc<dyn Registry>,
     url: &str,
     folder: &Folder,
+    ttl: Millis,
 ) -> Result<u16, OpenError> {
     let engine = registry.facts().generation;
     // A cluster that ends with its process cannot be mixed up with another one.
@@ -61,7 +64,7 @@ pub(super) async fn check(
             .note_cluster(&cluster.id)
             .map_err(|error| OpenError::Data { path: folder.cluster_file(), error })?,
     }
-    Ok(found(registry, cluster, engine, url).await?.generation_on(engine))
+    Ok(found(registry, cluster, (engine, ttl), url).await?.generation_on(engine))
 }
 
 async fn read(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, OpenError> {
@@ -69,19 +72,31 @@ async fn read(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, Ope
 }
 
 /// Notes which generation the engine has now, and if that is another one, that what was done until now may be forgotten. No
-/// node joins before: each does this first, and nodes of an earlier generation are refused by the engine.
+/// node joins before: each does this first, and nodes of an earlier generation are refused by the engine. But they may not know
+/// yet, and have runs until they stop trusting their leases: so it is noted only when a lease could have ended since.
 async fn found(
     registry: &Arc<dyn Registry>,
     mut cluster: ClusterRecord,
-    engine: u16,
+    (engine, ttl): (u16, Millis),
     url: &str,
 ) -> Result<ClusterRecord, OpenError> {
+    let mut waited = false;
     for _ in 0..ATTEMPTS {
         // Both may have come meanwhile: then this is not ours to write.
         if Layouts::OWN.lacks(cluster.layout).is_some() || cluster.shut.is_some() {
             return Ok(cluster);
         }
-        let Some(new) = cluster.found_on(engine, clock::now().wall) else { return Ok(cluster) };
+        let another = cluster.engine.is_some_and(|known| known != engine);
+        if another && !std::mem::replace(&mut waited, true) {
+            tracing::warn!(
+                "the registry {url} may have gone back in time: waiting {ttl} until all nodes that were there have noticed"
+            );
+            tokio::time::sleep(Duration::from_millis(ttl.0.unsigned_abs())).await;
+            cluster = read(registry).await?.unwrap_or(cluster);
+            continue;
+        }
+        let now = if another { time(registry, ttl).await? } else { clock::now().wall };
+        let Some(new) = cluster.found_on(engine, now) else { return Ok(cluster) };
         let key = keys::cluster();
         let change = registry.read(vec![key.clone()]).await?;
         let Some(entry) = change.first().and_then(|change| change.entry.as_ref()) else { break };
@@ -91,7 +106,7 @@ async fn found(
             if let Some(Outcome::Applied(_)) = registry.commit(vec![Txn { guards, writes }]).await.pop() {
                 if new.lost != cluster.lost {
                     tracing::warn!(
-                        "the registry {url} may have gone back in time: jobs with delivery at_most_once skip what was due until now"
+                        "jobs with delivery at_most_once skip what was due until now: it may have run, and be forgotten"
                     );
                 }
                 return Ok(new);
@@ -101,6 +116,13 @@ async fn found(
         cluster = read(registry).await?.unwrap_or(cluster);
     }
     Err(RegistryError::Unavailable("the cluster's entry could not be written: try again".into()).into())
+}
+
+/// What time it is, by the clock that all nodes are held to where the engine has one: this node's may be off.
+async fn time(registry: &Arc<dyn Registry>, ttl: Millis) -> Result<Wall, OpenError> {
+    let granted = registry.open(ttl).await?;
+    registry.close(granted.lease).await?;
+    Ok(granted.clock.unwrap_or_else(|| clock::now().wall))
 }
 
 async fn create(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError> {

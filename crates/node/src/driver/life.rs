@@ -387,7 +387,7 @@ async fn enter(config: &Config, thread: Runtime) -> Result<(Arc<Folder>, Arc<dyn
     let url = evenkeel_registry::redacted(&config.registry);
     let folder = Arc::new(Folder::open(&config.data, &config.name, &url)?);
     let registry = Aside::open(&config.registry, thread).await?;
-    let generation = cluster::check(&registry, &url, &folder).await?;
+    let generation = cluster::check(&registry, &url, &folder, config.term(&registry.facts())).await?;
     Ok((folder, registry, generation))
 }
 
@@ -421,7 +421,7 @@ fn settings(
         home: config.home.clone(),
         version: env!("CARGO_PKG_VERSION").to_string(),
         knows: Layouts::OWN,
-        ttl: Millis(i64::try_from(config.ttl.as_millis()).unwrap_or(i64::MAX)).max(facts.ttl_min),
+        ttl: config.term(&facts),
         tolerance: config.tolerance.max(1),
         alarm: config.alarm,
         slots: config.slots,

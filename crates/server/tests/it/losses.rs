@@ -14,6 +14,8 @@ const NODES: [&str; 2] = ["a", "b"];
 const GRACE: i64 = 4;
 /// How long the runs go on whose marks are lost: longer than the grace, so that not all of them may run again.
 const LOST_MS: i64 = 11_000;
+/// How long a lease lasts.
+const LEASE_MS: i64 = 2_000;
 /// How late a start may be noted, on a busy machine.
 const SLACK_MS: i64 = 3_000;
 
@@ -278,6 +280,9 @@ fn go_back(keeps: Keeps) {
     assert!(lost > again, "all of {lost} ran again");
     println!("{again} of {lost} whose marks were lost ran again");
     let highest = before.iter().map(|start| start.token).max().expect("some ran");
+    // Those that were there could have gone on for as long as a lease lasts, had they not noticed.
+    let first = all[before.len()..].iter().map(|start| start.at).min().expect("some run again");
+    assert!(first >= back + LEASE_MS, "the first start was {} ms after the registry was back", first - back);
     let lowest = all[before.len()..].iter().map(|start| start.token).min().expect("some run again");
     assert!(lowest > highest, "a token of before the loss is not below {lowest}: {highest}");
 }
