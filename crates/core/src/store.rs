@@ -230,12 +230,14 @@ impl Store {
         self.log_floor = self.revision;
     }
 
-    /// Is again what it was `then`, as an engine from which a backup was put back, or whose replica had not heard all: nobody
-    /// gets a revision or a lease of a number that was given since.
-    pub fn go_back(&mut self, then: Self) {
+    /// Is again what it was `then`, as an engine from which a backup was put back, or whose replica had not heard all. Some engines
+    /// give the numbers of revisions and leases that were given since once more; with `counts_on` nobody gets one twice.
+    pub fn go_back(&mut self, then: Self, counts_on: bool) {
         let now = core::mem::replace(self, then);
-        self.revision = Revision(now.revision.0 + 1);
-        self.last_lease = now.last_lease;
+        if counts_on {
+            self.revision = Revision(now.revision.0 + 1);
+            self.last_lease = now.last_lease;
+        }
         self.compact();
     }
 
@@ -313,13 +315,16 @@ mod tests {
     }
 
     #[test]
-    fn what_went_back_gives_no_number_twice() {
+    fn what_went_back_gives_no_number_twice_where_it_counts_on() {
         let mut store = Store::default();
         store.commit(Mono(0), &txn(vec![], vec![put("a", "1", None)]));
         let then = store.clone();
         store.commit(Mono(0), &txn(vec![], vec![put("a", "2", None), put("b", "2", None)]));
         let (lost, lease) = (store.revision(), store.open(Mono(0), Millis(100)));
-        store.go_back(then);
+        let mut anew = store.clone();
+        anew.go_back(then.clone(), false);
+        assert_eq!((anew.revision(), anew.open(Mono(0), Millis(100))), (then.revision(), lease));
+        store.go_back(then, true);
         assert_eq!(store.entry(&key("a")).map(|e| (&*e.value, e.revision)), Some((&b"1"[..], Revision(1))));
         assert!(store.entry(&key("b")).is_none() && !store.is_open(lease));
         assert!(store.open(Mono(0), Millis(100)) > lease);

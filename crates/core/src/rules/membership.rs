@@ -28,8 +28,9 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
         }
         return;
     }
-    let predecessor =
-        scene.local.predecessor.map(|incarnation| Member { incarnation, ..scene.member.clone() });
+    // A registry that went back in time may give the number of an earlier life once more.
+    let predecessor = scene.local.predecessor.filter(|number| *number != scene.member.incarnation);
+    let predecessor = predecessor.map(|incarnation| Member { incarnation, ..scene.member.clone() });
     let taken =
         |m: &&Member| m.node == scene.member.node && *m != scene.member && Some(*m) != predecessor.as_ref();
     if scene.view.members().any(|(m, _)| taken(&m)) {

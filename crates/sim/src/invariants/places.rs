@@ -182,7 +182,12 @@ impl Watch {
         closed_by: Option<&Member>,
         actors: &std::collections::BTreeMap<NodeName, crate::world::Actor>,
     ) {
-        let (Some(Parsed::Node(member)), None) = (parse(&change.key), &change.entry) else { return };
+        let Some(Parsed::Node(member)) = parse(&change.key) else { return };
+        if change.entry.is_some() {
+            // A registry that went back in time may give a number once more.
+            self.gone.remove(&member);
+            return;
+        }
         self.gone.insert(member.clone());
         let Some(actor) = actors.get(&member.node) else { return };
         let now = actor.clock.read(at);

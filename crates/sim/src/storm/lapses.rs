@@ -17,7 +17,8 @@ impl Storm<'_> {
             return;
         };
         world.count(Fault::BackInTime);
-        world.go_back(past);
+        let counts_on = self.lapses.chance(500);
+        world.go_back(past, counts_on);
         let names: Vec<NodeName> = world.names().cloned().collect();
         for name in names {
             let after = if self.lapses.chance(500) { 0 } else { self.lapses.between(1, self.ttl) };

@@ -33,11 +33,13 @@ impl World {
         Past { store: self.store.clone(), watch: self.watch.clone(), verdicts }
     }
 
-    /// Lets the registry be what it was. History keeps what it was told since; the watch asks after none of that.
-    pub fn go_back(&mut self, then: Past) {
+    /// Lets the registry be what it was; unless it `counts_on`, it gives the numbers of leases and revisions once more. History keeps
+    /// what it was told since; the watch asks after none of that.
+    pub fn go_back(&mut self, then: Past, counts_on: bool) {
         self.generation += 1;
-        self.trace.note(self.at, "", &self.generation, || "the registry goes back in time".to_owned());
-        self.store.go_back(then.store);
+        self.trace
+            .note(self.at, "", &(self.generation, counts_on), || "the registry goes back in time".to_owned());
+        self.store.go_back(then.store, counts_on);
         self.told = self.store.revision();
         self.history.go_back(&then.verdicts);
         self.watch.go_back(self.at, then.watch, &self.store);

@@ -129,3 +129,13 @@ fn an_attempt_that_may_have_been_made_before_the_registry_went_back_is_not_made_
         }
     }
 }
+
+/// proves: I1
+#[test]
+fn a_node_that_gets_the_number_of_its_earlier_life_once_more_joins() {
+    let mut world = World::default();
+    world.add(Settings { predecessor: Some(1), ..settings("a") });
+    world.ask("a", Command::Apply([job("j", "@every 10s")].into()));
+    world.run(12_000);
+    assert_eq!((world.held("a"), world.dues("j")), (1, [10_000].into()));
+}
