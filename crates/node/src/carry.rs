@@ -113,7 +113,7 @@ async fn put_back(books: &Books, backup: &Backup) -> Result<Restored, CarryError
     }
     let generation = raised(*generation, books)?;
     // What was done since the backup was taken is nowhere.
-    let (engine, lost) = (Some(books.facts().generation), Some(clock::now().wall));
+    let (engine, lost) = (Some(books.facts().generation), Some(books.time().await?));
     let record =
         ClusterRecord { layout: *layout, generation, engine, lost, ..ClusterRecord::new(cluster.clone()) };
     let from = format!("the backup of {taken} ({})", backup.checksum());

@@ -1,6 +1,9 @@
 //! The one file that reads time.
 
+use std::sync::Arc;
+
 use evenkeel_core::time::{Mono, Now, Wall};
+use evenkeel_registry::{Registry, RegistryError};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Both clocks of this host, read together.
@@ -13,6 +16,13 @@ pub fn now() -> Now {
         mono: Mono(millis(clock_gettime(ClockId::Boottime))),
         wall: Wall(millis(clock_gettime(ClockId::Realtime))),
     }
+}
+
+/// The time of day by the clock that all nodes are held to, where the registry's engine has one: this host's may be off.
+pub(crate) async fn of(registry: &Arc<dyn Registry>) -> Result<Wall, RegistryError> {
+    let granted = registry.open(registry.facts().ttl_min).await?;
+    registry.close(granted.lease).await?;
+    Ok(granted.clock.unwrap_or_else(|| now().wall))
 }
 
 /// A moment of the runtime's own clock, so many milliseconds from now: for waits within this process, which no other

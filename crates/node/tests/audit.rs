@@ -7,9 +7,6 @@ use std::time::{Duration, SystemTime};
 use evenkeel::audit::{AuditFilter, Outcome, Proof};
 use evenkeel::{Config, Handle, Job, Work};
 
-/// What people do not notice as waiting.
-const QUICK: Duration = Duration::from_millis(100);
-
 async fn open(folder: &std::path::Path) -> Handle {
     let config = Config::new("a".parse().unwrap(), "memory:", folder.join("a"));
     evenkeel::open(config).await.unwrap()
@@ -130,20 +127,20 @@ async fn what_an_embedder_does_without_a_command_is_told_too() {
     node.stop_now().await;
 }
 
+/// The shortest of some times: the others were spent waiting for a processor.
 #[expect(clippy::disallowed_methods, reason = "it is measured how long people wait")]
-async fn took(node: &Handle, filter: AuditFilter, least: usize) -> Duration {
+async fn fastest(mut ask: impl AsyncFnMut()) -> Duration {
     let mut times = Vec::new();
     for _ in 0..9 {
         let begun = SystemTime::now();
-        assert!(node.audit(filter.clone()).await.unwrap().len() >= least, "{filter:?}");
+        ask().await;
         times.push(begun.elapsed().unwrap());
     }
-    times.sort_unstable();
-    times[4]
+    times.into_iter().min().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_of_a_million_entries_takes_less_than_a_tenth_of_a_second() {
+async fn a_page_of_a_million_entries_is_found_without_reading_them() {
     let folder = tempfile::tempdir().unwrap();
     let node = open(folder.path()).await;
     let now = evenkeel::clock::now().wall;
@@ -157,6 +154,12 @@ async fn a_page_of_a_million_entries_takes_less_than_a_tenth_of_a_second() {
                 CASE n % 50 WHEN 0 THEN 'n' ELSE '' END, 1, 'schedule changed', '' FROM s"
     ))
     .unwrap();
+    let whole = fastest(async || {
+        let read = "SELECT sum(length(what) + length(origin) + length(claims)) FROM audit";
+        let sum: i64 = file.query_row(read, (), |row| row.get(0)).unwrap();
+        assert!(sum > 1_000_000);
+    })
+    .await;
     let all = AuditFilter::default;
     let (job, node_name) = (Some("job-7".parse().unwrap()), Some("n".to_owned()));
     let early = evenkeel::core::time::Wall(begin + 1_000);
@@ -175,8 +178,11 @@ async fn a_page_of_a_million_entries_takes_less_than_a_tenth_of_a_second() {
         (AuditFilter { since: Some(now), who: Some("u7".into()), ..all() }, 0),
         (AuditFilter { since: Some(early), job, ..all() }, 100),
     ] {
-        let time = took(&node, filter.clone(), least).await;
-        assert!(time < QUICK, "{filter:?}: {time:?}");
+        let time = fastest(async || {
+            assert!(node.audit(filter.clone()).await.unwrap().len() >= least, "{filter:?}");
+        })
+        .await;
+        assert!(time < whole, "{filter:?}: {time:?}, and to read all of them takes {whole:?}");
     }
     node.stop_now().await;
 }

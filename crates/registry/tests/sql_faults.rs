@@ -5,10 +5,34 @@
 #![cfg(all(feature = "postgres", feature = "mysql"))]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+/// Plays a case on both servers, one after another.
+macro_rules! both {
+    ($($case:ident;)+) => {
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case(super::Kind::Postgres).await;
+            })+
+        }
+        mod mysql {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case(super::Kind::MySql).await;
+            })+
+        }
+    };
+}
+
+#[path = "sql_faults/access.rs"]
+mod access;
 #[path = "sql_faults/cut.rs"]
 mod cut;
+#[path = "sql_faults/generations.rs"]
+mod generations;
 #[path = "common/host.rs"]
 mod host;
+#[path = "sql_faults/layouts.rs"]
+mod layouts;
 #[path = "sql_faults/lost.rs"]
 mod lost;
 #[path = "sql_faults/server.rs"]
@@ -29,44 +53,14 @@ use evenkeel_registry::sql::{Layout, Link, Target};
 use evenkeel_registry::{EngineUrl, Registry, RegistryError};
 use server::{Kind, Server};
 
-/// Plays a case on both servers, one after another.
-macro_rules! both {
-    ($($case:ident;)+) => {
-        mod postgres {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                super::$case(super::Kind::Postgres).await;
-            })+
-        }
-        mod mysql {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                super::$case(super::Kind::MySql).await;
-            })+
-        }
-    };
-}
-
 both! {
     what_was_cut_before_its_commit_is_done_again;
     a_server_that_is_frozen_leaves_nobody_waiting;
     a_writer_that_is_frozen_holds_up_nobody_for_long;
     nothing_is_lost_or_doubled_while_connections_die;
-    nodes_that_start_at_once_make_the_tables_once;
-    a_layout_half_made_is_finished_and_a_newer_one_refused;
-    a_user_without_rights_is_told_which_and_one_with_few_can_work;
-    what_is_wrong_with_a_url_is_told_without_its_password;
     the_facts_are_those_of_the_server;
-    a_read_only_server_is_waited_for;
-    a_counter_that_was_restored_is_another_generation;
     absence_prolongs_leases_and_a_clock_set_back_takes_them_along;
-    another_server_behind_the_url_is_another_generation;
-    a_server_that_went_back_is_another_generation;
-    a_generation_that_could_not_be_raised_is_raised_later;
-    a_server_that_promises_less_than_before_is_not_worked_with;
-    a_password_or_a_certificate_lets_in;
     keys_that_no_server_takes_are_refused_alone;
-    the_way_to_the_server_may_be_encrypted;
 }
 
 /// proves: I46
@@ -321,118 +315,6 @@ async fn follow(registry: Engine, enough: usize) -> BTreeSet<Key> {
     }
 }
 
-async fn nodes_that_start_at_once_make_the_tables_once(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
-    for round in 0..5 {
-        let url = server.url(&format!("start{round}"));
-        let nodes: Vec<_> = (0..8)
-            .map(|node| {
-                let url = url.clone();
-                tokio::spawn(async move {
-                    let registry = connect(&url).await.unwrap();
-                    made(&registry, vec![put(&format!("k{node}"), "1")]).await
-                })
-            })
-            .collect();
-        let mut revisions = BTreeSet::new();
-        for node in nodes {
-            assert!(revisions.insert(node.await.unwrap()), "one order for all");
-        }
-        let registry = connect(&url).await.unwrap();
-        let listed = registry.list().await.unwrap();
-        assert_eq!((listed.changes.len(), listed.revision), (8, Revision(8)));
-        assert_eq!(registry.facts().generation, 0);
-    }
-}
-
-async fn a_layout_half_made_is_finished_and_a_newer_one_refused(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
-    let registry = connect(&server.url("half")).await.unwrap();
-    let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
-    made(&registry, vec![put("a", "1")]).await;
-    drop(registry);
-    // As somebody leaves it who dies in the middle of the step, having held its turn until just now.
-    server.sql("DROP TABLE half_change").await;
-    server.sql("UPDATE half_meta SET layout = 0, busy_until = 1").await;
-    let registry = connect(&server.url("half")).await.unwrap();
-    made(&registry, vec![put("b", "1")]).await;
-    assert!(entry(&registry, "a").await.is_some() && registry.renew(lease).await.unwrap().is_some());
-    drop(registry);
-    server.sql("UPDATE half_meta SET layout = 99").await;
-    let why = refused(&server.url("half")).await;
-    assert!(why.contains("newer"), "{why}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_step_of_a_layout_may_take_longer_than_a_question() {
-    let Some(server) = Server::start(Kind::Postgres, &[]).await else { return };
-    let url = server.url("slow");
-    let (target, _) = Target::of(&url).unwrap();
-    let mut link = Link::open(&target, "SET statement_timeout = '200ms'").await.unwrap();
-    let first = [
-        "CREATE TABLE slow (layout BIGINT NOT NULL, busy_until BIGINT NOT NULL)".to_owned(),
-        "INSERT INTO slow VALUES (0, 0)".to_owned(),
-    ];
-    let wait = "SELECT pg_sleep(0.5)";
-    let steps = vec![vec![wait.to_owned(), "CREATE TABLE made (a BIGINT)".to_owned()]];
-    let layout = Layout { place: url.place(), tongue: target.tongue(), meta: "slow".into(), first, steps };
-    layout.prepare(&mut link).await.unwrap();
-    link.say("INSERT INTO made VALUES (1)").await.unwrap();
-    assert!(link.say(wait).await.is_err(), "a question is given up as before");
-}
-
-async fn a_user_without_rights_is_told_which_and_one_with_few_can_work(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
-    let (user, rights) = match kind {
-        Kind::Postgres => (
-            "CREATE ROLE worker LOGIN",
-            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO worker",
-        ),
-        Kind::MySql => (
-            "CREATE USER worker; CREATE DATABASE elsewhere; GRANT SELECT ON evenkeel.* TO worker",
-            "GRANT SELECT, INSERT, UPDATE, DELETE ON evenkeel.* TO worker",
-        ),
-    };
-    server.sql(user).await;
-    let url = server.url_by(server.port, "worker", "few");
-    let why = refused(&url).await;
-    assert!(why.contains("does not let this user"), "{why}");
-    drop(connect(&server.url("few")).await.unwrap());
-    server.sql(rights).await;
-    let registry = connect(&url).await.unwrap();
-    let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
-    let mut feed = registry.watch(Revision(0)).await.unwrap();
-    made(&registry, vec![put("a", "1"), put_by(lease, "b")]).await;
-    let told = tokio::time::timeout(Duration::from_secs(10), feed.next()).await.unwrap().unwrap();
-    assert_eq!(told.changes.len(), 2);
-    registry.close(lease).await.unwrap();
-    assert_eq!(registry.list().await.unwrap().changes.len(), 1);
-}
-
-async fn what_is_wrong_with_a_url_is_told_without_its_password(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
-    let why = refused(&server.url_by(server.port, "nobody:hunter2", "x")).await;
-    assert!(why.contains("user or password") && !why.contains("hunter2"), "{why}");
-    let scheme = if kind == Kind::Postgres { "postgres" } else { "mysql" };
-    let at = format!("127.0.0.1:{}", server.port);
-    let admin = if kind == Kind::Postgres { "evenkeel" } else { "root" };
-    for (text, said) in [
-        (format!("{scheme}://{admin}@{at}/nonexistent"), "create it"),
-        (format!("{scheme}://{admin}@{at}"), "/DATABASE"),
-        (format!("{scheme}://{at}/x"), "names no user"),
-        (format!("{scheme}://{admin}@{at},{at}/x"), "one"),
-        (format!("{scheme}://{admin}@{at}/x?compress=1"), "unknown option"),
-    ] {
-        let why = refused(&EngineUrl::parse(&text).unwrap()).await;
-        assert!(why.contains(said), "{text}: {why}");
-    }
-    let away = EngineUrl::parse(&format!("{scheme}://{admin}:hunter2@127.0.0.1:1/x")).unwrap();
-    let Err(RegistryError::Unavailable(why)) = connect(&away).await.map(drop) else {
-        panic!("a server that is away may come back")
-    };
-    assert!(why.contains("cannot be reached") && !why.contains("hunter2"), "{why}");
-}
-
 async fn the_facts_are_those_of_the_server(kind: Kind) {
     let (weak, class) = match kind {
         Kind::Postgres => ("fsync=off", Class::C),
@@ -460,85 +342,6 @@ async fn the_facts_are_those_of_the_server(kind: Kind) {
         let Some(lazy) = Server::start(kind, &["synchronous_commit=off"]).await else { return };
         assert_eq!(connect(&lazy.url("facts")).await.unwrap().facts().class, Class::A);
     }
-}
-
-async fn a_read_only_server_is_waited_for(kind: Kind) {
-    let (only, no_more) = match kind {
-        Kind::Postgres => (
-            "ALTER DATABASE postgres SET default_transaction_read_only = on",
-            "BEGIN READ WRITE; ALTER DATABASE postgres SET default_transaction_read_only = off; COMMIT",
-        ),
-        Kind::MySql => ("SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"),
-    };
-    let Some(server) = Server::start(kind, &[]).await else { return };
-    let before = connect(&server.url("ro")).await.unwrap();
-    server.sql(only).await;
-    server.cut_everybody().await;
-    let why = match connect(&server.url("ro")).await.map(drop) {
-        Err(RegistryError::Unavailable(why)) => why,
-        other => panic!("should wait for another server: {other:?}"),
-    };
-    assert!(why.contains("read-only"), "{why}");
-    assert_eq!(commit(&before, once("a")).await, Outcome::Unknown);
-    assert!(
-        matches!(before.trouble().as_deref(), Some(RegistryError::Unavailable(_))),
-        "{:?}",
-        before.trouble()
-    );
-    server.sql(no_more).await;
-    let registry = connect(&server.url("ro")).await.unwrap();
-    made(&registry, vec![put("a", "1")]).await;
-    made(&before, vec![put("b", "1")]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_standby_of_postgres_that_is_promoted_is_another_generation() {
-    let Some(mut server) = Server::start(Kind::Postgres, &[]).await else { return };
-    let before = connect(&server.url("standby")).await.unwrap();
-    made(&before, vec![put("a", "1")]).await;
-    server.restart_as_standby().await;
-    let Err(RegistryError::Unavailable(why)) = connect(&server.url("standby")).await.map(drop) else {
-        panic!("a standby cannot be written to")
-    };
-    assert!(why.contains("read-only"), "{why}");
-    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
-    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
-    server.sql("SELECT pg_promote()").await;
-    let after = connect(&server.url("standby")).await.unwrap();
-    assert_eq!((before.facts().generation, after.facts().generation), (0, 1));
-    nobody_reads(&before).await;
-    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
-    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Fatal(_))), "{:?}", before.trouble());
-    made(&after, vec![put("b", "1")]).await;
-}
-
-/// What another server keeps may be another history, so it is not told.
-async fn nobody_reads(registry: &Engine) {
-    assert!(matches!(registry.list().await, Err(RegistryError::Fatal(_))), "{:?}", registry.list().await);
-    let read = registry.read(vec![key("a")]).await;
-    assert!(matches!(read, Err(RegistryError::Fatal(_))), "{read:?}");
-}
-
-async fn a_counter_that_was_restored_is_another_generation(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
-    let before = connect(&server.url("dump")).await.unwrap();
-    made(&before, vec![put("a", "1")]).await;
-    // What a dump and its restoration come to. MySQL says when a table was made to the second.
-    let (wait, rename) = match kind {
-        Kind::Postgres => ("SELECT 1", "ALTER TABLE dump_copy RENAME TO dump_meta"),
-        Kind::MySql => ("SELECT SLEEP(1.1)", "RENAME TABLE dump_copy TO dump_meta"),
-    };
-    for text in [wait, "CREATE TABLE dump_copy AS SELECT * FROM dump_meta", "DROP TABLE dump_meta", rename] {
-        server.sql(text).await;
-    }
-    server.cut_everybody().await;
-    nobody_reads(&before).await;
-    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
-    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Fatal(_))), "{:?}", before.trouble());
-    let after = connect(&server.url("dump")).await.unwrap();
-    assert_eq!((before.facts().generation, after.facts().generation), (0, 1));
-    made(&after, vec![put("b", "1")]).await;
-    assert_eq!(connect(&server.url("dump")).await.unwrap().facts().generation, 1);
 }
 
 async fn absence_prolongs_leases_and_a_clock_set_back_takes_them_along(kind: Kind) {
@@ -598,168 +401,6 @@ async fn a_clock_of_postgres_set_forward_ends_no_lease() {
         let lived = watch.passed();
         assert!(lived >= Duration::from_millis(2_400), "{step}: ended after {lived:?}");
         assert!(lived <= Duration::from_millis(4_500), "{step}: ended after {lived:?}");
-    }
-}
-
-async fn another_server_behind_the_url_is_another_generation(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
-    let registry = connect(&server.url("moved")).await.unwrap();
-    made(&registry, vec![put("a", "1")]).await;
-    // As after a restore to another server.
-    server.sql("UPDATE moved_meta SET server = 'elsewhere'").await;
-    let after = connect(&server.url("moved")).await.unwrap();
-    assert_eq!((registry.facts().generation, after.facts().generation), (0, 1));
-    assert_eq!(connect(&server.url("moved")).await.unwrap().facts().generation, 1);
-    // And an order that went back is not written to.
-    made(&registry, vec![put("a", "2")]).await;
-    server.sql("UPDATE moved_meta SET revision = 1").await;
-    assert_eq!(commit(&registry, once("b")).await, Outcome::Unknown);
-    assert!(
-        matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(why)) if why.contains("went back"))
-    );
-}
-
-async fn a_server_that_went_back_is_another_generation(kind: Kind) {
-    // MariaDB takes a table whose file was copied for another one, unless both were made in the same second.
-    let said: &[_] = if kind == Kind::Postgres { &["went back"] } else { &["went back", "another server"] };
-    let Some(mut server) = Server::start(kind, &[]).await else { return };
-    let url = server.url("back");
-    let [first, second] = [connect(&url).await.unwrap(), connect(&url).await.unwrap()];
-    made(&first, vec![put("a", "1")]).await;
-    server.copy().await;
-    for i in 0..4 {
-        settled(&first, &once(&format!("k{i}"))).await;
-    }
-    settled(&second, &once("l")).await;
-    server.go_back().await;
-    for registry in [&first, &second] {
-        assert_eq!(commit(registry, once("b")).await, Outcome::Unknown);
-        let trouble = registry.trouble();
-        assert!(
-            matches!(trouble.as_deref(), Some(RegistryError::Fatal(why)) if said.iter().any(|said| why.contains(said))),
-            "{trouble:?}"
-        );
-    }
-    let after = connect(&url).await.unwrap();
-    assert_eq!((first.facts().generation, after.facts().generation), (0, 1), "once, whoever noticed");
-    // Those who noticed have ended, also when the new history has got further than they know.
-    for i in 0..10 {
-        made(&after, vec![put(&format!("m{i}"), "1")]).await;
-    }
-    for registry in [&first, &second] {
-        assert_eq!(commit(registry, once("c")).await, Outcome::Unknown);
-        assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(_))));
-    }
-    assert_eq!(connect(&url).await.unwrap().facts().generation, 1);
-}
-
-async fn a_generation_that_could_not_be_raised_is_raised_later(kind: Kind) {
-    let Some(server) = Server::start(kind, &[]).await else { return };
-    let registry = connect(&server.url("later")).await.unwrap();
-    made(&registry, vec![put("a", "1")]).await;
-    made(&registry, vec![put("a", "2")]).await;
-    let (forbid, allow) = match kind {
-        Kind::Postgres => (
-            "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END'; \
-             CREATE TRIGGER no BEFORE UPDATE OF generation ON later_meta FOR EACH ROW EXECUTE FUNCTION no()",
-            "DROP TRIGGER no ON later_meta",
-        ),
-        Kind::MySql => (
-            "CREATE TRIGGER no BEFORE UPDATE ON later_meta FOR EACH ROW SIGNAL SQLSTATE '45000'",
-            "DROP TRIGGER no",
-        ),
-    };
-    server.sql("UPDATE later_meta SET revision = 1").await;
-    server.sql(forbid).await;
-    assert_eq!(commit(&registry, once("b")).await, Outcome::Unknown);
-    assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(_))));
-    assert_eq!(connect(&server.url("later")).await.unwrap().facts().generation, 0);
-    server.sql(allow).await;
-    let raised = async {
-        while connect(&server.url("later")).await.unwrap().facts().generation == 0 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), raised).await.expect("it is tried again");
-    assert_eq!(connect(&server.url("later")).await.unwrap().facts().generation, 1);
-}
-
-async fn a_server_that_promises_less_than_before_is_not_worked_with(kind: Kind) {
-    let (weak, said, class) = match kind {
-        Kind::Postgres => ("fsync=off", "fsync", Class::C),
-        Kind::MySql => {
-            ("innodb-flush-log-at-trx-commit=2", "innodb_flush_log_at_trx_commit is not 1", Class::B)
-        }
-    };
-    let Some(mut server) = Server::start(kind, &[]).await else { return };
-    let registry = connect(&server.url("less")).await.unwrap();
-    made(&registry, vec![put("a", "1")]).await;
-    server.restart_with(&[]).await;
-    settled(&registry, &once("b")).await;
-    server.restart_with(&[weak]).await;
-    assert_eq!(commit(&registry, once("c")).await, Outcome::Unknown);
-    let trouble = registry.trouble();
-    assert!(
-        matches!(trouble.as_deref(), Some(RegistryError::Fatal(why)) if why.contains(said)),
-        "{trouble:?}"
-    );
-    let after = connect(&server.url("less")).await.unwrap();
-    assert_eq!(after.facts().class, class);
-    assert_eq!(entry(&after, "c").await, None);
-    // Promising more than before is no reason to end.
-    server.restart_with(&[]).await;
-    settled(&after, &once("d")).await;
-}
-
-async fn a_password_or_a_certificate_lets_in(kind: Kind) {
-    let Some(server) = Server::start_encrypted(kind).await else { return };
-    server
-        .sql(match kind {
-            Kind::Postgres => {
-                "CREATE ROLE secret LOGIN PASSWORD 'hunter2'; CREATE ROLE certified LOGIN; \
-                 GRANT ALL ON SCHEMA public TO secret, certified"
-            }
-            Kind::MySql => {
-                "CREATE USER secret IDENTIFIED BY 'hunter2'; \
-                 CREATE USER certified REQUIRE SUBJECT '/CN=certified'; \
-                 GRANT ALL ON evenkeel.* TO secret; GRANT ALL ON evenkeel.* TO certified"
-            }
-        })
-        .await;
-    let by = |user: &str, options: &str| {
-        let namespace = user.split(':').next().unwrap();
-        server.url_by(server.port, user, &format!("{namespace}{options}"))
-    };
-    let registry = connect(&by("secret:hunter2", "")).await.unwrap();
-    made(&registry, vec![put("a", "1")]).await;
-    for wrong in ["secret:hunter3", "secret"] {
-        let why = refused(&by(wrong, "")).await;
-        assert!(why.contains("user or password") && !why.contains("hunter3"), "{why}");
-    }
-    let secretly = format!("?tls=on&ca={}", server.path("ca.pem"));
-    made(&connect(&by("secret:hunter2", &secretly)).await.unwrap(), vec![put("b", "1")]).await;
-    let proof = format!("{secretly}&cert={}&key={}", server.path("client.pem"), server.path("client.key"));
-    made(&connect(&by("certified", &proof)).await.unwrap(), vec![put("a", "1")]).await;
-    // It proves one name only, and without it nobody is let in by that name.
-    let why = refused(&by("certified", &secretly)).await;
-    assert!(why.contains("user or password"), "{why}");
-    assert!(refused(&by("secret", &proof)).await.contains("user or password"));
-}
-
-async fn the_way_to_the_server_may_be_encrypted(kind: Kind) {
-    let Some(server) = Server::start_encrypted(kind).await else { return };
-    let with = |options: &str| EngineUrl::parse(&format!("{}?{options}", server.url("tls"))).unwrap();
-    let good = with(&format!("tls=on&ca={}", server.path("ca.pem")));
-    let registry = connect(&good).await.unwrap();
-    made(&registry, vec![put("a", "1")]).await;
-    // Word of others comes the same way.
-    let mut feed = registry.watch(Revision(0)).await.unwrap();
-    let told = tokio::time::timeout(Duration::from_secs(10), feed.next()).await.unwrap().unwrap();
-    assert_eq!(told.changes.len(), 1);
-    // Nobody vouches for this server to the world, and the other certificate is none that vouches.
-    for bad in ["tls=on".to_owned(), format!("tls=on&ca={}", server.path("other.pem"))] {
-        let why = refused(&with(&bad)).await;
-        assert!(why.contains("in secret"), "{why}");
     }
 }
 

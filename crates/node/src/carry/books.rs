@@ -9,11 +9,13 @@ use evenkeel_core::carry::{Entries, is_carried, job_of, keys_of};
 use evenkeel_core::keys::{self, Key, Parsed, parse};
 use evenkeel_core::record::{ClusterRecord, Layouts, decode};
 use evenkeel_core::registry::{Batch, Change, Facts, Outcome, Revision, Txn};
+use evenkeel_core::time::Wall;
 use evenkeel_core::words::{JobName, Member};
 use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::{BoxFuture, Registry, RegistryError};
 
 use super::CarryError;
+use crate::clock;
 
 /// How many jobs' entries are read at once, at one revision.
 const TOGETHER: usize = 64;
@@ -62,6 +64,11 @@ impl Books {
     /// A registry that is open.
     pub(super) fn of(registry: Arc<dyn Registry>, url: String) -> Self {
         Self { registry, url }
+    }
+
+    /// What time it is where the books are kept.
+    pub(super) async fn time(&self) -> Result<Wall, CarryError> {
+        Ok(self.persist(|| Box::pin(clock::of(&self.registry))).await?)
     }
 
     /// Opens a registry that is to be there: a mistyped path must not make an empty file.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel_core::keys;
 use evenkeel_core::record::{ClusterRecord, Layouts, decode, encode};
 use evenkeel_core::registry::{Change, Guard, Outcome, Txn, Write};
-use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::time::Millis;
 use evenkeel_registry::{Registry, RegistryError};
 
 use super::folder::Folder;
@@ -95,7 +95,7 @@ async fn found(
             cluster = read(registry).await?.unwrap_or(cluster);
             continue;
         }
-        let now = if another { time(registry, ttl).await? } else { clock::now().wall };
+        let now = if another { clock::of(registry).await? } else { clock::now().wall };
         let Some(new) = cluster.found_on(engine, now) else { return Ok(cluster) };
         let key = keys::cluster();
         let change = registry.read(vec![key.clone()]).await?;
@@ -116,13 +116,6 @@ async fn found(
         cluster = read(registry).await?.unwrap_or(cluster);
     }
     Err(RegistryError::Unavailable("the cluster's entry could not be written: try again".into()).into())
-}
-
-/// What time it is, by the clock that all nodes are held to where the engine has one: this node's may be off.
-async fn time(registry: &Arc<dyn Registry>, ttl: Millis) -> Result<Wall, OpenError> {
-    let granted = registry.open(ttl).await?;
-    registry.close(granted.lease).await?;
-    Ok(granted.clock.unwrap_or_else(|| clock::now().wall))
 }
 
 async fn create(registry: &Arc<dyn Registry>) -> Result<ClusterRecord, OpenError> {

@@ -1,0 +1,201 @@
+//! Servers that are another one than before, or went back in time, or promise less.
+
+use super::*;
+
+both! {
+    a_read_only_server_is_waited_for;
+    a_counter_that_was_restored_is_another_generation;
+    another_server_behind_the_url_is_another_generation;
+    a_server_that_went_back_is_another_generation;
+    a_generation_that_could_not_be_raised_is_raised_later;
+    a_server_that_promises_less_than_before_is_not_worked_with;
+}
+
+async fn a_read_only_server_is_waited_for(kind: Kind) {
+    let (only, no_more) = match kind {
+        Kind::Postgres => (
+            "ALTER DATABASE postgres SET default_transaction_read_only = on",
+            "BEGIN READ WRITE; ALTER DATABASE postgres SET default_transaction_read_only = off; COMMIT",
+        ),
+        Kind::MySql => ("SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"),
+    };
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let before = connect(&server.url("ro")).await.unwrap();
+    server.sql(only).await;
+    server.cut_everybody().await;
+    let why = match connect(&server.url("ro")).await.map(drop) {
+        Err(RegistryError::Unavailable(why)) => why,
+        other => panic!("should wait for another server: {other:?}"),
+    };
+    assert!(why.contains("read-only"), "{why}");
+    assert_eq!(commit(&before, once("a")).await, Outcome::Unknown);
+    assert!(
+        matches!(before.trouble().as_deref(), Some(RegistryError::Unavailable(_))),
+        "{:?}",
+        before.trouble()
+    );
+    server.sql(no_more).await;
+    let registry = connect(&server.url("ro")).await.unwrap();
+    made(&registry, vec![put("a", "1")]).await;
+    made(&before, vec![put("b", "1")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_of_postgres_that_is_promoted_is_another_generation() {
+    let Some(mut server) = Server::start(Kind::Postgres, &[]).await else { return };
+    let before = connect(&server.url("standby")).await.unwrap();
+    made(&before, vec![put("a", "1")]).await;
+    server.restart_as_standby().await;
+    let Err(RegistryError::Unavailable(why)) = connect(&server.url("standby")).await.map(drop) else {
+        panic!("a standby cannot be written to")
+    };
+    assert!(why.contains("read-only"), "{why}");
+    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
+    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Unavailable(_))));
+    server.sql("SELECT pg_promote()").await;
+    let after = connect(&server.url("standby")).await.unwrap();
+    assert_eq!((before.facts().generation, after.facts().generation), (0, 1));
+    nobody_reads(&before).await;
+    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
+    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Fatal(_))), "{:?}", before.trouble());
+    made(&after, vec![put("b", "1")]).await;
+}
+
+/// What another server keeps may be another history, so it is not told.
+async fn nobody_reads(registry: &Engine) {
+    assert!(matches!(registry.list().await, Err(RegistryError::Fatal(_))), "{:?}", registry.list().await);
+    let read = registry.read(vec![key("a")]).await;
+    assert!(matches!(read, Err(RegistryError::Fatal(_))), "{read:?}");
+}
+
+async fn a_counter_that_was_restored_is_another_generation(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let before = connect(&server.url("dump")).await.unwrap();
+    made(&before, vec![put("a", "1")]).await;
+    // What a dump and its restoration come to. MySQL says when a table was made to the second.
+    let (wait, rename) = match kind {
+        Kind::Postgres => ("SELECT 1", "ALTER TABLE dump_copy RENAME TO dump_meta"),
+        Kind::MySql => ("SELECT SLEEP(1.1)", "RENAME TABLE dump_copy TO dump_meta"),
+    };
+    for text in [wait, "CREATE TABLE dump_copy AS SELECT * FROM dump_meta", "DROP TABLE dump_meta", rename] {
+        server.sql(text).await;
+    }
+    server.cut_everybody().await;
+    nobody_reads(&before).await;
+    assert_eq!(commit(&before, once("b")).await, Outcome::Unknown);
+    assert!(matches!(before.trouble().as_deref(), Some(RegistryError::Fatal(_))), "{:?}", before.trouble());
+    let after = connect(&server.url("dump")).await.unwrap();
+    assert_eq!((before.facts().generation, after.facts().generation), (0, 1));
+    made(&after, vec![put("b", "1")]).await;
+    assert_eq!(connect(&server.url("dump")).await.unwrap().facts().generation, 1);
+}
+
+async fn another_server_behind_the_url_is_another_generation(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let registry = connect(&server.url("moved")).await.unwrap();
+    made(&registry, vec![put("a", "1")]).await;
+    // As after a restore to another server.
+    server.sql("UPDATE moved_meta SET server = 'elsewhere'").await;
+    let after = connect(&server.url("moved")).await.unwrap();
+    assert_eq!((registry.facts().generation, after.facts().generation), (0, 1));
+    assert_eq!(connect(&server.url("moved")).await.unwrap().facts().generation, 1);
+    // And an order that went back is not written to.
+    made(&registry, vec![put("a", "2")]).await;
+    server.sql("UPDATE moved_meta SET revision = 1").await;
+    assert_eq!(commit(&registry, once("b")).await, Outcome::Unknown);
+    assert!(
+        matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(why)) if why.contains("went back"))
+    );
+}
+
+async fn a_server_that_went_back_is_another_generation(kind: Kind) {
+    // MariaDB takes a table whose file was copied for another one, unless both were made in the same second.
+    let said: &[_] = if kind == Kind::Postgres { &["went back"] } else { &["went back", "another server"] };
+    let Some(mut server) = Server::start(kind, &[]).await else { return };
+    let url = server.url("back");
+    let [first, second] = [connect(&url).await.unwrap(), connect(&url).await.unwrap()];
+    made(&first, vec![put("a", "1")]).await;
+    server.copy().await;
+    for i in 0..4 {
+        settled(&first, &once(&format!("k{i}"))).await;
+    }
+    settled(&second, &once("l")).await;
+    server.go_back().await;
+    for registry in [&first, &second] {
+        assert_eq!(commit(registry, once("b")).await, Outcome::Unknown);
+        let trouble = registry.trouble();
+        assert!(
+            matches!(trouble.as_deref(), Some(RegistryError::Fatal(why)) if said.iter().any(|said| why.contains(said))),
+            "{trouble:?}"
+        );
+    }
+    let after = connect(&url).await.unwrap();
+    assert_eq!((first.facts().generation, after.facts().generation), (0, 1), "once, whoever noticed");
+    // Those who noticed have ended, also when the new history has got further than they know.
+    for i in 0..10 {
+        made(&after, vec![put(&format!("m{i}"), "1")]).await;
+    }
+    for registry in [&first, &second] {
+        assert_eq!(commit(registry, once("c")).await, Outcome::Unknown);
+        assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(_))));
+    }
+    assert_eq!(connect(&url).await.unwrap().facts().generation, 1);
+}
+
+async fn a_generation_that_could_not_be_raised_is_raised_later(kind: Kind) {
+    let Some(server) = Server::start(kind, &[]).await else { return };
+    let registry = connect(&server.url("later")).await.unwrap();
+    made(&registry, vec![put("a", "1")]).await;
+    made(&registry, vec![put("a", "2")]).await;
+    let (forbid, allow) = match kind {
+        Kind::Postgres => (
+            "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END'; \
+             CREATE TRIGGER no BEFORE UPDATE OF generation ON later_meta FOR EACH ROW EXECUTE FUNCTION no()",
+            "DROP TRIGGER no ON later_meta",
+        ),
+        Kind::MySql => (
+            "CREATE TRIGGER no BEFORE UPDATE ON later_meta FOR EACH ROW SIGNAL SQLSTATE '45000'",
+            "DROP TRIGGER no",
+        ),
+    };
+    server.sql("UPDATE later_meta SET revision = 1").await;
+    server.sql(forbid).await;
+    assert_eq!(commit(&registry, once("b")).await, Outcome::Unknown);
+    assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(_))));
+    assert_eq!(connect(&server.url("later")).await.unwrap().facts().generation, 0);
+    server.sql(allow).await;
+    let raised = async {
+        while connect(&server.url("later")).await.unwrap().facts().generation == 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), raised).await.expect("it is tried again");
+    assert_eq!(connect(&server.url("later")).await.unwrap().facts().generation, 1);
+}
+
+async fn a_server_that_promises_less_than_before_is_not_worked_with(kind: Kind) {
+    let (weak, said, class) = match kind {
+        Kind::Postgres => ("fsync=off", "fsync", Class::C),
+        Kind::MySql => {
+            ("innodb-flush-log-at-trx-commit=2", "innodb_flush_log_at_trx_commit is not 1", Class::B)
+        }
+    };
+    let Some(mut server) = Server::start(kind, &[]).await else { return };
+    let registry = connect(&server.url("less")).await.unwrap();
+    made(&registry, vec![put("a", "1")]).await;
+    server.restart_with(&[]).await;
+    settled(&registry, &once("b")).await;
+    server.restart_with(&[weak]).await;
+    assert_eq!(commit(&registry, once("c")).await, Outcome::Unknown);
+    let trouble = registry.trouble();
+    assert!(
+        matches!(trouble.as_deref(), Some(RegistryError::Fatal(why)) if why.contains(said)),
+        "{trouble:?}"
+    );
+    let after = connect(&server.url("less")).await.unwrap();
+    assert_eq!(after.facts().class, class);
+    assert_eq!(entry(&after, "c").await, None);
+    // Promising more than before is no reason to end.
+    server.restart_with(&[]).await;
+    settled(&after, &once("d")).await;
+}

@@ -1,0 +1,223 @@
+//! Servers that are killed, frozen, restored, or lose their leader.
+
+use super::*;
+
+/// proves: I1
+#[tokio::test]
+async fn a_killed_server_that_starts_again_has_lost_nothing_not_even_a_lease() {
+    let Some(mut server) = Server::start() else { return };
+    let registry = connect(&server.url()).await;
+    let facts = registry.facts();
+    assert_eq!((facts.class, facts.early), (Class::A, Millis(500)));
+    let lease = registry.open(Millis::secs(20)).await.unwrap().lease;
+    let mut feed = registry.watch(registry.list().await.unwrap().revision).await.unwrap();
+    let before = made(&registry, vec![], vec![put("node/a@1", "", Some(lease)), put("a", "1", None)]).await;
+    assert_eq!(next(&mut feed).await.map(|keys| keys.len()), Some(2));
+    server.kill();
+    assert_eq!(commit(&registry, txn(vec![], vec![put("b", "1", None)])).await, Outcome::Unknown);
+    server.again();
+    until("a renewal", || async { registry.renew(lease).await.ok() }).await.expect("the lease lives");
+    let kept = entry(&registry, "a").await.map(|e| e.revision);
+    assert_eq!(kept, Some(before));
+    assert!(made(&registry, vec![], vec![put("c", "1", None)]).await > before);
+    let mut heard = Vec::new();
+    while !heard.contains(&"c".to_owned()) {
+        heard.extend(next(&mut feed).await.expect("the feed goes on"));
+    }
+    assert_eq!(connect(&server.url()).await.facts(), facts);
+}
+
+/// The data of yesterday under the same name: only who was there can tell.
+#[tokio::test]
+async fn zookeeper_that_went_back_in_time_is_noticed_and_begins_a_new_generation() {
+    let Some(mut server) = Server::start() else { return };
+    let (registry, other) = (connect(&server.url()).await, connect(&server.url()).await);
+    assert_eq!(registry.facts().generation, 0);
+    let lease = registry.open(Millis::secs(20)).await.unwrap().lease;
+    made(&registry, vec![], vec![put("a", "old", None)]).await;
+    server.kill();
+    server.keep();
+    server.again();
+    for step in 0..10 {
+        let write = txn(vec![], vec![put("a", &step.to_string(), None)]);
+        until("it is made", || async {
+            matches!(commit(&registry, write.clone()).await, Outcome::Applied(_)).then_some(())
+        })
+        .await;
+    }
+    let mut feed = registry.watch(registry.list().await.unwrap().revision).await.unwrap();
+    until("the other knows it too", || async { other.list().await.ok() }).await;
+    server.kill();
+    server.go_back();
+    server.again();
+
+    for noticed in [&registry, &other] {
+        let why = until("it is noticed", || async {
+            noticed.list().await.err().filter(|why| matches!(why, RegistryError::Fatal(_)))
+        })
+        .await;
+        assert!(why.to_string().contains("has gone back in time"), "{why}");
+        assert_eq!(commit(noticed, txn(vec![], vec![put("a", "lost", None)])).await, Outcome::Unknown);
+        assert_eq!(noticed.trouble().as_deref(), Some(&why));
+        assert_eq!(noticed.renew(lease).await, Err(why.clone()));
+        assert_eq!(noticed.watch(Revision(0)).await.err(), Some(why));
+    }
+    assert_eq!(next(&mut feed).await, None, "whoever listens hears the end");
+    // Two noticed it, which is one return.
+    let again = connect(&server.url()).await;
+    assert_eq!(again.facts().generation, 1);
+    assert_eq!(entry(&again, "a").await.map(|it| it.value.to_vec()), Some(b"old".to_vec()));
+    made(&again, vec![], vec![put("a", "new", None)]).await;
+}
+
+#[tokio::test]
+async fn who_finds_a_new_generation_at_its_return_stops() {
+    let Some(place) = Place::find() else { return };
+    let proxy = Proxy::start(place.at).await;
+    let (near, far) = (connect(&place.url()).await, connect(&place.through(proxy.at())).await);
+    proxy.set(Way::Closed);
+    let operator = zookeeper_client::Client::connect(&place.at.to_string()).await.unwrap();
+    operator.set_data(&format!("/{}", place.namespace), b"1 7", None).await.unwrap();
+    proxy.set(Way::Open);
+    let why = until("it is noticed", || async {
+        far.list().await.err().filter(|why| matches!(why, RegistryError::Fatal(_)))
+    })
+    .await;
+    assert!(why.to_string().contains("new generation"), "{why}");
+    assert_eq!(connect(&place.url()).await.facts().generation, 7);
+    assert!(near.list().await.is_ok(), "who was not away has heard nothing of it");
+}
+
+/// A server that starts again counts all sessions from anew.
+///
+/// proves: I10
+#[tokio::test]
+async fn a_lease_whose_holder_died_before_a_restart_ends_a_term_after_it_at_most() {
+    let Some(mut server) = Server::start() else { return };
+    let (near, lost) = (connect(&server.url()).await, connect(&server.url()).await);
+    let granted = lost.open(Millis::secs(4)).await.unwrap();
+    let term = Duration::from_millis(granted.ttl.0.unsigned_abs());
+    made(&lost, vec![], vec![put("node/a@1", "", Some(granted.lease))]).await;
+    let asked = Stopwatch::start();
+    assert!(lost.renew(granted.lease).await.unwrap().is_some());
+    drop(lost);
+    tokio::time::sleep(term / 2).await;
+    server.kill();
+    server.again();
+    let restarted = Stopwatch::start();
+    until("its end", || async {
+        near.read(vec![key("node/a@1")]).await.ok().filter(|found| found[0].entry.is_none())
+    })
+    .await;
+    let early = Duration::from_millis(near.facts().early.0.unsigned_abs());
+    assert!(asked.passed() >= term - early, "ended early, after {:?}", asked.passed());
+    // Two ticks, and what a busy machine takes.
+    let late = restarted.passed();
+    assert!(late <= term + Duration::from_millis(2 * 250 + 2_000), "{late:?} after the restart");
+}
+
+#[tokio::test]
+async fn what_a_frozen_server_makes_of_a_lease_is_so_for_everybody() {
+    let Some(server) = Server::start() else { return };
+    let registry = connect(&server.url()).await;
+    let lease = registry.open(Millis::secs(4)).await.unwrap().lease;
+    server.freeze();
+    assert!(registry.renew(lease).await.is_err(), "nobody answers");
+    server.thaw();
+    let told = until("an answer", || async { registry.renew(lease).await.ok() }).await;
+    // Frozen for its term, the server may count it as over or not; what it says is so for everybody.
+    let open = until("an answer", || async {
+        match commit(&registry, txn(vec![Guard::Open(lease)], vec![])).await {
+            Outcome::Applied(_) => Some(true),
+            Outcome::Refused(_) => Some(false),
+            Outcome::Unknown => None,
+        }
+    })
+    .await;
+    assert_eq!(told.is_some(), open);
+}
+
+/// Two write while leaders fall: what was answered is there, in one order for both, and nobody loses a lease.
+///
+/// proves: S1-09, I46
+#[tokio::test]
+async fn an_ensemble_that_loses_its_leader_loses_nothing_else() {
+    let Some(mut ensemble) = Ensemble::start() else { return };
+    let (left, right) = (connect(&ensemble.url()).await, connect(&ensemble.url()).await);
+    let lease = left.open(Millis::secs(5)).await.unwrap().lease;
+    made(&left, vec![], vec![put("count", "0", None), put("node/a@1", "", Some(lease))]).await;
+    let stop = Arc::new(tokio::sync::Notify::new());
+    let so_far = Arc::new(AtomicU32::new(0));
+    let adders: Vec<_> = [left.clone(), right.clone()]
+        .into_iter()
+        .enumerate()
+        .map(|(adder, registry)| {
+            let (stop, so_far) = (stop.clone(), so_far.clone());
+            tokio::spawn(async move {
+                let mut added = 0;
+                let stopped = stop.notified();
+                tokio::pin!(stopped);
+                while tokio::time::timeout(Duration::from_millis(5), &mut stopped).await.is_err() {
+                    if try_to_add_one(&registry, adder, added).await {
+                        added += 1;
+                        so_far.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                added
+            })
+        })
+        .collect();
+    let holder = {
+        let left = left.clone();
+        tokio::spawn(async move {
+            loop {
+                if let Ok(told) = left.renew(lease).await {
+                    assert!(told.is_some(), "the lease was lost");
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        })
+    };
+    let ensemble = tokio::task::spawn_blocking(move || {
+        ensemble.depose();
+        ensemble.depose();
+        ensemble
+    });
+    let _ensemble = ensemble.await.unwrap();
+    let fallen = so_far.load(Ordering::Relaxed);
+    until("more is added", async || (so_far.load(Ordering::Relaxed) > fallen + 10).then_some(())).await;
+    stop.notify_waiters();
+    let mut added = 0;
+    for adder in adders {
+        added += adder.await.unwrap();
+    }
+    assert!(!holder.is_finished(), "the lease was lost");
+    holder.abort();
+    for registry in [left, right] {
+        let count = until("the count", || async { registry.read(vec![key("count")]).await.ok() }).await;
+        let count = count[0].entry.clone().unwrap();
+        assert_eq!(String::from_utf8_lossy(&count.value), added.to_string());
+        assert!(entry(&registry, "node/a@1").await.is_some());
+    }
+}
+
+/// Counts one up, sent until it is answered; `false` when somebody was faster. What an adder last did it writes down in
+/// the same transaction, so that it knows even when somebody has counted on since.
+async fn try_to_add_one(registry: &Engine, adder: usize, nonce: u32) -> bool {
+    let Ok(found) = registry.read(vec![key("count")]).await else { return false };
+    let found = found[0].entry.clone().unwrap();
+    let count: u32 = String::from_utf8_lossy(&found.value).parse().unwrap();
+    let (mine, nonce) = (format!("last{adder}"), nonce.to_string());
+    let writes = vec![put("count", &(count + 1).to_string(), None), put(&mine, &nonce, None)];
+    let step = txn(vec![Guard::At(key("count"), found.revision)], writes);
+    loop {
+        match commit(registry, step.clone()).await {
+            Outcome::Applied(_) => return true,
+            Outcome::Unknown => {}
+            Outcome::Refused(found) => {
+                let last = found.into_iter().find(|change| change.key == key(&mine)).and_then(|it| it.entry);
+                return last.is_some_and(|entry| *entry.value == *nonce.as_bytes());
+            }
+        }
+    }
+}
