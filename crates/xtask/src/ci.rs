@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 /// Seeds that `cargo xtask test` and `cargo xtask ci` simulate, each ten minutes of a cluster's life.
-const SEEDS: (&str, &str) = ("200", "1500");
+const SEEDS: (&str, &str) = ("200", "2000");
 /// Compiles the simulator as it is played.
 const SIMULATOR: [&str; 7] = ["build", "--release", "--package", "evenkeel-sim", "--bin", "sim", "--locked"];
 
