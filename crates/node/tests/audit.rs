@@ -182,7 +182,7 @@ async fn a_page_of_a_million_entries_is_found_without_reading_them() {
             assert!(node.audit(filter.clone()).await.unwrap().len() >= least, "{filter:?}");
         })
         .await;
-        assert!(time < whole, "{filter:?}: {time:?}, and to read all of them takes {whole:?}");
+        assert!(2 * time < whole, "{filter:?}: {time:?}, and to read all of them takes {whole:?}");
     }
     node.stop_now().await;
 }
