@@ -60,7 +60,14 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
     meant.node.peers = Arc::new(Reach::new(line.clone()));
     let opened = match passed {
         Some(passed) => evenkeel::resume(meant.node, passed).await,
-        None => evenkeel::open(meant.node).await,
+        // It may wait for a registry that is away, or until other nodes have noticed that the registry went back in time.
+        None => tokio::select! {
+            opened = evenkeel::open(meant.node) => opened,
+            () = signals.end.next() => {
+                tracing::info!("ended before it was a member");
+                return Ok(());
+            }
+        },
     };
     let handle = opened.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     let (upgrades, mut asked) = Upgrades::new();

@@ -1,4 +1,5 @@
-//! A registry that forgets: a Redis that comes back with less than it had answered, under nodes with jobs.
+//! A registry that forgets: a Redis that comes back with less than it had answered, under nodes with jobs; a file in whose
+//! place a copy was put.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -240,6 +241,40 @@ fn after_a_loss_only_what_is_within_its_grace_runs_again_and_tokens_only_grow() 
 #[test]
 fn after_a_copy_was_put_back_only_what_is_within_its_grace_runs_again_and_tokens_only_grow() {
     go_back(Keeps::All);
+}
+
+/// Who waits until others have noticed may be told to end, and somebody else waits anew.
+///
+/// proves: I1
+#[test]
+fn a_node_that_waits_for_others_to_notice_ends_at_once_when_it_is_told_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, said) = (folder.path(), folder.path().join("said"));
+    let node = Node::serve(path, "a", &[]);
+    node.signal("TERM");
+    assert_eq!(node.end(), 0);
+    for part in ["registry.db", "registry.db-wal"].map(|name| path.join(name)).iter().filter(|it| it.exists())
+    {
+        fs::copy(part, path.join("copy")).expect("copied");
+        fs::rename(path.join("copy"), part).expect("put in its place");
+    }
+    let log = || fs::File::create(&said).expect("a file");
+    let told = || fs::read_to_string(&said).unwrap_or_default();
+    let command = |ttl| {
+        let mut command = Node::command(path, "a", &["--ttl", ttl]);
+        command.current_dir(path).env("EVENKEEL_LOG", "warn").stderr(log());
+        command
+    };
+    let mut child = command("600s").stdout(Stdio::null()).spawn().expect("it starts");
+    until_told("it waits", || told().contains("waiting 600s").then_some(()), told);
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+    let status = until("it ends", || child.try_wait().expect("it is ours"));
+    assert!(status.success(), "{status}: {}", told());
+    // It has written nothing: whoever comes next waits as well, and then works.
+    let node = Node::start(&mut command("2s"));
+    assert!(told().contains("waiting 2s"), "{}", told());
+    assert!(node.ok(&["node", "list"]).contains("online"));
 }
 
 fn go_back(keeps: Keeps) {
