@@ -16,15 +16,18 @@ mod host;
 #[path = "common/process.rs"]
 mod process;
 #[path = "common/proxy.rs"]
+#[expect(dead_code, reason = "Redis' requests have no kinds by which to hold them")]
 mod proxy;
 #[path = "redis_faults/server.rs"]
 mod server;
 #[path = "common/storm.rs"]
 mod storm;
+#[path = "common/until.rs"]
+mod until;
 
 use std::time::Duration;
 
-use asks::{Engine, commit, connect, entry, key, made, next, put, refused, txn, until};
+use asks::{Engine, commit, connect, entry, key, made, next, put, refused, txn};
 use certificates::Certificates;
 use cut::{Cutter, Fault};
 use evenkeel_core::registry::{Batch, Class, Guard, Outcome, Revision, Write};
@@ -33,6 +36,7 @@ use evenkeel_registry::{RegistryError, open};
 use proxy::{Proxy, Way};
 use server::{ALWAYS, Server};
 use storm::{Counter, histories_hold};
+use until::until;
 
 const TTL: Millis = Millis::secs(2);
 

@@ -37,6 +37,8 @@ mod layouts;
 mod lost;
 #[path = "sql_faults/server.rs"]
 mod server;
+#[path = "common/until.rs"]
+mod until;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,6 +54,7 @@ use evenkeel_registry::postgres::Postgres;
 use evenkeel_registry::sql::{Layout, Link, Target};
 use evenkeel_registry::{EngineUrl, Registry, RegistryError};
 use server::{Kind, Server};
+use until::until;
 
 both! {
     what_was_cut_before_its_commit_is_done_again;

@@ -23,13 +23,15 @@ mod restarts;
 mod server;
 #[path = "common/storm.rs"]
 mod storm;
+#[path = "common/until.rs"]
+mod until;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use asks::{Engine, commit, connect, entry, key, made, next, put, refused, txn, until};
+use asks::{Engine, commit, connect, entry, key, made, next, put, refused, txn};
 use certificates::Certificates;
 use evenkeel_core::registry::{Class, Guard, Outcome, Revision, Write};
 use evenkeel_core::time::Millis;
@@ -39,12 +41,14 @@ use evenkeel_registry::{RegistryError, open};
 use proxy::{Proxy, Way};
 use server::{Ensemble, Server, said};
 use storm::{Counter, histories_hold};
+use until::until;
 
 const TTL: Millis = Millis::secs(2);
 
 /// How ZooKeeper's protocol calls a transaction, and a listing.
 const MULTI: [u8; 4] = 14_u32.to_be_bytes();
 const CHILDREN: [u8; 4] = 12_u32.to_be_bytes();
+const SET_DATA: [u8; 4] = 5_u32.to_be_bytes();
 
 /// The server that all share, and a namespace in it that is nobody's.
 struct Place {

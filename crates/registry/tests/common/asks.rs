@@ -49,17 +49,6 @@ pub(crate) async fn entry(registry: &Engine, at: &str) -> Option<Entry> {
     registry.read(vec![key(at)]).await.unwrap().remove(0).entry
 }
 
-/// Tries until it comes true.
-pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
-    for _ in 0..600 {
-        if let Some(found) = look().await {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("never: {what}")
-}
-
 /// The keys of the next news, or the end of the feed; either must come.
 pub(crate) async fn next(feed: &mut Feed) -> Option<Vec<String>> {
     loop {

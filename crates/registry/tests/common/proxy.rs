@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -15,6 +16,8 @@ pub(crate) enum Way {
     Open,
     /// Nothing passes, and nobody is told.
     Held,
+    /// Everything passes until a request has these four bytes eight bytes from its start; from then on as `Held`.
+    HeldFrom([u8; 4]),
     /// Requests pass, and go on to; answers are lost, until the connection is cut when the way is another.
     Deaf,
     /// Requests pass; the first answer cuts the connection instead.
@@ -29,21 +32,25 @@ pub(crate) enum Way {
 pub(crate) struct Proxy {
     at: SocketAddr,
     way: Arc<watch::Sender<Way>>,
+    held: Arc<Held>,
 }
+
+/// The requests that are held.
+type Held = watch::Sender<Vec<Vec<u8>>>;
 
 impl Proxy {
     /// Listens on a port of its own in front of `to`.
     pub(crate) async fn start(to: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let at = listener.local_addr().expect("an address");
-        let way = Arc::new(watch::Sender::new(Way::Open));
-        let told = way.clone();
+        let (way, held) = (Arc::new(watch::Sender::new(Way::Open)), Arc::<Held>::default());
+        let told = (way.clone(), held.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 tokio::spawn(pass(client, to, told.clone()));
             }
         });
-        Self { at, way }
+        Self { at, way, held }
     }
 
     /// Where it listens.
@@ -53,12 +60,26 @@ impl Proxy {
 
     /// From now on.
     pub(crate) fn set(&self, way: Way) {
+        self.held.send_replace(Vec::new());
         self.way.send_replace(way);
+    }
+
+    /// Waits until a request of this kind is held.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub(crate) async fn holds(&self, kind: [u8; 4]) {
+        let mut held = self.held.subscribe();
+        let found = held.wait_for(|held| held.iter().any(|bytes| has_request(bytes, kind)));
+        tokio::time::timeout(Duration::from_secs(30), found)
+            .await
+            .expect("in time")
+            .expect("the proxy lives");
     }
 }
 
-async fn pass(client: TcpStream, to: SocketAddr, told: Arc<watch::Sender<Way>>) {
-    let mut way = told.subscribe();
+async fn pass(client: TcpStream, to: SocketAddr, told: (Arc<watch::Sender<Way>>, Arc<Held>)) {
+    let mut way = told.0.subscribe();
     if *way.borrow() == Way::Closed {
         return;
     }
@@ -71,7 +92,12 @@ async fn pass(client: TcpStream, to: SocketAddr, told: Arc<watch::Sender<Way>>) 
     }
 }
 
-async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, told: &watch::Sender<Way>, answers: bool) {
+async fn copy(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    (told, held): &(Arc<watch::Sender<Way>>, Arc<Held>),
+    answers: bool,
+) {
     let (mut buffer, mut way, mut lost) = (vec![0; 64 << 10], told.subscribe(), false);
     loop {
         let read = tokio::select! {
@@ -80,6 +106,13 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, told: &watch::Sen
             _ = way.wait_for(|way| *way != Way::Deaf), if lost => return,
         };
         let Ok(read @ 1..) = read else { return };
+        if !answers {
+            let stops = |way: &Way| matches!(way, Way::HeldFrom(kind) if has_request(&buffer[..read], *kind));
+            told.send_if_modified(|way| stops(way).then(|| *way = Way::Held).is_some());
+            if *way.borrow() == Way::Held {
+                held.send_modify(|held| held.push(buffer[..read].to_vec()));
+            }
+        }
         let Ok(way) = way.wait_for(|way| *way != Way::Held).await.map(|way| *way) else { return };
         match way {
             Way::NoAnswers if answers => return,

@@ -164,13 +164,11 @@ async fn a_generation_that_could_not_be_raised_is_raised_later(kind: Kind) {
     assert!(matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(_))));
     assert_eq!(connect(&server.url("later")).await.unwrap().facts().generation, 0);
     server.sql(allow).await;
-    let raised = async {
-        while connect(&server.url("later")).await.unwrap().facts().generation == 0 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), raised).await.expect("it is tried again");
-    assert_eq!(connect(&server.url("later")).await.unwrap().facts().generation, 1);
+    let raised = until("it is tried again", || async {
+        let generation = connect(&server.url("later")).await.unwrap().facts().generation;
+        (generation > 0).then_some(generation)
+    });
+    assert_eq!(tokio::time::timeout(Duration::from_secs(20), raised).await, Ok(1));
 }
 
 async fn a_server_that_promises_less_than_before_is_not_worked_with(kind: Kind) {

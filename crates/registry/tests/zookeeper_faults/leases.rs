@@ -2,6 +2,40 @@
 
 use super::*;
 
+impl Place {
+    /// What the server says of everybody.
+    fn told(&self, word: &str) -> String {
+        let told = said(self.at, word);
+        assert!(told.contains("0x"), "{word}: {told:?}");
+        told
+    }
+
+    /// The session that the namespace's one lease lives by.
+    fn session(&self) -> String {
+        let (told, lease) = (self.told("dump"), format!("/{}/lease/", self.namespace));
+        let before = |at: usize| told[..at].lines().rev().find(|line| line.starts_with("0x"));
+        let session = told.find(&lease).and_then(before).map(|line| line.trim_end_matches(':').to_owned());
+        session.unwrap_or_else(|| panic!("nothing lives by a session: {told}"))
+    }
+
+    /// Whether a session has no connection.
+    fn is_cut(&self, session: &str) -> bool {
+        !self.told("cons").contains(session)
+    }
+
+    /// Whether a session is over.
+    fn is_over(&self, session: &str) -> bool {
+        !self.told("dump").contains(session)
+    }
+}
+
+/// Waits until a lease has ended that begins now and that nobody renews: all that are overdue were looked at since.
+async fn looked_at(registry: &Engine) {
+    let lease = registry.open(TTL).await.unwrap().lease;
+    made(registry, vec![], vec![put("node/look@1", "", Some(lease))]).await;
+    until("a look", || async { entry(registry, "node/look@1").await.is_none().then_some(()) }).await;
+}
+
 /// A lost connection is not a lost session, and a lost session is one for good.
 ///
 /// proves: I10
@@ -14,8 +48,10 @@ async fn a_holder_cut_off_for_less_than_its_term_keeps_its_lease_and_for_more_lo
     made(&far, vec![Guard::Open(lease)], vec![put("node/a@1", "", Some(lease)), put("b", "", Some(lease))])
         .await;
     let mut feed = near.watch(near.list().await.unwrap().revision).await.unwrap();
+    let session = place.session();
+    assert!(!place.is_cut(&session));
     proxy.set(Way::Closed);
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    until("the cut", || async { place.is_cut(&session).then_some(()) }).await;
     proxy.set(Way::Open);
     until("a renewal", || async { far.renew(lease).await.ok() }).await.expect("its session lives");
     assert!(entry(&near, "node/a@1").await.is_some());
@@ -62,12 +98,24 @@ async fn a_lease_taken_to_another_session_does_not_end_with_the_first() {
     let (first, second) = (connect(&place.url()).await, connect(&place.url()).await);
     let lease = first.open(TTL).await.unwrap().lease;
     made(&first, vec![], vec![put("node/a@1", "", Some(lease))]).await;
+    let session = place.session();
     assert!(second.renew(lease).await.unwrap().is_some());
     drop(first);
-    for _ in 0..8 {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        assert!(second.renew(lease).await.unwrap().is_some());
-    }
+    let renewed = || async { assert!(second.renew(lease).await.unwrap().is_some()) };
+    until("the end of the first session", || async {
+        renewed().await;
+        place.is_over(&session).then_some(())
+    })
+    .await;
+    // And nobody who looks after that takes the lease for ended.
+    let other = connect(&place.url()).await;
+    let looked = tokio::spawn(async move { looked_at(&other).await });
+    until("a look", || async {
+        renewed().await;
+        looked.is_finished().then_some(())
+    })
+    .await;
+    looked.await.unwrap();
     assert!(entry(&second, "node/a@1").await.is_some());
     second.close(lease).await.unwrap();
     assert_eq!(entry(&second, "node/a@1").await, None);
@@ -82,11 +130,13 @@ async fn a_lease_that_another_took_over_is_not_ended_by_who_held_it_before() {
     let (first, second) = (connect(&place.url()).await, connect(&place.url()).await);
     let granted = first.open(TTL).await.unwrap();
     made(&first, vec![], vec![put("node/a@1", "", Some(granted.lease))]).await;
-    let opened = Stopwatch::start();
-    while opened.passed() < Duration::from_secs(5) {
-        assert!(second.renew(granted.lease).await.unwrap().is_some(), "after {:?}", opened.passed());
-        tokio::time::sleep(Duration::from_millis(300)).await;
-    }
+    let session = place.session();
+    // Who has let go of the session has done all that it does to a lease that is overdue.
+    until("the end of the first session", || async {
+        assert!(second.renew(granted.lease).await.unwrap().is_some());
+        place.is_over(&session).then_some(())
+    })
+    .await;
     assert!(entry(&second, "node/a@1").await.is_some());
     // Nobody renews it any more: it ends, as any other.
     until("its end", || async { entry(&first, "node/a@1").await.is_none().then_some(()) }).await;
@@ -100,23 +150,20 @@ async fn a_lease_that_is_renewed_at_its_end_is_not_ended_behind_that() {
     let Some(place) = Place::find() else { return };
     let proxy = Proxy::start(place.at).await;
     let (near, far) = (connect(&place.url()).await, connect(&place.through(proxy.at())).await);
-    // Between two of the looks that are taken each second, which would be held as well.
     let ttl = Millis(5_500);
-    let opened = Stopwatch::start();
     let [one, other] = [far.open(ttl).await.unwrap().lease, far.open(ttl).await.unwrap().lease];
     made(&far, vec![], vec![put("node/a@1", "", Some(one)), put("node/b@1", "", Some(other))]).await;
-    tokio::time::sleep(Duration::from_millis(5_400).saturating_sub(opened.passed())).await;
-    proxy.set(Way::Held);
-    tokio::time::sleep(Duration::from_millis(320)).await;
+    // The end of the one is on its way, and then the renewal of the other.
+    proxy.set(Way::HeldFrom(MULTI));
+    proxy.holds(MULTI).await;
     let renewed = tokio::spawn({
         let far = far.clone();
         async move { far.renew(other).await }
     });
-    tokio::time::sleep(Duration::from_millis(30)).await;
+    proxy.holds(SET_DATA).await;
     proxy.set(Way::Open);
     let renewed = renewed.await.unwrap().unwrap();
     until("the end of the one", || async { entry(&near, "node/a@1").await.is_none().then_some(()) }).await;
-    // Long enough for all that was to be ended then, and far less than a term.
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    looked_at(&far).await;
     assert_eq!(renewed.is_some(), entry(&near, "node/b@1").await.is_some(), "renewed: {renewed:?}");
 }
