@@ -91,6 +91,7 @@ async fn found(
             tracing::warn!(
                 "the registry {url} may have gone back in time: waiting {ttl} until all nodes that were there have noticed"
             );
+            // A registry that has forgotten them has nothing by which to see them go.
             tokio::time::sleep(Duration::from_millis(ttl.0.unsigned_abs())).await;
             cluster = read(registry).await?.unwrap_or(cluster);
             continue;

@@ -64,8 +64,7 @@ impl Watch {
     }
 
     /// Somebody writes down that until this moment things may be forgotten, and joins.
-    pub(crate) fn found_again(&mut self, generation: u16, lost: Wall) {
-        self.past.generation = generation;
+    pub(crate) fn found_again(&mut self, lost: Wall) {
         self.past.founded = true;
         self.jobs.values_mut().for_each(|book| book.lost = Some(lost));
     }

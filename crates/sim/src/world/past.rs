@@ -18,7 +18,6 @@ use crate::invariants::{Verdicts, Watch};
 const AGAIN: i64 = 100;
 
 /// What a registry was once, with what the watch knew of it.
-#[derive(Clone)]
 pub struct Past {
     store: Store,
     watch: Watch,
@@ -94,7 +93,7 @@ impl World {
         }
         let writes = vec![Write::Put { key: keys::cluster(), value: encode(&new), owner: None }];
         self.store.commit(Mono(self.at), &Txn { guards: Vec::new(), writes });
-        self.watch.found_again(self.generation, now);
+        self.watch.found_again(now);
         self.registry_moved(None);
     }
 }

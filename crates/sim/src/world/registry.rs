@@ -103,11 +103,7 @@ impl World {
     pub(super) fn arrive(&mut self, name: &NodeName, request: Request) {
         let Some(actor) = self.actors.get(name) else { return };
         // Whoever is of an earlier generation is refused without an answer to the question.
-        let link = if self.is_behind(name) || request.generation != self.generation {
-            Link::Down
-        } else {
-            actor.link
-        };
+        let link = if request.generation == self.generation { actor.link } else { Link::Down };
         let far = actor.far;
         // Whoever gave up waiting was told so already.
         let waits = self.at <= request.until;
