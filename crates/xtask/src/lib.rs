@@ -3,12 +3,14 @@
 //! - [`tidy`] holds the walls; [`tree`], [`rust`], [`modules`] and [`markdown`] are their eyes.
 //! - [`requirements`] reads what must hold and who proves it; [`references`] keeps generated pages from drifting.
 //! - [`engines`] brings up the real engines that tests want to speak to.
-//! - [`parts`] runs steps, times them and holds them to their budgets; [`ci`] lists which steps there are.
+//! - [`parts`] runs steps, times them and holds them to their budgets, by the [`pace`] of the machine; [`ci`] lists which
+//!   steps there are.
 
 pub mod ci;
 pub mod engines;
 pub mod markdown;
 pub mod modules;
+pub mod pace;
 pub mod parts;
 pub mod references;
 pub mod requirements;

@@ -1,5 +1,6 @@
 //! Parts of a long run: each is told in plain words, timed, and held to the budget of its kind.
 
+use crate::pace;
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -23,15 +24,15 @@ pub enum Budget {
 }
 
 impl Budget {
-    /// How long all parts of this kind may take together.
+    /// How long all parts of this kind may take together on an [ordinary machine](crate::pace).
     #[must_use]
     pub fn limit(self) -> Duration {
         let minutes = match self {
-            Self::Builds => 18,
-            Self::Tests => 18,
-            Self::Chaos => 12,
-            Self::Simulation => 8,
-            Self::Rest => 4,
+            Self::Builds => 14,
+            Self::Tests => 12,
+            Self::Chaos => 10,
+            Self::Simulation => 6,
+            Self::Rest => 3,
         };
         Duration::from_secs(minutes * 60)
     }
@@ -145,14 +146,29 @@ impl Step {
 /// What was run and how long it took.
 #[derive(Default)]
 pub struct Ledger {
-    rows: Vec<(&'static str, Budget, Duration)>,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    name: &'static str,
+    budget: Budget,
+    took: Duration,
+    /// How slow the machine was meanwhile.
+    slowness: f64,
+}
+
+impl Row {
+    /// How long it had taken on an ordinary machine.
+    fn ordinary(&self) -> Duration {
+        self.took.div_f64(self.slowness)
+    }
 }
 
 impl Ledger {
     /// Whether a part of this name has been run.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        self.rows.iter().any(|(done, ..)| *done == name)
+        self.rows.iter().any(|row| row.name == name)
     }
 
     /// Runs the parts in order and stops at the first that fails. A part that has been run before is not run again.
@@ -160,35 +176,41 @@ impl Ledger {
     /// # Errors
     /// Names the part that failed.
     pub fn run(&mut self, parts: Vec<Part>) -> Result<()> {
+        let mut before = None;
         for part in parts {
             println!("\n== {}: {}", part.name, part.does);
             if self.has(part.name) {
                 println!("done above");
                 continue;
             }
+            let slow = before.unwrap_or_else(pace::slowness);
             let (took, result) = timed(|| match &part.work {
                 Work::Steps(steps) => steps.iter().try_for_each(Step::run),
                 Work::Own(work) => work(&crate::root()),
             });
-            self.rows.push((part.name, part.budget, took));
+            let after = pace::slowness();
+            let slowness = f64::midpoint(slow, after);
+            self.rows.push(Row { name: part.name, budget: part.budget, took, slowness });
+            before = Some(after);
             result.with_context(|| format!("{} failed after {:.1} minutes", part.name, minutes(took)))?;
         }
         Ok(())
     }
 
-    /// Minutes a part, and minutes a budget with its limit.
+    /// Minutes a part and how slow the machine was meanwhile, and minutes of an ordinary machine a budget with its limit.
     #[must_use]
     pub fn table(&self) -> String {
-        let mut out = format!("\n{:<24} {:>8}\n", "part", "minutes");
-        for (name, _, took) in &self.rows {
-            let _ = writeln!(out, "{name:<24} {:>8.2}", minutes(*took));
+        let mut out = format!("\n{:<24} {:>8} {:>8}\n", "part", "minutes", "slowness");
+        for Row { name, took, slowness, .. } in &self.rows {
+            let _ = writeln!(out, "{name:<24} {:>8.2} {slowness:>8.2}", minutes(*took));
         }
-        let _ = writeln!(out, "\n{:<24} {:>8} {:>8}", "budget", "minutes", "limit");
-        for (budget, spent) in self.spent() {
-            let _ = writeln!(out, "{budget:<24} {:>8.2} {:>8}", minutes(spent), minutes(budget.limit()));
-        }
-        let all = self.rows.iter().map(|(.., took)| *took).sum();
+        let all: Duration = self.rows.iter().map(|row| row.took).sum();
         let _ = writeln!(out, "{:<24} {:>8.2}", "all", minutes(all));
+        let _ = writeln!(out, "\n{:<30} {:>8} {:>8}", "budget, of an ordinary machine", "minutes", "limit");
+        for (budget, spent) in self.spent() {
+            let _ = writeln!(out, "{budget:<30} {:>8.2} {:>8}", minutes(spent), minutes(budget.limit()));
+        }
+        let _ = writeln!(out, "{:<30} {:>8.2}", "all", minutes(self.all()));
         out
     }
 
@@ -197,16 +219,19 @@ impl Ledger {
     pub fn over(&self, limit: Option<Duration>) -> Vec<(String, f64)> {
         let kinds =
             self.spent().into_iter().map(|(budget, spent)| (budget.to_string(), spent, budget.limit()));
-        let all =
-            limit.map(|limit| ("all".to_owned(), self.rows.iter().map(|(.., took)| *took).sum(), limit));
+        let all = limit.map(|limit| ("all".to_owned(), self.all(), limit));
         let over = kinds.chain(all).filter(|(_, spent, limit)| spent > limit);
         over.map(|(what, _, limit)| (what, minutes(limit))).collect()
     }
 
+    fn all(&self) -> Duration {
+        self.rows.iter().map(Row::ordinary).sum()
+    }
+
     fn spent(&self) -> BTreeMap<Budget, Duration> {
         let mut spent = BTreeMap::new();
-        for (_, budget, took) in &self.rows {
-            *spent.entry(*budget).or_default() += *took;
+        for row in &self.rows {
+            *spent.entry(row.budget).or_default() += row.ordinary();
         }
         spent
     }
@@ -244,12 +269,15 @@ mod tests {
 
     #[test]
     fn budgets_are_kept_for_all_parts_of_a_kind_together() {
-        let three = Duration::from_secs(180);
-        let mut ledger = Ledger { rows: vec![("a", Budget::Rest, three), ("b", Budget::Builds, three)] };
-        assert!(ledger.over(Some(2 * three)).is_empty());
-        assert_eq!(ledger.over(Some(three)), [("all".to_owned(), 3.0)]);
-        ledger.rows.push(("c", Budget::Rest, three));
-        assert_eq!(ledger.over(None), [("rest".to_owned(), 4.0)]);
-        assert!(ledger.table().contains("rest                         6.00        4"), "{}", ledger.table());
+        let row = |name, budget, slowness| Row { name, budget, took: Duration::from_secs(180), slowness };
+        let mut ledger = Ledger { rows: vec![row("a", Budget::Rest, 1.5), row("b", Budget::Builds, 1.0)] };
+        let five = Duration::from_secs(300);
+        assert!(ledger.over(Some(five)).is_empty());
+        assert_eq!(ledger.over(Some(five - Duration::from_secs(1))), [("all".to_owned(), 299.0 / 60.0)]);
+        ledger.rows.push(row("c", Budget::Rest, 1.0));
+        assert_eq!(ledger.over(None), [("rest".to_owned(), 3.0)]);
+        let table = ledger.table();
+        assert!(table.contains("a                            3.00     1.50"), "{table}");
+        assert!(table.contains("rest                               5.00        3"), "{table}");
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use evenkeel_core::registry::Class;
 use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo,
     TlsCertificates,
@@ -65,7 +66,9 @@ impl Door {
                 None => ConnectionAddr::Tcp(name, port),
                 Some(_) => ConnectionAddr::TcpTls { host: name, port, insecure: false, tls_params: None },
             };
-            let info = addr.into_connection_info()?.set_redis_settings(login.clone());
+            // The client would leave small requests lying until what was sent before is acknowledged.
+            let tcp = TcpSettings::default().set_nodelay(true);
+            let info = addr.into_connection_info()?.set_redis_settings(login.clone()).set_tcp_settings(tcp);
             match &certificates {
                 None => Client::open(info),
                 Some(certificates) => Client::build_with_tls(info, certificates.clone()),
