@@ -3,10 +3,11 @@
 //! The client loses its watches at a reconnect without a word, and ZooKeeper tells nothing of what it saw no connection
 //! for. So at each reconnect watches are set again, the new ones before the old are dropped, and everything is read.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use evenkeel_core::time::Millis;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{MissedTickBehavior, Sleep, sleep};
 use zookeeper_client::{AddWatchMode, Client, EventType, PersistentWatcher, SessionState, WatchedEvent};
 
 use super::link::{Link, span};
@@ -20,6 +21,9 @@ const RESCAN: u32 = 10;
 
 /// How long after a commit of ours it tells how far the order has gone: several then share one reading.
 const SOON: Millis = Millis(20);
+
+/// For how long it reads no more after it has read: what comes thick and fast shares a reading, what comes alone waits for none.
+const PAUSE: Millis = Millis(1);
 
 struct Watches {
     news: PersistentWatcher,
@@ -71,9 +75,20 @@ pub(super) async fn run(link: Arc<Link>) {
                 let _ = link.sweep().await;
                 listen(&link, set).await;
             }
-            Err(_) => tokio::time::sleep(span(TICK)).await,
+            Err(_) => sleep(span(TICK)).await,
         }
         link.end_overdue().await;
+    }
+}
+
+/// A wait that goes on beside others.
+type Wait = Option<Pin<Box<Sleep>>>;
+
+/// Ends when that has passed; never where there is nothing.
+async fn passed(wait: &mut Wait) {
+    match wait {
+        Some(wait) => wait.await,
+        None => std::future::pending().await,
     }
 }
 
@@ -83,10 +98,12 @@ async fn listen(link: &Link, watches: &mut Watches) {
     // Goes on however much else there is to hear.
     let mut clock = tokio::time::interval(span(TICK));
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut soon, mut pause): (Wait, Wait) = (None, None);
+    let mut owes = false;
     loop {
         tokio::select! {
             event = watches.news.changed() => match heard(&event) {
-                Heard::Change => drop(link.refresh(false).await),
+                Heard::Change => owes = true,
                 Heard::Nothing => {}
                 Heard::Anew => return,
             },
@@ -96,18 +113,25 @@ async fn listen(link: &Link, watches: &mut Watches) {
                 Heard::Anew => return,
             },
             () = link.nudge.notified() => {
-                tokio::time::sleep(span(SOON)).await;
-                let _ = link.refresh(false).await;
+                soon.get_or_insert_with(|| Box::pin(sleep(span(SOON))));
             }
+            () = passed(&mut soon) => owes = true,
+            () = passed(&mut pause) => pause = None,
             _ = clock.tick() => {
                 link.end_overdue().await;
                 ticks += 1;
                 if ticks % RESCAN == 0 {
-                    let _ = link.refresh(false).await;
+                    owes = true;
                     let _ = link.sweep().await;
                     let _ = link.forget().await;
                 }
             }
+        }
+        if owes && pause.is_none() {
+            // Before it reads, for what comes meanwhile may be too late for that.
+            (owes, soon) = (false, None);
+            let _ = link.refresh(false).await;
+            pause = Some(Box::pin(sleep(span(PAUSE))));
         }
     }
 }
