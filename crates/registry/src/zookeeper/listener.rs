@@ -115,7 +115,7 @@ async fn listen(link: &Link, watches: &mut Watches) {
             () = link.nudge.notified() => {
                 soon.get_or_insert_with(|| Box::pin(sleep(span(SOON))));
             }
-            () = passed(&mut soon) => owes = true,
+            () = passed(&mut soon) => (owes, soon) = (true, None),
             () = passed(&mut pause) => pause = None,
             _ = clock.tick() => {
                 link.end_overdue().await;
@@ -129,9 +129,10 @@ async fn listen(link: &Link, watches: &mut Watches) {
         }
         if owes && pause.is_none() {
             // Before it reads, for what comes meanwhile may be too late for that.
-            (owes, soon) = (false, None);
-            let _ = link.refresh(false).await;
-            pause = Some(Box::pin(sleep(span(PAUSE))));
+            soon = None;
+            // What was not read is still owed: whoever told of it does not tell again.
+            owes = link.refresh(false).await.is_err();
+            pause = Some(Box::pin(sleep(span(if owes { TICK } else { PAUSE }))));
         }
     }
 }

@@ -259,7 +259,7 @@ fn a_node_that_waits_for_others_to_notice_ends_at_once_when_it_is_told_to() {
         fs::rename(path.join("copy"), part).expect("put in its place");
     }
     let log = || fs::File::create(&said).expect("a file");
-    let told = || fs::read_to_string(&said).unwrap_or_default();
+    let told = || fs::read_to_string(&said).expect("what it said");
     let command = |ttl| {
         let mut command = Node::command(path, "a", &["--ttl", ttl]);
         command.current_dir(path).env("EVENKEEL_LOG", "warn").stderr(log());
