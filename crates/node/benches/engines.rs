@@ -273,7 +273,7 @@ async fn deaths(place: &Place<'_>, times: usize) -> Vec<(f64, f64)> {
     for _ in 0..times {
         let url = place.empty();
         // The run that the dead node had claimed is attempted again; there need be no wait for the next one.
-        fill_with(&url, 1, "* * * * * *", Delivery::AtLeastOnce).await;
+        fill_with(&url, 1, "* * * * * *", |job| job.delivery = Delivery::AtLeastOnce).await;
         let config = |name, starts: mpsc::UnboundedSender<Mono>| {
             let note = move |_| {
                 let _ = starts.send(clock::now().mono);

@@ -1,4 +1,4 @@
-//! What a whole node can do over SQLite: `cargo bench -p evenkeel --bench node -- steady|flood|burst|million`.
+//! What a whole node can do over SQLite: `cargo bench -p evenkeel --bench node -- steady|flood|burst|commands|million`.
 //!
 //! Each part prints one line of figures. Without an argument all but `million` run.
 
@@ -8,6 +8,7 @@
 mod jobs;
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,9 +16,9 @@ use std::time::Duration;
 use evenkeel::core::keys;
 use evenkeel::core::registry::{Guard, Outcome, Txn, Write};
 use evenkeel::core::time::Wall;
-use evenkeel::{Config, clock};
+use evenkeel::{Config, Functions, Job, Program, clock};
 use evenkeel_registry::bench::{VALUE, ceiling};
-use jobs::{Seen, fill, until, until_held};
+use jobs::{Seen, fill, fill_with, until, until_held};
 use mimalloc::MiMalloc;
 use tokio::time::sleep;
 
@@ -27,9 +28,10 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// More than can be fired in a second.
 const FLOOD: usize = 50_000;
-const PARTS: [&str; 4] = ["steady", "flood", "burst", "million"];
+const PARTS: [&str; 5] = ["steady", "flood", "burst", "commands", "million"];
 
 fn main() {
+    evenkeel::guard::run_if_asked();
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     for part in PARTS {
@@ -40,6 +42,7 @@ fn main() {
                     "steady" => steady(folder.path()).await,
                     "flood" => flood(folder.path()).await,
                     "burst" => burst(folder.path()).await,
+                    "commands" => commands(folder.path()).await,
                     _ => million(folder.path()).await,
                 }
             });
@@ -166,6 +169,38 @@ async fn burst(folder: &Path) {
     node.stop_now().await;
 }
 
+/// 200 commands due on every second: what does each cost outside of the node, beside the program alone?
+async fn commands(folder: &Path) {
+    const A_SECOND: usize = 200;
+    const SECONDS: u64 = 20;
+    const ALONE: u32 = 2_000;
+    let before = children_seconds();
+    for _ in 0..ALONE {
+        assert!(Command::new("true").status().unwrap().success());
+    }
+    let alone = (children_seconds() - before) / f64::from(ALONE);
+    let command = |job: &mut Job| {
+        job.function.clear();
+        job.command = Program::Argv(vec!["true".into()]);
+    };
+    fill_with(&books(folder), A_SECOND, "* * * * * *", command).await;
+    let before = children_seconds();
+    let node = evenkeel::open(config(folder, 2 * A_SECOND as u32).with(Functions::new())).await.unwrap();
+    until_held(&node, A_SECOND).await;
+    sleep(Duration::from_secs(SECONDS)).await;
+    // The guard ends with the node, and what its runs took is told as its own.
+    node.stop_now().await;
+    let runs = std::fs::read_dir(folder.join("a/logs")).unwrap();
+    let runs: usize = runs.map(|job| std::fs::read_dir(job.unwrap().path()).unwrap().count()).sum();
+    let each = (children_seconds() - before) / runs as f64;
+    println!(
+        "commands: {runs} runs, each {:.2} ms of processor time beside {:.2} ms of the program alone, ratio {:.1}",
+        each * 1000.0,
+        alone * 1000.0,
+        each / alone
+    );
+}
+
 /// A million jobs that are hardly ever due: how long does a node take to start, and what does it cost to have them?
 async fn million(folder: &Path) {
     const JOBS: usize = 1_000_000;
@@ -193,10 +228,20 @@ fn memory_mb() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
-/// CPU time that this process has used, by its clock ticks of 10 ms.
+/// CPU time that this process has used.
 fn cpu_seconds() -> f64 {
+    seconds(11)
+}
+
+/// CPU time that those children of this process have used which have ended, and theirs.
+fn children_seconds() -> f64 {
+    seconds(13)
+}
+
+/// The sum of two numbers of the kernel's about this process, which are clock ticks of 10 ms.
+fn seconds(at: usize) -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let rest = stat.rsplit_once(") ").unwrap().1;
-    let ticks: f64 = rest.split(' ').skip(11).take(2).map(|n| n.parse::<f64>().unwrap()).sum();
+    let ticks: f64 = rest.split(' ').skip(at).take(2).map(|n| n.parse::<f64>().unwrap()).sum();
     ticks / 100.0
 }

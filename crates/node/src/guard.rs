@@ -3,7 +3,7 @@
 //! A node may be killed, paused or cut off at any moment, and cannot be trusted to end its runs then. So a process of
 //! its own starts them, each as the leader of a process group, and knows until when they may live. At that deadline, or
 //! when the node is gone, it ends the groups: first asking, then by force, before the lease can end. It is the same
-//! program, started again with a role in its environment; so is, for a moment, each run (see `shim`).
+//! program, started again with a role in its environment; each run is, for a moment, a copy of it (see `shim`).
 
 mod cgroup;
 mod child;
@@ -39,14 +39,14 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Call this first in `main` of every program that runs command jobs.
 ///
-/// A node starts its own program once more as its guard, and once for each run. In those processes this never returns;
-/// everywhere else it does nothing. Programs whose jobs are all functions need no guard.
+/// A node starts its own program once more as its guard. In that process this never returns; everywhere else it does nothing.
+/// A guard copies itself for each run and so must be alone in its process: it refuses to work where threads were started
+/// before this. Programs whose jobs are all functions need no guard.
 pub fn run_if_asked() {
     ASKED.store(true, Ordering::Relaxed);
     let Some(role) = std::env::var_os(ROLE) else { return };
     match role.to_str() {
         Some("guard") => std::process::exit(process::main(std::env::args_os().skip(1))),
-        Some("run") => std::process::exit(shim::main()),
         Some(upgrade::ASKED) => std::process::exit(upgrade::say()),
         _ => {}
     }

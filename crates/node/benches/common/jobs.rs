@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel::core::job::{Delivery, Spec};
+use evenkeel::core::job::Spec;
 use evenkeel::core::keys;
 use evenkeel::core::record::{Place, SpecRecord, encode};
 use evenkeel::core::registry::{Guard, Outcome, Txn, Write};
@@ -60,18 +60,18 @@ pub(crate) fn until(moment: Wall) -> Duration {
 
 /// Declares `n` jobs behind the node's back, as if they had been there for long.
 pub(crate) async fn fill(registry: &str, n: usize, schedule: &str) {
-    fill_with(registry, n, schedule, Delivery::default()).await;
+    fill_with(registry, n, schedule, |_| {}).await;
 }
 
-/// The same with jobs of this delivery.
-pub(crate) async fn fill_with(registry: &str, n: usize, schedule: &str, delivery: Delivery) {
+/// The same with something changed in each job.
+pub(crate) async fn fill_with(registry: &str, n: usize, schedule: &str, change: impl Fn(&mut Job)) {
     let registry = evenkeel_registry::open(registry).await.unwrap();
     let since = clock::now().wall;
     for first in (0..n).step_by(2_000) {
         let txns = (first..n.min(first + 2_000)).map(|i| {
             let mut job =
                 Job::new(format!("job-{i:07}").parse().unwrap(), schedule, Work::Function("note".into()));
-            job.delivery = delivery;
+            change(&mut job);
             let (spec, place) = (keys::spec(&job.name), keys::place(&job.name));
             let record = SpecRecord::Live(Box::new(Spec {
                 job,

@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
 
 use evenkeel_core::effect::Reason;
 use evenkeel_core::time::{Millis, Mono};
@@ -15,7 +13,7 @@ use super::cgroup::Cgroup;
 use super::output::Output;
 use super::strays::{Family, Strays};
 use super::wire::{Attempt, End, Launch, Word};
-use super::{ROLE, environment, shim, signals};
+use super::{shim, signals};
 use crate::clock;
 use crate::logs::Bounds;
 
@@ -63,29 +61,16 @@ pub(super) struct Moment {
 }
 
 impl Child {
-    /// Forks the shim in a group of its own. Fails when the host has no means.
+    /// Forks the shim. Fails when the host has no means.
     pub(super) fn launch(launch: &Launch, cgroup: Option<&Cgroup>) -> io::Result<Self> {
         let (status, says) = io::pipe()?;
         let (output, writes) = io::pipe()?;
         for reader in [status.as_fd(), output.as_fd()] {
             rustix::fs::fcntl_setfl(reader, OFlags::NONBLOCK)?;
         }
-        let plan = shim::plan(launch, cgroup)?;
-        // The path stays right when the program's file is replaced while it runs.
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .arg0("evenkeel-run")
-            .env_clear()
-            .envs(environment::inherited(&launch.setting.inherit))
-            .env(ROLE, "run")
-            .process_group(0)
-            .stdin(Stdio::from(plan))
-            .stdout(Stdio::from(OwnedFd::from(says)))
-            .stderr(Stdio::from(writes));
         // Before it is there: what it starts must not seem to be of another time.
         let started = clock::now().mono;
-        let spawned = command.spawn()?;
-        let pid = Pid::from_child(&spawned);
+        let pid = shim::start(launch, cgroup, says, writes)?;
         Ok(Self {
             id: launch.id.clone(),
             cgroup: None,

@@ -6,9 +6,6 @@ use std::process::Command;
 /// What every command gets where the node has it.
 const ALWAYS: &[&str] = &["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TZ", "USER"];
 
-/// Without this one the program may not find its libraries when it is started as a shim. A run gets it where it is asked for.
-pub(super) const LOADER: &str = "LD_LIBRARY_PATH";
-
 /// Whether a variable is ours; those of a node say where its registry is, and its password.
 fn is_own(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"EVENKEEL_")
@@ -21,9 +18,9 @@ pub(crate) fn withhold_own(command: &mut Command) {
     }
 }
 
-/// This process's variables that the shim gets of a command that asks for these.
+/// This process's variables that a command gets which asks for these.
 pub(super) fn inherited(asked: &[String]) -> impl Iterator<Item = (OsString, OsString)> {
-    let names = ALWAYS.iter().copied().chain([LOADER]).chain(asked.iter().map(String::as_str));
+    let names = ALWAYS.iter().copied().chain(asked.iter().map(String::as_str));
     let names = names.filter(|name| !is_own(OsStr::new(name)));
     names.filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
 }

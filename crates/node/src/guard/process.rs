@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub(super) fn main(mut told: impl Iterator<Item = OsString>) -> i32 {
         eprintln!("evenkeel guard: started without a data folder");
         return 2;
     };
-    let guarded = lock(data.as_ref()).and_then(|lock| {
+    let guarded = alone().and_then(|()| lock(data.as_ref())).and_then(|lock| {
         let Some(_held) = lock else { return Ok(()) };
         let cgroups = match told.next() {
             Some(word) if word == NO_CGROUPS => Cgroups::none(),
@@ -53,6 +53,17 @@ pub(super) fn main(mut told: impl Iterator<Item = OsString>) -> i32 {
             1
         }
     }
+}
+
+/// Makes sure that this process has one thread, as a fork copies no other: what another one has locked stays so in the copy.
+fn alone() -> io::Result<()> {
+    if std::fs::read_dir("/proc/self/task")?.count() == 1 {
+        return Ok(());
+    }
+    Err(io::Error::other(
+        "this program has other threads already: call evenkeel::guard::run_if_asked first in main, before #[tokio::main] or \
+         anything else starts them",
+    ))
 }
 
 /// Waits until the guard of the folder's last life is gone and with it all its runs; `None` when the node went first.
@@ -320,10 +331,6 @@ impl Guard {
         };
         match Child::launch(launch, cgroup.as_ref()) {
             Ok(child) => return self.children.push(child.within(cgroup)),
-            // It would be too large on every try, so it is the run's failure and not the host's.
-            Err(e) if matches!(e.kind(), ErrorKind::ArgumentListTooLong | ErrorKind::InvalidInput) => {
-                self.say(&failed(id, format!("the command cannot be started: {e}")));
-            }
             Err(e) => {
                 eprintln!("evenkeel guard: {} did not start: {e}", id.run);
                 self.say(&Word::NotStarted { id });

@@ -7,17 +7,19 @@ mod ends;
 mod guard;
 mod node;
 mod process;
+mod shim;
 mod strays;
 
 use libtest_mimic::{Arguments, Trial};
 
 fn main() {
+    shim::begin();
     evenkeel::guard::run_if_asked();
     if std::env::var_os(node::ROLE).is_some() {
         return node::live();
     }
     let tests = guard::TESTS.iter().chain(command::TESTS).chain(ends::TESTS).chain(node::TESTS);
-    let tests = tests.chain(strays::TESTS).chain(cgroups::TESTS);
+    let tests = tests.chain(strays::TESTS).chain(cgroups::TESTS).chain(shim::TESTS);
     let trials = tests.map(|(name, test)| {
         Trial::test(*name, || {
             test();
