@@ -9,12 +9,15 @@ fn example() -> PathBuf {
     let this = std::env::current_exe().expect("a test has a path");
     // target/<profile>/deps/<test>
     let target = this.ancestors().nth(3).expect("tests lie in their profile's folder");
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--offline", "--example", "embed", "--target-dir"])
-        .arg(target)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status()
-        .expect("cargo runs");
+    let mut cargo = Command::new(env!("CARGO"));
+    // As one of the workspace, and without what cargo tells a test of its own package: nothing is built that was built already.
+    for (name, _) in std::env::vars()
+        .filter(|(name, _)| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+    {
+        cargo.env_remove(name);
+    }
+    cargo.args(["build", "--workspace", "--quiet", "--offline", "--example", "embed", "--target-dir"]);
+    let built = cargo.arg(target).current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
     assert!(built.success());
     target.join("debug/examples/embed")
 }

@@ -127,10 +127,10 @@ fn clippy() -> Vec<Step> {
 
 /// What tests the house; with `all`, an engine that is missing is a failure.
 fn test_parts(runner: Runner, all: bool) -> Vec<Part> {
+    let threads = threads();
+    let nextest = ["nextest", "run", "--test-threads", &threads];
     let (with, build, run) = match runner {
-        Runner::Nextest => {
-            ("cargo-nextest", ["nextest", "run", "--no-run"].as_slice(), ["nextest", "run"].as_slice())
-        }
+        Runner::Nextest => ("cargo-nextest", ["nextest", "run", "--no-run"].as_slice(), nextest.as_slice()),
         Runner::Cargo => ("cargo", ["test", "--no-run"].as_slice(), ["test"].as_slice()),
     };
     // Documentation tests are a part of their own, since nextest cannot run them.
@@ -174,6 +174,12 @@ fn test_parts(runner: Runner, all: bool) -> Vec<Part> {
             vec![required(chaos())],
         ),
     ]
+}
+
+/// How many tests run at once: half as many again as there are cores, since many wait for a moment to come or for a server.
+fn threads() -> String {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    (cores + cores / 2).to_string()
 }
 
 /// The simulator as it is played, so that what it plays is all that its budget pays for.

@@ -3,6 +3,7 @@
 use crate::pace;
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -70,6 +71,11 @@ pub enum Work {
     Own(fn(&Path) -> Result<()>),
 }
 
+/// Whether cargo set a variable for one package alone.
+fn is_of_package(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+}
+
 /// A command line, run from the root of the repository.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
@@ -100,6 +106,10 @@ impl Step {
 
     fn command(&self) -> Command {
         let mut command = Command::new(crate::cargo());
+        // What cargo tells us of ourselves: build scripts would take it for another world and run once more.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_package(name)) {
+            command.env_remove(name);
+        }
         command
             .current_dir(crate::root())
             .args(&self.args)

@@ -79,14 +79,13 @@ fn statements(table: &str, rows: u64) -> impl Iterator<Item = String> {
     })
 }
 
-/// Asks for each kind of page.
-pub(crate) async fn pages(node: &Handle, rows: u64) -> Vec<Figures> {
+/// Each kind of page.
+pub(crate) fn questions(rows: u64) -> [(&'static str, RunFilter); 7] {
     let all = RunFilter::default();
     let job: Option<JobName> = Some("job-7".parse().unwrap());
     let failed = vec![State::Failed];
     let ends_ill = vec![State::Failed, State::Killed, State::TimedOut, State::Fenced, State::Lost];
-    let mut told = Vec::new();
-    for (page, filter) in [
+    [
         ("the latest", all.clone()),
         ("in the middle", RunFilter { before: Some(rows / 2), ..all.clone() }),
         ("of a job", RunFilter { job: job.clone(), ..all.clone() }),
@@ -94,7 +93,13 @@ pub(crate) async fn pages(node: &Handle, rows: u64) -> Vec<Figures> {
         ("that failed", RunFilter { states: failed.clone(), ..all.clone() }),
         ("that ended ill, in any way", RunFilter { states: ends_ill, ..all.clone() }),
         ("of a job, that failed", RunFilter { job, states: failed, ..all }),
-    ] {
+    ]
+}
+
+/// Asks for each.
+pub(crate) async fn pages(node: &Handle, rows: u64) -> Vec<Figures> {
+    let mut told = Vec::new();
+    for (page, filter) in questions(rows) {
         let mut times = Vec::new();
         for _ in 0..TIMES {
             let begun = micros();

@@ -193,19 +193,24 @@ impl Question for AuditFilter {
 
 fn page<'a>(link: &Link, filter: &'a AuditFilter, [node, who]: [Option<&str>; 2]) -> Statement<'a> {
     let table = link.table("audit");
-    let before = filter.before.map_or(i64::MAX, u64::cast_signed);
-    let mut asked = link.says(format!("SELECT {COLUMNS} FROM {table} WHERE seq < ")).with(Arg::Int(before));
-    // The bounds of time are told as bounds of the order too, so that nothing is read that lies far beyond them.
+    let mut asked = link.says(format!("SELECT {COLUMNS} FROM {table} WHERE "));
+    // The bounds of time are told as bounds of the order too, so that nothing is read that lies far beyond them. SQLite goes by
+    // one upper bound of the order only; whoever pages comes from entries within the bounds of time.
+    asked = match (filter.before, filter.until) {
+        (None, Some(until)) => {
+            let last = format!("seq <= coalesce((SELECT seq FROM {table} WHERE at > ");
+            let asked = asked.then(&last).with(Arg::Int((until + APART).0));
+            asked.then(&format!(" ORDER BY at LIMIT 1), {})", i64::MAX))
+        }
+        (before, _) => asked.then("seq < ").with(Arg::Int(before.map_or(i64::MAX, u64::cast_signed))),
+    };
     if let Some(since) = filter.since {
         let first = format!(" AND seq >= coalesce((SELECT seq FROM {table} WHERE at < ");
         asked = asked.then(" AND at >= ").with(Arg::Int(since.0));
         asked = asked.then(&first).with(Arg::Int((since - APART).0)).then(" ORDER BY at DESC LIMIT 1), 0)");
     }
     if let Some(until) = filter.until {
-        let last = format!(" AND seq <= coalesce((SELECT seq FROM {table} WHERE at > ");
         asked = asked.then(" AND at <= ").with(Arg::Int(until.0));
-        asked = asked.then(&last).with(Arg::Int((until + APART).0));
-        asked = asked.then(&format!(" ORDER BY at LIMIT 1), {})", i64::MAX));
     }
     let job = filter.job.as_ref().map(|job| job.as_str());
     let given = [(Some("job"), job), (node, filter.node.as_deref()), (who, filter.who.as_deref())];
