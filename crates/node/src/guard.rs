@@ -35,21 +35,31 @@ const NO_CGROUPS: &str = "no-cgroups";
 /// The file in the data folder that a guard holds for as long as runs may live.
 pub(crate) const LOCK: &str = "guard.lock";
 
+/// What a program has to do that is to run commands.
+pub(crate) const BE_ALONE: &str = "call evenkeel::guard::run_if_asked() first in main, before #[tokio::main] or anything else starts \
+                                   a thread";
+
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Call this first in `main` of every program that runs command jobs.
 ///
 /// A node starts its own program once more as its guard. In that process this never returns; everywhere else it does nothing.
-/// A guard copies itself for each run and so must be alone in its process: it refuses to work where threads were started
-/// before this. Programs whose jobs are all functions need no guard.
+/// A guard copies itself for each run and so must be alone in its process: where threads were started before this, no
+/// commands are run. Programs whose jobs are all functions need no guard.
 pub fn run_if_asked() {
-    ASKED.store(true, Ordering::Relaxed);
+    ASKED.store(is_alone(), Ordering::Relaxed);
     let Some(role) = std::env::var_os(ROLE) else { return };
     match role.to_str() {
         Some("guard") => std::process::exit(process::main(std::env::args_os().skip(1))),
         Some(upgrade::ASKED) => std::process::exit(upgrade::say()),
         _ => {}
     }
+}
+
+/// Whether this process has one thread, as a fork copies no other: what another one has locked stays so in the copy.
+fn is_alone() -> bool {
+    // A host that does not tell is taken at its best.
+    std::fs::read_dir("/proc/self/task").map_or(true, |threads| threads.count() == 1)
 }
 
 /// Whether this program can be its own guard.

@@ -167,6 +167,7 @@ async fn a_page_of_many_entries_is_found_without_reading_them() {
         (AuditFilter { who: Some("nobody".into()), node: Some("a".into()), ..all() }, 0),
         (AuditFilter { who: Some("u7".into()), node: Some("a".into()), ..all() }, 100),
         (AuditFilter { until: Some(early), ..all() }, 100),
+        (AuditFilter { until: Some(early), before: Some(100_000), ..all() }, 100),
         (AuditFilter { since: Some(now), who: Some("u7".into()), ..all() }, 0),
         (AuditFilter { since: Some(early), job, ..all() }, 100),
     ] {

@@ -11,10 +11,10 @@ fn example() -> PathBuf {
     let target = this.ancestors().nth(3).expect("tests lie in their profile's folder");
     let mut cargo = Command::new(env!("CARGO"));
     // As one of the workspace, and without what cargo tells a test of its own package: nothing is built that was built already.
-    for (name, _) in std::env::vars()
-        .filter(|(name, _)| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
-    {
-        cargo.env_remove(name);
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|it| it.starts_with("CARGO_PKG_") || it.starts_with("CARGO_MANIFEST_")) {
+            cargo.env_remove(name);
+        }
     }
     cargo.args(["build", "--workspace", "--quiet", "--offline", "--example", "embed", "--target-dir"]);
     let built = cargo.arg(target).current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");

@@ -5,7 +5,7 @@ use evenkeel_core::words::{NodeName, RunId};
 use tokio::sync::mpsc;
 
 use crate::executor::{Finish, News, Trust};
-use crate::guard::{Attempt, Launch, Order};
+use crate::guard::{Attempt, BE_ALONE, Launch, Order};
 use crate::logs::{Bounds, Logs};
 
 /// The commands of this node.
@@ -31,8 +31,8 @@ impl CommandRuns {
 
     pub(crate) fn start(&mut self, run: Run, argv: Vec<String>) {
         let Some(orders) = &self.orders else {
-            let reason = "this program runs no commands: call evenkeel::guard::run_if_asked() first in main";
-            let _ = self.news.send(News::Ended(Finish::failed(&run, reason.to_string())));
+            let reason = format!("this program runs no commands: {BE_ALONE}");
+            let _ = self.news.send(News::Ended(Finish::failed(&run, reason)));
             return;
         };
         let environment = run.environment(&self.node);

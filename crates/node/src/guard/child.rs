@@ -1,19 +1,20 @@
 //! One attempt in the guard's hands: its processes from the fork until nothing of it is left.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use evenkeel_core::effect::Reason;
 use evenkeel_core::time::{Millis, Mono};
-use rustix::fs::OFlags;
 use rustix::process::{Pid, PidfdFlags, RawPid, Signal, WaitStatus};
 
 use super::cgroup::Cgroup;
 use super::output::Output;
+use super::shim::{self, Forked};
+use super::signals;
 use super::strays::{Family, Strays};
 use super::wire::{Attempt, End, Launch, Word};
-use super::{shim, signals};
 use crate::clock;
 use crate::logs::Bounds;
 
@@ -62,15 +63,14 @@ pub(super) struct Moment {
 
 impl Child {
     /// Forks the shim. Fails when the host has no means.
-    pub(super) fn launch(launch: &Launch, cgroup: Option<&Cgroup>) -> io::Result<Self> {
-        let (status, says) = io::pipe()?;
-        let (output, writes) = io::pipe()?;
-        for reader in [status.as_fd(), output.as_fd()] {
-            rustix::fs::fcntl_setfl(reader, OFlags::NONBLOCK)?;
-        }
+    pub(super) fn launch(
+        launch: &Launch,
+        cgroup: Option<&Cgroup>,
+        lock: &mut Option<File>,
+    ) -> io::Result<Self> {
         // Before it is there: what it starts must not seem to be of another time.
         let started = clock::now().mono;
-        let pid = shim::start(launch, cgroup, says, writes)?;
+        let Forked { pid, status, output } = shim::start(launch, cgroup, lock)?;
         Ok(Self {
             id: launch.id.clone(),
             cgroup: None,

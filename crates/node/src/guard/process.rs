@@ -23,7 +23,7 @@ use super::cgroup::{Cgroups, Told};
 use super::child::{Child, Moment};
 use super::strays::{Finder, Strays};
 use super::wire::{Attempt, End, Launch, Lines, Order, Word, line};
-use super::{LOCK, NO_CGROUPS};
+use super::{BE_ALONE, LOCK, NO_CGROUPS, is_alone};
 use crate::clock;
 
 /// How often a guard that waits for its predecessor to end looks again.
@@ -39,12 +39,12 @@ pub(super) fn main(mut told: impl Iterator<Item = OsString>) -> i32 {
         return 2;
     };
     let guarded = alone().and_then(|()| lock(data.as_ref())).and_then(|lock| {
-        let Some(_held) = lock else { return Ok(()) };
+        let Some(lock) = lock else { return Ok(()) };
         let cgroups = match told.next() {
             Some(word) if word == NO_CGROUPS => Cgroups::none(),
             _ => cgroups(data.as_ref())?,
         };
-        Guard::new(cgroups)?.run()
+        Guard::new(lock, cgroups)?.run()
     });
     match guarded {
         Ok(()) => 0,
@@ -55,15 +55,12 @@ pub(super) fn main(mut told: impl Iterator<Item = OsString>) -> i32 {
     }
 }
 
-/// Makes sure that this process has one thread, as a fork copies no other: what another one has locked stays so in the copy.
+/// Makes sure that there is no other thread.
 fn alone() -> io::Result<()> {
-    if std::fs::read_dir("/proc/self/task")?.count() == 1 {
-        return Ok(());
+    match is_alone() {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("this program has other threads already: {BE_ALONE}"))),
     }
-    Err(io::Error::other(
-        "this program has other threads already: call evenkeel::guard::run_if_asked first in main, before #[tokio::main] or \
-         anything else starts them",
-    ))
 }
 
 /// Waits until the guard of the folder's last life is gone and with it all its runs; `None` when the node went first.
@@ -99,6 +96,8 @@ fn cgroups(data: &Path) -> io::Result<Cgroups> {
 }
 
 struct Guard {
+    /// Held for as long as runs may live.
+    lock: Option<File>,
     orders: Lines,
     words: VecDeque<u8>,
     children: Vec<Child>,
@@ -114,13 +113,14 @@ struct Guard {
 }
 
 impl Guard {
-    fn new(cgroups: Cgroups) -> io::Result<Self> {
+    fn new(lock: File, cgroups: Cgroups) -> io::Result<Self> {
         // Orphans of a run become this process's children, so that their group can be seen to be empty.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         rustix::fs::fcntl_setfl(io::stdin(), OFlags::NONBLOCK)?;
         rustix::fs::fcntl_setfl(io::stdout(), OFlags::NONBLOCK)?;
         let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         let mut guard = Self {
+            lock: Some(lock),
             orders: Lines::default(),
             words: VecDeque::new(),
             children: Vec::new(),
@@ -329,7 +329,7 @@ impl Guard {
             Ok(cgroup) => cgroup,
             Err(why) => return self.say(&failed(id, why)),
         };
-        match Child::launch(launch, cgroup.as_ref()) {
+        match Child::launch(launch, cgroup.as_ref(), &mut self.lock) {
             Ok(child) => return self.children.push(child.within(cgroup)),
             Err(e) => {
                 eprintln!("evenkeel guard: {} did not start: {e}", id.run);

@@ -7,15 +7,17 @@
 //! The guard has one thread, so its copy is whole: no lock in it is held by a thread that was not copied. Nothing waits
 //! for it but what the job itself names, and the guard does not wait for it.
 
+use std::convert::Infallible;
 use std::fs::File;
-use std::io::{self, PipeWriter, Seek, Write};
+use std::io::{self, PipeReader, PipeWriter, Seek, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 
 use evenkeel_core::job::Setting;
 use fork::Fork;
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, OFlags};
 use rustix::process::{Pid, Signal};
 
 use super::cgroup::Cgroup;
@@ -28,34 +30,61 @@ use crate::clock;
 /// What the shim writes when it was too late.
 pub(super) const LATE: &str = "late";
 
-/// Forks a shim, the leader of a group of its own. What it writes to `status` is why nothing was started, and the end of that
-/// without a word means that the program took over; the run writes to `output`.
+/// What the guard has of a shim that it forked.
+pub(super) struct Forked {
+    /// The process, which leads a group of its own.
+    pub(super) pid: Pid,
+    /// What comes here is why nothing was started; the end of it without a word means that the program took over.
+    pub(super) status: PipeReader,
+    /// What the run writes.
+    pub(super) output: PipeReader,
+}
+
+/// What a run reads from and writes to.
+struct Streams {
+    stdin: Stdio,
+    stdout: PipeWriter,
+    stderr: PipeWriter,
+}
+
+/// Forks a shim. The guard's lock is let go of in there.
 ///
 /// # Errors
-/// The host has no means for another process.
-pub(super) fn start(
-    launch: &Launch,
-    cgroup: Option<&Cgroup>,
-    status: PipeWriter,
-    output: PipeWriter,
-) -> io::Result<Pid> {
+/// The host has no means, and may have some later: what can be lacking is made before the fork.
+pub(super) fn start(launch: &Launch, cgroup: Option<&Cgroup>, lock: &mut Option<File>) -> io::Result<Forked> {
+    let (status, mut says) = io::pipe()?;
+    let (output, stdout) = io::pipe()?;
+    for reader in [status.as_fd(), output.as_fd()] {
+        rustix::fs::fcntl_setfl(reader, OFlags::NONBLOCK)?;
+    }
+    let null = File::open("/dev/null")?;
+    let streams = Streams { stdin: stdin(&launch.setting)?, stderr: stdout.try_clone()?, stdout };
     let guard = rustix::process::getpid();
     match fork::fork()? {
         Fork::Parent(pid) => {
             let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("a process without a number"))?;
             // Both sides do it, so that neither finds the group missing. It fails once the program took over.
             let _ = rustix::process::setpgid(Some(pid), Some(pid));
-            Ok(pid)
+            Ok(Forked { pid, status, output })
         }
         Fork::Child => {
-            // Never back into the guard's loop, of which there must be one.
-            let _ = catch_unwind(AssertUnwindSafe(|| {
-                if let Err(why) = become_the_run(guard, launch, cgroup, output) {
-                    let mut status = status;
-                    let _ = status.write_all(why.as_bytes());
-                }
-            }));
-            std::process::exit(1)
+            // Whatever holds this process up below, it keeps neither the next guard waiting nor the node from hearing that this
+            // one is gone.
+            drop((status, output, lock.take()));
+            let let_go = nix::unistd::dup2_stdin(&null).and_then(|()| nix::unistd::dup2_stdout(&null));
+            let begin = || match let_go {
+                Ok(()) => become_the_run(guard, launch, cgroup, streams),
+                Err(e) => Err(format!("its guard's pipes cannot be closed: {e}")),
+            };
+            let why = match catch_unwind(AssertUnwindSafe(begin)) {
+                Ok(Ok(never)) => match never {},
+                Ok(Err(why)) => why,
+                Err(_) => "it was not started, for a fault of Evenkeel's: see the node's log".to_owned(),
+            };
+            let _ = says.write_all(why.as_bytes());
+            // Not as the guard would end: nothing of it is to be tidied up or written out here.
+            let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
+            std::process::abort()
         }
     }
 }
@@ -64,9 +93,8 @@ fn become_the_run(
     guard: Pid,
     launch: &Launch,
     cgroup: Option<&Cgroup>,
-    output: PipeWriter,
-) -> Result<(), String> {
-    // Whatever it waits for below, it does not outlive the guard, whose lock it has until the program takes over.
+    streams: Streams,
+) -> Result<Infallible, String> {
     bind_to(guard)?;
     rustix::process::setpgid(None, None).map_err(|e| format!("it cannot lead a group of its own: {e}"))?;
     for door in cgroup.map(Cgroup::doors).unwrap_or_default() {
@@ -82,12 +110,10 @@ fn become_the_run(
         return Err("the run has no program".to_string());
     };
     let setting = &launch.setting;
-    let stdin = stdin(setting).map_err(|e| format!("its standard input cannot be made: {e}"))?;
-    let errors = output.try_clone().map_err(|e| format!("its output cannot be made: {e}"))?;
     let ceilings = setting.limits.read()?;
     let runner = Runner::find(&setting.user)?;
     let mut run = Command::new(program);
-    run.args(arguments).stdin(stdin).stdout(output).stderr(errors);
+    run.args(arguments).stdin(streams.stdin).stdout(streams.stdout).stderr(streams.stderr);
     run.env_clear().envs(environment::inherited(&setting.inherit));
     run.envs(runner.iter().flat_map(Runner::variables));
     run.envs(&setting.environment).envs(&launch.environment);
@@ -95,10 +121,10 @@ fn become_the_run(
     limits::set(ceilings)?;
     if let Some(runner) = &runner {
         runner.become_it()?;
+        // The change of user has undone it.
+        bind_to(guard)?;
     }
     enter(&setting.directory)?;
-    // A change of user has undone it.
-    bind_to(guard)?;
     if clock::now().mono.0 >= launch.not_after {
         return Err(LATE.to_string());
     }

@@ -177,10 +177,11 @@ impl Question for AuditFilter {
             None => vec![None],
         };
         let mut found = Vec::new();
+        let before = bound(link, self).await?;
         // Each way apart: so each is found in the order of an index, and not sorted.
         for node in either(&self.node, ["node", "about"]) {
             for who in either(&self.who, ["proof", "claims"]) {
-                let rows = link.rows(page(link, self, [node, who])).await?;
+                let rows = link.rows(page(link, self, before, [node, who])).await?;
                 found.extend(rows.iter().map(record).collect::<Result<Vec<_>, _>>()?);
             }
         }
@@ -191,19 +192,24 @@ impl Question for AuditFilter {
     }
 }
 
-fn page<'a>(link: &Link, filter: &'a AuditFilter, [node, who]: [Option<&str>; 2]) -> Statement<'a> {
+/// Below which number all is that a page may show: where it is told until when, nothing is read that lies far beyond.
+async fn bound(link: &mut Link, filter: &AuditFilter) -> Result<i64, Fault> {
+    let before = filter.before.map_or(i64::MAX, u64::cast_signed);
+    let Some(until) = filter.until else { return Ok(before) };
+    let asked = link.says(format!("SELECT seq FROM {} WHERE at > ", link.table("audit")));
+    let rows = link.rows(asked.with(Arg::Int((until + APART).0)).then(" ORDER BY at LIMIT 1")).await?;
+    rows.first().map_or(Ok(before), |row| Ok(before.min(row.int(0)?)))
+}
+
+fn page<'a>(
+    link: &Link,
+    filter: &'a AuditFilter,
+    before: i64,
+    [node, who]: [Option<&str>; 2],
+) -> Statement<'a> {
     let table = link.table("audit");
-    let mut asked = link.says(format!("SELECT {COLUMNS} FROM {table} WHERE "));
-    // The bounds of time are told as bounds of the order too, so that nothing is read that lies far beyond them. SQLite goes by
-    // one upper bound of the order only; whoever pages comes from entries within the bounds of time.
-    asked = match (filter.before, filter.until) {
-        (None, Some(until)) => {
-            let last = format!("seq <= coalesce((SELECT seq FROM {table} WHERE at > ");
-            let asked = asked.then(&last).with(Arg::Int((until + APART).0));
-            asked.then(&format!(" ORDER BY at LIMIT 1), {})", i64::MAX))
-        }
-        (before, _) => asked.then("seq < ").with(Arg::Int(before.map_or(i64::MAX, u64::cast_signed))),
-    };
+    let mut asked = link.says(format!("SELECT {COLUMNS} FROM {table} WHERE seq < ")).with(Arg::Int(before));
+    // This bound of time is told as one of the order too, to the same end.
     if let Some(since) = filter.since {
         let first = format!(" AND seq >= coalesce((SELECT seq FROM {table} WHERE at < ");
         asked = asked.then(" AND at >= ").with(Arg::Int(since.0));

@@ -61,5 +61,5 @@ fn a_guard_with_other_threads_starts_nothing() {
     let told = command.stdin(Stdio::null()).output().unwrap();
     let why = String::from_utf8(told.stderr).unwrap();
     assert_eq!(told.status.code(), Some(1), "{why}");
-    assert!(why.contains("call evenkeel::guard::run_if_asked first in main"), "{why}");
+    assert!(why.contains("call evenkeel::guard::run_if_asked() first in main"), "{why}");
 }
