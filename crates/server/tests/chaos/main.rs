@@ -74,7 +74,7 @@ fn nothing_is_lost_and_nothing_doubled() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut fleet = Fleet::start(folder.path());
     let (log, shard_log) = (folder.path().join("witness.log"), folder.path().join("shards.log"));
-    let _ticks = sharded::Ticks::begin(&shard_log);
+    let _ticks = [&log, &shard_log].map(|log| sharded::Ticks::begin(log));
     let mut totals = sharded::JOBS.map(|job| job.shards);
     fleet.apply(&(CLAIMED.file(&log) + &sharded::jobs(&shard_log, &totals)));
     let begun = wall();

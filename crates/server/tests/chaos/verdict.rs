@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::pulse;
 use crate::witness::{self, Line, Roster, Word};
+use crate::{LEASE_MS, pulse};
 
 /// How long before its moment a fire may be claimed; what a dead node had claimed may be lost.
 const LEAD_MS: i64 = 1_000;
@@ -125,7 +125,7 @@ impl<'a> Case<'a> {
             let rising = before.attempt < after.attempt && before.token < after.token;
             // Not every trial notes when a line was written.
             let behind = |fault: &Fault| after.at == 0 || fault.at <= after.at;
-            let gone = self.explain(due, &before.node).any(behind);
+            let gone = self.explain(due, &before.node).any(behind) || self.came_between(before, after);
             let reason = gone || fire.unguarded.contains(&u64::from(before.attempt));
             (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
         })
@@ -142,8 +142,22 @@ impl<'a> Case<'a> {
         let Some(node) = fire.lost.first() else {
             return Some(if fire.starts.is_empty() { "never ran" } else { "ended by nobody's word" }.into());
         };
-        let excused = self.explain(due, node).next().is_some();
+        let struck = |start: &Line| self.came_within(node, start.at, start.at + BACKLOG_MS);
+        let excused = self.explain(due, node).next().is_some() || fire.starts.iter().any(struck);
         (!excused).then(|| format!("lost on {node} without a fault that explains it"))
+    }
+
+    /// Whether a fault is known to have come upon the node of an attempt before the next attempt began. A fire that several faults
+    /// in a row came upon may have been due long before the last of them.
+    fn came_between(&self, before: &Line, after: &Line) -> bool {
+        self.came_within(&before.node, before.at, after.at)
+    }
+
+    /// Whether a fault came upon a node within these moments, where they are known. What had been ordered of it may begin until
+    /// its lease ends.
+    fn came_within(&self, node: &str, from: i64, until: i64) -> bool {
+        let within = |fault: &Fault| fault.at + LEASE_MS >= from && fault.at <= until;
+        from > 0 && self.faults.iter().any(|fault| fault.node == node && within(fault))
     }
 
     /// The faults at which a node may have had a fire claimed, or under way.
@@ -202,14 +216,26 @@ fn the_judge_sees_each_wrong() {
     assert!(case.at_least_once(&fire(std::slice::from_ref(&first), &[], &[]), 5_000).is_some());
     let again = fire(&[first.clone(), second.clone()], &[end(2)], &[]);
     assert!(case.at_least_once(&again, 5_000).is_none());
-    assert!(case.at_least_once(&again, 9_000).is_some(), "its node's fault was long before");
+    let long_after = [started(Word::Start, 1, 1, 9_000), started(Word::Start, 2, 2, 13_000)];
+    assert!(
+        case.at_least_once(&fire(&long_after, &[end(2)], &[]), 9_000).is_some(),
+        "the fault was long before"
+    );
     let early = started(Word::Start, 2, 2, 4_499);
     assert!(case.at_least_once(&fire(&[first.clone(), early], &[end(2)], &[]), 5_000).is_some());
+    // It was due long before, as faults in a row came upon it; this one came between the last two attempts, or did not.
+    let late =
+        |again| fire(&[started(Word::Start, 1, 1, 4_400), started(Word::Start, 2, 2, again)], &[end(2)], &[]);
+    assert!(case.at_least_once(&late(8_000), 4_500 - 2 * BACKLOG_MS).is_none());
+    assert!(case.at_least_once(&late(4_450), 4_500 - 2 * BACKLOG_MS).is_some());
     assert!(case.at_least_once(&fire(&[second.clone(), first.clone()], &[end(1)], &[]), 5_000).is_some());
     assert!(case.at_most_once(&fire(&[], &[], &[]), 5_000).is_some());
     assert!(case.at_most_once(&fire(&[], &[], &["n1"]), 5_000).is_none());
     assert!(case.at_most_once(&fire(&[], &[], &["n1"]), 9_000).is_some());
     assert!(case.at_most_once(&fire(&[], &[], &["n2"]), 5_000).is_some());
+    let struck = |at| fire(&[started(Word::Start, 1, 1, at)], &[], &["n1"]);
+    assert!(case.at_most_once(&struck(4_400), 4_500 - 2 * BACKLOG_MS).is_none());
+    assert!(case.at_most_once(&struck(9_000), 4_500 - 2 * BACKLOG_MS).is_some());
     assert!(case.at_most_once(&fire(&[first.clone(), second.clone()], &[end(2)], &[]), 5_000).is_some());
     assert!(disorder(&[first.clone(), second.clone(), line(Word::Alive, 1, 1)]).len() == 1);
     assert!(disorder(&[second, first]).len() == 1);
