@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::pulse;
 use crate::witness::{self, Line, Roster, Word};
-use crate::{LEASE_MS, pulse};
 
 /// How long before its moment a fire may be claimed; what a dead node had claimed may be lost.
 const LEAD_MS: i64 = 1_000;
@@ -153,10 +153,9 @@ impl<'a> Case<'a> {
         self.came_within(&before.node, before.at, after.at)
     }
 
-    /// Whether a fault came upon a node within these moments, where they are known. What had been ordered of it may begin until
-    /// its lease ends.
+    /// Whether a fault came upon a node within these moments, where they are known.
     fn came_within(&self, node: &str, from: i64, until: i64) -> bool {
-        let within = |fault: &Fault| fault.at + LEASE_MS >= from && fault.at <= until;
+        let within = |fault: &Fault| (from..=until).contains(&fault.at);
         from > 0 && self.faults.iter().any(|fault| fault.node == node && within(fault))
     }
 

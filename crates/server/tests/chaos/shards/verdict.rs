@@ -234,7 +234,9 @@ impl<'a> Case<'a> {
         fire.starts.windows(2).find_map(|pair| {
             let (before, after) = (&pair[0], &pair[1]);
             let rising = before.attempt < after.attempt && before.token < after.token;
-            let gone = |fault: &Fault| may_hold(fault, due) && fault.at <= after.at;
+            // What several faults in a row came upon may have been due long before the last of them.
+            let held = |fault: &Fault| may_hold(fault, due) || fault.at >= before.at;
+            let gone = |fault: &Fault| held(fault) && fault.at <= after.at;
             let reason =
                 self.faults_of(&before.node).any(gone) || fire.unguarded.contains(&u64::from(before.attempt));
             (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
@@ -255,7 +257,10 @@ impl<'a> Case<'a> {
         if let Some(start) = fire.starts.first().filter(|start| start.node != *node) {
             return Some(format!("lost on {node}, but it ran elsewhere: {start:?}"));
         }
-        let excused = self.faults_of(node).any(|fault| may_hold(fault, due));
+        let began = fire.starts.first().map(|start| start.at..=start.at + BACKLOG_MS);
+        let held =
+            |fault: &Fault| may_hold(fault, due) || began.as_ref().is_some_and(|it| it.contains(&fault.at));
+        let excused = self.faults_of(node).any(held);
         (!excused).then(|| format!("lost on {node} without a fault that explains it"))
     }
 

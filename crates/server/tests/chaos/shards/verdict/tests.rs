@@ -113,6 +113,19 @@ fn a_second_start_needs_a_dead_node_and_a_higher_attempt() {
     second(AGAIN, 2).fault(3_900).judged(&["doubled"]);
     second(AGAIN, 1).fault(5_100).judged(&["doubled"]);
     second(ONCE, 2).fault(5_100).judged(&["doubled"]);
+    // It began long after it was due, as faults in a row came upon it: the last one between these attempts, or before both.
+    let late = |attempt: u32, at| {
+        [Word::Start, Word::End].map(|word| Line {
+            attempt,
+            token: 20_000 + u64::from(attempt),
+            ..line(word, AGAIN, 0, 5_000, at)
+        })
+    };
+    let [[first, _], [second, end]] = [late(1, 38_000), late(2, 43_000)];
+    let long_after =
+        || Story::fair().without(AGAIN, 5_000).with(&[first.clone(), second.clone(), end.clone()]);
+    long_after().fault(39_000).judged(&[]);
+    long_after().fault(37_000).judged(&["doubled"]);
 }
 
 #[test]
