@@ -81,8 +81,9 @@ pub(super) fn start(launch: &Launch, cgroup: Option<&Cgroup>, lock: &mut Option<
                 Ok(Err(why)) => why,
                 Err(_) => "it was not started, for a fault of Evenkeel's: see the node's log".to_owned(),
             };
+            // Only a guard that is gone does not hear it.
             let _ = says.write_all(why.as_bytes());
-            // Not as the guard would end: nothing of it is to be tidied up or written out here.
+            // Not as the guard would end: nothing of it is to be tidied up or written out here. Were this refused, it would abort.
             let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
             std::process::abort()
         }

@@ -257,10 +257,7 @@ impl<'a> Case<'a> {
         if let Some(start) = fire.starts.first().filter(|start| start.node != *node) {
             return Some(format!("lost on {node}, but it ran elsewhere: {start:?}"));
         }
-        let began = fire.starts.first().map(|start| start.at..=start.at + BACKLOG_MS);
-        let held =
-            |fault: &Fault| may_hold(fault, due) || began.as_ref().is_some_and(|it| it.contains(&fault.at));
-        let excused = self.faults_of(node).any(held);
+        let excused = self.faults_of(node).any(|fault| may_hold(fault, due));
         (!excused).then(|| format!("lost on {node} without a fault that explains it"))
     }
 
