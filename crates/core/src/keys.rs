@@ -41,6 +41,11 @@ impl fmt::Display for Key {
 /// What the keys of hot entries begin with, and no others.
 pub const HOT_ROOT: &str = "lane/";
 
+/// Those that every fire names are put together without the machinery of formats.
+fn spelt(parts: &[&str]) -> Key {
+    Key(parts.concat().into())
+}
+
 /// A member: present exactly while its lease lives.
 #[must_use]
 pub fn node(member: &Member) -> Key {
@@ -50,25 +55,25 @@ pub fn node(member: &Member) -> Key {
 /// What the operator declared of a job.
 #[must_use]
 pub fn spec(job: &JobName) -> Key {
-    Key(format!("job/{job}/spec").into())
+    spelt(&["job/", job.as_str(), "/spec"])
 }
 
 /// Who holds a job.
 #[must_use]
 pub fn place(job: &JobName) -> Key {
-    Key(format!("job/{job}/place").into())
+    spelt(&["job/", job.as_str(), "/place"])
 }
 
 /// Requests to run a job now, remembered after they are done.
 #[must_use]
 pub fn asked(job: &JobName) -> Key {
-    Key(format!("job/{job}/asked").into())
+    spelt(&["job/", job.as_str(), "/asked"])
 }
 
 /// A claimed job's watermark and open fire. It belongs to the job and passes from holder to holder with the place.
 #[must_use]
 pub fn lane(job: &JobName) -> Key {
-    Key(format!("lane/{job}/claim").into())
+    spelt(&[HOT_ROOT, job.as_str(), "/claim"])
 }
 
 /// A sharded job's state on one member: the shards it answers for and what runs of them. Written only by that member,
@@ -81,7 +86,7 @@ pub fn shard_lane(job: &JobName, member: &Member) -> Key {
 /// The runs of a dispatched job that are planned or going on.
 #[must_use]
 pub fn plan(job: &JobName) -> Key {
-    Key(format!("lane/{job}/plan").into())
+    spelt(&[HOT_ROOT, job.as_str(), "/plan"])
 }
 
 /// Who does an operation in this beat.

@@ -6,6 +6,9 @@ use crate::input::LeaseEvent;
 use crate::registry::{Granted, LeaseId};
 use crate::time::{Millis, Mono, Now, Wall};
 
+/// How soon after a renewal another one may follow for the sake of somebody else's lease.
+const SOONEST: Millis = Millis(100);
+
 /// Proof that a node may act now: its lease cannot have ended. Only this file can make one (law 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Trusted {
@@ -200,7 +203,8 @@ impl Lease {
         }
         let Some(held) = self.held else { return self.not_before.max(Mono(0)) };
         let third = held.confirmed + Millis(held.ttl.0 / 3);
-        let sweep = held.next_end.map_or(third, |end| end.max(held.confirmed + Millis(held.ttl.0 / 20)));
+        let soonest = held.confirmed + Millis(held.ttl.0 / 20).min(SOONEST);
+        let sweep = held.next_end.map_or(third, |end| end.max(soonest));
         let resample = match self.difference(now) {
             Some(by) if by > max_difference => held.confirmed + Millis::secs(1),
             _ => third,

@@ -9,7 +9,7 @@ use crate::effect::{Event, Ticket};
 use crate::input::{Answer, Applied, AskId, Ended, NodeSwitch, Setting};
 use crate::job::{Backoff, Job, Occasion};
 use crate::lease::Lease;
-use crate::record::Count;
+use crate::record::{Count, Lane};
 use crate::registry::{LeaseId, Revision, Txn};
 use crate::settings::Settings;
 use crate::shards::ShardSet;
@@ -65,6 +65,8 @@ pub struct Pending {
     pub why: &'static str,
     /// The transaction, to be sent again while its outcome is unknown (law 5).
     pub txn: Txn,
+    /// The lane that its first write writes, where firing had it at hand: then it need not be decoded.
+    pub lane: Option<Lane>,
     /// When it was sent first.
     pub since: Mono,
     /// How many paced ones were under way then, with this one.

@@ -168,8 +168,7 @@ impl Node {
     }
 
     fn scene<'a>(&'a self, now: Now, lease: Trusted, member: &'a Member) -> Scene<'a> {
-        let born = self.view.member(member).map(|m| m.born);
-        Scene { now, lease, member, born, view: &self.view, local: &self.local }
+        Scene { now, lease, member, me: self.view.member(member), view: &self.view, local: &self.local }
     }
 
     /// What was announced of jobs that no node fits is said anew when it comes about again.

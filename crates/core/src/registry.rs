@@ -159,7 +159,8 @@ pub struct Granted {
     pub ttl: Millis,
     /// The engine's calendar clock, where it has one.
     pub clock: Option<Wall>,
-    /// How long until the next lease of anybody may end: then somebody should sweep, which a renewal does.
+    /// How long until somebody should act, which a renewal does: the next lease of anybody may end then, or nobody would have acted
+    /// for so long that one of them is given its term again.
     pub next_end: Option<Millis>,
 }
 

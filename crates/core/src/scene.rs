@@ -11,10 +11,11 @@ use crate::job::Delivery;
 use crate::keys::Key;
 use crate::lease::Trusted;
 use crate::local::{Local, Pace, Subject};
-use crate::registry::{Guard, Revision, Txn};
+use crate::record::Lane;
+use crate::registry::{Guard, Txn, Value};
 use crate::rules::dispatch::Batch;
 use crate::time::{Millis, Mono, Now, Wall};
-use crate::view::{JobId, JobView, Terms, View};
+use crate::view::{JobId, JobView, MemberState, Terms, View};
 use crate::words::{JobName, LockName, Member, PoolName, RunId};
 
 /// Everything a rule may look at. A scene exists only while the lease is trusted.
@@ -26,8 +27,8 @@ pub struct Scene<'a> {
     pub lease: Trusted,
     /// Who the node is, in this life.
     pub member: &'a Member,
-    /// When its membership was created; `None` while it is no member.
-    pub born: Option<Revision>,
+    /// Its membership; `None` while it is no member.
+    pub me: Option<&'a MemberState>,
     /// What it believes.
     pub view: &'a View,
     /// Its own affairs.
@@ -95,6 +96,8 @@ pub struct Decisions {
     pub claimed: usize,
     /// How many transactions of this step a fire's start waits for.
     pub paced: usize,
+    /// The lanes that firing writes in the first place, and how they are written: they need not be decoded again.
+    pub lanes: BTreeMap<JobId, (Value, Lane)>,
     /// What to tell about the transactions.
     pub news: Vec<News>,
     /// The slots that are left to plan with in this step, once somebody plans.
@@ -138,7 +141,7 @@ impl<'a> Scene<'a> {
     /// The guard on the node's own membership, which every transaction carries (law 5); `None` while it is no member.
     #[must_use]
     pub fn born(&self) -> Option<Guard> {
-        self.born.map(|born| Guard::Born(crate::keys::node(self.member), born))
+        self.me.map(|me| Guard::Born(me.key.clone(), me.born))
     }
 
     /// Whether nobody has a commit under way about this.

@@ -41,7 +41,7 @@ pub struct Right {
 /// The node's right to plan, if it has it: the beat is its own, or it serves as the leader.
 #[must_use]
 pub fn right(scene: &Scene<'_>) -> Option<Right> {
-    scene.born?;
+    scene.me?;
     let settings = scene.view.settings();
     let (key, since, number, until) = match settings.planner {
         PlannerKind::Beat => {
@@ -113,7 +113,7 @@ pub fn speaks(scene: &Scene<'_>) -> bool {
 /// Whether this node may take a beat or the lead: it is able, wanted, reachable, and its clock agrees (I11, law 6).
 #[must_use]
 pub fn may_lead(scene: &Scene<'_>) -> bool {
-    scene.born.is_some() && scene.clock_agrees() && candidates(scene).contains(&scene.member)
+    scene.me.is_some() && scene.clock_agrees() && candidates(scene).contains(&scene.member)
 }
 
 /// How many slots of this node are busy.

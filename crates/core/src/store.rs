@@ -88,10 +88,11 @@ impl Store {
         }
     }
 
-    /// When the next lease ends, if there is one.
+    /// When somebody has to act next, if there is a lease: when one ends, or before the pause is so long for one that it would
+    /// be given its term again. Else a node that renews seldom would keep the short lease of a dead one alive for ever.
     #[must_use]
     pub fn next_end(&self) -> Option<Mono> {
-        self.leases.values().map(|l| l.ends).min()
+        self.leases.values().map(|l| l.ends.min(self.clock + Millis(l.ttl.0 / 3))).min()
     }
 
     /// The term of a living lease.

@@ -27,7 +27,7 @@ impl<'a> Table<'a> {
     pub(crate) fn of(scene: &'a Scene<'a>, id: JobId) -> Option<Self> {
         let job = scene.job(id);
         let sharded = job.sharded()?;
-        if scene.born.is_none() || !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
+        if scene.me.is_none() || !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
             return None;
         }
         Some(Self { scene, job, sharding: &sharded.sharding, terms: job.terms() })

@@ -130,6 +130,8 @@ pub struct Terms {
 pub struct Held {
     /// The lane; `None` while it was not read yet.
     pub lane: Option<Known<Lane>>,
+    /// Where the lane and the place of a job of ours are: they are named with each fire, and not spelt anew.
+    pub keys: Option<(Key, Key)>,
     /// The job's terms; `None` when the job is deleted or unreadable.
     pub terms: Option<Box<Terms>>,
     /// Whether a fire is open that this node runs in this life.
@@ -139,6 +141,8 @@ pub struct Held {
 /// A living member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MemberState {
+    /// Where its entry is: every transaction of ours names that, so it is not spelt anew.
+    pub key: Key,
     /// What it says of itself.
     pub info: MemberInfo,
     /// When its entry was created.
@@ -425,7 +429,11 @@ impl<'a> JobView<'a> {
     /// The guard that the place is still as this view has it. Written places count from 1.
     #[must_use]
     pub fn place_guard(&self) -> Guard {
-        let key = keys::place(self.name());
+        self.place_guard_at(keys::place(self.name()))
+    }
+
+    /// The same by whoever has spelt the key.
+    pub(crate) fn place_guard_at(&self, key: Key) -> Guard {
         if self.state.epoch == 0 { Guard::Absent(key) } else { Guard::At(key, self.state.place) }
     }
 

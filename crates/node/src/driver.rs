@@ -54,6 +54,9 @@ pub(crate) use pass::Upgrade;
 
 /// How many steps are taken before what they caused goes out together.
 const TOGETHER: u64 = 1_000;
+/// After how many answers of the registry what they start is started: each time wakes the runtime that executes functions,
+/// which costs as much as a step.
+const STARTS: usize = 16;
 /// How often history is told how busy the node is.
 const LOAD_EVERY: Millis = Millis::secs(60);
 
@@ -185,9 +188,13 @@ impl Driver {
             Happening::Inputs(inputs) => inputs.into_iter().for_each(|input| self.step(input)),
             Happening::Committed(outcomes) => {
                 self.commits.returned();
-                for (ticket, outcome) in outcomes {
+                for (nth, (ticket, outcome)) in outcomes.into_iter().enumerate() {
+                    if nth % STARTS == 0 {
+                        self.start_all();
+                    }
                     self.committed(ticket, outcome);
                 }
+                self.start_all();
             }
             Happening::News(News::Able(able)) => {
                 self.able.executor = able;
@@ -248,19 +255,34 @@ impl Driver {
 
     /// One input in, all its effects out.
     fn step(&mut self, input: Input) {
+        self.step_of_many(input);
+        self.start_all();
+    }
+
+    /// What steps decided to start does, and history hears of it.
+    fn start_all(&mut self) {
+        self.executor.go();
+        self.runs.started(&self.history);
+    }
+
+    /// One step of several: what they start does with the next [`start_all`](Self::start_all).
+    fn step_of_many(&mut self, input: Input) {
         self.steps += 1;
         let now = clock::now();
         let of_lease = matches!(input, Input::Lease(_));
         let mut effects = std::mem::take(&mut self.effects);
-        {
+        let trust = {
             let mut node = self.node.write().unwrap_or_else(PoisonError::into_inner);
             self.wake = node.step(now, input, &mut effects);
-            if of_lease {
-                self.trust = Leases::trust(&node, now).or(self.trust);
+            match (Leases::trust(&node, now), self.trust) {
+                (Some(trust), _) if of_lease => Some(trust),
+                (None, Some(before)) if before.until > now.mono => Some(Leases::withdrawn(before, now)),
+                _ => None,
             }
-        }
-        if of_lease && let Some(trust) = self.trust {
+        };
+        if let Some(trust) = trust {
             // Before any start that the same step decided.
+            self.trust = Some(trust);
             self.executor.trust(trust);
         }
         self.changed.notify_one();
@@ -268,8 +290,6 @@ impl Driver {
             tracing::trace!("{effect}");
             self.carry_out(effect);
         }
-        self.executor.go();
-        self.runs.started(&self.history);
         self.effects = effects;
     }
 

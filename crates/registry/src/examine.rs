@@ -22,6 +22,13 @@ pub struct Fault {
     pub fix: String,
 }
 
+/// The numbers of a release, `3.9.4-rc1` being 3, 9 and 4; what is left out counts as 0. `None` where there are none.
+#[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
+pub(crate) fn release(version: &str) -> Option<[u32; 3]> {
+    let mut numbers = version.split(['.', '-', '+']).map_while(|part| part.parse().ok());
+    Some([numbers.next()?, numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)])
+}
+
 impl Examined {
     /// Takes down something good.
     pub fn tell(&mut self, name: &'static str, value: impl Into<String>) {
@@ -31,5 +38,18 @@ impl Examined {
     /// Takes down something bad.
     pub fn fault(&mut self, name: &'static str, what: impl Into<String>, fix: impl Into<String>) {
         self.faults.push(Fault { name, what: what.into(), fix: fix.into() });
+    }
+}
+
+#[cfg(all(test, any(feature = "etcd", feature = "redis", feature = "zookeeper")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_understood_however_much_they_tell() {
+        let told = ["3.9.4", "3.6.0-rc.1", "7", "3.10", "6.2.x", "", "unknown"].map(release);
+        let known = [[3, 9, 4], [3, 6, 0], [7, 0, 0], [3, 10, 0], [6, 2, 0]].map(Some);
+        assert_eq!(told[..5], known);
+        assert_eq!(told[5..], [None; 2]);
     }
 }

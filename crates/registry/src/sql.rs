@@ -189,8 +189,9 @@ impl Sql {
         };
         let config = Arc::new(config);
         let adopted = Arc::new(Adopted { identity, class: server.class });
-        let readers = Arc::new(Readers::new(config.clone(), adopted.clone()));
-        let bell = Arc::new(watch::Sender::new(readers.revision().await?));
+        let bell = Arc::new(watch::Sender::new(Revision(0)));
+        let readers = Arc::new(Readers::new(config.clone(), adopted.clone(), bell.clone()));
+        bell.send_replace(readers.revision().await?);
         let limits = Limits { facts, ttl_min: facts.ttl_min };
         let sight = Sight::first(&mut link, &config).await;
         let sight = sight.map_err(|error| fault::explain(&config.place, &error))?;

@@ -13,7 +13,7 @@ use crate::{Registry, RegistryError};
 pub use engine::{EngineUrl, Host, PASSWORD, Purpose, Tls};
 
 const KNOWN: &str = "use sqlite:PATH (a file that the processes of this host share), memory: (this process only), \
-                     postgres://HOST/DATABASE, mysql://HOST/DATABASE, redis://HOST/DB, etcd://HOST,HOST,HOST or \
+                     postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, redis://HOST/DB, etcd://HOST,HOST,HOST or \
                      zookeeper://HOST,HOST,HOST, each with /NAMESPACE behind it where clusters share an engine";
 
 /// Opens the registry at a URL: `sqlite:PATH`, `memory:`, `memory:NAME` to share one inside this process, or one of the

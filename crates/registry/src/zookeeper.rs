@@ -42,7 +42,8 @@ const FACTS: Facts = Facts {
     early: Millis::ZERO,
     ttl_min: Millis::secs(2),
     value_max: PACKET - (24 << 10),
-    operations_max: 1_024,
+    // So many fit into a packet with the longest keys there are, two names of 128 bytes each, and leave room for values.
+    operations_max: 256,
     // The keys of some operations take their share of the packet more than once.
     bytes_max: PACKET - (20 << 10),
     generation: 0,
@@ -56,6 +57,9 @@ const OPERATION: usize = 200;
 
 /// How many commits may wait; more wait where they come from (I47).
 const WAITING_MAX: usize = 64;
+
+/// A lease's session bears with a silent server for a tick, but for this at least: a busy one may say nothing for a while.
+const SILENCE_MIN: Millis = Millis::secs(1);
 
 /// The term that is asked for to learn the ensemble's ticks.
 const PROBE: Millis = Millis::secs(1);
@@ -93,10 +97,13 @@ impl Zookeeper {
         let least = link.connect(PROBE, false).await?.session_timeout().as_millis();
         // The least term is two ticks, unless `minSessionTimeout` is set lower, which only a server that says so tells.
         let least = Millis(i64::try_from(least).unwrap_or(i64::MAX) / 2);
-        // A follower may know of a renewal half a tick before the leader does.
         let tick = link.told_tick().await.map_or(least, |told| least.max(told));
+        let silence = *link.silence.get_or_init(|| tick.max(SILENCE_MIN));
+        // A follower tells the leader twice a tick whom it heard of, and may die with what it did not tell. Then what it had
+        // heard before counts, which the client says something for: when half of the time has passed after which it goes.
+        let early = Millis(i64::midpoint(silence.0, tick.0));
         let ttl_min = FACTS.ttl_min.max(Millis(tick.0.saturating_mul(3)));
-        let facts = Facts { early: tick, ttl_min, generation, ..FACTS };
+        let facts = Facts { early, ttl_min, generation, ..FACTS };
         link.refresh(true).await?;
         let listener = tokio::spawn(listener::run(link.clone())).abort_handle();
         Ok(Self { facts, link, room: Semaphore::new(WAITING_MAX), listener })
@@ -152,5 +159,24 @@ impl Registry for Zookeeper {
 
     fn trouble(&self) -> Option<Arc<RegistryError>> {
         self.link.trouble()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::words::NAME_MAX;
+
+    use super::*;
+
+    #[test]
+    fn as_many_writes_as_the_facts_allow_fit_into_a_packet_with_the_longest_names() {
+        let name = "n".repeat(NAME_MAX);
+        let write = |nth| Write::Put {
+            key: Key::from_stored(format!("share/{name}/{nth}/{name}")),
+            value: vec![0; 600].into(),
+            owner: None,
+        };
+        let txn = Txn { guards: vec![], writes: (0..FACTS.operations_max).map(write).collect() };
+        assert!(crate::fits(&FACTS, &txn) && packet_bytes(&txn) <= PACKET, "{}", packet_bytes(&txn));
     }
 }

@@ -13,6 +13,8 @@ mod certificates;
 mod host;
 #[path = "zookeeper_faults/leases.rs"]
 mod leases;
+#[path = "zookeeper_faults/memory.rs"]
+mod memory;
 #[path = "common/process.rs"]
 mod process;
 #[path = "common/proxy.rs"]
@@ -28,7 +30,6 @@ mod until;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use asks::{Engine, commit, connect, entry, key, made, next, put, refused, txn};
@@ -38,6 +39,7 @@ use evenkeel_core::time::Millis;
 use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::conformance::{fresh, server as find};
 use evenkeel_registry::{RegistryError, open};
+use host::free_ports;
 use proxy::{Proxy, Way};
 use server::{Ensemble, Server, said};
 use storm::{Counter, histories_hold};
@@ -329,7 +331,8 @@ async fn an_encrypted_server_is_spoken_to_and_a_strange_one_is_not() {
     assert!(open(without_ours).await.is_err(), "the server wants to know who speaks");
 
     let registry = connect(&good).await;
-    let lease = registry.open(TTL).await.unwrap().lease;
+    // A server that has just been started takes its time for the first handshakes.
+    let lease = registry.open(Millis::secs(30)).await.unwrap().lease;
     let mut feed = registry.watch(Revision(0)).await.unwrap();
     made(&registry, vec![], vec![put("a", "1", Some(lease))]).await;
     assert_eq!(next(&mut feed).await, Some(vec!["a".to_owned()]));

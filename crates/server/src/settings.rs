@@ -29,7 +29,7 @@ const AUDIT_KEEP_MIN: Duration = Duration::from_hours(24);
 #[derive(Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Written {
-    /// Where the cluster keeps its books: sqlite:PATH, or an engine, such as etcd://HOST,HOST,HOST or postgres://HOST/DATABASE
+    /// Where the cluster keeps its books: sqlite:PATH, or an engine, such as etcd://HOST,HOST,HOST or postgres://USER@HOST/DATABASE
     #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY", hide_env_values = true)]
     pub(crate) registry: Option<String>,
     /// The node's name, one of its kind in the cluster

@@ -72,7 +72,7 @@ pub fn write(tree: &Tree) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// What the program prints is compared by the tests of the program and by CI: a test builds no program.
+    /// What the program prints is compared by the tests of the program: this one builds none.
     #[test]
     fn our_own_references_agree_with_the_house() {
         let tree = Tree::read(&crate::root()).unwrap();

@@ -249,7 +249,7 @@ impl Node {
 
     fn absorb_outcome(&mut self, now: Now, ticket: Ticket, outcome: Outcome, effects: &mut Vec<Effect>) {
         // An answer that comes twice finds nothing under way.
-        let Some(pending) = self.local.pending.remove(&ticket) else { return };
+        let Some(mut pending) = self.local.pending.remove(&ticket) else { return };
         match outcome {
             Outcome::Unknown => {
                 let wait = Millis(RESEND.0 << pending.tries.min(6)).min(RESEND_MAX);
@@ -258,7 +258,13 @@ impl Node {
             }
             Outcome::Applied(revision) => {
                 self.conclude(now, &pending, ticket);
-                let touched = self.view.hear(now.mono, &written(&pending.txn, revision));
+                let (mut rest, mut wrote) = (pending.txn.writes.as_slice(), None);
+                if let (Subject::Job(id), Some(lane)) = (&pending.subject, pending.lane.take()) {
+                    rest = &rest[1..];
+                    wrote = self.view.wrote_lane(*id, lane, revision).then_some(*id);
+                }
+                let mut touched = self.view.hear(now.mono, &written(&pending.txn.guards, rest, revision));
+                touched.jobs.extend(wrote);
                 self.touch(now, touched, effects);
                 self.settle_applied(&pending, effects);
                 self.sound_alarm(&pending, effects);
@@ -375,14 +381,14 @@ impl Node {
     }
 }
 
-/// What the view would hear of a transaction that was applied.
-fn written(txn: &Txn, revision: Revision) -> Vec<Change> {
+/// What the view would hear of writes that were applied under these guards.
+fn written(guards: &[Guard], writes: &[Write], revision: Revision) -> Vec<Change> {
     let born = |key: &Key| {
         let guard = |guard: &Guard| match guard {
             Guard::Born(of, born) if of == key => Some(*born),
             _ => None,
         };
-        txn.guards.iter().find_map(guard).unwrap_or(revision)
+        guards.iter().find_map(guard).unwrap_or(revision)
     };
     let entry = |write: &Write| match write {
         Write::Put { key, value, owner } => {
@@ -390,7 +396,7 @@ fn written(txn: &Txn, revision: Revision) -> Vec<Change> {
         }
         Write::Delete { .. } => None,
     };
-    txn.writes.iter().map(|w| Change { key: w.key().clone(), entry: entry(w), revision }).collect()
+    writes.iter().map(|w| Change { key: w.key().clone(), entry: entry(w), revision }).collect()
 }
 
 /// Whether a refused transaction had been made by an earlier try: values never repeat, so ours tell (law 5).

@@ -9,8 +9,8 @@ use crate::effect::{Effect, Event, Run, Ticket};
 use crate::input::{Answer, Applied, Offer};
 use crate::keys::Key;
 use crate::local::{Contact, Given, OfferState, Pending, Sent, Subject, Wish};
-use crate::record::{BeatRecord, decode};
-use crate::registry::Write;
+use crate::record::{BeatRecord, Lane, decode};
+use crate::registry::{Txn, Write};
 use crate::rules::control::cluster::RAISE;
 use crate::scene::{Decision, Decisions, News, Settled};
 use crate::time::Now;
@@ -201,7 +201,7 @@ impl Node {
         now: Now,
         subject: Subject,
         why: &'static str,
-        txn: crate::registry::Txn,
+        txn: Txn,
         out: &mut Decisions,
         effects: &mut Vec<Effect>,
     ) {
@@ -221,7 +221,8 @@ impl Node {
         let news = applied.into_iter().map(|news| news.event).collect();
         let next = next.map(|(_, run, to)| (run, to));
         let since = now.mono;
-        let pending = Pending { subject, why, txn: txn.clone(), since, among, tries: 1, news, next };
+        let lane = written_lane(&subject, &txn, out);
+        let pending = Pending { subject, why, txn: txn.clone(), lane, since, among, tries: 1, news, next };
         self.local.pending.insert(ticket, pending);
         effects.push(Effect::Commit { ticket, why, txn });
     }
@@ -308,10 +309,43 @@ impl Node {
     }
 }
 
+/// The lane that a transaction's first write writes, if firing has left it. Several rules may have had something to write
+/// about a job, so what is written tells.
+fn written_lane(subject: &Subject, txn: &Txn, out: &mut Decisions) -> Option<Lane> {
+    let (Subject::Job(id), Some(Write::Put { value, .. })) = (subject, txn.writes.first()) else {
+        return None;
+    };
+    let (written, lane) = out.lanes.remove(id)?;
+    (written == *value).then_some(lane)
+}
+
 /// Alarms are said each time, everything else once while it holds.
 fn same_news(said: &Event, event: &Event) -> bool {
     match (said, event) {
         (Event::ClockDiffers(_), Event::ClockDiffers(_)) => true,
         _ => said == event,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::encode;
+
+    #[test]
+    fn a_lane_that_is_not_what_a_transaction_writes_is_not_taken_for_it() {
+        let (id, lane) = (JobId(0), Lane { seq: 7, ..Lane::default() });
+        let txn = |value| Txn {
+            guards: Vec::new(),
+            writes: [Write::Put { key: Key::from_stored("lane/j"), value, owner: None }].into(),
+        };
+        let taken = |subject: Subject, value| {
+            let mut out = Decisions::default();
+            out.lanes.insert(id, (encode(&lane), lane.clone()));
+            written_lane(&subject, &txn(value), &mut out)
+        };
+        assert_eq!(taken(Subject::Job(id), encode(&lane)), Some(lane.clone()));
+        assert_eq!(taken(Subject::Job(id), encode(&Lane::default())), None, "another rule wrote first");
+        assert_eq!(taken(Subject::Me, encode(&lane)), None);
     }
 }

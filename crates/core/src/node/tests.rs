@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::effect::{Reason, Run, Ticket, Verdict};
 use crate::input::{Answer, Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, Refusal, RunEvent};
-use crate::job::{Job, Work};
+use crate::job::{Job, Retry, Work};
 use crate::registry::{Batch, Class, Granted, Outcome, Revision, Txn};
 use crate::store::Store;
 use crate::time::Wall;
@@ -325,6 +325,39 @@ fn a_job_fires_on_each_second_once() {
     assert_eq!(world.dues("j"), (1..=10).map(|s| s * 1000).collect::<Vec<_>>());
     assert!(world.starts.windows(2).all(|w| w[0].1.token < w[1].1.token));
     assert_eq!(world.held("a") + world.held("b"), 1);
+}
+
+/// It does not decode what it wrote about a fire itself; so that must be what stands there.
+#[test]
+fn what_a_node_wrote_it_knows_as_it_stands() {
+    let mut world = World { takes: 300, fails: 1, delay: 20, ..World::with(&["a"]) };
+    let failing = Job {
+        retry: Some(Retry { times: 3, wait: "1s".into(), up_to: String::new(), codes: Vec::new() }),
+        ..job("failing", "@every 2s")
+    };
+    world.ask("a", Command::Apply([job("j", "@every 1s"), failing].into()));
+    let (mut seen, mut sent) = (BTreeSet::new(), BTreeSet::new());
+    for _ in 0..1_000 {
+        world.run(10);
+        let node = &world.actors.values().next().unwrap().node;
+        sent.extend(node.local().pending.values().map(|pending| (pending.why, pending.lane.is_some())));
+        // What is under way may stand there already.
+        if !node.local().pending.is_empty() {
+            continue;
+        }
+        for name in ["j", "failing"] {
+            let lane =
+                node.view().find(&name.parse().unwrap()).unwrap().held().unwrap().lane.clone().unwrap();
+            let stands = world.store.entry(&crate::keys::lane(&name.parse().unwrap())).cloned();
+            seen.insert(stands.as_ref().map(|entry| entry.value.clone()));
+            assert_eq!(lane.value, stands.as_ref().map(|entry| crate::record::decode(&entry.value).unwrap()));
+            assert_eq!(lane.revision, stands.map_or(lane.revision, |entry| entry.revision));
+        }
+    }
+    assert!(seen.len() > 20, "{}", seen.len());
+    let of_fires = ["claim fire", "wait", "try again"].map(|why| (why, true));
+    assert!(of_fires.iter().all(|it| sent.contains(it)), "{sent:?}");
+    assert!(!of_fires.iter().any(|(why, _)| sent.contains(&(why, false))), "{sent:?}");
 }
 
 /// proves: S1-86, S1-87, I9

@@ -19,7 +19,7 @@ use crate::words::Operation;
 
 /// Tells how busy this node is, and takes what is to be taken.
 pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
-    if scene.born.is_none() {
+    if scene.me.is_none() {
         return;
     }
     publish(scene, out);

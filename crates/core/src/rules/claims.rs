@@ -56,7 +56,7 @@ pub fn quota_of(view: &View, member: &Member, tolerance: u32) -> usize {
 /// Claims what is free, up to the quotas; says aloud of which jobs nobody may run any.
 pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     // One voice is enough: the first by name.
-    if scene.born.is_some() && scene.view.members().next().is_some_and(|(first, _)| first == scene.member) {
+    if scene.me.is_some() && scene.view.members().next().is_some_and(|(first, _)| first == scene.member) {
         let nowhere = scene.view.groups().filter(|group| scene.view.fits_nobody(*group));
         let said = nowhere.map(|group| Event::FitsNobody(scene.view.nodes_named(group).clone()));
         out.list.extend(said.map(Decision::Announce));
@@ -66,7 +66,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
 
 /// Claims what is free, up to any quotas; the rule itself gives its own.
 pub fn decide_within(scene: &Scene<'_>, quota: impl Fn(GroupId) -> usize, out: &mut Decisions) {
-    if scene.born.is_none() || scene.gives_up() || scene.local.unable.is_some() {
+    if scene.me.is_none() || scene.gives_up() || scene.local.unable.is_some() {
         return;
     }
     let view = scene.view;
@@ -85,7 +85,7 @@ pub fn decide_within(scene: &Scene<'_>, quota: impl Fn(GroupId) -> usize, out: &
         inherit(scene, dead, since, &mut rooms, out);
     }
     if !rooms.gave {
-        ease(scene, &mut rooms, out);
+        ease(scene, claiming, out);
     }
 }
 
@@ -118,7 +118,6 @@ struct Rooms<'a, 's> {
 }
 
 /// The same of the jobs of one group.
-#[derive(Clone, Copy)]
 struct Room {
     held: usize,
     quota: usize,
@@ -207,15 +206,15 @@ fn inherit(scene: &Scene<'_>, dead: &Member, since: Mono, rooms: &mut Rooms<'_, 
 }
 
 /// Releases one job of a group of which this node holds more than its fair share while somebody holds at least two fewer.
-fn ease(scene: &Scene<'_>, rooms: &mut Rooms<'_, '_>, out: &mut Decisions) {
+fn ease(scene: &Scene<'_>, claiming: usize, out: &mut Decisions) {
     let view = scene.view;
-    if scene.local.settings.spread != Spread::Even || scene.local.under_way("ease") > 0 {
+    // What is being claimed counts, and of which groups it is nobody knows.
+    if scene.local.settings.spread != Spread::Even || scene.local.under_way("ease") + claiming > 0 {
         return;
     }
-    for group in view.groups().filter(|group| view.held_of(*group, scene.member) > 0) {
-        let Room { held, .. } = *rooms.room(group);
-        let fair = view.jobs_of(group).div_ceil(working(scene, group).count().max(1));
-        if held <= fair || held > view.held_of(group, scene.member) {
+    for group in view.groups() {
+        let held = view.held_of(group, scene.member);
+        if held == 0 || held <= view.jobs_of(group).div_ceil(working(scene, group).count().max(1)) {
             continue;
         }
         if !working(scene, group).any(|member| view.held_of(group, member) + 2 <= held) {

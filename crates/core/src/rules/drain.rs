@@ -21,7 +21,7 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     let unwanted = !job.is_enabled() || scene.gives_up() || !job.fits(scene.member);
     if !unwanted
         || !job.is_whole()
-        || scene.born.is_none()
+        || scene.me.is_none()
         || !scene.holds(&job)
         || !scene.is_idle(&Subject::Job(id))
     {

@@ -56,7 +56,7 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
         return planned::decide(scene, &job, out);
     }
     stop_strays(scene, &job, out);
-    if scene.born.is_none() || !scene.holds(&job) || !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
+    if scene.me.is_none() || !scene.holds(&job) || !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
         return;
     }
     let Some(held) = job.held() else { return };
@@ -154,21 +154,24 @@ impl Desk<'_> {
         lane
     }
 
-    fn commit(&self, why: &'static str, lane: &Lane, out: &mut Decisions) {
+    fn commit(&self, why: &'static str, lane: Lane, out: &mut Decisions) {
         self.commit_with(why, lane, None, out);
     }
 
-    fn commit_with(&self, why: &'static str, lane: &Lane, asked: Option<AskedRecord>, out: &mut Decisions) {
-        let key = keys::lane(self.job.name());
+    fn commit_with(&self, why: &'static str, lane: Lane, asked: Option<AskedRecord>, out: &mut Decisions) {
+        let name = self.job.name();
+        let (key, place) = self.held.keys.clone().unwrap_or_else(|| (keys::lane(name), keys::place(name)));
+        let value = encode(&lane);
+        out.lanes.insert(self.job.id, (value.clone(), lane));
         let mut txn = Txn {
             guards: self
                 .scene
                 .born()
                 .into_iter()
-                .chain([self.known.guard(key.clone()), self.job.place_guard()])
+                .chain([self.known.guard(key.clone()), self.job.place_guard_at(place)])
                 .chain(self.job.calendar_guards())
                 .collect(),
-            writes: [Write::Put { key, value: encode(lane), owner: None }].into(),
+            writes: [Write::Put { key, value, owner: None }].into(),
         };
         if let (Some(record), Some(known)) = (asked, self.job.asked()) {
             let key = keys::asked(self.job.name());
@@ -226,7 +229,7 @@ impl Desk<'_> {
 
     fn settle(&self, is_doubtful: impl Fn(&Open) -> bool, why: &str, out: &mut Decisions) {
         let settled = takeover::settle(self.scene, &self.job, &self.lane(), is_doubtful, why);
-        self.commit("settle", &settled, out);
+        self.commit("settle", settled, out);
     }
 
     fn start(&self, open: &Open, out: &mut Decisions) {
@@ -271,7 +274,7 @@ impl Desk<'_> {
             let mut lane = self.lane();
             lane.seq += 1;
             lane.put_open(Open { from: now.wall.max(moment), ..open.clone() });
-            return self.commit("confirm", &lane, out);
+            return self.commit("confirm", lane, out);
         }
         let Some(spec) = spec else {
             // The declaration went between claim and start; nothing is left to run.
@@ -310,7 +313,7 @@ impl Desk<'_> {
             self.count_from(&mut lane, span.1);
         }
         if !self.claim(lane.clone(), out) {
-            self.commit("finish", &lane, out);
+            self.commit("finish", lane, out);
         }
     }
 
@@ -327,7 +330,7 @@ impl Desk<'_> {
             return;
         }
         if self.known.value.as_ref().is_some_and(|known| known.verdicts.len() != lane.verdicts.len()) {
-            self.commit("clear verdicts", &Lane { seq: lane.seq + 1, ..lane }, out);
+            self.commit("clear verdicts", Lane { seq: lane.seq + 1, ..lane }, out);
         }
     }
 
@@ -362,7 +365,7 @@ impl Desk<'_> {
             let mut lane = Lane { seq: lane.seq + 1, ..lane.clone() };
             let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
             lane.verdicts.push(self.refused(fire, (at, at), why.into()));
-            self.commit_with("refuse", &lane, Some(record), out);
+            self.commit_with("refuse", lane, Some(record), out);
             return true;
         }
         if !self.has_slot(request.at, out) {
@@ -374,7 +377,7 @@ impl Desk<'_> {
             (request.at, self.scene.now.wall),
             lane.watermark,
         );
-        self.commit_with("claim fire", &lane, Some(record), out);
+        self.commit_with("claim fire", lane, Some(record), out);
         out.claimed += 1;
         true
     }
@@ -412,10 +415,10 @@ impl Desk<'_> {
                     return false;
                 }
                 let lane = self.opened(&lane, Fire::Due(due), (due, from), due);
-                self.commit("claim fire", &lane, out);
+                self.commit("claim fire", lane, out);
                 out.claimed += 1;
             }
-            None => self.commit("skip", &lane, out),
+            None => self.commit("skip", lane, out),
         }
         true
     }

@@ -20,7 +20,7 @@ use crate::words::{Member, NodeName};
 
 /// Probes, strikes, and takes nodes for offline or online.
 pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
-    if scene.born.is_none() {
+    if scene.me.is_none() {
         return;
     }
     let settings = scene.view.settings();

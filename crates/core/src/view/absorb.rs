@@ -134,7 +134,8 @@ impl View {
                     touched.unreadable.push(change.key.clone());
                     return;
                 };
-                let state = MemberState { info, born: entry.born, revision: entry.revision };
+                let (key, born, revision) = (change.key.clone(), entry.born, entry.revision);
+                let state = MemberState { key, info, born, revision };
                 self.members.insert(member.clone(), state);
             }
         }
@@ -257,7 +258,7 @@ impl View {
             state.versions.1 = place.version;
         });
         if mine {
-            self.hold(id, first);
+            self.hold(id, first, &change.key);
         } else if !dead {
             self.let_go(id);
         }
@@ -265,13 +266,15 @@ impl View {
     }
 
     /// Keeps what firing needs of a job that is ours now.
-    fn hold(&mut self, id: JobId, first: bool) {
+    fn hold(&mut self, id: JobId, first: bool, place: &Key) {
         if self.held.get(&id).is_some_and(|h| h.terms.is_some()) {
             return;
         }
         let terms = self.terms_of(self.job(id).spec_record().as_ref());
+        let lane = crate::keys::lane(self.job(id).name());
         let held = self.held_mut(id);
         held.terms = terms;
+        held.keys = Some((lane, place.clone()));
         if first && held.lane.is_none() {
             held.lane = Some(Known::default());
         }
@@ -290,7 +293,7 @@ impl View {
 
     fn absorb_lane(&mut self, job: &JobName, change: &Change, touched: &mut Absorbed) {
         let id = self.intern(job);
-        let known = self.held.get(&id).and_then(|h| h.lane.as_ref()).map(|l| l.revision);
+        let known = self.lane_revision(id);
         let lane = match &change.entry {
             Some(entry) if known.is_none_or(|k| k < entry.revision) => match decode(&entry.value) {
                 Some(lane) => Known::present(Some(lane), entry.revision),

@@ -107,6 +107,20 @@ impl View {
         }
     }
 
+    /// A lane as this node wrote it. Says whether nothing newer is known.
+    pub(crate) fn wrote_lane(&mut self, id: JobId, lane: Lane, revision: Revision) -> bool {
+        let is_newer = self.lane_revision(id).is_none_or(|known| known < revision);
+        if is_newer {
+            self.set_lane(id, Known::present(Some(lane), revision));
+        }
+        is_newer
+    }
+
+    /// When the lane that is known of a job was written, or found absent.
+    pub(super) fn lane_revision(&self, id: JobId) -> Option<Revision> {
+        self.held.get(&id)?.lane.as_ref().map(|lane| lane.revision)
+    }
+
     pub(super) fn set_lane(&mut self, id: JobId, lane: Known<Lane>) {
         // A lane read for a takeover that somebody else won takes no slot of ours, nor does a run between two attempts.
         let takes_slot = |open: &&Open| open.wait.is_none() && Some(&open.by) == self.life.as_ref();

@@ -15,6 +15,9 @@ use crate::history::Told;
 
 /// How many answers of the registry may wait. Senders wait when it is full, so news is never dropped.
 const WAITING_MAX: usize = 64;
+/// After so many others that were ready one of history's words is heard, and after as many more a command: where a node
+/// has more to do than it can, the rest is always ready.
+const OTHERS_MAX: u32 = 8;
 /// How many commands may wait.
 pub(super) const ORDERS_MAX: usize = 256;
 
@@ -56,6 +59,8 @@ pub(super) struct Inbox {
     told: mpsc::UnboundedReceiver<Told>,
     orders: mpsc::Receiver<Order>,
     first: VecDeque<Happening>,
+    /// How many were ready since a command was looked for.
+    others: u32,
 }
 
 impl Inbox {
@@ -66,7 +71,7 @@ impl Inbox {
     ) -> (Self, Sender) {
         let (to_lease, lease) = mpsc::channel(WAITING_MAX);
         let (to_registry, registry) = mpsc::channel(WAITING_MAX);
-        let inbox = Self { lease, registry, news, told, orders, first: VecDeque::new() };
+        let inbox = Self { lease, registry, news, told, orders, first: VecDeque::new(), others: 0 };
         (inbox, Sender { lease: to_lease, registry: to_registry })
     }
 
@@ -88,9 +93,19 @@ impl Inbox {
 
     /// Another one, if it is there already.
     pub(super) fn ready(&mut self) -> Option<Happening> {
-        self.first
-            .pop_front()
-            .or_else(|| self.lease.try_recv().ok())
+        if let Some(urgent) = self.first.pop_front().or_else(|| self.lease.try_recv().ok()) {
+            return Some(urgent);
+        }
+        self.others += 1;
+        let in_turn = match self.others {
+            OTHERS_MAX => self.told.try_recv().ok().map(Happening::Told),
+            others if others >= 2 * OTHERS_MAX => {
+                self.others = 0;
+                self.orders.try_recv().ok().map(Happening::Order)
+            }
+            _ => None,
+        };
+        in_turn
             .or_else(|| self.news.try_recv().ok().map(Happening::News))
             .or_else(|| self.registry.try_recv().ok())
             .or_else(|| self.told.try_recv().ok().map(Happening::Told))
@@ -115,5 +130,33 @@ impl Inbox {
     /// Comes first next time.
     pub(super) fn put_back(&mut self, happening: Happening) {
         self.first.push_back(happening);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_heard_while_more_urgent_things_are_always_ready() {
+        let ((news, to_news), (told, to_told), (orders, to_orders)) =
+            (mpsc::unbounded_channel(), mpsc::unbounded_channel(), mpsc::channel(ORDERS_MAX));
+        let (mut inbox, sender) = Inbox::new(to_news, to_told, to_orders);
+        assert!(orders.try_send(Order::Halt).is_ok() && told.send(Told::Able(false)).is_ok());
+        let mut heard = Vec::new();
+        // What comes first of all takes nothing of the turns, and drops nothing that had one.
+        for _ in 0..2 * OTHERS_MAX {
+            inbox.put_back(Happening::Woken);
+            heard.extend(inbox.ready());
+        }
+        for _ in 0..2 * OTHERS_MAX {
+            assert!(news.send(News::Able(true)).is_ok());
+            assert!(sender.registry.try_send(Happening::Inputs(Vec::new())).is_ok());
+            heard.extend(inbox.ready());
+        }
+        let of = |is: fn(&Happening) -> bool| heard.iter().position(is);
+        let word = of(|happening| matches!(happening, Happening::Told(_)));
+        let order = of(|happening| matches!(happening, Happening::Order(_)));
+        assert!(word.is_some() && word < order, "{word:?} {order:?}");
     }
 }

@@ -43,6 +43,13 @@ impl Leases {
         Some(Trust { until, kill: until + Millis((rest.0 / 2).max(0)) })
     }
 
+    /// What is left of a trust that the node lost before its deadline, as when somebody deleted its entry: its successors need not
+    /// wait, so runs end now, in the time that they would have had for it then.
+    pub(super) fn withdrawn(trust: Trust, now: Now) -> Trust {
+        let grace = trust.kill - trust.until;
+        Trust { until: now.mono, kill: trust.kill.min(now.mono + grace) }
+    }
+
     /// Opens a lease. Its number is in the data folder before anybody can see a member that lives by it (law 8).
     pub(super) fn open(&mut self, ttl: Millis, registry: &Arc<dyn Registry>, sender: &Sender) {
         let asked = clock::now().mono;

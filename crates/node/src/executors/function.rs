@@ -21,6 +21,9 @@ use crate::executor::{Finish, News, Trust};
 
 /// How long a function may still work after it was asked to stop; then it is dropped at its next `await`.
 const GRACE: Millis = Millis::secs(2);
+/// What is told of a run whose task was dropped before it began.
+const GONE: &str =
+    "it never began: the runtime on which the node was opened, and which runs its functions, has ended";
 
 /// What a function came to, in words; empty when there is nothing to add.
 pub(super) enum Said {
@@ -209,7 +212,8 @@ struct Start {
     grace_when_fenced: Millis,
     counts: Arc<Counts>,
     ends: Ends,
-    news: mpsc::UnboundedSender<News>,
+    /// From here on, for its task may be dropped before it begins.
+    report: Report,
 }
 
 impl FunctionRuns {
@@ -273,6 +277,7 @@ impl FunctionRuns {
             );
             return self.refuse(&run, reason);
         }
+        let report = Report::new(self.news.clone(), &run, GONE);
         let under_way = Arc::new(UnderWay {
             run,
             node: self.node.clone(),
@@ -287,7 +292,7 @@ impl FunctionRuns {
             grace_when_fenced: self.grace_when_fenced,
             counts: self.counts.clone(),
             ends: self.ends.clone(),
-            news: self.news.clone(),
+            report,
         });
     }
 
@@ -310,14 +315,13 @@ impl FunctionRuns {
 
 impl Start {
     async fn execute(self) {
-        let Self { function, under_way, grace_when_fenced, counts, ends, news } = self;
+        let Self { function, under_way, grace_when_fenced, counts, ends, mut report } = self;
         let run = &under_way.run;
         // Checked last, right before the call: the task may have waited long for its turn (law 2).
         if clock::now().mono >= run.not_after {
-            let _ = news.send(News::NotStarted { run: run.id.clone(), attempt: run.attempt });
-            return;
+            return report.not_started();
         }
-        let mut report = Report::new(news, run, "the function panicked");
+        report.begin("the function panicked");
         let context = RunContext(under_way.clone());
         let (ended, words) = match function {
             Function::Plain(function) => {

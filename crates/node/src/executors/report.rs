@@ -19,6 +19,22 @@ impl Report {
         Self { news, finish: Some(Finish::failed(run, panicked.to_owned())) }
     }
 
+    /// It begins now; what is told from here on if nothing else is.
+    pub(super) fn begin(&mut self, panicked: &str) {
+        if let Some(finish) = &mut self.finish {
+            finish.started = clock::now().wall;
+            finish.reason = panicked.to_owned();
+        }
+    }
+
+    /// It did not start and will not.
+    pub(super) fn not_started(mut self) {
+        if let Some(Finish { run, attempt, .. }) = self.finish.take() {
+            // A driver that has ended wants no news; what it had open others settle by the registry.
+            let _ = self.news.send(News::NotStarted { run, attempt });
+        }
+    }
+
     pub(super) fn end(&mut self, ended: Ended, reason: String) {
         if let Some(finish) = &mut self.finish {
             finish.ended = ended;

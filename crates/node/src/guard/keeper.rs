@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::cgroup::{self, Told};
 use super::kept::{Kept, Passing, Process};
-use super::wire::{Attempt, Lines, Order, Word, line};
+use super::wire::{Attempt, DATA, Lines, Order, Word, line};
 use super::{LOCK, NO_CGROUPS, ROLE, environment, strays};
 use crate::clock;
 use crate::executor::{Finish, News};
@@ -123,6 +123,8 @@ enum Over {
 pub(crate) struct Keeper {
     program: Option<PathBuf>,
     data: PathBuf,
+    /// The same as runs are told of it: two nodes may say one name, each seen from where it was started.
+    whose: String,
     /// Whether runs get cgroups.
     cgroups: bool,
     /// How long a guard may take to answer, and how long its start may take.
@@ -150,9 +152,11 @@ impl Keeper {
         passing: mpsc::Receiver<oneshot::Sender<Passing>>,
         news: mpsc::UnboundedSender<News>,
     ) -> Self {
+        let whose = data.canonicalize().unwrap_or_else(|_| data.clone()).display().to_string();
         Self {
             program,
             data,
+            whose,
             cgroups,
             patience,
             orders,
@@ -252,7 +256,10 @@ impl Keeper {
         }
     }
 
-    fn pass_on(&mut self, order: Order) {
+    fn pass_on(&mut self, mut order: Order) {
+        if let Order::Start(launch) = &mut order {
+            launch.environment.insert(DATA.to_owned(), self.whose.clone());
+        }
         self.unsent.extend(line(&order));
         match order {
             Order::Trust { .. } => {
@@ -318,8 +325,9 @@ impl Keeper {
             groups.retain(|group| rustix::process::kill_process_group(*group, Signal::KILL).is_ok());
             let _ = timeout_at(deadline, sleep(LOOK_AGAIN)).await;
         }
-        let runs: Vec<Attempt> = self.under_way.keys().cloned().collect();
-        if let Ok(Err(e)) = tokio::task::spawn_blocking(move || strays::kill_everywhere(&runs)).await {
+        let (runs, whose): (Vec<Attempt>, _) = (self.under_way.keys().cloned().collect(), self.whose.clone());
+        let looked = tokio::task::spawn_blocking(move || strays::kill_everywhere(&runs, &whose)).await;
+        if let Ok(Err(e)) = looked {
             tracing::warn!("what a killed guard's runs left outside their groups cannot be looked for: {e}");
         }
         let deadline = clock::after(BURIAL);

@@ -15,7 +15,7 @@ use evenkeel_core::time::{Millis, Mono};
 use procfs::process::{Process, Stat, StatFlags};
 use rustix::process::{Pid, RawPid, Signal, WaitId, WaitIdOptions};
 
-use super::wire::Attempt;
+use super::wire::{Attempt, DATA};
 
 /// How much earlier than its run a stray may seem to have begun: the kernel counts starts in hundredths of a second.
 const SLACK: i64 = 20;
@@ -167,11 +167,15 @@ fn before(families: &[Family<'_>], started: Option<Mono>) -> impl Iterator<Item 
     families.iter().enumerate().filter(move |(_, run)| began(run)).map(|(index, _)| index)
 }
 
-/// Kills whatever names one of these attempts, of a guard that is gone and can look for nothing any more.
+/// Kills whatever names one of these attempts, of a guard that is gone and can look for nothing any more. Runs of another node may
+/// be named alike, as of another cluster on this host; those say another data folder.
 ///
 /// # Errors
 /// The host's processes cannot be listed, so nobody was looked for.
-pub(super) fn kill_everywhere(runs: &[Attempt]) -> io::Result<()> {
+pub(super) fn kill_everywhere(runs: &[Attempt], data: &str) -> io::Result<()> {
+    let is_ours = |environment: &[u8]| {
+        says(environment, &format!("{DATA}={data}")) && runs.iter().any(|id| is_named(id, environment))
+    };
     // What forked, or became another program, while it was looked for is found at another look; three of them bound what
     // this may take.
     for _ in 0..3 {
@@ -179,7 +183,7 @@ pub(super) fn kill_everywhere(runs: &[Attempt]) -> io::Result<()> {
         for pid in all()?.into_iter().filter(|pid| !has_ended(*pid)) {
             match environment(pid) {
                 None => again = true,
-                Some(environment) if runs.iter().any(|id| is_named(id, &environment)) => {
+                Some(environment) if is_ours(&environment) => {
                     again = true;
                     // One that has ended meanwhile needs no kill.
                     let _ = rustix::process::kill_process(pid, Signal::KILL);
@@ -196,9 +200,12 @@ pub(super) fn kill_everywhere(runs: &[Attempt]) -> io::Result<()> {
 
 /// Whether a process's environment says that it is of this attempt.
 fn is_named(id: &Attempt, environment: &[u8]) -> bool {
-    let says =
-        |text: String| environment.split(|byte| *byte == 0).any(|variable| variable == text.as_bytes());
-    says(format!("EVENKEEL_RUN={}", id.run)) && says(format!("EVENKEEL_ATTEMPT={}", id.attempt))
+    says(environment, &format!("EVENKEEL_RUN={}", id.run))
+        && says(environment, &format!("EVENKEEL_ATTEMPT={}", id.attempt))
+}
+
+fn says(environment: &[u8], text: &str) -> bool {
+    environment.split(|byte| *byte == 0).any(|variable| variable == text.as_bytes())
 }
 
 /// The processes whose parent is this process of one thread.

@@ -53,6 +53,9 @@ pub(crate) struct Launch {
     pub(crate) rate: Option<u64>,
 }
 
+/// The variable that tells a run its node's data folder, of which no other node of this host has the same.
+pub(super) const DATA: &str = "EVENKEEL_DATA";
+
 /// From the guard. Each `Start` is answered by `NotStarted`, or by `Started` and then `Ended`, or by `Ended` alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

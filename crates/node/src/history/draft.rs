@@ -44,7 +44,7 @@ pub(super) struct Last {
 pub(super) struct Draft {
     pub(super) now: Wall,
     pub(super) last: Last,
-    attempts: BTreeMap<(RunId, u32), Line>,
+    attempts: BTreeMap<RunId, Vec<Line>>,
     /// Since when each shard of a job fails; as it was, and as it is by now.
     failing_before: BTreeMap<(JobName, Shard), Wall>,
     failing: BTreeMap<(JobName, Shard), Wall>,
@@ -73,8 +73,8 @@ impl Draft {
 
     /// Takes in an attempt that the table has.
     pub(super) fn found(&mut self, record: RunRecord) {
-        let key = (record.run.clone(), record.attempt);
-        self.attempts.insert(key, Line { record, stored: true, touched: false });
+        let line = Line { record, stored: true, touched: false };
+        self.attempts.entry(line.record.run.clone()).or_default().push(line);
     }
 
     /// Takes in that a shard of a job fails.
@@ -119,12 +119,12 @@ impl Draft {
 
     /// Writes an attempt as it stands now. Says whether it was written.
     fn put(&mut self, record: &RunRecord) -> bool {
-        let key = (record.run.clone(), record.attempt);
-        let written = match self.attempts.get_mut(&key) {
+        let lines = self.attempts.entry(record.run.clone()).or_default();
+        let written = match lines.iter_mut().find(|line| line.record.attempt == record.attempt) {
             None => {
                 self.last.attempt += 1;
                 let record = RunRecord { seq: self.last.attempt, ..record.clone() };
-                self.attempts.insert(key, Line { record, stored: false, touched: true });
+                lines.push(Line { record, stored: false, touched: true });
                 true
             }
             Some(line) if !line.record.state.is_end() => {
@@ -141,39 +141,28 @@ impl Draft {
                 false
             }
         };
-        self.end_earlier(&record.run, record.attempt);
+        end_earlier(lines, record.attempt, self.now);
         written
-    }
-
-    /// Whoever had the attempts before this one will not tell any more, or will be late.
-    fn end_earlier(&mut self, run: &RunId, attempt: u32) {
-        let earlier = self.attempts.range_mut((run.clone(), 0)..(run.clone(), attempt));
-        for (_, line) in earlier.filter(|(_, line)| attempt > 1 && !line.record.state.is_end()) {
-            line.record.state = State::Lost;
-            line.record.reason = "taken over by a later attempt".into();
-            line.record.ended = Some(self.now);
-            line.touched = true;
-        }
     }
 
     /// Of a run that was attempted before something is to come; of another one there is nothing to tell.
     fn not_started(&mut self, run: &RunId, attempt: u32) {
-        let key = (run.clone(), attempt);
-        let Some(line) = self.attempts.get_mut(&key).filter(|line| line.record.state == State::Running)
-        else {
-            return;
-        };
+        let Some(lines) = self.attempts.get_mut(run) else { return };
+        let runs = |line: &Line| line.record.attempt == attempt && line.record.state == State::Running;
+        let Some(nth) = lines.iter().position(runs) else { return };
+        let line = &mut lines[nth];
         if attempt > 1 {
             (line.record.state, line.touched) = (State::Waiting, true);
             return;
         }
         self.gone.extend(line.stored.then_some(line.record.seq));
-        self.attempts.remove(&key);
+        lines.swap_remove(nth);
     }
 
     /// How an attempt stands, if anything is known of it.
     pub(super) fn stands(&self, run: &RunId, attempt: u32) -> Option<State> {
-        self.attempts.get(&(run.clone(), attempt)).map(|line| line.record.state)
+        let line = self.attempts.get(run)?.iter().find(|line| line.record.attempt == attempt);
+        line.map(|line| line.record.state)
     }
 
     /// A shard of a job fails from now on, unless it has done so already.
@@ -202,7 +191,7 @@ impl Draft {
     /// The attempts that the table has to hear of, in the order in which history heard of them.
     pub(super) fn touched(&self) -> Vec<&RunRecord> {
         let mut all: Vec<_> =
-            self.attempts.values().filter(|line| line.touched).map(|line| &line.record).collect();
+            self.attempts.values().flatten().filter(|line| line.touched).map(|line| &line.record).collect();
         all.sort_by_key(|record| record.seq);
         all
     }
@@ -218,6 +207,16 @@ impl Draft {
     }
 }
 
+/// Whoever had the attempts of a run before this one will not tell any more, or will be late.
+fn end_earlier(lines: &mut [Line], attempt: u32, now: Wall) {
+    for line in lines.iter_mut().filter(|line| line.record.attempt < attempt && !line.record.state.is_end()) {
+        line.record.state = State::Lost;
+        line.record.reason = "taken over by a later attempt".into();
+        line.record.ended = Some(now);
+        line.touched = true;
+    }
+}
+
 /// What one has, and the other has not or has otherwise.
 fn differ<'a, K: Ord, V: Eq>(
     one: &'a BTreeMap<K, V>,
@@ -228,7 +227,8 @@ fn differ<'a, K: Ord, V: Eq>(
 
 /// Brings an attempt that has not ended to what is said of it now.
 fn merge(known: &mut RunRecord, said: &RunRecord) {
-    if said.state == State::Running {
+    // Whoever started it has it, and not who said that it was to come; its start may have been left out for its end.
+    if said.started.is_some() {
         known.node.clone_from(&said.node);
     }
     if !said.sent.is_empty() {

@@ -61,13 +61,13 @@ async fn mark(link: &mut Link, stamp: &Stamp, now: Wall) -> Result<(), Fault> {
 pub(super) async fn load(link: &mut Link, batch: &[Entry], now: Wall) -> Result<Draft, Fault> {
     let mut draft = Draft::new(now, last(link).await?);
     draft.audits = Audits::load(link, batch).await?;
-    let (mut runs, mut jobs) = (BTreeSet::new(), BTreeSet::new());
+    let (mut runs, mut jobs) = (Vec::new(), BTreeSet::new());
     for entry in batch {
         match entry {
-            Entry::Attempt(record) => runs.extend([record.run.to_string()]),
-            Entry::NotStarted { run, .. } => runs.extend([run.to_string()]),
+            Entry::Attempt(record) => runs.push(record.run.to_string()),
+            Entry::NotStarted { run, .. } => runs.push(run.to_string()),
             Entry::Outcome(record, _) => {
-                runs.insert(record.run.to_string());
+                runs.push(record.run.to_string());
                 jobs.insert(record.job.as_str());
             }
             Entry::Verdict(verdict, _) => {
@@ -83,6 +83,8 @@ pub(super) async fn load(link: &mut Link, batch: &[Entry], now: Wall) -> Result<
             | Entry::Event { .. } => {}
         }
     }
+    runs.sort_unstable();
+    runs.dedup();
     let asked = format!("SELECT {COLUMNS} FROM {} WHERE run IN ", link.table("attempt"));
     for row in any_of(link, &asked, runs.iter().map(String::as_str)).await? {
         draft.found(record(&row)?);

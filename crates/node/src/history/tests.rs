@@ -200,12 +200,25 @@ async fn an_attempt_goes_on_from_what_was_known_of_it() {
     }
 }
 
+#[tokio::test]
+async fn an_attempt_is_told_of_the_node_that_made_it() {
+    for mut books in all().await {
+        let waiting = RunRecord { token: None, started: None, ..attempt("j:1000:0", 2, State::Waiting) };
+        books.write(vec![Entry::Attempt(Box::new(waiting))]).await;
+        let on = |node: &str, state| RunRecord { node: node.into(), ..attempt("j:1000:0", 2, state) };
+        let [running, end] = [State::Running, State::Succeeded].map(|state| on("c", state));
+        books.write([running, end].map(|record| Entry::Attempt(Box::new(record))).into()).await;
+        let found = books.reader.run("j:1000:0".parse().unwrap()).await.unwrap();
+        assert_eq!(found[0].node, "c", "not of the one where it was to follow");
+    }
+}
+
 #[test]
 fn start_and_end_in_one_batch_are_one_row() {
     let done = entry("j:1000:0", 1, State::Succeeded);
     let other = entry("j:2000:0", 1, State::Running);
     let batch = vec![entry("j:1000:0", 1, State::Running), other.clone(), done.clone()];
-    assert_eq!(write::coalesce(batch), [done, other]);
+    assert_eq!(write::coalesce(batch), [other, done], "its end stays behind what came before it");
     let not_started = Entry::NotStarted { run: "j:1000:0".parse().unwrap(), attempt: 1 };
     assert_eq!(write::coalesce(vec![entry("j:1000:0", 1, State::Running), not_started.clone()]), []);
     assert_eq!(write::coalesce(vec![not_started.clone()]), [not_started]);

@@ -60,10 +60,13 @@ pub(super) fn coalesce(batch: Vec<Entry>) -> Vec<Entry> {
             }
         };
         let running = matches!(&entry, Entry::Attempt(record) if record.state == State::Running);
-        match started.remove(&key) {
-            Some(before) if matches!(entry, Entry::NotStarted { .. }) => kept[before] = None,
-            Some(before) => kept[before] = Some(entry),
-            None => kept.push(Some(entry)),
+        let before = started.remove(&key);
+        if let Some(before) = before {
+            kept[before] = None;
+        }
+        // Ends stay in their order: whether a job fails or has recovered is what the last of them says.
+        if before.is_none() || !matches!(entry, Entry::NotStarted { .. }) {
+            kept.push(Some(entry));
         }
         if running {
             started.insert(key, kept.len() - 1);

@@ -56,6 +56,25 @@ async fn a_task_of_any_thread_may_open_a_node() {
     within(tokio::spawn(async move { node.stop_now().await })).await.unwrap();
 }
 
+#[test]
+fn a_run_whose_runtime_has_ended_is_told_to_have_failed() {
+    let data = tempfile::tempdir().unwrap();
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (theirs, ours) = (runtime(), runtime());
+    let functions = Functions::new().add("idle", |_| async {});
+    let opened = theirs.block_on(evenkeel::open(config("a", "memory:", &data).with(functions)));
+    let node = opened.unwrap();
+    drop(theirs);
+    ours.block_on(async {
+        node.apply(vec![job("j", "@yearly", "idle")]).await.unwrap();
+        let record = run(&node, "j", "r").await;
+        assert_eq!(record.state, State::Failed);
+        assert!(record.reason.contains("never began"), "{record:?}");
+        node.stop_now().await;
+    });
+}
+
 /// proves: S1-46, S1-86, S1-87, I14
 #[tokio::test]
 async fn a_function_runs_on_each_second_and_history_tells() {

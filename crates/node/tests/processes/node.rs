@@ -6,6 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use evenkeel::core::job::{Delivery, Program};
+use evenkeel::core::keys;
+use evenkeel::core::registry::{Outcome, Txn, Write as Put};
 use evenkeel::{Config, Handle, Job, Left, RunFilter, RunRecord, State, Work};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -24,6 +26,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
         a_killed_node_leaves_no_run_and_its_next_life_is_quick,
     ),
     ("node::a_paused_nodes_runs_end_before_its_lease", a_paused_nodes_runs_end_before_its_lease),
+    ("node::a_node_whose_entry_is_deleted_ends_its_runs", a_node_whose_entry_is_deleted_ends_its_runs),
     ("node::a_node_whose_guard_dies_gets_another", a_node_whose_guard_dies_gets_another),
     ("node::leaving_lets_the_run_finish", leaving_lets_the_run_finish),
     ("node::output_is_read_through_the_handle", output_is_read_through_the_handle),
@@ -126,7 +129,7 @@ async fn runs(node: &Handle, state: State) -> Vec<RunRecord> {
     node.runs(RunFilter { states: vec![state], ..RunFilter::default() }).await.unwrap()
 }
 
-async fn wait_for(node: &Handle, state: State) -> RunRecord {
+pub(crate) async fn wait_for(node: &Handle, state: State) -> RunRecord {
     wait_for_attempt(node, state, 1).await
 }
 
@@ -181,6 +184,26 @@ fn a_paused_nodes_runs_end_before_its_lease() {
         });
         assert_eq!(pids(&file, 2).len(), 2);
         assert!(lives(second));
+    });
+}
+
+/// proves: S3-28, S3-30, I15
+fn a_node_whose_entry_is_deleted_ends_its_runs() {
+    let (folder, file) = cluster();
+    runtime().block_on(async {
+        // It could trust its lease for two minutes.
+        let config = config(folder.path(), "a", 180_000);
+        let registry = evenkeel_registry::open(&config.registry).await.unwrap();
+        let node = evenkeel::open(config).await.unwrap();
+        node.apply(vec![sleeper(&file, Delivery::AtLeastOnce)]).await.unwrap();
+        let run = pids(&file, 1)[0];
+        let member = node.look(|node| node.member().unwrap());
+        let delete = Txn { guards: vec![], writes: vec![Put::Delete { key: keys::node(&member) }] };
+        assert!(matches!(registry.commit(vec![delete]).await[..], [Outcome::Applied(_)]));
+        until("whoever takes its jobs over need not wait for its runs", || (!lives(run)).then_some(()));
+        let record = wait_for(&node, State::Fenced).await;
+        assert_eq!(record.attempt, 1, "{record:?}");
+        node.stop_now().await;
     });
 }
 

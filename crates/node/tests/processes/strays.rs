@@ -1,11 +1,12 @@
 //! Processes that leave their run's group: whatever they do, they end with their run.
 
+use evenkeel::State;
 use evenkeel::core::job::Delivery;
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::guard::{Guard, folder};
-use crate::node::{cluster, config, parent, runtime, sleeper};
+use crate::node::{cluster, config, parent, runtime, sleeper, wait_for};
 use crate::process::{lives, pids, signal, until};
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
@@ -136,8 +137,17 @@ fn the_strays_of_a_killed_guard_are_ended() {
             let name = std::fs::read(format!("/proc/{}/cmdline", parent(daemon))).unwrap_or_default();
             name.starts_with(b"evenkeel-guard\0").then(|| parent(daemon))
         });
+        let run = wait_for(&node, State::Running).await.run.to_string();
+        // As another cluster on this host may have the same job, with a run of the same name.
+        let names =
+            [("EVENKEEL_RUN", run.as_str()), ("EVENKEEL_ATTEMPT", "1"), ("EVENKEEL_DATA", "/elsewhere")];
+        let mut namesake = std::process::Command::new("sleep").arg("600").envs(names).spawn().unwrap();
         signal(guard, Signal::KILL);
         until("the daemon is ended", || (!lives(daemon)).then_some(()));
+        wait_for(&node, State::Fenced).await;
+        assert!(namesake.try_wait().unwrap().is_none(), "what is another node's is left alone");
+        namesake.kill().unwrap();
+        namesake.wait().unwrap();
         node.stop_now().await;
     });
 }

@@ -257,13 +257,25 @@ pub async fn next_end_is_the_earliest(stage: Stage) {
         return a_server_tells_no_later_end(&stage).await;
     }
     let long = stage.open(TTL).await;
-    assert_eq!(long.next_end, Some(TTL));
-    let short = stage.open(Millis::secs(4)).await;
-    assert_eq!(short.next_end, Some(Millis::secs(4)));
-    stage.pass(Millis::secs(1)).await;
-    assert_eq!(stage.renew(long.lease).await.and_then(|g| g.next_end), Some(Millis::secs(3)));
+    assert_eq!(long.next_end, Some(Millis(TTL.0 / 3)), "before the pause is too long for it");
+    let short = stage.open(Millis::secs(3)).await;
+    assert_eq!(short.next_end, Some(Millis::secs(1)));
+    stage.pass(Millis(1_200)).await;
+    assert_eq!(stage.renew(long.lease).await.and_then(|g| g.next_end), Some(Millis::secs(1)));
+    stage.pass(Millis(1_200)).await;
+    assert_eq!(stage.renew(long.lease).await.and_then(|g| g.next_end), Some(Millis(600)), "it ends");
     stage.close(short.lease).await;
-    assert_eq!(stage.renew(long.lease).await.and_then(|g| g.next_end), Some(TTL));
+    assert_eq!(stage.renew(long.lease).await.and_then(|g| g.next_end), Some(Millis(TTL.0 / 3)));
+    // Who acts when it is told to keeps no lease alive that nobody renews, however seldom its own needs it.
+    let short = stage.open(Millis::secs(3)).await;
+    let (mut passed, mut next) = (Millis::ZERO, short.next_end);
+    while passed < short.ttl {
+        let wait = next.expect("there are leases").min(Millis(TTL.0 / 3));
+        stage.pass(wait).await;
+        passed = passed + wait;
+        next = stage.renew(long.lease).await.expect("alive").next_end;
+    }
+    assert!(stage.renew(short.lease).await.is_none(), "it is over after {passed}");
 }
 
 /// A server that ends leases itself needs nobody to sweep and may say nothing; what it says must not be too late.

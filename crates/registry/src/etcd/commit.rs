@@ -148,7 +148,11 @@ pub(super) fn request(tree: &Tree, txn: &Txn) -> Option<TxnRequest> {
     let owners: BTreeSet<LeaseId> = owners.collect();
     let guards = txn.guards.iter().map(|guard| compare(tree, guard));
     let compare = guards.chain(owners.into_iter().map(|owner| open(tree, owner))).collect();
-    let failure = txn.keys().map(|key| tree::look(tree.entry(key), 0)).collect();
+    let mut failure: Vec<_> = txn.keys().map(|key| tree::look(tree.entry(key), 0)).collect();
+    if failure.is_empty() {
+        // What reads and writes nothing any member would answer by itself, as it knows it.
+        failure.push(tree::glance(tree.meta()));
+    }
     Some(TxnRequest { compare, success: steps(tree, txn), failure })
 }
 
@@ -246,6 +250,12 @@ mod tests {
             let compare = number(b"k".to_vec(), Revision(never), 2, Against::Written);
             assert_eq!((compare.result, compare.against), (LESS, Some(Against::Version(0))), "{never}");
         }
+    }
+
+    #[test]
+    fn a_transaction_that_only_asks_for_a_lease_is_still_a_question_to_all_members() {
+        let txn = Txn { guards: vec![Guard::Open(LeaseId(7))], writes: vec![] };
+        assert_eq!(request(&Tree::new("ns"), &txn).unwrap().failure.len(), 1);
     }
 
     #[test]

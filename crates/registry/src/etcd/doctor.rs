@@ -6,7 +6,7 @@ use super::message::{
     MemberListRequest, MemberListResponse, RangeRequest, RangeResponse, StatusRequest, StatusResponse,
 };
 use crate::RegistryError;
-use crate::examine::Examined;
+use crate::examine::{Examined, release};
 
 /// etcd stops taking writes at 2 GiB, unless it is told another quota.
 const SIZE_LATE: i64 = 3 << 29;
@@ -17,6 +17,7 @@ const HISTORY_LATE: i64 = 5_000_000;
 /// What was read.
 #[derive(Clone, Debug, Default)]
 struct Sight {
+    version: String,
     status: StatusResponse,
     /// How many members there are; `None` where this user may not know.
     members: Option<usize>,
@@ -44,7 +45,7 @@ impl Shared {
         // A user may be kept from this, which is no fault.
         let members = listed.ok().map(|listed| listed.members.len()).filter(|count| *count > 0);
         let history = self.look_at_history().await.map_err(Fault::explain)?;
-        let found = judge(&Sight { status, members, history });
+        let found = judge(&Sight { version: self.version.clone(), status, members, history });
         Ok(Examined { version: Some(self.version.clone()), ..found })
     }
 
@@ -64,6 +65,15 @@ impl Shared {
     }
 }
 
+/// Whether a leader of this release that hung may end a lease that was renewed at its successor (etcd's issue 15247).
+fn ends_renewed_leases(version: &str) -> bool {
+    match release(version) {
+        Some([3, 4, patch]) => patch < 31,
+        Some([3, 5, patch]) => patch < 13,
+        _ => false,
+    }
+}
+
 fn judge(sight: &Sight) -> Examined {
     let (mut found, status) = (Examined::default(), &sight.status);
     if status.leader == 0 {
@@ -78,6 +88,13 @@ fn judge(sight: &Sight) -> Examined {
             "add a third: with two, the loss of either stops everything",
         ),
         Some(count) => found.tell("members", format!("{count}, of which {} may fail", (count - 1) / 2)),
+    }
+    if sight.members.is_some_and(|count| count > 1) && ends_renewed_leases(&sight.version) {
+        found.fault(
+            "release",
+            format!("a leader of {} that hung may end leases that were renewed meanwhile", sight.version),
+            "take 3.5.13, 3.4.31 or a later one",
+        );
     }
     for error in &status.errors {
         found.fault("alarm", error.clone(), "see `etcdctl alarm list` and etcd's log");
@@ -111,7 +128,7 @@ mod tests {
 
     fn good() -> Sight {
         let status = StatusResponse { leader: 1, db_size: 5 << 20, ..StatusResponse::default() };
-        Sight { status, members: Some(3), history: History::Compacted }
+        Sight { version: "3.5.13".into(), status, members: Some(3), history: History::Compacted }
     }
 
     fn faults(sight: &Sight) -> Vec<String> {
@@ -151,6 +168,16 @@ mod tests {
         assert!(full.len() == 1 && full[0].starts_with("size: 1536 MiB; etcd stops"), "{full:?}");
         let long = faults(&Sight { history: History::Long, ..good() });
         assert!(long.len() == 1 && long[0].starts_with("history: more than"), "{long:?}");
+    }
+
+    #[test]
+    fn a_release_that_ends_renewed_leases_is_a_fault_where_leaders_change() {
+        for (version, ends) in
+            [("3.4.23", true), ("3.4.31", false), ("3.5.12", true), ("3.5.13", false), ("3.6.0-rc.1", false)]
+        {
+            let of = |members| faults(&Sight { version: version.into(), members: Some(members), ..good() });
+            assert_eq!((of(1).len(), of(3).len()), (0, usize::from(ends)), "{version}");
+        }
     }
 
     /// An etcd at this revision, which knows what was long ago.

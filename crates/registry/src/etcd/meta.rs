@@ -7,6 +7,7 @@ use super::message::{RangeRequest, RangeResponse, StatusRequest, StatusResponse,
 use super::tree::{self, Tree};
 use super::wire::Wire;
 use crate::RegistryError;
+use crate::examine::release;
 
 /// Which layout this program writes.
 const LAYOUT: &str = "1";
@@ -78,9 +79,8 @@ pub(super) async fn adopt(wire: &Wire, tree: &Tree, lost: Option<u16>) -> Result
 pub(super) async fn version(wire: &Wire) -> Result<String, RegistryError> {
     let status: StatusResponse =
         wire.ask("/etcdserverpb.Maintenance/Status", StatusRequest {}).await.map_err(Fault::explain)?;
-    let mut parts = status.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    match (parts.next(), parts.next()) {
-        (Some(major), Some(minor)) if (major, minor) >= (3, 4) => Ok(status.version),
+    match release(&status.version) {
+        Some(known) if known >= [3, 4, 0] => Ok(status.version),
         _ => Err(RegistryError::Refused(format!(
             "etcd is of version {}, which is too old: use 3.4 or newer",
             status.version

@@ -4,13 +4,18 @@
 --
 -- KEYS: meta, cold heads, cold values, hot heads, hot values, ends, terms, news, and what lives by a lease (a prefix).
 -- ARGV: the line, the revision the asker has seen, the root of hot keys, how far time may step, how many changes are
--- remembered, then what is asked.
+-- remembered, how many keys are named and how many of them are cold, their names with the cold ones first, then what is
+-- asked, which tells keys by their numbers.
 local META, ENDS, TERMS, NEWS, OWNED = KEYS[1], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local HOT, STEP, REMEMBERED = ARGV[3], tonumber(ARGV[4]), ARGV[5]
-local call = redis.call
+local argv, call = ARGV, redis.call
+local HOT, STEP, REMEMBERED = argv[3], tonumber(argv[4]), argv[5]
+local named, cold_ones = tonumber(argv[6]), tonumber(argv[7])
+-- Where what is asked begins, and where it ends.
+local at, last = 8 + named, #argv
+local find, match, sub = string.find, string.match, string.sub
 
 local meta = call('HMGET', META, 'line', 'revision', 'cold', 'clock', 'wall')
-if meta[1] ~= ARGV[1] or tonumber(meta[2]) < tonumber(ARGV[2]) then
+if meta[1] ~= argv[1] or tonumber(meta[2]) < tonumber(argv[2]) then
   return {'moved'}
 end
 
@@ -29,18 +34,59 @@ local now = tonumber(meta[4]) + math.max(0, math.min(passed, STEP))
 local revision, cold = tonumber(meta[2]), tonumber(meta[3])
 -- The revision as it is written, and how many changes it has had.
 local written, nth = int(revision), 0
--- What is known of entries, and the values that were put.
-local heads, values = {}, {}
+-- Keys by their numbers. Of each the head as it is stored (false when there is none), its parts once they were needed, and
+-- the value that was put.
+local keys, raw, revisions, births, owners, values = {}, {}, {}, {}, {}, {}
+for i = 1, named do keys[i] = argv[7 + i] end
 
-local sub, hot = string.sub, #HOT
-local function places(key)
-  if sub(key, 1, hot) == HOT then
-    return KEYS[4], KEYS[5], false
+local function places(i)
+  if i <= cold_ones or (i > named and sub(keys[i], 1, #HOT) ~= HOT) then
+    return KEYS[2], KEYS[3], true
   end
-  return KEYS[2], KEYS[3], true
+  return KEYS[4], KEYS[5], false
 end
 
--- Heads and values that were put go out together, for each call costs more than what is in it.
+-- Everything that is named is read at once, for each call costs more than what is in it.
+local function read(place, from, to)
+  -- Lua passes some thousand arguments at once and no more.
+  for first = from, to, 1000 do
+    local found = call('HMGET', place, unpack(keys, first, math.min(first + 999, to)))
+    for i = 1, #found do raw[first + i - 1] = found[i] end
+  end
+end
+read(KEYS[2], 1, cold_ones)
+read(KEYS[4], cold_ones + 1, named)
+
+-- The number of a key that was perhaps not named.
+local numbers
+local function number_of(key)
+  if not numbers then
+    numbers = {}
+    for i = 1, #keys do numbers[keys[i]] = i end
+  end
+  local i = numbers[key]
+  if not i then
+    i = #keys + 1
+    keys[i], numbers[key] = key, i
+    raw[i] = call('HGET', (places(i)), key)
+  end
+  return i
+end
+
+-- The revision of an entry; false when there is none. Its birth and owner ('0' for none) are known after that.
+local function revision_of(i)
+  local known = revisions[i]
+  if known == nil then
+    known = false
+    if raw[i] then
+      known, births[i], owners[i] = match(raw[i], '^(%d+) (%d+) (%d+)$')
+    end
+    revisions[i] = known
+  end
+  return known
+end
+
+-- Heads and values that were put go out together too.
 local waiting = {}
 for i = 2, 5 do waiting[KEYS[i]] = {} end
 
@@ -54,23 +100,7 @@ local function later(place, key, value)
   local fields = waiting[place]
   local n = #fields
   fields[n + 1], fields[n + 2] = key, value
-  -- Lua passes some thousand arguments at once and no more.
   if n > 2000 then send(place) end
-end
-
--- What is known of an entry: revision, birth and owner ('0' for none); false when there is none.
-local function head(key)
-  local known = heads[key]
-  if known == nil then
-    local raw = call('HGET', places(key), key)
-    known = false
-    if raw then
-      local at, born, owner = string.match(raw, '^(%d+) (%d+) (%d+)$')
-      known = {at, born, owner}
-    end
-    heads[key] = known
-  end
-  return known
 end
 
 local function next_revision()
@@ -84,33 +114,34 @@ local function note(key)
   cold = revision
 end
 
-local function put(key, value, owner)
-  local old = head(key)
-  if old and old[3] ~= '0' and old[3] ~= owner then
-    call('SREM', OWNED .. old[3], key)
+local function put(i, value, owner)
+  local key, born, before = keys[i], written, '0'
+  if revision_of(i) then
+    born, before = births[i], owners[i]
   end
-  if owner ~= '0' and not (old and old[3] == owner) then
-    call('SADD', OWNED .. owner, key)
+  if before ~= owner then
+    if before ~= '0' then call('SREM', OWNED .. before, key) end
+    if owner ~= '0' then call('SADD', OWNED .. owner, key) end
   end
-  local new = {written, old and old[2] or written, owner}
-  local heads_at, values_at, is_cold = places(key)
-  later(heads_at, key, new[1] .. ' ' .. new[2] .. ' ' .. owner)
+  local head = written .. ' ' .. born .. ' ' .. owner
+  local heads_at, values_at, is_cold = places(i)
+  later(heads_at, key, head)
   later(values_at, key, value)
-  heads[key], values[key] = new, value
+  raw[i], revisions[i], births[i], owners[i], values[i] = head, written, born, owner, value
   if is_cold then note(key) end
 end
 
-local function remove(key)
-  local old = head(key)
-  if not old then return end
-  if old[3] ~= '0' then call('SREM', OWNED .. old[3], key) end
-  local heads_at, values_at, is_cold = places(key)
+local function remove(i)
+  if not revision_of(i) then return end
+  local key = keys[i]
+  if owners[i] ~= '0' then call('SREM', OWNED .. owners[i], key) end
+  local heads_at, values_at, is_cold = places(i)
   -- It may be among what was put.
   send(heads_at)
   send(values_at)
   call('HDEL', heads_at, key)
   call('HDEL', values_at, key)
-  heads[key], values[key] = false, nil
+  raw[i], revisions[i], values[i] = false, false, nil
   if is_cold then note(key) end
 end
 
@@ -121,71 +152,67 @@ local function close(lease)
   if #owned == 0 then return end
   table.sort(owned)
   next_revision()
-  for _, key in ipairs(owned) do remove(key) end
+  for _, key in ipairs(owned) do remove(number_of(key)) end
 end
 
 local function alive(lease)
   return call('ZSCORE', ENDS, lease)
 end
 
-local at = 6
-local function take()
-  at = at + 1
-  return ARGV[at - 1]
+-- A revision to be compared has a blank behind it, as in a head.
+local function holds(kind, i, value)
+  if kind == '=' then return raw[i] and find(raw[i], value, 1, true) == 1 end
+  if kind == 'B' then return revision_of(i) and births[i] == value end
+  if kind == 'A' then return not raw[i] end
+  if kind == 'P' then return raw[i] end
+  if kind == 'O' then return alive(value) end
+  return false
 end
 
-local function take_keys()
-  local keys = {}
-  for i = 1, tonumber(take()) do keys[i] = take() end
-  return keys
-end
-
-local function as_they_stand(keys)
-  local found = {written, ''}
-  for _, key in ipairs(keys) do
-    local entry = head(key)
-    local _, values_at = places(key)
-    found[#found + 1] = entry and table.concat(entry, ' ') or false
-    found[#found + 1] = entry and (values[key] or call('HGET', values_at, key)) or false
+-- Of a transaction that is not made: the heads and values of what it names, in that order.
+local function as_they_stand(guards, writes)
+  local found, told = {written}, {}
+  local function tell(i)
+    if i == 0 or told[i] then return end
+    told[i] = true
+    local _, values_at = places(i)
+    found[#found + 1] = raw[i]
+    found[#found + 1] = raw[i] and (values[i] or call('HGET', values_at, keys[i]))
   end
+  for p = guards, writes - 2, 3 do tell(tonumber(argv[p + 1])) end
+  for p = writes, at - 1, 4 do tell(tonumber(argv[p + 1])) end
   return found
 end
 
-local function holds(kind, key, value)
-  if kind == 'O' then return alive(value) end
-  if kind == 'N' then return false end
-  local entry = head(key)
-  if kind == 'A' then return not entry end
-  if kind == 'P' then return entry end
-  if kind == '=' then return entry and entry[1] == value end
-  return entry and entry[2] == value
-end
-
+-- Guards are of a kind, a key and a value; writes of a kind, a key, a value and an owner.
 local function transact()
-  local keys, made, writes, changes = take_keys(), true, {}, false
-  for _ = 1, tonumber(take()) do
-    local kind, key, value = take(), keys[tonumber(take())], take()
-    made = made and holds(kind, key, value)
+  local guards = at + 1
+  local writes = guards + 3 * tonumber(argv[at]) + 1
+  at = writes + 4 * tonumber(argv[writes - 1])
+  for p = guards, writes - 2, 3 do
+    if not holds(argv[p], tonumber(argv[p + 1]), argv[p + 2]) then return as_they_stand(guards, writes) end
   end
-  for i = 1, tonumber(take()) do
-    local kind, key = take(), keys[tonumber(take())]
-    if kind == 'P' then
-      local value, owner = take(), take()
+  local changes = false
+  for p = writes, at - 1, 4 do
+    if argv[p] == 'P' then
       -- An entry cannot live by a lease that has ended, so that is refused as if it had been guarded on.
-      made = made and (owner == '' or alive(owner))
-      writes[i] = {key, value, owner == '' and '0' or owner}
+      if argv[p + 3] ~= '0' and not alive(argv[p + 3]) then return as_they_stand(guards, writes) end
       changes = true
     else
-      writes[i] = {key}
-      changes = changes or head(key)
+      changes = changes or raw[tonumber(argv[p + 1])]
     end
   end
-  if not made then return as_they_stand(keys) end
   if changes then next_revision() end
-  for _, write in ipairs(writes) do
-    if write[2] then put(write[1], write[2], write[3]) else remove(write[1]) end
+  for p = writes, at - 1, 4 do
+    local i = tonumber(argv[p + 1])
+    if argv[p] == 'P' then put(i, argv[p + 2], argv[p + 3]) else remove(i) end
   end
-  return {written}
+  return written
+end
+
+local function take()
+  at = at + 1
+  return argv[at - 1]
 end
 
 local function open()
@@ -207,12 +234,12 @@ end
 -- Every group first ends the leases whose time is over, in the order of their numbers.
 local over = call('ZRANGEBYSCORE', ENDS, '-inf', int(now))
 -- When the memory is full Redis still deletes, but puts nothing: whoever puts first is told so before anything is deleted.
-if #over > 0 or at <= #ARGV then call('HSET', META, 'revision', meta[2]) end
+if #over > 0 or at <= last then call('HSET', META, 'revision', meta[2]) end
 table.sort(over, function(a, b) return tonumber(a) < tonumber(b) end)
 for _, lease in ipairs(over) do close(lease) end
 
 local answers = {}
-while at <= #ARGV do
+while at <= last do
   local verb, answer = take(), {}
   if verb == 'T' then
     answer = transact()

@@ -12,6 +12,7 @@ use redis::{
 
 use super::fault;
 use crate::encryption::{Pems, pems};
+use crate::examine::release;
 use crate::{EngineUrl, RegistryError};
 
 /// Redis' usual port.
@@ -129,9 +130,8 @@ impl Door {
     }
 
     fn check(&self, told: &Info) -> Result<(), RegistryError> {
-        let version: Vec<u32> = told.of("redis_version").split('.').map_while(|n| n.parse().ok()).collect();
-        if version < vec![6, 2] {
-            let found = told.of("redis_version");
+        let found = told.of("redis_version");
+        if release(found) < Some([6, 2, 0]) {
             return Err(self.url.refused(&format!("is a Redis {found}: use 6.2 or a later one")));
         }
         if told.of("role") != "master" {

@@ -250,8 +250,15 @@ impl Link {
     /// Has it written down when the server does not keep all any more. Should it then lose something while nobody of us is
     /// left who knew better, whoever comes next is told by that.
     pub(super) async fn look_again(&self) -> Result<(), RegistryError> {
-        let (_, mut connection) = self.connection().await?;
-        let server = self.door.look(&mut connection).await?;
+        let (nth, mut connection) = self.connection().await?;
+        let server = match self.door.look(&mut connection).await {
+            Ok(server) => server,
+            Err(error) => {
+                // Also of a server that was demoted, and whose scripts tell of that as of any error of theirs.
+                self.drop_connection(nth).await;
+                return Err(error);
+            }
+        };
         if !server.keeps_all {
             // Whose connection this is heard already whose history it is; what is said now is for others.
             self.introduce(&mut connection, &server).await?;

@@ -1,23 +1,60 @@
 //! What is asked and answered, as the scripts' arguments and replies.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, Entry, Guard, LeaseId, Outcome, Revision, Txn, Write};
 use redis::{Cmd, Value};
 
-/// Adds a transaction: its keys, then guards and writes that name them by their place.
-pub(super) fn add_txn(cmd: &mut Cmd, txn: &Txn) {
-    let keys = add_keys(cmd, txn);
-    // Keys are in order, and each one of the transaction is among them.
-    let nth = |key: &Key| keys.partition_point(|known| *known < key) + 1;
-    cmd.arg(txn.guards.len());
+/// The keys that a group of transactions names, by the numbers under which the script knows them.
+pub(super) struct Names<'t> {
+    numbers: BTreeMap<&'t Key, usize>,
+    /// In the order of their numbers: those of cold entries first.
+    keys: Vec<&'t Key>,
+    cold: usize,
+}
+
+impl<'t> Names<'t> {
+    pub(super) fn of(txns: impl Iterator<Item = &'t Txn>) -> Self {
+        let mut numbers: BTreeMap<&Key, usize> = txns.flat_map(named).map(|key| (key, 0)).collect();
+        let (mut keys, hot): (Vec<&Key>, Vec<&Key>) = numbers.keys().partition(|key| key.is_cold());
+        let cold = keys.len();
+        keys.extend(hot);
+        for (nth, key) in keys.iter().enumerate() {
+            numbers.insert(key, nth + 1);
+        }
+        Self { numbers, keys, cold }
+    }
+
+    pub(super) fn add(&self, cmd: &mut Cmd) {
+        cmd.arg(self.keys.len()).arg(self.cold);
+        for key in &self.keys {
+            cmd.arg(key.as_str());
+        }
+    }
+
+    /// Counted from 1; 0 for what was not named.
+    fn number(&self, key: &Key) -> usize {
+        self.numbers.get(key).copied().unwrap_or(0)
+    }
+}
+
+/// The keys that a transaction names, guards first, as often as it does.
+fn named(txn: &Txn) -> impl Iterator<Item = &Key> {
+    txn.guards.iter().filter_map(Guard::key).chain(txn.writes.iter().map(Write::key))
+}
+
+/// Adds a transaction, which tells its keys by their numbers.
+pub(super) fn add_txn(cmd: &mut Cmd, txn: &Txn, names: &Names<'_>) {
+    cmd.arg("T").arg(txn.guards.len());
     for guard in &txn.guards {
         match guard {
-            Guard::Absent(key) => cmd.arg("A").arg(nth(key)).arg(""),
-            Guard::Present(key) => cmd.arg("P").arg(nth(key)).arg(""),
-            Guard::At(key, revision) => cmd.arg("=").arg(nth(key)).arg(revision.0),
-            Guard::Born(key, revision) => cmd.arg("B").arg(nth(key)).arg(revision.0),
+            Guard::Absent(key) => cmd.arg("A").arg(names.number(key)).arg(""),
+            Guard::Present(key) => cmd.arg("P").arg(names.number(key)).arg(""),
+            // With a blank behind it, as it stands in a head.
+            Guard::At(key, revision) => cmd.arg("=").arg(names.number(key)).arg(format!("{revision} ")),
+            Guard::Born(key, revision) => cmd.arg("B").arg(names.number(key)).arg(revision.0),
             Guard::Open(lease) => cmd.arg("O").arg(0).arg(lease.0),
         };
     }
@@ -25,44 +62,40 @@ pub(super) fn add_txn(cmd: &mut Cmd, txn: &Txn) {
     for write in &txn.writes {
         match write {
             Write::Put { key, value, owner } => {
-                cmd.arg("P").arg(nth(key)).arg(value.as_ref());
-                match owner {
-                    Some(lease) => cmd.arg(lease.0),
-                    None => cmd.arg(""),
-                }
+                let owner = owner.map_or(0, |lease| lease.0);
+                cmd.arg("P").arg(names.number(key)).arg(value.as_ref()).arg(owner)
             }
-            Write::Delete { key } => cmd.arg("D").arg(nth(key)),
+            Write::Delete { key } => cmd.arg("D").arg(names.number(key)).arg("").arg(0),
         };
     }
 }
 
 /// Adds one that is never made, for a transaction that is too large: its keys are told all the same.
-pub(super) fn add_refusal(cmd: &mut Cmd, txn: &Txn) {
-    add_keys(cmd, txn);
-    cmd.arg(1).arg("N").arg(0).arg("").arg(0);
-}
-
-fn add_keys<'t>(cmd: &mut Cmd, txn: &'t Txn) -> Vec<&'t Key> {
-    let keys: Vec<_> = txn.keys().collect();
-    cmd.arg("T").arg(keys.len());
+pub(super) fn add_refusal(cmd: &mut Cmd, txn: &Txn, names: &Names<'_>) {
+    let keys: Vec<_> = named(txn).collect();
+    cmd.arg("T").arg(keys.len().max(1));
     for key in &keys {
-        cmd.arg(key.as_str());
+        cmd.arg("N").arg(names.number(key)).arg("");
     }
-    keys
+    if keys.is_empty() {
+        cmd.arg("N").arg(0).arg("");
+    }
+    cmd.arg(0);
 }
 
 /// What became of a transaction; `None` when that is no answer of the script.
 pub(super) fn outcome(answer: Value, txn: &Txn) -> Option<Outcome> {
+    let Value::Array(_) = answer else { return Some(Outcome::Applied(Revision(number(&answer)?))) };
     let mut answer = list(answer)?;
     let revision = Revision(number(&answer.next()?)?);
-    if answer.next().is_none() {
-        return Some(Outcome::Applied(revision));
+    let mut found = BTreeMap::new();
+    for key in named(txn) {
+        if !found.contains_key(key) {
+            found.insert(key, entry(&answer.next()?, answer.next()?)?);
+        }
     }
-    let found = txn.keys().map(|key| {
-        let entry = entry(&answer.next()?, answer.next()?)?;
-        Some(Change { key: key.clone(), entry, revision })
-    });
-    Some(Outcome::Refused(found.collect::<Option<_>>()?))
+    let change = |(key, entry): (&Key, _)| Change { key: key.clone(), entry, revision };
+    Some(Outcome::Refused(found.into_iter().map(change).collect()))
 }
 
 /// An entry of its head and value, both nothing when it is absent.

@@ -5,7 +5,7 @@ use evenkeel_core::time::{Millis, Mono, Wall};
 use redis::{Cmd, Value};
 
 use super::link::{Shared, Verb, nonsense, patience};
-use super::wire::{add_refusal, add_txn, list, number, outcome};
+use super::wire::{Names, add_refusal, add_txn, list, number, outcome};
 use super::{FACTS, TIME_STEP};
 use crate::clock::{Clock, HostClock};
 use crate::queue::{Ask, Asker, Most, Queue, queue};
@@ -59,8 +59,13 @@ impl Desk {
 
     async fn send(&mut self, group: Vec<Ask>) {
         let asked = self.link.ask(Verb::Act, |cmd| {
+            let names = Names::of(group.iter().flat_map(|ask| match ask {
+                Ask::Commit(txns, _) => txns.as_slice(),
+                _ => &[],
+            }));
             cmd.arg(TIME_STEP.0).arg(REMEMBERED);
-            group.iter().for_each(|ask| add(cmd, ask));
+            names.add(cmd);
+            group.iter().for_each(|ask| add(cmd, ask, &names));
         });
         let answered = asked.await.and_then(|(_, told)| Answer::of(told).ok_or_else(nonsense));
         match answered {
@@ -102,14 +107,14 @@ impl Answer {
     }
 }
 
-fn add(cmd: &mut Cmd, ask: &Ask) {
+fn add(cmd: &mut Cmd, ask: &Ask, names: &Names<'_>) {
     match ask {
         Ask::Open(ttl, _) => _ = cmd.arg("O").arg((*ttl).clamp(FACTS.ttl_min, TTL_MAX).0),
         Ask::Renew(lease, _) => _ = cmd.arg("R").arg(lease.0),
         Ask::Close(lease, _) => _ = cmd.arg("C").arg(lease.0),
         Ask::Commit(txns, _) => txns.iter().for_each(|txn| match fits(&FACTS, txn) {
-            true => add_txn(cmd, txn),
-            false => add_refusal(cmd, txn),
+            true => add_txn(cmd, txn, names),
+            false => add_refusal(cmd, txn, names),
         }),
     }
 }

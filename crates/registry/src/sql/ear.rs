@@ -23,18 +23,11 @@ async fn listen(config: Arc<Config>, readers: Weak<Readers>, bell: Weak<watch::S
         let (Some(asked), Some(rung)) = (readers.upgrade(), bell.upgrade()) else { return };
         // A server that is away is asked again, and whoever commits hears of it meanwhile.
         if let Ok(revision) = asked.revision().await {
-            ring(&rung, revision);
+            rung.send_if_modified(|rung| revision > std::mem::replace(rung, revision.max(*rung)));
         }
         drop((asked, rung));
-        while let Some(revision) = ear.hear(&config, &readers).await {
-            let Some(rung) = bell.upgrade() else { return };
-            ring(&rung, revision);
-        }
+        ear.hear(&config, &readers, &bell).await;
     }
-}
-
-fn ring(bell: &watch::Sender<Revision>, revision: Revision) {
-    bell.send_if_modified(|rung| revision > std::mem::replace(rung, revision.max(*rung)));
 }
 
 /// Where the server's word comes in.
@@ -45,18 +38,17 @@ struct Ear {
 }
 
 impl Ear {
-    /// The revision that the server told of; `None` when it is time to ask.
-    async fn hear(&mut self, config: &Config, readers: &Weak<Readers>) -> Option<Revision> {
+    /// Waits until it is time to ask.
+    async fn hear(&mut self, config: &Config, readers: &Weak<Readers>, bell: &Weak<watch::Sender<Revision>>) {
         match &config.target {
             #[cfg(feature = "postgres")]
-            Target::Postgres(options) => self.hear_postgres(options, &config.tables.channel, readers).await,
-            #[cfg(feature = "mysql")]
-            Target::MySql(_) if readers.strong_count() == 0 => None,
-            #[cfg(feature = "mysql")]
-            Target::MySql(_) => {
-                tokio::time::sleep(span(POLL)).await;
-                None
+            Target::Postgres(options) => {
+                self.hear_postgres(options, &config.tables.channel, readers, bell).await;
             }
+            #[cfg(feature = "mysql")]
+            Target::MySql(_) if readers.strong_count() == 0 => {}
+            #[cfg(feature = "mysql")]
+            Target::MySql(_) => tokio::time::sleep(span(POLL)).await,
         }
     }
 
@@ -66,7 +58,8 @@ impl Ear {
         options: &sqlx::postgres::PgConnectOptions,
         channel: &str,
         readers: &Weak<Readers>,
-    ) -> Option<Revision> {
+        bell: &Weak<watch::Sender<Revision>>,
+    ) {
         // Word may be lost on the way, so one asks now and then all the same.
         let patience = span(NOTICE_PUSHED);
         let Some(listener) = &mut self.listener else {
@@ -83,20 +76,29 @@ impl Ear {
                 // A pooler in between may not pass on such words; then this is polling.
                 tokio::time::sleep(wait).await;
             }
-            return None;
+            return;
         };
-        match tokio::time::timeout(patience, listener.try_recv()).await {
-            Ok(Ok(Some(word))) => word.payload().parse().ok().map(Revision),
-            Err(_) => None,
-            // It was cut off and may be back, with another server: what was said meanwhile is lost.
-            Ok(Ok(None)) => {
-                self.listener = None;
-                None
+        let said = |word: &sqlx::postgres::PgNotification| word.payload().parse().ok().map(Revision);
+        let heard = async {
+            while let Some(word) = listener.try_recv().await? {
+                let mut last = said(&word);
+                while let Some(word) = listener.next_buffered() {
+                    last = last.max(said(&word));
+                }
+                // Anybody in this database may say anything there, so words are no more than a reason to ask.
+                if last > bell.upgrade().map(|bell| *bell.borrow()) {
+                    return Ok(true);
+                }
             }
+            Ok::<_, sqlx::Error>(false)
+        };
+        match tokio::time::timeout(patience, heard).await {
+            Ok(Ok(true)) | Err(_) => {}
+            // It was cut off and may be back, with another server: what was said meanwhile is lost.
+            Ok(Ok(false)) => self.listener = None,
             Ok(Err(_)) => {
                 self.listener = None;
                 tokio::time::sleep(span(POLL)).await;
-                None
             }
         }
     }

@@ -40,6 +40,8 @@ pub(super) fn remedy(error: &Error) -> Remedy {
         // Serialization failure, deadlock, lock not available in time.
         ("40001" | "40P01" | "55P03", _) | (_, 1205 | 1213) => Remedy::Again,
         _ if state.starts_with("08") || state.starts_with("57P") || state == "25P03" => Remedy::Reconnect,
+        // Read-only by now: another server may have taken its place behind the same name, or it is one that is left at once.
+        ("25006", _) | (_, 1290 | 1792 | 1836) => Remedy::Reconnect,
         (_, 1053 | 1077 | 1152 | 1158..=1161 | 1184 | 1317 | 1927 | 3169 | 4031) => Remedy::Reconnect,
         // Data that the server does not take, or a statement that is too long for it.
         (_, 1153 | 1301 | 1406 | 1366) => Remedy::Apart,

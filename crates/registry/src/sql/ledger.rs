@@ -29,19 +29,20 @@ pub(super) struct Ledger<'l> {
 }
 
 impl Ledger<'_> {
-    /// Begins, waits for the counter, and reads it.
-    pub(super) async fn begin(&mut self) -> Result<Meta, Error> {
+    /// Begins, waits for the counter, and reads it, and how often the server went back in time.
+    pub(super) async fn begin(&mut self) -> Result<(Meta, i64), Error> {
         self.link.say(self.dialect.begin).await?;
-        let columns = "SELECT revision, forgotten, changes, leases, clock FROM ";
+        let columns = "SELECT revision, forgotten, changes, leases, clock, generation FROM ";
         let row = self.sql(columns).then(&self.tables.meta).then(" FOR UPDATE");
         let row = self.link.row(row).await?;
-        Ok(Meta {
+        let meta = Meta {
             revision: row.revision(0)?,
             forgotten: row.revision(1)?,
             changes: row.int(2)?,
             leases: row.int(3)?.cast_unsigned(),
             clock: row.int(4)?,
-        })
+        };
+        Ok((meta, row.int(5)?))
     }
 
     /// Reads all that a group can ask about, and what is seen of the server's clock. Time is read after the counter was
@@ -223,10 +224,13 @@ impl Ledger<'_> {
         Ok(())
     }
 
-    /// When the next lease of anybody ends, counted from the group's moment.
+    /// When somebody has to act next, counted from the group's moment: when a lease of anybody ends, or before the pause is so
+    /// long for one that it would be prolonged.
     pub(super) async fn next_end(&mut self, now: i64) -> Result<Option<Millis>, Error> {
-        let next = self.sql("SELECT min(ends) FROM ").then(&self.tables.lease);
-        Ok(self.link.row(next).await?.maybe(0)?.map(|end| Millis(end - now)))
+        let next = self.sql("SELECT min(ends), min(ttl) FROM ").then(&self.tables.lease);
+        let row = self.link.row(next).await?;
+        let next = row.maybe(0)?.zip(row.maybe(1)?);
+        Ok(next.map(|(end, shortest)| Millis((end - now).min(shortest / 3))))
     }
 
     fn sql<'a>(&self, text: &str) -> Statement<'a> {

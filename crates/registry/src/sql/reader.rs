@@ -6,7 +6,7 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Batch, Change, Entry, Revision};
 use sqlx::Error;
 use std::collections::BTreeMap;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::fault::{self, Remedy};
 use super::link::{Link, late};
@@ -26,6 +26,8 @@ const KEYS: usize = 4_096;
 pub(super) struct Readers {
     config: Arc<Config>,
     adopted: Arc<Adopted>,
+    /// Rung with each revision that is known to have been made.
+    bell: Arc<watch::Sender<Revision>>,
     idle: Mutex<Vec<Link>>,
     room: Semaphore,
 }
@@ -39,8 +41,12 @@ enum Look {
 }
 
 impl Readers {
-    pub(super) fn new(config: Arc<Config>, adopted: Arc<Adopted>) -> Self {
-        Self { config, adopted, idle: Mutex::default(), room: Semaphore::new(READERS) }
+    pub(super) fn new(
+        config: Arc<Config>,
+        adopted: Arc<Adopted>,
+        bell: Arc<watch::Sender<Revision>>,
+    ) -> Self {
+        Self { config, adopted, bell, idle: Mutex::default(), room: Semaphore::new(READERS) }
     }
 
     pub(super) async fn list(&self) -> Result<Batch, RegistryError> {
@@ -69,14 +75,14 @@ impl Readers {
             Some(link) => link,
             None => self.open().await?,
         };
-        let error = match self.look_by(link, &look).await {
+        let known = *self.bell.borrow();
+        match self.look_by(link, &look).await {
+            // A connection that was kept may be to a server that has been replaced, and knows nothing of it.
+            Ok(found) if had && found.as_ref().is_none_or(|found| found.revision < known) => {}
             Ok(found) => return Ok(found),
-            Err(error) => error,
-        };
-        // A connection that was kept may have died meanwhile, and reading twice harms nobody.
-        let again = matches!(fault::remedy(&error), Remedy::Again) || had;
-        if !again {
-            return Err(fault::explain(&self.config.place, &error));
+            // Or have died meanwhile, and reading twice harms nobody.
+            Err(error) if had || matches!(fault::remedy(&error), Remedy::Again) => {}
+            Err(error) => return Err(fault::explain(&self.config.place, &error)),
         }
         self.idle().clear();
         let link = self.open().await?;
@@ -102,7 +108,7 @@ impl Readers {
     }
 
     async fn list_by(&self, link: &mut Link) -> Result<Batch, Error> {
-        link.say(self.config.dialect.snapshot).await?;
+        within(link.say(self.config.dialect.snapshot)).await?;
         let revision = within(self.now_by(link)).await?.revision;
         let mut changes: Vec<Change> = Vec::new();
         loop {
@@ -120,7 +126,7 @@ impl Readers {
                 break;
             }
         }
-        link.say("COMMIT").await?;
+        within(link.say("COMMIT")).await?;
         Ok(Batch { changes, revision })
     }
 

@@ -45,6 +45,9 @@ pub(super) fn start(
     asker
 }
 
+/// Why nothing is done any more for a node of before.
+const REPLACED: &str = "the registry was given a new generation, as after a restore: start this node again";
+
 /// What the task works with.
 struct Desk {
     link: Option<Link>,
@@ -84,6 +87,8 @@ enum Failed {
     Gone(RegistryError),
     /// Before anything was written: the order stands there, before what was answered.
     Back(Revision),
+    /// Before anything was written: somebody saw the server go back, and began a new generation.
+    Replaced,
 }
 
 impl Desk {
@@ -108,13 +113,22 @@ impl Desk {
         if self.end.as_ref().is_some_and(|end| end.to_raise) {
             self.serve(Vec::new()).await;
         }
-        let Some(link) = &mut self.link else { return };
+        let Some(link) = &mut self.link else {
+            // Now, for whoever asks next should not wait for it; and whoever is told of trouble should be told of its end.
+            if self.end.is_none() {
+                self.serve(Vec::new()).await;
+            }
+            return;
+        };
         let (known, asked) = (*self.bell.borrow(), sight::mono());
         match tokio::time::timeout(QUIET, look(link, &self.config)).await {
-            Ok(Ok((revision, now))) => match self.sight.look(now, asked, sight::mono()) {
-                Some(sight) if revision >= known => self.sight = sight,
-                _ => self.serve(Vec::new()).await,
-            },
+            Ok(Ok(Looked { revision, generation, now })) => {
+                let ours = revision >= known && generation <= i64::from(self.limits.facts.generation);
+                match self.sight.look(now, asked, sight::mono()) {
+                    Some(sight) if ours => self.sight = sight,
+                    _ => self.serve(Vec::new()).await,
+                }
+            }
             _ => self.link = None,
         }
     }
@@ -154,6 +168,13 @@ impl Desk {
                 Err(Failed::Back(revision)) => {
                     let error = self.end_back_at(revision).await;
                     self.fail(group, &error);
+                    return None;
+                }
+                Err(Failed::Replaced) => {
+                    self.link = None;
+                    let why = RegistryError::Fatal(REPLACED.into());
+                    self.end.get_or_insert_with(|| End { why: why.clone(), to_raise: false });
+                    self.fail(group, &why);
                     return None;
                 }
                 Err(Failed::After(error)) => {
@@ -274,9 +295,12 @@ async fn make(
     group: &[Ask],
     known: Revision,
 ) -> Result<(Done, Sight), Failed> {
-    let before = ledger.begin().await.map_err(Failed::Before)?;
+    let (before, generation) = ledger.begin().await.map_err(Failed::Before)?;
     if before.revision < known {
         return Err(Failed::Back(before.revision));
+    }
+    if generation > i64::from(limits.facts.generation) {
+        return Err(Failed::Replaced);
     }
     let read = ledger.read(limits, before.clone(), sight, group).await;
     let (mut book, seen) = read.map_err(Failed::Before)?;
@@ -291,11 +315,17 @@ async fn make(
     Ok((Done { answers, revision: meta.revision, now, next_end }, seen))
 }
 
-/// Where the order stands, and the time by the server's clock.
-async fn look(link: &mut Link, config: &Config) -> Result<(Revision, i64), Error> {
-    let select = format!("SELECT revision, {} FROM ", config.dialect.tongue.now);
+/// Where the order stands, of which generation it is, and the time by the server's clock.
+struct Looked {
+    revision: Revision,
+    generation: i64,
+    now: i64,
+}
+
+async fn look(link: &mut Link, config: &Config) -> Result<Looked, Error> {
+    let select = format!("SELECT revision, generation, {} FROM ", config.dialect.tongue.now);
     let row = link.row(Statement::new(config.dialect, select).then(&config.tables.meta)).await?;
-    Ok((row.revision(0)?, row.int(1)?))
+    Ok(Looked { revision: row.revision(0)?, generation: row.int(1)?, now: row.int(2)? })
 }
 
 /// Gets the values that refusals are to tell. Nothing has been written yet, so the table has them as they were found.

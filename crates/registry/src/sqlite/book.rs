@@ -119,8 +119,9 @@ impl<'s, 'c, 'g> Book<'s, 'c, 'g> {
     }
 
     fn granted(&mut self, lease: LeaseId, ttl: Millis) -> rusqlite::Result<Granted> {
-        let end: Option<i64> = self.sql.next_end.query_row((), |row| row.get(0))?;
-        let next_end = end.map(|end| Mono(end) - self.now.mono);
+        let (end, shortest): (Option<i64>, Option<i64>) =
+            self.sql.next_end.query_row((), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let next_end = end.zip(shortest).map(|(end, ttl)| (Mono(end) - self.now.mono).min(Millis(ttl / 3)));
         Ok(Granted { lease, ttl, clock: Some(self.now.wall), next_end })
     }
 

@@ -58,7 +58,7 @@ impl<'c> Statements<'c> {
             over: on.prepare("SELECT id FROM lease WHERE ends <= ?1 ORDER BY id")?,
             end: on.prepare("DELETE FROM lease WHERE id = ?1")?,
             owned: on.prepare("SELECT key FROM entry WHERE owner = ?1 ORDER BY key")?,
-            next_end: on.prepare("SELECT min(ends) FROM lease")?,
+            next_end: on.prepare("SELECT min(ends), min(ttl) FROM lease")?,
         })
     }
 }

@@ -19,8 +19,9 @@ use crate::{RegistryError, fits};
 /// How often one is tried that is overtaken each time.
 const TRIES: u32 = 30;
 
-/// After so many tries each goes alone: then one that is overtaken again and again holds up no other.
-const TRIES_TOGETHER: u32 = 3;
+/// After so many tries, the first of them by memory, each goes alone: then one that is overtaken again and again holds up no
+/// other.
+const TRIES_TOGETHER: u32 = 4;
 
 /// How many are looked at together, and are on their way at once, and how large they are at most if they are several.
 const TOGETHER: usize = 1_000;
@@ -134,23 +135,43 @@ impl Link {
         Err(RegistryError::Unavailable("others change the same entries all the time: try again".into()))
     }
 
-    /// Sends bundles one behind the other, and returns who was overtaken.
+    /// Sends bundles one behind the other, and returns who was overtaken. Those that delete come last.
     async fn send_all(
         &self,
         client: &Client,
         bundles: Vec<Bundle>,
-        mut deaths: i32,
+        before: i32,
         outcomes: &mut [Outcome],
     ) -> Result<Vec<usize>, RegistryError> {
-        let mut sent = Vec::with_capacity(bundles.len());
+        let (mut sent, mut deaths) = (Vec::with_capacity(bundles.len()), before);
+        let (mut overtaken, mut killed) = (Vec::new(), false);
         for bundle in bundles {
             let kills = bundle.kills();
+            if kills && killed {
+                // Were the one before not made, somebody else's death could be taken for it, and what was deleted then may be
+                // there again. So its answer is waited for.
+                self.take_answers(std::mem::take(&mut sent), &mut overtaken, outcomes).await?;
+                if !overtaken.is_empty() {
+                    overtaken.extend(bundle.places);
+                    continue;
+                }
+            }
+            killed |= kills;
             let ops = together(&self.tree, bundle.plans, deaths);
-            // Each that is under way counts for those behind it.
             deaths = deaths.wrapping_add(i32::from(kills));
-            sent.push((bundle.places, self.send(client, ops, deaths)));
+            sent.push((bundle.places, self.send(client, ops, (before, deaths))));
         }
-        let mut overtaken = Vec::new();
+        self.take_answers(sent, &mut overtaken, outcomes).await?;
+        Ok(overtaken)
+    }
+
+    /// Waits for the answers to what was sent, and adds who was overtaken.
+    async fn take_answers(
+        &self,
+        sent: Vec<(Vec<usize>, impl Future<Output = Result<Attempt, Error>> + Send)>,
+        overtaken: &mut Vec<usize>,
+        outcomes: &mut [Outcome],
+    ) -> Result<(), RegistryError> {
         for (places, answer) in sent {
             match tokio::time::timeout(span(ANSWER), answer).await {
                 Ok(Ok(Attempt::Made(revision))) => {
@@ -162,7 +183,7 @@ impl Link {
                 Err(_) => return Err(self.explain(&Error::Timeout)),
             }
         }
-        Ok(overtaken)
+        Ok(())
     }
 
     /// Looks at all that some transactions name.
@@ -246,12 +267,13 @@ impl Link {
         Ok(sight)
     }
 
-    /// Sends operations, after which there were so many deaths. They are on their way when this returns.
+    /// Sends operations. There had been so many deaths when all was looked at, and so many after this if it relies on their
+    /// number. They are on their way when this returns.
     fn send<'c>(
         &'c self,
         client: &'c Client,
         ops: Vec<Op>,
-        deaths: i32,
+        (before, after): (i32, i32),
     ) -> impl Future<Output = Result<Attempt, Error>> + Send + use<'c> {
         let sent = self.send_ops(client, &ops);
         async move {
@@ -259,14 +281,14 @@ impl Link {
                 self.memory().clear();
                 return Ok(Attempt::Overtaken);
             };
-            // What relies on no version is made however many have died, so its answer does not tell.
+            // What relies on no version is made however many have died, and those sent before it may not have been made.
             let deaths_path = self.tree.deaths();
-            if !ops.iter().any(|op| op.relies_on(&deaths_path)) {
-                return Ok(Attempt::Made(revision));
-            }
+            let deaths = if ops.iter().any(|op| op.relies_on(&deaths_path)) { after } else { before };
             let gone: BTreeSet<_> = ops.iter().filter_map(Op::deleted).map(str::to_owned).collect();
             let written = ops.into_iter().zip(stats).skip(1).filter_map(|(op, stat)| match (op, stat) {
-                (Op::Set(path, ..) | Op::Create(path, ..), Some(stat)) => Some((path, Seen::of(&stat))),
+                (Op::Set(path, ..), Some(stat)) => Some((path, Seen::of(&stat))),
+                // Its stat is not asked for, since some servers leave it out (ZOOKEEPER-4026, -4667).
+                (Op::Create(path, ..), _) => Some((path, Seen { version: 0, revision, born: revision })),
                 _ => None,
             });
             let written = written.filter(|(path, _)| !gone.contains(path));
@@ -298,8 +320,6 @@ impl Link {
                 Ok(results) => {
                     let stats = results.into_iter().map(|result| match result {
                         MultiWriteResult::SetData { stat } => Some(stat),
-                        // Some servers leave it out (ZOOKEEPER-4026, -4667).
-                        MultiWriteResult::Create { stat, .. } if !stat.is_invalid() => Some(stat),
                         _ => None,
                     });
                     let stats: Vec<_> = stats.collect();

@@ -5,7 +5,7 @@ use zookeeper_client::Error;
 use super::link::{ANSWER, Link, PORT, span};
 use super::words::{ask, number, value};
 use crate::RegistryError;
-use crate::examine::Examined;
+use crate::examine::{Examined, release};
 
 /// Where an ensemble writes down its members.
 const CONFIG: &str = "/zookeeper/config";
@@ -123,6 +123,11 @@ fn judge(sight: &Sight) -> Examined {
     found
 }
 
+/// Whether a server of this release may lose, or keep for itself, what was written around an election.
+fn differs_after_elections(version: &str) -> bool {
+    release(version).is_some_and(|known| known < [3, 9, 4])
+}
+
 fn judge_members(sight: &Sight, found: &mut Examined) {
     let Some(members) = sight.members else { return };
     match members {
@@ -138,6 +143,16 @@ fn judge_members(sight: &Sight, found: &mut Examined) {
             "add one or take one away: an even number is one more to fail and helps nobody",
         ),
         _ => found.tell("members", format!("{members}, of which {} may fail", (members - 1) / 2)),
+    }
+    // Over encryption no server tells its release.
+    if members > 1
+        && let Some(version) = found.version.as_deref().filter(|told| differs_after_elections(told))
+    {
+        let told = format!(
+            "servers of {version} may differ from each other after an election (ZOOKEEPER-4712, -4925): nodes that see it stop; \
+             3.9.4 and later do not"
+        );
+        found.tell("release", told);
     }
     if sight.named < members {
         found.fault(
@@ -194,7 +209,9 @@ mod tests {
         assert_eq!(told(&good, "connections"), "60 a host");
         assert!(told(&good, "mode").starts_with("zk1:2181 leader, zk2:2181 follower"));
         assert!(told(&good, "unseen").contains("forceSync"));
+        assert!(told(&good, "release").starts_with("servers of 3.8.0 may differ"));
         let alone = sight(&[serving("standalone")], 0);
+        assert_eq!(told(&alone, "release"), "");
         assert_eq!((faults(&alone), told(&alone, "members").split(';').next()), (vec![], Some("1")));
     }
 
@@ -210,6 +227,13 @@ mod tests {
         assert_eq!(faults(&sight(&ill, 3)), expected);
         let few = Sight { connections: Some(3), ..sight(&three, 3) };
         assert_eq!(faults(&few), ["connections: 3 a host, and a node takes two"]);
+    }
+
+    #[test]
+    fn releases_whose_servers_differ_after_elections_are_known() {
+        let differ = ["3.6.3", "3.8.4", "3.9.3"].map(differs_after_elections);
+        let agree = ["3.9.4", "3.10.0", "4.0", ""].map(differs_after_elections);
+        assert_eq!((differ, agree), ([true; 3], [false; 4]));
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(super) struct Link {
     tls: Option<TlsOptions>,
     pub(super) tree: Tree,
     client: tokio::sync::Mutex<Option<Client>>,
+    /// How long a lease's session bears with a server that says nothing, once the ensemble's tick is known.
+    pub(super) silence: OnceLock<Millis>,
     journal: Mutex<Journal>,
     memory: Mutex<Memory>,
     /// One reads the news at a time; the others would read the same.
@@ -106,6 +108,7 @@ impl Link {
             tls: encryption::options(url)?,
             tree: Tree::new(namespace),
             client: tokio::sync::Mutex::default(),
+            silence: OnceLock::new(),
             journal: Mutex::default(),
             memory: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
@@ -119,11 +122,14 @@ impl Link {
         })
     }
 
-    /// A new session. A detached one outlives its client.
+    /// A new session. A detached one, which is a lease's, outlives its client.
     pub(super) async fn connect(&self, term: Millis, detached: bool) -> Result<Client, RegistryError> {
         let mut connector = Client::connector().with_session_timeout(span(term)).with_fail_eagerly();
         if detached {
             connector = connector.with_detached();
+            if let Some(silence) = self.silence.get() {
+                connector = connector.with_connection_timeout(span(*silence));
+            }
         }
         if let Some(login) = &self.login {
             connector = connector.with_auth("digest", login);

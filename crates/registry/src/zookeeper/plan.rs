@@ -33,7 +33,7 @@ pub(super) struct Noted {
     pub(super) version: i32,
 }
 
-/// What was seen of all that some transactions name. The entries were so at a moment at which there had been so many deaths.
+/// What was seen of all that some transactions name. The entries were so at a moment at which there had been so many deaths, or more.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sight {
     pub(super) deaths: i32,
@@ -253,16 +253,47 @@ impl Draft<'_> {
         true
     }
 
-    /// Notes for each lease what lives by it from now on.
+    /// Notes for each lease what lives by it from now on. What is made anew is written down again even where it stands already:
+    /// whoever ends the lease meanwhile saw nothing to delete, and must see that the note is another one.
     fn note_owners(&mut self, effects: &BTreeMap<&Key, Effect<'_>>, sight: &Sight) {
         for (lease, noted) in &sight.leases {
             let owned =
                 effects.iter().filter(|(_, effect)| effect.value.is_some_and(|(_, by)| by == Some(*lease)));
-            let new: Vec<_> = owned.map(|(key, _)| *key).filter(|key| !noted.keys.contains(key)).collect();
-            if !new.is_empty() {
+            let owned: Vec<_> = owned.map(|(key, _)| *key).collect();
+            let made = owned.iter().any(|key| !sight.entries.contains_key(*key));
+            let new: Vec<_> = owned.into_iter().filter(|key| !noted.keys.contains(key)).collect();
+            if made || !new.is_empty() {
                 let keys = noted.keys.iter().chain(new);
                 self.ops.push(Op::Set(self.tree.owned(*lease), keys_to_data(keys), noted.version));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_anew_is_noted_anew() {
+        let (tree, key, lease) = (Tree::new("ns"), Key::from_stored("node/a@1"), LeaseId(7));
+        let write = Write::Put { key: key.clone(), value: Value::from([]), owner: Some(lease) };
+        let txn = Txn { guards: vec![], writes: vec![write] };
+        let note = tree.owned(lease);
+        let notes = |keys: Vec<Key>, entry: Option<Seen>| {
+            let leases = BTreeMap::from([(lease, Noted { keys, version: 3 })]);
+            let sight =
+                Sight { deaths: 0, entries: entry.map(|it| (key.clone(), it)).into_iter().collect(), leases };
+            let ops = plan(&tree, &txn, &sight).unwrap_or_else(|| panic!("it holds")).ops;
+            ops.iter().filter(|op| op.relies_on(&note)).count()
+        };
+        let there = Seen { version: 0, revision: Revision(1), born: Revision(1) };
+        assert_eq!(notes(vec![], None), 1);
+        assert_eq!(
+            notes(vec![key.clone()], Some(there)),
+            0,
+            "whoever ends the lease deletes this version of it"
+        );
+        assert_eq!(notes(vec![key.clone()], None), 1, "whoever ends the lease has not seen it");
     }
 }

@@ -9,7 +9,8 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Batch, Change, Entry, Revision};
 use zookeeper_client::{Client, Error, Stat};
 
-use super::link::{ANSWER, Link, span};
+use super::link::Link;
+use super::plan::Seen;
 use super::tree::{entry, key, revision};
 use crate::feed::Log;
 use crate::{BoxFuture, RegistryError};
@@ -74,7 +75,8 @@ impl Link {
             let now = self.refresh(true).await?;
             let changed: Vec<Key> = {
                 let journal = self.journal();
-                if read < journal.floor {
+                // From the beginning on: what was forgotten before it was read is in no journal of ours.
+                if began < journal.floor {
                     return Ok(None);
                 }
                 journal.changed(read).into_keys().filter(&wanted).collect()
@@ -102,22 +104,11 @@ impl Link {
         for page in keys.chunks(PAGE) {
             let asked: Vec<_> = page.iter().map(|key| client.get_data(&self.tree.entry(key))).collect();
             for (key, asked) in page.iter().zip(asked) {
-                standing.insert(key.clone(), self.answered(asked).await?);
+                let found = self.there(asked).await?;
+                standing.insert(key.clone(), found.and_then(|(data, stat)| entry(&data, &stat)));
             }
         }
         Ok(())
-    }
-
-    async fn answered(
-        &self,
-        asked: impl Future<Output = Result<(Vec<u8>, Stat), Error>>,
-    ) -> Result<Option<Entry>, RegistryError> {
-        match tokio::time::timeout(span(ANSWER), asked).await {
-            Ok(Ok((data, stat))) => Ok(entry(&data, &stat)),
-            Ok(Err(Error::NoNode)) => Ok(None),
-            Ok(Err(error)) => Err(self.explain(&error)),
-            Err(_) => Err(self.explain(&Error::Timeout)),
-        }
     }
 
     /// Reads entries, then the order, then looks at the entries again. Where none changed, all stood so when the order was
@@ -127,18 +118,24 @@ impl Link {
             let client = self.client().await?;
             let order = self.tree.order();
             let synced = client.sync(&order);
-            let before = client.check_stat(&order);
+            let (deaths, before) = (client.check_stat(&self.tree.deaths()), client.check_stat(&order));
             let first: Vec<_> = keys.iter().map(|key| client.get_data(&self.tree.entry(key))).collect();
             let between = client.check_stat(&order);
             let second: Vec<_> = keys.iter().map(|key| client.check_stat(&self.tree.entry(key))).collect();
             let after = client.check_stat(&order);
             self.within(synced).await?;
+            let deaths = self.within(deaths).await?.ok_or_else(|| self.gone())?.version;
             let mut moments = [Revision(0); 3];
             moments[0] = self.moment(before).await?;
             let mut standing = Standing::new();
+            let mut seen = Vec::new();
             for (key, asked) in keys.iter().zip(first) {
-                standing.insert(key.clone(), self.answered(asked).await?);
+                let found = self.there(asked).await?;
+                seen.extend(found.as_ref().map(|(_, stat)| (self.tree.entry(key), Seen::of(stat))));
+                standing.insert(key.clone(), found.and_then(|(data, stat)| entry(&data, &stat)));
             }
+            // Whoever reads hot entries is about to write them.
+            self.memory().keep(deaths, seen.into_iter());
             moments[1] = self.moment(between).await?;
             let mut same = true;
             for (key, asked) in keys.iter().zip(second) {

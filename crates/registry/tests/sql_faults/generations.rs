@@ -4,6 +4,7 @@ use super::*;
 
 both! {
     a_read_only_server_is_waited_for;
+    who_has_nothing_to_do_notices_that_its_server_was_away_all_the_same;
     a_counter_that_was_restored_is_another_generation;
     another_server_behind_the_url_is_another_generation;
     a_server_that_went_back_is_another_generation;
@@ -38,6 +39,32 @@ async fn a_read_only_server_is_waited_for(kind: Kind) {
     let registry = connect(&server.url("ro")).await.unwrap();
     made(&registry, vec![put("a", "1")]).await;
     made(&before, vec![put("b", "1")]).await;
+}
+
+/// So that whoever asks next need not wait for a connection.
+async fn who_has_nothing_to_do_notices_that_its_server_was_away_all_the_same(kind: Kind) {
+    let Some(mut server) = Server::start(kind, &[]).await else { return };
+    let registry = connect(&server.url("idle")).await.unwrap();
+    server.kill();
+    until("trouble", async || registry.trouble()).await;
+    server.restart().await;
+    until("its end", async || registry.trouble().is_none().then_some(())).await;
+    made(&registry, vec![put("a", "1")]).await;
+}
+
+/// Who works in the same database may say what it likes where nodes listen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_stranger_says_in_postgres_ends_no_node() {
+    let Some(server) = Server::start(Kind::Postgres, &[]).await else { return };
+    let registry = connect(&server.url("words")).await.unwrap();
+    let mut feed = registry.watch(registry.list().await.unwrap().revision).await.unwrap();
+    for nth in 0..20 {
+        server.sql("SELECT pg_notify('words_revision', '999999999'), pg_notify('words_revision', 'x')").await;
+        let revision = made(&registry, vec![put("a", &nth.to_string())]).await;
+        let told = tokio::time::timeout(Duration::from_secs(30), feed.next()).await.unwrap();
+        assert_eq!(told.expect("it goes on").revision, revision);
+    }
+    assert_eq!((registry.trouble(), registry.list().await.unwrap().changes.len()), (None, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -99,12 +126,21 @@ async fn another_server_behind_the_url_is_another_generation(kind: Kind) {
     let after = connect(&server.url("moved")).await.unwrap();
     assert_eq!((registry.facts().generation, after.facts().generation), (0, 1));
     assert_eq!(connect(&server.url("moved")).await.unwrap().facts().generation, 1);
-    // And an order that went back is not written to.
-    made(&registry, vec![put("a", "2")]).await;
-    server.sql("UPDATE moved_meta SET revision = 1").await;
+    // Whoever is of an earlier generation writes nothing more, though nothing else tells it.
     assert_eq!(commit(&registry, once("b")).await, Outcome::Unknown);
+    let told = registry.trouble();
     assert!(
-        matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(why)) if why.contains("went back"))
+        matches!(told.as_deref(), Some(RegistryError::Fatal(why)) if why.contains("new generation")),
+        "{told:?}"
+    );
+    // And an order that went back is not written to.
+    made(&after, vec![put("a", "2")]).await;
+    server.sql("UPDATE moved_meta SET revision = 1").await;
+    assert_eq!(commit(&after, once("b")).await, Outcome::Unknown);
+    let told = after.trouble();
+    assert!(
+        matches!(told.as_deref(), Some(RegistryError::Fatal(why)) if why.contains("went back")),
+        "{told:?}"
     );
 }
 

@@ -8,7 +8,7 @@ async fn a_killed_server_that_starts_again_has_lost_nothing_not_even_a_lease() {
     let Some(mut server) = Server::start() else { return };
     let registry = connect(&server.url()).await;
     let facts = registry.facts();
-    assert_eq!((facts.class, facts.early), (Class::A, Millis(500)));
+    assert_eq!((facts.class, facts.early), (Class::A, Millis(750)));
     let lease = registry.open(Millis::secs(20)).await.unwrap().lease;
     let mut feed = registry.watch(registry.list().await.unwrap().revision).await.unwrap();
     let before = made(&registry, vec![], vec![put("node/a@1", "", Some(lease)), put("a", "1", None)]).await;
@@ -142,6 +142,45 @@ async fn what_a_frozen_server_makes_of_a_lease_is_so_for_everybody() {
     assert_eq!(told.is_some(), open);
 }
 
+/// It still answers what it can answer by itself, pings among it, until something waits for its leader.
+///
+/// proves: I10, I46
+#[tokio::test]
+async fn a_server_that_hears_nothing_of_its_leader_any_more_is_left_for_another() {
+    let ports = free_ports(6);
+    let mut detours = ports.clone();
+    let mut ways = Vec::new();
+    for leads in [2, 4] {
+        let way = Proxy::start(SocketAddr::from(([127, 0, 0, 1], ports[leads]))).await;
+        detours[leads] = way.at().port();
+        ways.push(way);
+    }
+    let started = tokio::task::spawn_blocking(move || Ensemble::with_detours(&ports, &detours));
+    let Some(ensemble) = started.await.unwrap() else { return };
+    let (first, leader) = ensemble.first_and_leader();
+    let other = Proxy::start(leader).await;
+    other.set(Way::Closed);
+    let registry = connect(&format!("zookeeper://{first},{}", other.at())).await;
+    let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
+    made(&registry, vec![], vec![put("node/a@1", "", Some(lease))]).await;
+    other.set(Way::Open);
+    for way in &ways {
+        way.set(Way::Held);
+    }
+    let write = txn(vec![], vec![put("a", "1", None)]);
+    assert_eq!(commit(&registry, write.clone()).await, Outcome::Unknown, "it hears nothing");
+    // The connection is given up before the answer is, so that the next try is at another server.
+    let why = registry.renew(lease).await.unwrap_err().to_string();
+    assert!(why.contains("no response from connection"), "{why}");
+    until("it is made at the other", || async {
+        matches!(commit(&registry, write.clone()).await, Outcome::Applied(_)).then_some(())
+    })
+    .await;
+    assert!(until("a renewal", || async { registry.renew(lease).await.ok() }).await.is_some());
+    assert!(entry(&registry, "node/a@1").await.is_some());
+    assert_eq!(ensemble.modes()[0], "follower", "it knows of nothing");
+}
+
 /// Two write while leaders fall: what was answered is there, in one order for both, and nobody loses a lease.
 ///
 /// proves: S1-09, I46
@@ -152,7 +191,7 @@ async fn an_ensemble_that_loses_its_leader_loses_nothing_else() {
     let lease = left.open(Millis::secs(5)).await.unwrap().lease;
     made(&left, vec![], vec![put("count", "0", None), put("node/a@1", "", Some(lease))]).await;
     let stop = Arc::new(tokio::sync::Notify::new());
-    let so_far = Arc::new(AtomicU32::new(0));
+    let so_far = Arc::new(tokio::sync::watch::Sender::new(0));
     let adders: Vec<_> = [left.clone(), right.clone()]
         .into_iter()
         .enumerate()
@@ -165,7 +204,7 @@ async fn an_ensemble_that_loses_its_leader_loses_nothing_else() {
                 while tokio::time::timeout(Duration::from_millis(5), &mut stopped).await.is_err() {
                     if try_to_add_one(&registry, adder, added).await {
                         added += 1;
-                        so_far.fetch_add(1, Ordering::Relaxed);
+                        so_far.send_modify(|so_far| *so_far += 1);
                     }
                 }
                 added
@@ -188,9 +227,15 @@ async fn an_ensemble_that_loses_its_leader_loses_nothing_else() {
         ensemble.depose();
         ensemble
     });
-    let _ensemble = ensemble.await.unwrap();
-    let fallen = so_far.load(Ordering::Relaxed);
-    until("more is added", async || (so_far.load(Ordering::Relaxed) > fallen + 10).then_some(())).await;
+    let ensemble = ensemble.await.unwrap();
+    let fallen = *so_far.borrow();
+    // It may elect once more by itself, which it takes its time for.
+    let mut heard = so_far.subscribe();
+    let more = heard.wait_for(|so_far| *so_far > fallen + 10);
+    if tokio::time::timeout(Duration::from_secs(120), more).await.is_err() {
+        let said = [&left, &right].map(|registry| registry.trouble());
+        panic!("nothing more is added: {said:?} by {:?}", ensemble.modes());
+    }
     stop.notify_waiters();
     let mut added = 0;
     for adder in adders {

@@ -93,8 +93,9 @@ impl Server {
         }
     }
 
-    fn member(id: u8, peers: &str) -> Self {
+    fn member(id: u8, peers: &str, more: &str) -> Self {
         let mut server = Self::new(peers.to_owned());
+        more.clone_into(&mut server.more);
         let data = server.folder.path().join("data");
         std::fs::create_dir(&data).unwrap();
         std::fs::write(data.join("myid"), id.to_string()).unwrap();
@@ -194,16 +195,27 @@ pub(crate) struct Ensemble {
 impl Ensemble {
     /// Starts one; `None`, said aloud, where there is none to start.
     pub(crate) fn start() -> Option<Self> {
+        let ports = free_ports(6);
+        Self::of(&ports, &ports, "")
+    }
+
+    /// Starts one at these ports: two a member, the first for whom it leads. The first member reaches the others at
+    /// `detours`, written likewise, and takes long to give up one that leads it.
+    pub(crate) fn with_detours(ports: &[u16], detours: &[u16]) -> Option<Self> {
+        Self::of(ports, detours, "syncLimit=2000\n")
+    }
+
+    fn of(ports: &[u16], of_first: &[u16], more: &str) -> Option<Self> {
         if !is_there() {
             return None;
         }
-        let peers: String = free_ports(6)
-            .chunks(2)
-            .zip(1..)
-            .map(|(ports, id)| format!("server.{id}=127.0.0.1:{}:{}\n", ports[0], ports[1]))
-            .collect();
-        let members = (1..=3).map(|id| Server::member(id, &peers)).collect();
-        let ensemble = Self { members };
+        let peers = |ports: &[u16]| {
+            let pairs = ports.chunks(2).zip(1..);
+            pairs.map(|(at, id)| format!("server.{id}=127.0.0.1:{}:{}\n", at[0], at[1])).collect::<String>()
+        };
+        let first = Server::member(1, &peers(of_first), more);
+        let others = (2..=3).map(|id| Server::member(id, &peers(ports), ""));
+        let ensemble = Self { members: std::iter::once(first).chain(others).collect() };
         ensemble.wait(|modes| modes.iter().filter(|mode| !mode.is_empty()).count() == 3);
         Some(ensemble)
     }
@@ -222,6 +234,17 @@ impl Ensemble {
     pub(crate) fn url(&self) -> String {
         let hosts: Vec<_> = self.members.iter().map(|member| member.at().to_string()).collect();
         format!("zookeeper://{}", hosts.join(","))
+    }
+
+    /// Where its first member is, which follows, and one that leads.
+    pub(crate) fn first_and_leader(&self) -> (SocketAddr, SocketAddr) {
+        let leader = self.members[1..].iter().find(|member| member.mode() == "leader");
+        (self.members[0].at(), leader.expect("one of the others leads").at())
+    }
+
+    /// What its members say that they are.
+    pub(crate) fn modes(&self) -> Vec<&'static str> {
+        self.members.iter().map(Server::mode).collect()
     }
 
     /// Kills one that follows, and tells where it was.

@@ -93,7 +93,7 @@ impl Desk<'_> {
         lane.seq += 1;
         let node = self.scene.member.node.as_str();
         lane.verdicts.push(given_up(run(request), 1, request.at, node, BY_HAND));
-        self.commit_with("give up", &lane, Some(record), out);
+        self.commit_with("give up", lane, Some(record), out);
         true
     }
 }

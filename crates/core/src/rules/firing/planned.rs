@@ -32,7 +32,7 @@ mod accept;
 /// Looks at one job.
 pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
     stop_strays(scene, job, out);
-    if scene.born.is_none() || !job.is_whole() || !scene.is_idle(&Subject::Job(job.id)) {
+    if scene.me.is_none() || !job.is_whole() || !scene.is_idle(&Subject::Job(job.id)) {
         return;
     }
     let reread = scene.local.peers.reread.get(&job.id).copied();

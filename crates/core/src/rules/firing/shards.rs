@@ -82,7 +82,7 @@ fn is_open(lane: Option<&ShardLane>, given: &Given) -> bool {
 /// A run whose place in the registry is gone must end. One that nobody monitors had none once it started.
 fn stop_strays(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
     let lane = job.lane_of(scene.member).and_then(|known| known.lane.value.as_ref());
-    if scene.born.is_some() && job.terms().is_some_and(|(_, shards)| !shards.monitor) {
+    if scene.me.is_some() && job.terms().is_some_and(|(_, shards)| !shards.monitor) {
         return;
     }
     for (_, given) in scene.local.given_of(job.id).filter(|(_, g)| g.ended.is_none() && !g.stopping) {
