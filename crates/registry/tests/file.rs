@@ -14,6 +14,7 @@ use evenkeel_registry::sqlite::Sqlite;
 use evenkeel_registry::{Registry, RegistryError, open};
 use rusqlite::Connection;
 use tempfile::TempDir;
+use tokio::sync::Barrier;
 
 const TTL: Millis = Millis::secs(10);
 /// Tells a child process which file is meant.
@@ -90,6 +91,25 @@ async fn the_file_is_nobody_elses_to_read() {
     }
     names.sort();
     assert_eq!(names, ["registry.db", "registry.db-shm", "registry.db-wal"]);
+}
+
+/// None of them takes what another one is writing for the file of another program.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_start_at_once_make_the_file_once() {
+    for _ in 0..200 {
+        let (_folder, path) = folder();
+        let start = Arc::new(Barrier::new(4));
+        let open = |()| {
+            let (path, start) = (path.clone(), start.clone());
+            tokio::spawn(async move {
+                start.wait().await;
+                by_path(&path).await.map(drop)
+            })
+        };
+        for opened in [(); 4].map(open) {
+            opened.await.unwrap().unwrap();
+        }
+    }
 }
 
 #[tokio::test]

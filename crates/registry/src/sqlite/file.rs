@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::fault::{self, During};
 use crate::RegistryError;
@@ -71,8 +71,9 @@ impl File {
         let file = Self { path: path.into(), inode: found.ino(), mark: mark(&found) };
         let fault = |error| fault::explain(&file.path, During::Opening, &error);
         let mut connection = file.connect()?;
-        // Looked at before it is switched to WAL, which would already change a file of somebody else.
-        let fresh = file.check(&connection)?;
+        // Looked at before it is switched to WAL, which would already change a file of somebody else; and in a transaction, for
+        // half of what another process writes just now would be a file of somebody else.
+        let fresh = file.check(&connection.transaction().map_err(fault)?)?;
         let journal = patiently(|| {
             connection.query_row("PRAGMA journal_mode = WAL", (), |row| row.get::<_, String>(0))
         });
@@ -112,7 +113,7 @@ impl File {
     }
 
     /// Whether the file is empty (`true`) or ours; everything else is refused.
-    fn check(&self, connection: &Connection) -> Result<bool, RegistryError> {
+    fn check(&self, connection: &Transaction<'_>) -> Result<bool, RegistryError> {
         let fault = |error| fault::explain(&self.path, During::Opening, &error);
         let number = |sql: &str| connection.query_row(sql, (), |row| row.get::<_, i64>(0)).map_err(fault);
         let product = number("PRAGMA application_id")?;
