@@ -20,6 +20,7 @@ mod calendars;
 mod dispatched;
 mod groups;
 mod index;
+mod names;
 mod notify;
 mod peers;
 mod pools;
@@ -134,6 +135,8 @@ pub struct Held {
     pub keys: Option<(Key, Key)>,
     /// The job's terms; `None` when the job is deleted or unreadable.
     pub terms: Option<Box<Terms>>,
+    /// The job's declaration: each start takes from it, and it is not decoded anew; `None` as with the terms.
+    pub spec: Option<Box<Spec>>,
     /// Whether a fire is open that this node runs in this life.
     opens: usize,
 }
@@ -171,7 +174,7 @@ pub struct View {
     /// The locks that this node holds in this life.
     own_locks: BTreeSet<LockName>,
     jobs: Vec<JobState>,
-    names: BTreeMap<JobName, JobId>,
+    names: names::Names,
     groups: groups::Groups,
     owned: BTreeMap<Arc<Member>, BTreeSet<JobId>>,
     asked: BTreeMap<JobId, Known<AskedRecord>>,
@@ -219,7 +222,7 @@ impl View {
             locks: BTreeMap::new(),
             own_locks: BTreeSet::new(),
             jobs: Vec::new(),
-            names: BTreeMap::new(),
+            names: names::Names::default(),
             groups: groups::Groups::default(),
             owned: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -345,12 +348,6 @@ impl View {
         self.own_locks.iter()
     }
 
-    /// The number of the job of this name, also of a deleted one.
-    #[must_use]
-    pub fn id(&self, name: &JobName) -> Option<JobId> {
-        self.names.get(name).copied()
-    }
-
     /// A job by its number.
     #[must_use]
     pub fn job(&self, id: JobId) -> JobView<'_> {
@@ -365,10 +362,7 @@ impl View {
 
     /// Up to `limit` living jobs after this name, in the order of names: a page.
     pub fn page<'a>(&'a self, after: Option<&JobName>, limit: usize) -> impl Iterator<Item = JobView<'a>> {
-        use core::ops::Bound::{Excluded, Unbounded};
-        let start = after.map_or(Unbounded, Excluded);
-        let ids = self.names.range::<JobName, _>((start, Unbounded)).map(|(_, id)| self.job(*id));
-        ids.filter(JobView::is_live).take(limit)
+        self.ids_after(after).map(|id| self.job(id)).filter(JobView::is_live).take(limit)
     }
 
     /// Every job number there is.

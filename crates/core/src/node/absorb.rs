@@ -317,12 +317,13 @@ impl Node {
     /// Each claim above the threshold raises the alarm, on the node that claimed (S1-25, S1-48); also one whose answer was
     /// lost and whose entry somebody has written since.
     fn sound_alarm(&self, pending: &Pending, effects: &mut Vec<Effect>) {
-        let (Some(member), Subject::Job(id)) = (self.member(), &pending.subject) else { return };
+        let (Subject::Job(id), "claim" | "take over") = (&pending.subject, pending.why) else { return };
+        let Some(member) = self.member() else { return };
         if self.view.job(*id).owner() != Some(&member) {
             return;
         }
         let (held, alarm) = (self.view.count(&member), self.local.settings.alarm as usize);
-        if matches!(pending.why, "claim" | "take over") && held > alarm {
+        if held > alarm {
             effects.push(Effect::Announce(Event::Alarm { held, alarm }));
         }
     }

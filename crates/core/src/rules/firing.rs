@@ -71,9 +71,8 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     if desk.call_off_asked(out) {
         return;
     }
-    let lane = desk.lane();
     let mut going = scene.local.given_of(id).count();
-    for open in &lane.open {
+    for open in desk.open() {
         let before = out.list.len();
         desk.attend(open, going, out);
         if out.commits_since(before, &Subject::Job(id)) {
@@ -81,7 +80,7 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
         }
         going += out.starts_since(before);
     }
-    desk.rest(lane, out);
+    desk.rest(out);
 }
 
 /// A run whose place in the registry is gone must end, whatever became of it.
@@ -145,6 +144,11 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
+    /// The fires that are open.
+    fn open(&self) -> &[Open] {
+        self.known.value.as_ref().map_or(&[], |lane| &lane.open)
+    }
+
     /// The lane as it would be written next: without the verdicts that history has.
     fn lane(&self) -> Lane {
         let mut lane = self.known.value.clone().unwrap_or_default();
@@ -262,8 +266,8 @@ impl Desk<'_> {
         if !self.clock_agrees(out) {
             return;
         }
-        let (id, spec) = (takeover::run_id(&self.job, open), self.job.spec());
-        if !is_admitted(self.scene, self.job.id, (spec.as_ref(), &id, open.due), out) {
+        let (id, spec) = (takeover::run_id(&self.job, open), self.held.spec.as_deref());
+        if !is_admitted(self.scene, self.job.id, (spec, &id, open.due), out) {
             return;
         }
         let latest = open.from + START_WINDOW;
@@ -312,7 +316,7 @@ impl Desk<'_> {
             self.make_way(&mut lane, span);
             self.count_from(&mut lane, span.1);
         }
-        if !self.claim(lane.clone(), out) {
+        if !self.claim(&lane, out) {
             self.commit("finish", lane, out);
         }
     }
@@ -325,8 +329,12 @@ impl Desk<'_> {
     }
 
     /// What is open needs nothing.
-    fn rest(&self, lane: Lane, out: &mut Decisions) {
-        if self.claim(lane.clone(), out) || !lane.open.is_empty() {
+    fn rest(&self, out: &mut Decisions) {
+        if !self.has_room(self.open()) {
+            return;
+        }
+        let lane = self.lane();
+        if self.claim(&lane, out) || !lane.open.is_empty() {
             return;
         }
         if self.known.value.as_ref().is_some_and(|known| known.verdicts.len() != lane.verdicts.len()) {
@@ -335,22 +343,22 @@ impl Desk<'_> {
     }
 
     /// Claims the next fire, or asks to be called when that may be done. Returns whether it claimed.
-    fn claim(&self, lane: Lane, out: &mut Decisions) -> bool {
+    fn claim(&self, lane: &Lane, out: &mut Decisions) -> bool {
         let Some(terms) = &self.held.terms else { return false };
         if !terms.enabled || !self.scene.takes(&self.job) {
             return false;
         }
-        if lane.verdicts.len() >= VERDICTS_MAX || !self.has_room(&lane) {
+        if lane.verdicts.len() >= VERDICTS_MAX || !self.has_room(&lane.open) {
             return false;
         }
-        self.claim_asked(&lane, out) || (!terms.paused && self.claim_due(terms, lane, out))
+        self.claim_asked(lane, out) || (!terms.paused && self.claim_due(terms, lane, out))
     }
 
     /// Whether another fire may be open beside those that are. Of several only the last may be unstarted: no watermark could
     /// be taken back for one before it.
-    fn has_room(&self, lane: &Lane) -> bool {
+    fn has_room(&self, beside: &[Open]) -> bool {
         let is_begun = |open: &Open| open.wait.is_some() || self.given_to(open).is_some();
-        lane.open.is_empty() || (lane.open.len() < self.job.beside() && lane.open.iter().all(is_begun))
+        beside.is_empty() || (beside.len() < self.job.beside() && beside.iter().all(is_begun))
     }
 
     /// The oldest request by hand that has no run yet.
@@ -382,7 +390,7 @@ impl Desk<'_> {
         true
     }
 
-    fn claim_due(&self, terms: &Terms, mut lane: Lane, out: &mut Decisions) -> bool {
+    fn claim_due(&self, terms: &Terms, lane: &Lane, out: &mut Decisions) -> bool {
         let Some(schedule) = &terms.schedule else { return false };
         let (now, settings) = (self.scene.now, &self.scene.local.settings);
         let policy = self.scene.policy(terms);
@@ -398,11 +406,12 @@ impl Desk<'_> {
         if !self.clock_agrees(out) {
             return false;
         }
-        if let Some((from, last)) = next.skipped {
-            lane.watermark = last;
-            lane.seq += 1;
+        let without = next.skipped.map(|(from, last)| {
+            let mut lane = Lane { watermark: last, seq: lane.seq + 1, ..lane.clone() };
             lane.verdicts.push(self.skipped((from, last), too_old(from, last, &policy, now.wall)));
-        }
+            lane
+        });
+        let lane = without.as_ref().unwrap_or(lane);
         match next.due.zip(next.from).filter(|_| near) {
             Some((due, from)) => {
                 let outlives = now.mono + (from - now.wall) >= self.scene.lease.until();
@@ -414,11 +423,11 @@ impl Desk<'_> {
                 if !self.has_slot(due, out) {
                     return false;
                 }
-                let lane = self.opened(&lane, Fire::Due(due), (due, from), due);
+                let lane = self.opened(lane, Fire::Due(due), (due, from), due);
                 self.commit("claim fire", lane, out);
                 out.claimed += 1;
             }
-            None => self.commit("skip", lane, out),
+            None => self.commit("skip", lane.clone(), out),
         }
         true
     }

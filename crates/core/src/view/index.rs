@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 
 use super::groups::{Counted, GroupId};
+use super::names::order;
 use super::{Held, JobId, JobState, Known, View};
 use crate::job::{Placement, Priority};
 use crate::record::{Lane, Open};
@@ -18,10 +19,11 @@ impl View {
         if self.jobs.get(last).is_some_and(|job| job.name == *name) {
             return JobId(u32::try_from(last).expect("checked when it was added"));
         }
-        if let Some(id) = self.names.get(name) {
-            return *id;
+        if let Some(id) = self.id(name) {
+            return id;
         }
         let id = JobId(u32::try_from(self.jobs.len()).expect("a view holds fewer than 2^32 jobs"));
+        let order = order(self.me.as_str(), name.as_str());
         self.jobs.push(JobState {
             name: name.clone(),
             spec: super::Known::default(),
@@ -35,13 +37,13 @@ impl View {
             place: Revision(0),
             versions: (0, 0),
             free_since: Mono(0),
-            order: order(self.me.as_str(), name.as_str()),
+            order,
             listing: self.listing,
             calendars: [].into(),
             notify: None,
             waits: false,
         });
-        self.names.insert(name.clone(), id);
+        self.names.add(name.clone(), order, id);
         id
     }
 
@@ -140,10 +142,4 @@ impl View {
     pub(super) fn held_mut(&mut self, id: JobId) -> &mut Held {
         self.held.entry(id).or_default()
     }
-}
-
-/// A node's own order of jobs (FNV-1a over both names).
-fn order(node: &str, job: &str) -> u64 {
-    let bytes = node.bytes().chain([0]).chain(job.bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
