@@ -1,5 +1,7 @@
 //! Whatever executes runs: one door for the driver, one word back for each start.
 
+use std::borrow::Cow;
+
 use evenkeel_core::effect::{Reason, Run};
 use evenkeel_core::input::Ended;
 use evenkeel_core::job::Work;
@@ -36,7 +38,7 @@ pub(crate) struct Finish {
     pub(crate) attempt: u32,
     pub(crate) ended: Ended,
     /// In words; empty when there is nothing to add.
-    pub(crate) reason: String,
+    pub(crate) reason: Cow<'static, str>,
     /// A command's exit code.
     pub(crate) code: Option<i32>,
     /// How many bytes of output were kept.
@@ -47,13 +49,13 @@ pub(crate) struct Finish {
 
 impl Finish {
     /// A failure as of now.
-    pub(crate) fn failed(run: &Run, reason: String) -> Self {
+    pub(crate) fn failed(run: &Run, reason: impl Into<Cow<'static, str>>) -> Self {
         let now = clock::now().wall;
         Self {
             run: run.id.clone(),
             attempt: run.attempt,
             ended: Ended::Failed(None),
-            reason,
+            reason: reason.into(),
             code: None,
             output: 0,
             started: now,

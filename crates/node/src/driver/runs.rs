@@ -164,7 +164,7 @@ fn closed(record: RunRecord, finish: Finish) -> RunRecord {
         },
         reason: match finish.ended {
             Ended::Stopped(Reason::Replaced) => format!("a later fire took its place: {}", finish.reason),
-            _ => finish.reason,
+            _ => finish.reason.into_owned(),
         },
         code: finish.code,
         started: Some(finish.started),

@@ -15,15 +15,15 @@ pub(super) struct Report {
 
 impl Report {
     /// What is told if nothing else is.
-    pub(super) fn new(news: mpsc::UnboundedSender<News>, run: &Run, panicked: &str) -> Self {
-        Self { news, finish: Some(Finish::failed(run, panicked.to_owned())) }
+    pub(super) fn new(news: mpsc::UnboundedSender<News>, run: &Run, panicked: &'static str) -> Self {
+        Self { news, finish: Some(Finish::failed(run, panicked)) }
     }
 
     /// It begins now; what is told from here on if nothing else is.
-    pub(super) fn begin(&mut self, panicked: &str) {
+    pub(super) fn begin(&mut self, panicked: &'static str) {
         if let Some(finish) = &mut self.finish {
             finish.started = clock::now().wall;
-            finish.reason = panicked.to_owned();
+            finish.reason = panicked.into();
         }
     }
 
@@ -38,7 +38,7 @@ impl Report {
     pub(super) fn end(&mut self, ended: Ended, reason: String) {
         if let Some(finish) = &mut self.finish {
             finish.ended = ended;
-            finish.reason = reason;
+            finish.reason = reason.into();
         }
     }
 
