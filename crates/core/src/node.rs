@@ -1,4 +1,4 @@
-//! `Node::step`: absorb one input, decide, emit. The only way in and the only way out.
+//! `Node::step`: absorb what came, decide, emit. The only way in and the only way out.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -93,7 +93,23 @@ impl Node {
 
     /// Takes one input, appends what to do, returns when and why to be woken next.
     pub fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) -> Option<Wake> {
-        self.absorb(now, input, effects);
+        self.step_all(now, [input], effects)
+    }
+
+    /// Takes inputs that came together, each after the one before, and decides once: about what they leave, as rules know
+    /// nothing but the view. Callers keep them few, for a step is to be short (law 10).
+    pub fn step_all(
+        &mut self,
+        now: Now,
+        inputs: impl IntoIterator<Item = Input>,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Wake> {
+        inputs.into_iter().for_each(|input| self.absorb(now, input, effects));
+        self.go_on(now, effects)
+    }
+
+    /// Decides about what the view and the node's own affairs have become.
+    fn go_on(&mut self, now: Now, effects: &mut Vec<Effect>) -> Option<Wake> {
         let mut wake = Earliest::default();
         self.notice_eviction(now, effects);
         self.tend_lease(now, effects, &mut wake);

@@ -52,11 +52,11 @@ use watch::LateStart;
 pub(crate) use life::begin;
 pub(crate) use pass::Upgrade;
 
-/// How many steps are taken before what they caused goes out together.
+/// How many inputs are taken before what they caused goes out together.
 const TOGETHER: u64 = 1_000;
-/// After how many answers of the registry what they start is started: each time wakes the runtime that executes functions,
-/// which costs as much as a step.
-const STARTS: usize = 16;
+/// How many answers of the registry, or ends of runs, are one step where they come together: half of what a step costs it costs
+/// once, and each time that runs are started wakes the runtime that executes functions. Few, for what they start waits for all.
+const AT_ONCE: usize = 16;
 /// How often history is told how busy the node is.
 const LOAD_EVERY: Millis = Millis::secs(60);
 
@@ -83,8 +83,8 @@ struct Driver {
     joined: watching::Sender<Option<Event>>,
     effects: Vec<Effect>,
     timer: Timer,
-    /// How many steps were taken.
-    steps: u64,
+    /// How many inputs were taken.
+    taken: u64,
     /// When history gets the next point of the load.
     load_at: Mono,
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
@@ -130,8 +130,8 @@ impl Driver {
             let tick = self.set_timer();
             let Some(happening) = self.inbox.next(&mut self.timer).await else { return End::Asked };
             let mut next = Some(happening);
-            let enough = self.steps + TOGETHER;
-            while self.steps < enough {
+            let enough = self.taken + TOGETHER;
+            while self.taken < enough {
                 match next {
                     Some(Happening::Order(Order::Halt)) => return End::Asked,
                     Some(Happening::Fatal(why)) => return End::Fatal(why),
@@ -182,28 +182,35 @@ impl Driver {
         self.runs.ended(news, &mut self.executor, &self.history, &wish)
     }
 
+    /// What the node hears of an executor's news.
+    fn told(&mut self, news: News) -> Option<Input> {
+        if let News::Able(able) = news {
+            self.able.executor = able;
+            return Some(self.is_able());
+        }
+        self.ended(news).map(|(id, attempt, event)| Input::Run { id, attempt, event })
+    }
+
     fn take(&mut self, happening: Happening) {
         match happening {
             Happening::Woken => self.step(Input::Tick),
             Happening::Inputs(inputs) => inputs.into_iter().for_each(|input| self.step(input)),
             Happening::Committed(outcomes) => {
                 self.commits.returned();
-                for (nth, (ticket, outcome)) in outcomes.into_iter().enumerate() {
-                    if nth % STARTS == 0 {
-                        self.start_all();
-                    }
-                    self.committed(ticket, outcome);
+                let mut outcomes = outcomes.into_iter();
+                while outcomes.len() > 0 {
+                    let some = outcomes.by_ref().take(AT_ONCE);
+                    let inputs = some.map(|(ticket, outcome)| self.committed(ticket, outcome)).collect();
+                    self.step_all(inputs);
                 }
-                self.start_all();
-            }
-            Happening::News(News::Able(able)) => {
-                self.able.executor = able;
-                self.step_able();
             }
             Happening::News(news) => {
-                if let Some((id, attempt, event)) = self.ended(news) {
-                    self.step(Input::Run { id, attempt, event });
+                let (mut inputs, mut next) = (Vec::new(), Some(news));
+                while let Some(news) = next.take() {
+                    inputs.extend(self.told(news));
+                    next = if inputs.len() < AT_ONCE { self.inbox.ready_news() } else { None };
                 }
+                self.step_all(inputs);
             }
             Happening::Sampled(sample) => {
                 self.step(Input::Sampled(sample));
@@ -217,7 +224,7 @@ impl Driver {
                 if able {
                     self.sum_up();
                 }
-                self.step_able();
+                self.step(self.is_able());
             }
             Happening::Told(Told::Notice(notice)) => {
                 tracing::info!("{}", notice.text);
@@ -249,31 +256,24 @@ impl Driver {
         self.history.put(Entry::Load(Box::new(point)));
     }
 
-    fn step_able(&mut self) {
-        self.step(Input::Able(self.able.history && self.able.executor));
+    fn is_able(&self) -> Input {
+        Input::Able(self.able.history && self.able.executor)
     }
 
     /// One input in, all its effects out.
     fn step(&mut self, input: Input) {
-        self.step_of_many(input);
-        self.start_all();
+        self.step_all(vec![input]);
     }
 
-    /// What steps decided to start does, and history hears of it.
-    fn start_all(&mut self) {
-        self.executor.go();
-        self.runs.started(&self.history);
-    }
-
-    /// One step of several: what they start does with the next [`start_all`](Self::start_all).
-    fn step_of_many(&mut self, input: Input) {
-        self.steps += 1;
+    /// The same with inputs that came together.
+    fn step_all(&mut self, inputs: Vec<Input>) {
+        self.taken += inputs.len() as u64;
         let now = clock::now();
-        let of_lease = matches!(input, Input::Lease(_));
+        let of_lease = inputs.iter().any(|input| matches!(input, Input::Lease(_)));
         let mut effects = std::mem::take(&mut self.effects);
         let trust = {
             let mut node = self.node.write().unwrap_or_else(PoisonError::into_inner);
-            self.wake = node.step(now, input, &mut effects);
+            self.wake = node.step_all(now, inputs, &mut effects);
             match (Leases::trust(&node, now), self.trust) {
                 (Some(trust), _) if of_lease => Some(trust),
                 (None, Some(before)) if before.until > now.mono => Some(Leases::withdrawn(before, now)),
@@ -291,6 +291,8 @@ impl Driver {
             self.carry_out(effect);
         }
         self.effects = effects;
+        self.executor.go();
+        self.runs.started(&self.history);
     }
 
     fn carry_out(&mut self, effect: Effect) {

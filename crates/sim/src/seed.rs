@@ -108,6 +108,7 @@ pub fn play(seed: u64, manner: Manner) -> World {
         thorough: seed.is_multiple_of(THOROUGH),
         sweeps: swarm.sweeps,
         early: swarm.early,
+        gathers: swarm.busy,
         tamper: manner.tamper,
         canary: manner.canary,
     });

@@ -104,6 +104,8 @@ pub struct Swarm {
     pub versions: bool,
     /// Whether the registry goes back in time.
     pub lapses: bool,
+    /// Whether nodes are so busy that they take in one step what comes together.
+    pub busy: bool,
 }
 
 mod after;
@@ -176,6 +178,7 @@ impl Swarm {
             upgrades: seed % 4 == 1,
             versions: false,
             lapses: false,
+            busy: Random::new(seed, "busy nodes").chance(500),
         };
         swarm.add_peers(seed, ttl);
         swarm.add_calendars(seed);

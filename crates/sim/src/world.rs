@@ -23,6 +23,7 @@ mod actor;
 pub mod clock;
 mod executor;
 mod feed;
+mod gather;
 mod history;
 mod operate;
 mod past;
@@ -51,6 +52,8 @@ pub struct Options {
     pub sweeps: bool,
     /// How much before its term the registry ends a lease, in milliseconds.
     pub early: i64,
+    /// Whether nodes take answers and ends of runs that came together in one step, as busy ones do.
+    pub gathers: bool,
     /// The fault that is planted, if any.
     pub tamper: &'static dyn Tamper,
     /// Whether an invariant is broken on purpose, to see that it is told.
@@ -65,6 +68,7 @@ impl Default for Options {
             thorough: true,
             sweeps: true,
             early: 0,
+            gathers: false,
             tamper: &Honest,
             canary: false,
         }
@@ -83,6 +87,10 @@ enum Event {
         node: NodeName,
         life: u64,
         input: Input,
+    },
+    /// A node takes in one step what has come together.
+    GiveAll {
+        node: NodeName,
     },
     Arrive {
         node: NodeName,
@@ -142,6 +150,8 @@ pub struct World {
     weather: Weather,
     network: Random,
     hosts: Random,
+    /// How long what came together waits for its step.
+    gathering: Random,
     tally: Tally,
     history: history::History,
     peers: peers::Peers,
@@ -177,6 +187,7 @@ impl World {
             weather: Weather::calm(4),
             network: Random::new(options.seed, "network"),
             hosts: Random::new(options.seed, "hosts"),
+            gathering: Random::new(options.seed, "gathering"),
             tally: Tally::default(),
             history: history::History::default(),
             peers: peers::Peers::new(options.seed),
@@ -242,9 +253,10 @@ impl World {
             }
             Event::Give { node, life, input } => {
                 if self.actors.get(&node).is_some_and(|a| a.hears(life, &input)) {
-                    self.give(&node, input);
+                    self.hand(&node, input);
                 }
             }
+            Event::GiveAll { node } => self.hand_all(&node),
             Event::Arrive { node, request } => self.arrive(&node, request),
             Event::Start { node, life, run } => self.start_run(&node, life, *run),
             Event::End { node, run, attempt, number, ended } => {
@@ -265,10 +277,15 @@ impl World {
     }
 
     /// Steps a node with this input, now; a stopped process finds it when it goes on.
-    fn give(&mut self, name: &NodeName, mut input: Input) {
+    fn give(&mut self, name: &NodeName, input: Input) {
+        self.give_all(name, vec![input]);
+    }
+
+    /// The same with what came together.
+    fn give_all(&mut self, name: &NodeName, mut inputs: Vec<Input>) {
         let Some(actor) = self.actors.get_mut(name) else { return };
         if actor.paused {
-            actor.inbox.push_back(input);
+            actor.inbox.extend(inputs);
             return;
         }
         let Some(node) = actor.node.as_mut() else { return };
@@ -276,20 +293,23 @@ impl World {
         self.steps += 1;
         self.rounds = if self.rounds.0 == self.at { (self.at, self.rounds.1 + 1) } else { (self.at, 1) };
         self.watch.busy(self.at, name, self.rounds.1);
-        self.trace.note(self.at, name.as_str(), &input, || describe(&input));
-        let listed = if let Input::Listed(Some(batch)) = &input { Some(batch.revision) } else { None };
-        let heard = self.watch.hears(name, actor.life, &input);
-        self.options.tamper.input(node, now, &mut input);
-        let mut effects = Vec::new();
         let slept = Millis(actor.slept);
-        if let Input::Lease(LeaseEvent::Opened { asked, .. } | LeaseEvent::Renewed { asked, .. }) = &mut input
-        {
-            *asked = *asked - slept;
+        let (mut listed, mut heard) = (None, Vec::new());
+        for input in &mut inputs {
+            self.trace.note(self.at, name.as_str(), input, || describe(input));
+            if let Input::Listed(Some(batch)) = input {
+                listed = Some(batch.revision);
+            }
+            heard.push(self.watch.hears(name, actor.life, input));
+            self.options.tamper.input(node, now, input);
+            if let Input::Lease(LeaseEvent::Opened { asked, .. } | LeaseEvent::Renewed { asked, .. })
+            | Input::Probed { asked, .. } = input
+            {
+                *asked = *asked - slept;
+            }
         }
-        if let Input::Probed { asked, .. } = &mut input {
-            *asked = *asked - slept;
-        }
-        let wake = node.step(Now { mono: now.mono - slept, ..now }, input, &mut effects);
+        let mut effects = Vec::new();
+        let wake = node.step_all(Now { mono: now.mono - slept, ..now }, inputs, &mut effects);
         let wake = wake.map(|wake| Wake { at: wake.at + slept, ..wake });
         self.options.tamper.effects(node, &mut effects);
         for effect in &effects {

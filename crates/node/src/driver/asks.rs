@@ -96,10 +96,10 @@ impl Driver {
         }
     }
 
-    /// What became of one of several transactions: noted before the node takes it in, and answers.
-    pub(super) fn committed(&mut self, ticket: Ticket, outcome: Outcome) {
+    /// What became of one of several transactions: noted before the node takes it in, and answers. Returns what it is to take in.
+    pub(super) fn committed(&mut self, ticket: Ticket, outcome: Outcome) -> Input {
         if self.trails.is_idle() {
-            return self.step_of_many(Input::Committed { ticket, outcome });
+            return Input::Committed { ticket, outcome };
         }
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         let part = node.asked_by(ticket).zip(node.was_made(ticket, &outcome));
@@ -108,7 +108,7 @@ impl Driver {
             let entries = self.trails.concluded(part, made);
             self.put_all(entries);
         }
-        self.step_of_many(Input::Committed { ticket, outcome });
+        Input::Committed { ticket, outcome }
     }
 
     pub(super) fn put_all(&self, entries: Vec<Entry>) {

@@ -201,7 +201,7 @@ impl Life {
             joined: joined_by,
             effects: Vec::new(),
             timer: Timer::new().map_err(|e| OpenError::Setting(format!("no timer can be had: {e}")))?,
-            steps: 0,
+            taken: 0,
             load_at: Mono(i64::MIN),
             alarm: None,
             notifiers,

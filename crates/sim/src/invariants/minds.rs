@@ -104,7 +104,7 @@ impl Watch {
         self.minds.remove(name);
     }
 
-    /// A node took an input and decided.
+    /// A node took what came together and decided.
     #[expect(clippy::too_many_arguments, reason = "one step has that many sides")]
     pub(crate) fn stepped(
         &mut self,
@@ -113,7 +113,7 @@ impl Watch {
         life: u64,
         node: &Node,
         now: Now,
-        heard: Heard,
+        heard: Vec<Heard>,
         effects: &[Effect],
     ) {
         if let Some(mind) = self.minds.get_mut(name) {
@@ -124,16 +124,18 @@ impl Watch {
         self.check_peers(at, name, life, node, now, effects);
         let claims = self.acts(at, name, life, node, now, effects);
         self.check_quota(at, name, node, &claims);
-        self.check_alarm(at, name, node, effects);
-        match heard {
-            Heard::Outcome(ticket, told) => self.ticket_told(at, name, life, node, ticket, told),
-            Heard::Undrained => {
-                let missed = node.overlooked(now);
-                self.findings.test(at, Invariant::I39, missed.is_empty(), || {
-                    format!("{name} is not drained any more and put off {}", acts(&missed))
-                });
+        self.check_alarm(at, name, node, heard.len(), effects);
+        for heard in heard {
+            match heard {
+                Heard::Outcome(ticket, told) => self.ticket_told(at, name, life, node, ticket, told),
+                Heard::Undrained => {
+                    let missed = node.overlooked(now);
+                    self.findings.test(at, Invariant::I39, missed.is_empty(), || {
+                        format!("{name} is not drained any more and put off {}", acts(&missed))
+                    });
+                }
+                Heard::Other => {}
             }
-            Heard::Other => {}
         }
     }
 
@@ -210,8 +212,9 @@ impl Watch {
         }
     }
 
-    /// Above the threshold each claim sounds the alarm, once its outcome is known.
-    fn check_alarm(&mut self, at: i64, name: &NodeName, node: &Node, effects: &[Effect]) {
+    /// Above the threshold each claim sounds the alarm, once its outcome is known. Of several outcomes that were taken together
+    /// each may have changed the number once more.
+    fn check_alarm(&mut self, at: i64, name: &NodeName, node: &Node, taken: usize, effects: &[Effect]) {
         let Some(mind) = self.minds.get_mut(name) else { return };
         let member = node.member();
         let held = member.as_ref().map_or(0, |m| node.view().count(m));
@@ -230,7 +233,7 @@ impl Watch {
         for effect in effects {
             if let Effect::Announce(Event::Alarm { held: said, alarm }) = effect {
                 mind.owes_alarm = false;
-                let same = *said == held || life != member;
+                let same = said.abs_diff(held) < taken || life != member;
                 let right = same && *alarm == threshold && *said > threshold;
                 self.findings.test(at, Invariant::I40, right, || {
                     format!("{name} holds {held} and sounds the alarm at {said} of {alarm}")

@@ -56,6 +56,8 @@ pub(crate) struct Actor {
     pub slept: i64,
     /// What came while the process was stopped.
     pub inbox: VecDeque<Input>,
+    /// What came together, each with the life that it was meant for, and is taken in one step.
+    pub together: Vec<(u64, Input)>,
     /// Other nodes' calls that came while it was stopped.
     pub callers: VecDeque<(u64, Call)>,
     /// Which wake counts: each step asks for another one.
@@ -95,6 +97,7 @@ impl Actor {
             stopped: 0,
             slept: 0,
             inbox: VecDeque::new(),
+            together: Vec::new(),
             callers: VecDeque::new(),
             wake: 0,
             link: Link::Up,

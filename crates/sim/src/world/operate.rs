@@ -98,11 +98,9 @@ impl World {
         // Whoever asks at once gets an answer from a process that has looked at nothing since.
         self.let_in(name);
         self.give(name, Input::Tick);
-        while let Some(actor) = self.actors.get_mut(name)
-            && actor.life == life
-            && let Some(input) = actor.inbox.pop_front()
-        {
-            self.give(name, input);
+        while self.actors.get(name).is_some_and(|actor| actor.life == life && !actor.inbox.is_empty()) {
+            let found = self.take_found(name);
+            self.give_all(name, found);
         }
     }
 
