@@ -97,9 +97,10 @@ pub struct Given {
 }
 
 impl Given {
-    /// Whether it takes a slot that no claim has taken for it.
-    fn takes_slot(&self) -> bool {
-        self.sharded && self.ended.is_none()
+    /// As what it is counted, if it is one of a sharded job's: whether it goes on. Then it takes a slot that no claim has taken
+    /// for it.
+    fn counts(&self) -> Option<bool> {
+        self.sharded.then_some(self.ended.is_none())
     }
 }
 
@@ -222,7 +223,7 @@ pub struct Local {
     /// Whether a wish was settled on which another one may have waited.
     pub again: bool,
     /// Commits under way, by ticket.
-    pub pending: BTreeMap<Ticket, Pending>,
+    pub pending: BTreeMap<Ticket, Box<Pending>>,
     /// What they are about.
     pub busy: BTreeSet<Subject>,
     /// How many of each act are under way.
@@ -398,7 +399,7 @@ impl Local {
     /// Remembers a run.
     pub fn give(&mut self, job: JobId, given: Given) {
         self.forget_given(job, &given.run);
-        self.count(job, &given, true);
+        self.count(job, given.counts(), true);
         self.given.insert(key(job, &given.run), given);
     }
 
@@ -412,7 +413,7 @@ impl Local {
     /// Forgets a run.
     pub fn forget_given(&mut self, job: JobId, run: &RunId) {
         if let Some(old) = self.given.remove(&key(job, run)) {
-            self.count(job, &old, false);
+            self.count(job, old.counts(), false);
         }
     }
 
@@ -426,10 +427,14 @@ impl Local {
 
     /// A run has ended.
     pub fn end_given(&mut self, job: JobId, run: &RunId, ended: (Ended, Mono)) {
-        if let Some(given) = self.given_to(job, run).filter(|given| given.ended.is_none()) {
-            let given = Given { ended: Some(ended), ..given.clone() };
-            self.give(job, given);
-        }
+        let Some(given) = self.given.get_mut(&key(job, run)).filter(|given| given.ended.is_none()) else {
+            return;
+        };
+        let before = given.counts();
+        given.ended = Some(ended);
+        let after = given.counts();
+        self.count(job, before, false);
+        self.count(job, after, true);
     }
 
     /// What of a sharded job was given to executors.
@@ -439,14 +444,12 @@ impl Local {
     }
 
     /// Keeps the counts of sharded jobs.
-    fn count(&mut self, job: JobId, given: &Given, more: bool) {
-        if !given.sharded {
-            return;
-        }
+    fn count(&mut self, job: JobId, goes_on: Option<bool>, more: bool) {
+        let Some(goes_on) = goes_on else { return };
         let by = |n: &mut usize| *n = if more { *n + 1 } else { *n - 1 };
         let tally = self.tallies.entry(job).or_default();
-        by(if given.ended.is_none() { &mut tally.running } else { &mut tally.ended });
-        if given.takes_slot() {
+        by(if goes_on { &mut tally.running } else { &mut tally.ended });
+        if goes_on {
             by(&mut self.shards_running);
         }
         if *tally == Tally::default() {

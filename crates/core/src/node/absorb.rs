@@ -170,9 +170,15 @@ impl Node {
         }
     }
 
-    fn touch_job(&mut self, id: JobId) {
+    /// A job is looked at again, and what was refused about it may be tried again.
+    fn recall(&mut self, id: JobId) {
         self.local.spent.remove(&Subject::Job(id));
         self.local.agenda.insert(id);
+    }
+
+    /// The same of a job that the view shows otherwise, or whose run has ended.
+    fn touch_job(&mut self, id: JobId) {
+        self.recall(id);
         self.tidy_given(id);
         self.tidy_recording(id);
         self.tidy_offers(id);
@@ -258,17 +264,21 @@ impl Node {
             }
             Outcome::Applied(revision) => {
                 self.conclude(now, &pending, ticket);
-                let (mut rest, mut wrote) = (pending.txn.writes.as_slice(), None);
+                let mut rest = pending.txn.writes.as_slice();
                 if let (Subject::Job(id), Some(lane)) = (&pending.subject, pending.lane.take()) {
                     rest = &rest[1..];
-                    wrote = self.view.wrote_lane(*id, lane, revision).then_some(*id);
+                    if self.view.wrote_lane(*id, lane, revision) {
+                        self.touch_job(*id);
+                    }
                 }
-                let mut touched = self.view.hear(now.mono, &written(&pending.txn.guards, rest, revision));
-                touched.jobs.extend(wrote);
-                self.touch(now, touched, effects);
+                // Nearly all that is written is a lane.
+                if !rest.is_empty() {
+                    let touched = self.view.hear(now.mono, &written(&pending.txn.guards, rest, revision));
+                    self.touch(now, touched, effects);
+                }
                 self.settle_applied(&pending, effects);
                 self.sound_alarm(&pending, effects);
-                self.tell_applied(pending, effects);
+                self.tell_applied(*pending, effects);
             }
             Outcome::Refused(found) => {
                 self.conclude(now, &pending, ticket);
@@ -279,7 +289,7 @@ impl Node {
                 self.sound_alarm(&pending, effects);
                 if landed {
                     self.settle_applied(&pending, effects);
-                    self.tell_applied(pending, effects);
+                    self.tell_applied(*pending, effects);
                 } else if !explained {
                     // Nothing we know says why; listing may, and until then the same would be refused again.
                     self.local.spent.insert(pending.subject, pending.txn);
@@ -299,7 +309,7 @@ impl Node {
         match pending.subject {
             Subject::Job(id) => {
                 self.local.peers.placing.end(id);
-                self.touch_job(id);
+                self.recall(id);
             }
             Subject::Wish(ask, n) if self.local.wishes.contains_key(&(ask, n)) => {
                 self.local.todo.insert((ask, n));

@@ -1,5 +1,6 @@
 //! Emit: decisions become effects. What is under way or was just refused is dropped, the rest is numbered.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -223,7 +224,7 @@ impl Node {
         let since = now.mono;
         let lane = written_lane(&subject, &txn, out);
         let pending = Pending { subject, why, txn: txn.clone(), lane, since, among, tries: 1, news, next };
-        self.local.pending.insert(ticket, pending);
+        self.local.pending.insert(ticket, Box::new(pending));
         effects.push(Effect::Commit { ticket, why, txn });
     }
 

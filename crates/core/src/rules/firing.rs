@@ -354,13 +354,6 @@ impl Desk<'_> {
         self.claim_asked(lane, out) || (!terms.paused && self.claim_due(terms, lane, out))
     }
 
-    /// Whether another fire may be open beside those that are. Of several only the last may be unstarted: no watermark could
-    /// be taken back for one before it.
-    fn has_room(&self, beside: &[Open]) -> bool {
-        let is_begun = |open: &Open| open.wait.is_some() || self.given_to(open).is_some();
-        beside.is_empty() || (beside.len() < self.job.beside() && beside.iter().all(is_begun))
-    }
-
     /// The oldest request by hand that has no run yet.
     fn claim_asked(&self, lane: &Lane, out: &mut Decisions) -> bool {
         let Some(record) = self.job.asked().and_then(|known| known.value.as_ref()) else { return false };

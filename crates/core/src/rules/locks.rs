@@ -75,7 +75,7 @@ fn under_way<'a>(scene: &'a Scene<'_>) -> BTreeSet<&'a LockName> {
         Subject::Lock(name) => Some(name),
         _ => None,
     };
-    local.pending.values().filter_map(name).collect()
+    local.pending.values().map(AsRef::as_ref).filter_map(name).collect()
 }
 
 fn take(scene: &Scene<'_>, ask: AskId, n: u32, name: &LockName, born: &Guard, out: &mut Decisions) {

@@ -22,7 +22,7 @@ pub(super) struct Runs {
 
 /// A run, and whether another attempt follows it where it fails.
 struct UnderWay {
-    record: RunRecord,
+    record: Box<RunRecord>,
     retry: Option<Box<Backoff>>,
     /// Whether it is executed in this process.
     inside: bool,
@@ -37,14 +37,14 @@ impl Runs {
     pub(super) fn resume(mut self, passed: Vec<PassedRun>) -> Self {
         for PassedRun { record, retry } in passed {
             let key = (record.run.clone(), record.attempt);
-            self.under_way.insert(key, UnderWay { record, retry, inside: false });
+            self.under_way.insert(key, UnderWay { record: Box::new(record), retry, inside: false });
         }
         self
     }
 
     /// What the next program is to know of them.
     pub(super) fn passed(&self) -> Vec<PassedRun> {
-        let passed = |run: &UnderWay| PassedRun { record: run.record.clone(), retry: run.retry.clone() };
+        let passed = |run: &UnderWay| PassedRun { record: (*run.record).clone(), retry: run.retry.clone() };
         self.under_way.values().map(passed).collect()
     }
 
@@ -84,13 +84,13 @@ impl Runs {
             output: 0,
         };
         let inside = !matches!(run.work, Work::Command(_));
-        self.starting.push(UnderWay { record, retry: run.retry.clone(), inside });
+        self.starting.push(UnderWay { record: Box::new(record), retry: run.retry.clone(), inside });
     }
 
     /// History hears of what was started.
     pub(super) fn started(&mut self, history: &History) {
         for run in self.starting.drain(..) {
-            history.put(Entry::Attempt(Box::new(run.record.clone())));
+            history.put(Entry::Attempt(run.record.clone()));
             self.under_way.insert((run.record.run.clone(), run.record.attempt), run);
         }
     }
@@ -117,7 +117,7 @@ impl Runs {
                     // With the end, so that nobody sees a run at its end that goes on.
                     let wait = retry.and_then(|retry| retry.after(&run, attempt, ended));
                     let next = wait.map(|wait| waiting(&record, wait));
-                    let end = Box::new(closed(record, finish));
+                    let end = closed(record, finish);
                     match next {
                         Some(next) => {
                             history.put(Entry::Attempt(end));
@@ -153,23 +153,21 @@ fn waiting(record: &RunRecord, wait: Millis) -> RunRecord {
     }
 }
 
-fn closed(record: RunRecord, finish: Finish) -> RunRecord {
-    RunRecord {
-        state: match finish.ended {
-            Ended::Succeeded => State::Succeeded,
-            Ended::Failed(_) => State::Failed,
-            Ended::Stopped(Reason::Killed | Reason::Replaced) => State::Killed,
-            Ended::Stopped(Reason::TimedOut) => State::TimedOut,
-            Ended::Stopped(Reason::Fenced) => State::Fenced,
-        },
-        reason: match finish.ended {
-            Ended::Stopped(Reason::Replaced) => format!("a later fire took its place: {}", finish.reason),
-            _ => finish.reason.into_owned(),
-        },
-        code: finish.code,
-        started: Some(finish.started),
-        ended: Some(finish.at),
-        output: finish.output,
-        ..record
-    }
+fn closed(mut record: Box<RunRecord>, finish: Finish) -> Box<RunRecord> {
+    record.state = match finish.ended {
+        Ended::Succeeded => State::Succeeded,
+        Ended::Failed(_) => State::Failed,
+        Ended::Stopped(Reason::Killed | Reason::Replaced) => State::Killed,
+        Ended::Stopped(Reason::TimedOut) => State::TimedOut,
+        Ended::Stopped(Reason::Fenced) => State::Fenced,
+    };
+    record.reason = match finish.ended {
+        Ended::Stopped(Reason::Replaced) => format!("a later fire took its place: {}", finish.reason),
+        _ => finish.reason.into_owned(),
+    };
+    record.code = finish.code;
+    record.started = Some(finish.started);
+    record.ended = Some(finish.at);
+    record.output = finish.output;
+    record
 }

@@ -24,6 +24,9 @@ const CHANGING: [&str; 9] =
 /// So many notices that an earlier life left untold are told in the next one.
 const UNTOLD_MAX: i64 = 200;
 
+/// Of so many jobs that fail all are read, rather than each of more jobs than that looked for.
+pub(super) const FEW: usize = 100;
+
 /// Begins a life of a node: its batches are told from those of its earlier lives.
 ///
 /// # Errors
@@ -89,11 +92,22 @@ pub(super) async fn load(link: &mut Link, batch: &[Entry], now: Wall) -> Result<
     for row in any_of(link, &asked, runs.iter().map(String::as_str)).await? {
         draft.found(record(&row)?);
     }
-    let asked = format!("SELECT job, shard, since FROM {} WHERE job IN ", link.table("failing"));
-    for row in any_of(link, &asked, jobs.into_iter()).await? {
+    for row in failing(link, &jobs).await? {
         draft.found_failing(job(&row, 0)?, Shard(row.number(1)?), Wall(row.int(2)?));
     }
     Ok(draft)
+}
+
+/// Which shards of these jobs fail, and perhaps of others: where few do, all are read, and not one job after another.
+async fn failing(link: &mut Link, jobs: &BTreeSet<&str>) -> Result<Vec<Row>, Fault> {
+    let asked = format!("SELECT job, shard, since FROM {}", link.table("failing"));
+    if jobs.len() > FEW {
+        let all = link.rows(link.says(format!("{asked} LIMIT {}", FEW + 1))).await?;
+        if all.len() <= FEW {
+            return Ok(all);
+        }
+    }
+    any_of(link, &format!("{asked} WHERE job IN "), jobs.iter().copied()).await
 }
 
 /// The last number given in each list.

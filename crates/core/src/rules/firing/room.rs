@@ -1,8 +1,9 @@
-//! Room for one more run on this node: a slot, the pace of the registry, and a seat in its pool.
+//! Room for one more run: beside others of its job, and on this node a slot, the pace of the registry, and a seat in its pool.
 
 use super::Desk;
 use crate::job::Spec;
 use crate::local::Local;
+use crate::record::Open;
 use crate::rules::pools;
 use crate::scene::{Decision, Decisions, Scene};
 use crate::time::Wall;
@@ -40,6 +41,13 @@ pub fn free_slots(view: &View, local: &Local) -> usize {
 }
 
 impl Desk<'_> {
+    /// Whether another fire may be open beside those that are. Of several only the last may be unstarted: no watermark could
+    /// be taken back for one before it.
+    pub(super) fn has_room(&self, beside: &[Open]) -> bool {
+        let is_begun = |open: &Open| open.wait.is_some() || self.given_to(open).is_some();
+        beside.is_empty() || (beside.len() < self.job.beside() && beside.iter().all(is_begun))
+    }
+
     /// Whether one more run fits; if not, the job is called when one ends.
     pub(super) fn has_slot(&self, due: Wall, out: &mut Decisions) -> bool {
         let free =

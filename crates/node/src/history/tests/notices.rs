@@ -1,9 +1,12 @@
 //! What history finds worth telling of a job, once.
 
+use std::collections::BTreeSet;
+
 use evenkeel_core::job::{Notify, Occasion};
 use evenkeel_core::words::Shard;
 
 use super::*;
+use crate::history::store::FEW;
 use crate::history::{Notice, Wish};
 
 fn wish() -> Option<Box<Wish>> {
@@ -50,6 +53,22 @@ async fn a_failure_is_told_once_and_the_first_success_after_it_as_well() {
         assert_eq!(books.kinds(end("j:4000:0", 1, State::Killed)).await, [] as [&str; 0], "somebody knows");
         assert_eq!(books.kinds(end("j:5000:0", 1, State::Succeeded)).await, ["job.recovery"]);
         assert_eq!(books.kinds(end("j:6000:0", 1, State::Succeeded)).await, [] as [&str; 0], "that was told");
+    }
+}
+
+/// Few that fail are all read at once, of many each is looked for.
+#[tokio::test]
+async fn of_many_jobs_that_end_together_those_recover_that_failed() {
+    for mut books in all().await {
+        let all = |due: i64, state| (0..3 * FEW).map(move |n| end(&format!("j{n}:{due}:0"), 1, state));
+        for (round, failing) in [(1_i64, FEW - 1), (2, FEW), (3, FEW + 1), (4, 2 * FEW)] {
+            let failed = all(round * 10, State::Failed).take(failing).collect();
+            assert_eq!(books.write(failed).await.notices.len(), failing);
+            let healed = books.write(all(round * 10 + 1, State::Succeeded).collect()).await.notices;
+            let jobs: BTreeSet<String> = healed.iter().map(|notice| notice.job.to_string()).collect();
+            assert_eq!(jobs, (0..failing).map(|n| format!("j{n}")).collect::<BTreeSet<_>>());
+            assert!(healed.iter().all(|notice| notice.occasion == Occasion::Recovery), "{healed:?}");
+        }
     }
 }
 
