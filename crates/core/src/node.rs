@@ -96,8 +96,8 @@ impl Node {
         self.step_all(now, [input], effects)
     }
 
-    /// Takes inputs that came together, each after the one before, and decides once: about what they leave, as rules know
-    /// nothing but the view. Callers keep them few, for a step is to be short (law 10).
+    /// Takes inputs that came together, each after the one before, and decides once: about what all of them leave, since rules
+    /// know of nothing that was in between. Callers keep them few, for a step is to be short (law 10).
     pub fn step_all(
         &mut self,
         now: Now,

@@ -135,8 +135,6 @@ pub struct Held {
     pub keys: Option<(Key, Key)>,
     /// The job's terms; `None` when the job is deleted or unreadable.
     pub terms: Option<Box<Terms>>,
-    /// The job's declaration: each start takes from it, and it is not decoded anew; `None` as with the terms.
-    pub spec: Option<Box<Spec>>,
     /// Whether a fire is open that this node runs in this life.
     opens: usize,
 }

@@ -54,8 +54,8 @@ pub(crate) use pass::Upgrade;
 
 /// How many inputs are taken before what they caused goes out together.
 const TOGETHER: u64 = 1_000;
-/// How many answers of the registry, or ends of runs, are one step where they come together: half of what a step costs it costs
-/// once, and each time that runs are started wakes the runtime that executes functions. Few, for what they start waits for all.
+/// How many answers of the registry, or ends of runs, are one step where they come together: what each step costs whatever it
+/// is about, and waking the runtime that executes functions, is paid once for all. Few, for what they start waits for them all.
 const AT_ONCE: usize = 16;
 /// How often history is told how busy the node is.
 const LOAD_EVERY: Millis = Millis::secs(60);

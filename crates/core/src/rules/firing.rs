@@ -266,8 +266,8 @@ impl Desk<'_> {
         if !self.clock_agrees(out) {
             return;
         }
-        let (id, spec) = (takeover::run_id(&self.job, open), self.held.spec.as_deref());
-        if !is_admitted(self.scene, self.job.id, (spec, &id, open.due), out) {
+        let (id, spec) = (takeover::run_id(&self.job, open), self.job.spec());
+        if !is_admitted(self.scene, self.job.id, (spec.as_ref(), &id, open.due), out) {
             return;
         }
         let latest = open.from + START_WINDOW;

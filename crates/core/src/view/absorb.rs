@@ -270,9 +270,10 @@ impl View {
         if self.held.get(&id).is_some_and(|h| h.terms.is_some()) {
             return;
         }
-        self.set_held_terms(id, self.job(id).spec_record().as_ref());
+        let terms = self.terms_of(self.job(id).spec_record().as_ref());
         let lane = crate::keys::lane(self.job(id).name());
         let held = self.held_mut(id);
+        held.terms = terms;
         held.keys = Some((lane, place.clone()));
         if first && held.lane.is_none() {
             held.lane = Some(Known::default());

@@ -112,17 +112,6 @@ impl View {
         }
     }
 
-    /// Keeps of a job of ours what starting its runs takes.
-    pub(super) fn set_held_terms(&mut self, id: JobId, record: Option<&SpecRecord>) {
-        let terms = self.terms_of(record);
-        let held = self.held_mut(id);
-        held.terms = terms;
-        held.spec = match record {
-            Some(SpecRecord::Live(spec)) => Some(spec.clone()),
-            Some(SpecRecord::Deleted { .. }) | None => None,
-        };
-    }
-
     /// Keeps who names which calendar.
     pub(super) fn set_calendars(&mut self, id: JobId, declared: Option<&Job>) {
         let new: Box<[CalendarName]> = declared.into_iter().flat_map(Job::calendars).cloned().collect();
@@ -172,7 +161,8 @@ impl View {
         self.set_shard_terms(id, placement, record);
         self.set_dispatched_terms(id, placement, record);
         if self.held.contains_key(&id) {
-            self.set_held_terms(id, record);
+            let terms = self.terms_of(record);
+            self.held_mut(id).terms = terms;
         }
     }
 }

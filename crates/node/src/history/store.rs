@@ -24,7 +24,7 @@ const CHANGING: [&str; 9] =
 /// So many notices that an earlier life left untold are told in the next one.
 const UNTOLD_MAX: i64 = 200;
 
-/// Of so many jobs that fail all are read, rather than each of more jobs than that looked for.
+/// Where no more shards fail than this all are read, rather than looked for by each of more jobs than this.
 pub(super) const FEW: usize = 100;
 
 /// Begins a life of a node: its batches are told from those of its earlier lives.

@@ -35,8 +35,8 @@ pub(super) struct MindBook {
     drain: (Revision, bool),
     /// How many jobs it held after its last step, how many of them were enabled, and in which life.
     held: (Option<Member>, usize, usize),
-    /// A claim went above the threshold and the alarm has not sounded.
-    owes_alarm: bool,
+    /// How many claims went above the threshold for which the alarm has not sounded.
+    owes_alarms: usize,
 }
 
 /// What of an input matters after the step.
@@ -124,7 +124,8 @@ impl Watch {
         self.check_peers(at, name, life, node, now, effects);
         let claims = self.acts(at, name, life, node, now, effects);
         self.check_quota(at, name, node, &claims);
-        self.check_alarm(at, name, node, heard.len(), effects);
+        let settled = |heard: &&Heard| matches!(heard, Heard::Outcome(_, Told::Applied(_) | Told::Refused));
+        self.check_alarm(at, name, node, heard.iter().filter(settled).count().max(1), effects);
         for heard in heard {
             match heard {
                 Heard::Outcome(ticket, told) => self.ticket_told(at, name, life, node, ticket, told),
@@ -212,9 +213,9 @@ impl Watch {
         }
     }
 
-    /// Above the threshold each claim sounds the alarm, once its outcome is known. Of several outcomes that were taken together
+    /// Above the threshold each claim sounds the alarm, once its outcome is known. Of so many outcomes that were taken together
     /// each may have changed the number once more.
-    fn check_alarm(&mut self, at: i64, name: &NodeName, node: &Node, taken: usize, effects: &[Effect]) {
+    fn check_alarm(&mut self, at: i64, name: &NodeName, node: &Node, outcomes: usize, effects: &[Effect]) {
         let Some(mind) = self.minds.get_mut(name) else { return };
         let member = node.member();
         let held = member.as_ref().map_or(0, |m| node.view().count(m));
@@ -223,17 +224,16 @@ impl Watch {
         let enabled = jobs.filter(|id| node.view().job(*id).is_enabled()).count();
         let (life, before, were) = std::mem::replace(&mut mind.held, (member.clone(), held, enabled));
         if life != member {
-            mind.owes_alarm = false;
-        } else if held > before && enabled > were && held > threshold {
+            mind.owes_alarms = 0;
+        } else {
             // Whoever disables a job that nobody holds takes it only to give up the run that waits.
-            mind.owes_alarm = true;
-        } else if held <= threshold {
-            mind.owes_alarm = false;
+            let claimed = held.saturating_sub(before).min(enabled.saturating_sub(were));
+            mind.owes_alarms = (mind.owes_alarms + claimed).min(held.saturating_sub(threshold));
         }
         for effect in effects {
             if let Effect::Announce(Event::Alarm { held: said, alarm }) = effect {
-                mind.owes_alarm = false;
-                let same = said.abs_diff(held) < taken || life != member;
+                mind.owes_alarms = mind.owes_alarms.saturating_sub(1);
+                let same = said.abs_diff(held) < outcomes || life != member;
                 let right = same && *alarm == threshold && *said > threshold;
                 self.findings.test(at, Invariant::I40, right, || {
                     format!("{name} holds {held} and sounds the alarm at {said} of {alarm}")
@@ -241,7 +241,7 @@ impl Watch {
             }
         }
         let open = || node.local().pending.values().any(|p| claimed(&p.txn, member.as_ref()).is_some());
-        let owes = mind.owes_alarm && !open();
+        let owes = mind.owes_alarms > 0 && !open();
         self.findings.test(at, Invariant::I40, !owes, || {
             format!("{name} holds {held}, more than {threshold}, and sounded no alarm")
         });

@@ -1,4 +1,4 @@
-//! What comes together is one step, and comes to what it would have come to one by one.
+//! What comes together is one step, and where nothing is scarce it comes to what it would have come to one by one.
 
 use super::*;
 use crate::job::Placement;
