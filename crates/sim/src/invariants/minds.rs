@@ -243,7 +243,7 @@ impl Watch {
         let open = || node.local().pending.values().any(|p| claimed(&p.txn, member.as_ref()).is_some());
         let owes = mind.owes_alarms > 0 && !open();
         self.findings.test(at, Invariant::I40, !owes, || {
-            format!("{name} holds {held}, more than {threshold}, and sounded no alarm")
+            format!("{name} holds {held}, more than {threshold}, and an alarm has not sounded")
         });
     }
 
