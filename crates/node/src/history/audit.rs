@@ -10,7 +10,7 @@ use evenkeel_registry::sql::{Arg, Statement};
 
 use super::link::{Fault, Link, Row, odd};
 use super::query::{LIMIT_MAX, Question};
-use super::store::{any_of, change, insert, plain};
+use super::store::{any_of, change, plain};
 use super::write::Entry;
 use crate::audit::{Asker, AuditFilter, AuditRecord, Outcome, Proof};
 
@@ -152,7 +152,7 @@ impl Audits {
         let rows: Vec<_> = each.collect();
         let before = format!("INSERT INTO {} ({COLUMNS}) VALUES ", link.table("audit"));
         let behind = link.dialect.update("id", &CHANGING);
-        insert(link, (&before, &behind), &rows).await
+        link.insert((&before, &behind), &rows).await
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use evenkeel_registry::sql::{self, Arg, Statement};
+use evenkeel_registry::sql::{self, Arg, Statement, pieces};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 
@@ -132,6 +132,31 @@ impl Link {
             }
             Kind::Server(link, place) => answered(place, link.run(statement)).await,
         }
+    }
+
+    /// Inserts rows. A file takes them one by one, which spares it a journal of its own for each statement; a server takes
+    /// many together, which spares it the way.
+    pub(super) async fn insert<const N: usize>(
+        &mut self,
+        (before, behind): (&str, &str),
+        rows: &[[Arg<'_>; N]],
+    ) -> Result<(), Fault> {
+        if let Kind::File(db) = &self.kind {
+            let Some(first) = rows.first() else { return Ok(()) };
+            let one = Statement::of(self.dialect.numbered, before).rows([*first]).then(behind);
+            let mut one = db.prepare_cached(&one.into_parts().0)?;
+            for row in rows {
+                one.execute(params_from_iter(row.iter().map(given)))?;
+            }
+            return Ok(());
+        }
+        let weight = |row: &[Arg<'_>; N]| {
+            row.iter().map(|arg| if let Arg::Text(text) = arg { text.len() } else { 8 }).sum()
+        };
+        for some in pieces(rows, weight) {
+            self.run(self.says(before).rows(some.iter().copied()).then(behind)).await?;
+        }
+        Ok(())
     }
 
     /// Carries out a statement and returns what it found.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::{JobName, RunId, Shard, Token};
-use evenkeel_registry::sql::{Arg, ROWS_MAX, pieces};
+use evenkeel_registry::sql::{Arg, ROWS_MAX};
 
 use super::audit::{self, Audits};
 use super::draft::{Draft, Last, shards_of};
@@ -164,22 +164,6 @@ pub(super) async fn change(link: &mut Link, text: &str, rows: Vec<i64>) -> Resul
     Ok(())
 }
 
-/// Inserts rows; `weight` is about what the texts of one weigh.
-pub(super) async fn insert<const N: usize>(
-    link: &mut Link,
-    (before, behind): (&str, &str),
-    rows: &[[Arg<'_>; N]],
-) -> Result<(), Fault> {
-    let weight = |row: &[Arg<'_>; N]| {
-        row.iter().map(|arg| if let Arg::Text(text) = arg { text.len() } else { 8 }).sum()
-    };
-    for some in pieces(rows, weight) {
-        let inserted = link.says(before).rows(some.iter().copied()).then(behind);
-        link.run(inserted).await?;
-    }
-    Ok(())
-}
-
 async fn save_attempts(link: &mut Link, records: &[&RunRecord]) -> Result<(), Fault> {
     let texts: Vec<_> = records
         .iter()
@@ -208,7 +192,7 @@ async fn save_attempts(link: &mut Link, records: &[&RunRecord]) -> Result<(), Fa
     let rows: Vec<_> = each.collect();
     let before = format!("INSERT INTO {} ({COLUMNS}) VALUES ", link.table("attempt"));
     let behind = link.dialect.update("run, attempt", &CHANGING);
-    insert(link, (&before, &behind), &rows).await
+    link.insert((&before, &behind), &rows).await
 }
 
 async fn save_late(link: &mut Link, draft: &Draft) -> Result<(), Fault> {
@@ -230,7 +214,7 @@ async fn save_late(link: &mut Link, draft: &Draft) -> Result<(), Fault> {
         "INSERT {ignore}INTO {} (run, attempt, node, state, reason, heard) VALUES ",
         link.table("late")
     );
-    insert(link, (&before, behind), &rows).await
+    link.insert((&before, behind), &rows).await
 }
 
 async fn save_failing(link: &mut Link, draft: &Draft) -> Result<(), Fault> {
@@ -244,7 +228,7 @@ async fn save_failing(link: &mut Link, draft: &Draft) -> Result<(), Fault> {
         .map(|((job, shard), since)| [Arg::Text(job.as_str()), Arg::Int(shard.0.into()), Arg::Int(since.0)]);
     let rows: Vec<_> = each.collect();
     let before = format!("INSERT INTO {} (job, shard, since) VALUES ", link.table("failing"));
-    insert(link, (&before, ""), &rows).await
+    link.insert((&before, ""), &rows).await
 }
 
 async fn save_events(link: &mut Link, events: &[EventRecord]) -> Result<(), Fault> {
@@ -260,7 +244,7 @@ async fn save_events(link: &mut Link, events: &[EventRecord]) -> Result<(), Faul
     });
     let rows: Vec<_> = each.collect();
     let before = format!("INSERT INTO {} (seq, at, node, kind, text) VALUES ", link.table("event"));
-    insert(link, (&before, ""), &rows).await
+    link.insert((&before, ""), &rows).await
 }
 
 async fn save_loads(link: &mut Link, loads: impl Iterator<Item = &LoadPoint>) -> Result<(), Fault> {
@@ -279,7 +263,7 @@ async fn save_loads(link: &mut Link, loads: impl Iterator<Item = &LoadPoint>) ->
     let before =
         format!("INSERT INTO {} (node, at, cpu, memory, busy, slots, score) VALUES ", link.table("load"));
     let behind = link.dialect.update("node, at", &["cpu", "memory", "busy", "slots", "score"]);
-    insert(link, (&before, &behind), &rows).await
+    link.insert((&before, &behind), &rows).await
 }
 
 /// Keeps the notices that are not there already until they are told, and an event of each.
@@ -302,7 +286,7 @@ async fn save_notices(link: &mut Link, draft: &mut Draft) -> Result<Vec<Notice>,
     });
     let rows: Vec<_> = each.collect();
     let before = format!("INSERT INTO {} (seq, id, node, at, body) VALUES ", link.table("notice"));
-    insert(link, (&before, ""), &rows).await?;
+    link.insert((&before, ""), &rows).await?;
     Ok(made)
 }
 
