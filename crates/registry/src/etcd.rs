@@ -58,6 +58,8 @@ struct Shared {
     facts: Facts,
     version: String,
     tree: Tree,
+    /// When the generation was written that this is of.
+    since: Revision,
     wire: Arc<Wire>,
     turns: Semaphore,
     trouble: Mutex<Option<Arc<RegistryError>>>,
@@ -76,9 +78,10 @@ impl Etcd {
     pub async fn connect(url: &EngineUrl) -> Result<Self, RegistryError> {
         url.only(&[])?;
         let ([], namespace) = url.places([])?;
-        let (tree, wire) = (Tree::new(namespace), Wire::new(url)?);
+        let tree = Tree::new(namespace);
+        let wire = Wire::new(url, &tree)?;
         let version = meta::version(&wire).await?;
-        let generation = meta::adopt(&wire, &tree, None).await?;
+        let meta::Adopted { generation, since } = meta::adopt(&wire, &tree, None).await?;
         let facts = Facts {
             engine: "etcd",
             class: Class::A,
@@ -96,6 +99,7 @@ impl Etcd {
             facts,
             version,
             tree,
+            since,
             wire,
             turns: Semaphore::new(UNDER_WAY_MAX),
             trouble: Mutex::new(None),
@@ -112,8 +116,9 @@ fn keep_generation(url: EngineUrl, namespace: String, wire: &Arc<Wire>, generati
     let (mut losses, wire) = (wire.losses(), Arc::downgrade(wire));
     tokio::spawn(async move {
         let Ok(Some(why)) = losses.wait_for(Option::is_some).await.map(|why| why.clone()) else { return };
-        while let Ok(fresh) = Wire::new(&url) {
-            match meta::adopt(&fresh, &Tree::new(&namespace), Some(generation)).await {
+        let tree = Tree::new(&namespace);
+        while let Ok(fresh) = Wire::new(&url, &tree) {
+            match meta::adopt(&fresh, &tree, Some(generation)).await {
                 Err(RegistryError::Unavailable(_)) => tokio::time::sleep(wire::PATIENCE).await,
                 _ => break,
             }
@@ -183,7 +188,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
     use std::time::Duration;
 
-    use super::message::{Header, RangeResponse, TxnResponse};
+    use super::message::{Header, KeyValue, PutResponse, RangeResponse, ResponseOp, TxnResponse};
     use super::*;
 
     #[tokio::test]
@@ -199,6 +204,7 @@ mod tests {
                 "/etcdserverpb.KV/Range" => {
                     vec![script::bytes(&RangeResponse { header, ..RangeResponse::default() })]
                 }
+                "/etcdserverpb.KV/Put" => vec![script::bytes(&PutResponse { header })],
                 _ if tried.fetch_add(1, Ordering::Relaxed) < 1 || is_full.load(Ordering::Relaxed) => vec![],
                 _ => {
                     vec![script::bytes(&TxnResponse { header, succeeded: true, ..TxnResponse::default() })]
@@ -222,5 +228,70 @@ mod tests {
         };
         tokio::time::timeout(Duration::from_secs(30), told).await.expect("the end is told");
         assert_eq!(tries.load(Ordering::Relaxed), 2, "it was tried again");
+    }
+
+    /// As a member that was paused does; what is written still comes after all that was told.
+    #[tokio::test]
+    async fn a_member_that_answers_with_what_was_is_no_etcd_that_went_back() {
+        let (asked, raised) = (AtomicI64::new(0), Arc::<AtomicU32>::default());
+        let raises = raised.clone();
+        let shared = script::play("", move |path| {
+            let header = |revision| Some(Header { cluster_id: 1, revision, raft_term: 1 });
+            match path {
+                "/etcdserverpb.KV/Range" => {
+                    let revision = if asked.fetch_add(1, Ordering::Relaxed) == 1 { 3 } else { 9 };
+                    vec![script::bytes(&RangeResponse {
+                        header: header(revision),
+                        ..RangeResponse::default()
+                    })]
+                }
+                "/etcdserverpb.KV/Put" => vec![script::bytes(&PutResponse { header: header(10) })],
+                _ => {
+                    raises.fetch_add(1, Ordering::Relaxed);
+                    vec![]
+                }
+            }
+        })
+        .await;
+        assert!(shared.list().await.is_ok());
+        let told = shared.list().await;
+        assert!(
+            matches!(&told, Err(RegistryError::Unavailable(why)) if why.contains("a while ago")),
+            "{told:?}"
+        );
+        assert!(shared.list().await.is_ok(), "it is asked again");
+        assert_eq!(raised.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_made_under_a_generation_that_is_over() {
+        let of = |mod_revision| {
+            let kv = KeyValue { mod_revision, ..KeyValue::default() };
+            ResponseOp { range: Some(RangeResponse { kvs: vec![kv], ..RangeResponse::default() }) }
+        };
+        let entry = ResponseOp { range: Some(RangeResponse::default()) };
+        let ours = i64::try_from(script::SINCE.0).unwrap();
+        for (responses, goes_on) in [
+            (vec![entry.clone(), of(ours)], true),
+            (vec![entry.clone(), of(ours + 1)], false),
+            (vec![entry.clone(), entry], false),
+        ] {
+            let shared = script::play("", move |path| match path {
+                "/etcdserverpb.KV/Range" => vec![],
+                _ => vec![script::bytes(&TxnResponse {
+                    header: Some(Header { cluster_id: 1, revision: 9, raft_term: 1 }),
+                    succeeded: false,
+                    responses: responses.clone(),
+                })],
+            })
+            .await;
+            let txn = Txn {
+                guards: vec![],
+                writes: vec![evenkeel_core::registry::Write::Delete { key: Key::from_stored("a") }],
+            };
+            let outcome = shared.commit_one(txn).await;
+            let over = matches!(&*shared.trouble.lock().unwrap(), Some(why) if why.to_string().contains("new generation"));
+            assert_eq!((matches!(outcome, Outcome::Refused(_)), over), (goes_on, !goes_on), "{outcome:?}");
+        }
     }
 }

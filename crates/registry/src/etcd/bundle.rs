@@ -12,7 +12,7 @@ use evenkeel_core::registry::{Change, Entry, Facts, Guard, Outcome, Revision, Tx
 use prost::Message;
 use tokio::task::JoinSet;
 
-use super::commit::{PATH, compare, request, steps};
+use super::commit::{PATH, compare, request, steps, written_at};
 use super::fault::Fault;
 use super::message::{TxnRequest, TxnResponse};
 use super::tree::{self, Tree};
@@ -29,12 +29,12 @@ struct Load<'t> {
 }
 
 /// Puts the places of transactions that do not concern each other together, in their order: as many as one request takes.
-pub(super) fn pack(tree: &Tree, facts: &Facts, txns: &[Txn], places: &[usize]) -> Vec<Vec<usize>> {
+fn pack(tree: &Tree, since: Revision, facts: &Facts, txns: &[Txn], places: &[usize]) -> Vec<Vec<usize>> {
     let mut bundles: Vec<Vec<usize>> = Vec::new();
     let mut open: Option<Load<'_>> = None;
     for place in places {
         let txn = &txns[*place];
-        let Some(bytes) = bytes_in_company(tree, facts, txn) else {
+        let Some(bytes) = bytes_in_company(tree, since, facts, txn) else {
             bundles.push(vec![*place]);
             open = None;
             continue;
@@ -55,10 +55,10 @@ pub(super) fn pack(tree: &Tree, facts: &Facts, txns: &[Txn], places: &[usize]) -
 
 /// How large a transaction is; `None` for one that goes alone: it cannot be made as it is, or a lease has to do with it, which
 /// may have ended without the entries telling.
-fn bytes_in_company(tree: &Tree, facts: &Facts, txn: &Txn) -> Option<usize> {
+fn bytes_in_company(tree: &Tree, since: Revision, facts: &Facts, txn: &Txn) -> Option<usize> {
     let of_entries = txn.guards.iter().all(|guard| guard.key().is_some());
     let lasting = !txn.writes.iter().any(|write| matches!(write, Write::Put { owner: Some(_), .. }));
-    let request = if of_entries && lasting && fits(facts, txn) { request(tree, txn) } else { None };
+    let request = if of_entries && lasting && fits(facts, txn) { request(tree, since, txn) } else { None };
     request.map(|request| request.encoded_len())
 }
 
@@ -80,14 +80,16 @@ impl<'t> Load<'t> {
     }
 }
 
-/// All of them as etcd takes them.
-fn together(tree: &Tree, txns: &[(usize, Txn)]) -> TxnRequest {
+/// All of them as etcd takes them, while the generation is the one written at `since`, which is looked at last.
+fn together(tree: &Tree, since: Revision, txns: &[(usize, Txn)]) -> TxnRequest {
     let mut load = Load::default();
     txns.iter().for_each(|(_, txn)| load.add(txn, 0));
+    let same = written_at(tree.meta(), since);
+    let keys = load.keys.into_iter().map(|key| tree.entry(key)).chain([tree.meta()]);
     TxnRequest {
-        compare: load.guards.into_iter().map(|guard| compare(tree, guard)).collect(),
+        compare: load.guards.into_iter().map(|guard| compare(tree, guard)).chain([same]).collect(),
         success: txns.iter().flat_map(|(_, txn)| steps(tree, txn)).collect(),
-        failure: load.keys.into_iter().map(|key| tree::glance(tree.entry(key))).collect(),
+        failure: keys.map(tree::glance).collect(),
     }
 }
 
@@ -105,6 +107,11 @@ fn holds(guard: &Guard, found: &BTreeMap<Key, Change>) -> bool {
 }
 
 impl Shared {
+    /// Puts the places of transactions that do not concern each other together, in their order.
+    pub(super) fn pack(&self, txns: &[Txn], places: &[usize]) -> Vec<Vec<usize>> {
+        pack(&self.tree, self.since, &self.facts, txns, places)
+    }
+
     /// Makes those that can be made, and tells of each what became of it.
     pub(super) async fn commit_together(
         self: Arc<Self>,
@@ -118,9 +125,9 @@ impl Shared {
         while txns.len() > 1 {
             let answer = {
                 let _turn = self.turns.acquire().await;
-                self.wire.tell::<_, TxnResponse>(PATH, together(&self.tree, &txns)).await
+                self.wire.tell::<_, TxnResponse>(PATH, together(&self.tree, self.since, &txns)).await
             };
-            let answer = match answer {
+            let answer = match answer.and_then(|answer| self.check_generation(&answer).map(|()| answer)) {
                 Ok(answer) => answer,
                 // Together they are too much for this server.
                 Err(Fault::TooLarge | Fault::NoLease) => break,
@@ -184,11 +191,11 @@ mod tests {
 
     fn sizes(txns: &[Txn]) -> Vec<usize> {
         let facts = Facts {
-            operations_max: 128,
+            operations_max: 127,
             value_max: super::super::VALUE_MAX,
             ..Memory::new(Arc::new(HostClock)).facts()
         };
-        let packed = pack(&Tree::new("ns"), &facts, txns, &(0..txns.len()).collect::<Vec<_>>());
+        let packed = pack(&Tree::new("ns"), Revision(2), &facts, txns, &(0..txns.len()).collect::<Vec<_>>());
         assert!(packed.iter().flatten().copied().eq(0..txns.len()), "{packed:?}");
         packed.iter().map(Vec::len).collect()
     }

@@ -8,7 +8,6 @@ use evenkeel_core::registry::{Guard, LeaseId, Outcome, Revision, Txn, Write};
 use prost::Message;
 use tokio::task::JoinSet;
 
-use super::bundle::pack;
 use super::fault::Fault;
 use super::message::{
     Against, Compare, DeleteRangeRequest, PutRequest, RequestOp, Step, TxnRequest, TxnResponse,
@@ -30,8 +29,7 @@ pub(super) async fn commit(shared: &Arc<Shared>, txns: Vec<Txn>) -> Vec<Outcome>
         Ok([only]) => return vec![shared.commit_one(only).await],
         Err(several) => several,
     };
-    let waves: Vec<_> =
-        waves(&txns).iter().map(|wave| pack(&shared.tree, &shared.facts, &txns, wave)).collect();
+    let waves: Vec<_> = waves(&txns).iter().map(|wave| shared.pack(&txns, wave)).collect();
     let mut outcomes = vec![Outcome::Unknown; txns.len()];
     let mut txns: Vec<_> = txns.into_iter().map(Some).collect();
     for wave in waves {
@@ -87,7 +85,7 @@ impl Shared {
         if !fits(&self.facts, &txn) {
             return self.refuse(&txn).await;
         }
-        let Some(request) = request(&self.tree, &txn) else { return self.refuse(&txn).await };
+        let Some(request) = request(&self.tree, self.since, &txn) else { return self.refuse(&txn).await };
         if request.encoded_len() > REQUEST_MAX {
             return self.refuse(&txn).await;
         }
@@ -95,7 +93,7 @@ impl Shared {
             let _turn = self.turns.acquire().await;
             self.wire.tell::<_, TxnResponse>(PATH, request).await
         };
-        match answer {
+        match answer.and_then(|answer| self.check_generation(&answer).map(|()| answer)) {
             Ok(answer) => {
                 self.note_trouble(None);
                 self.outcome(&txn, answer)
@@ -132,8 +130,8 @@ impl Shared {
     }
 }
 
-/// As etcd takes it. `None` when it deletes a key and puts it again: etcd cannot do that in one transaction.
-pub(super) fn request(tree: &Tree, txn: &Txn) -> Option<TxnRequest> {
+/// As etcd takes it, while the generation is the one written at `since`, which is looked at last. `None` when it deletes a key and puts it again: etcd cannot do that in one transaction.
+pub(super) fn request(tree: &Tree, since: Revision, txn: &Txn) -> Option<TxnRequest> {
     let mut writes: BTreeMap<&Key, &Write> = BTreeMap::new();
     for write in &txn.writes {
         let before = writes.insert(write.key(), write);
@@ -147,12 +145,11 @@ pub(super) fn request(tree: &Tree, txn: &Txn) -> Option<TxnRequest> {
     });
     let owners: BTreeSet<LeaseId> = owners.collect();
     let guards = txn.guards.iter().map(|guard| compare(tree, guard));
-    let compare = guards.chain(owners.into_iter().map(|owner| open(tree, owner))).collect();
-    let mut failure: Vec<_> = txn.keys().map(|key| tree::look(tree.entry(key), 0)).collect();
-    if failure.is_empty() {
-        // What reads and writes nothing any member would answer by itself, as it knows it.
-        failure.push(tree::glance(tree.meta()));
-    }
+    let owners = owners.into_iter().map(|owner| open(tree, owner));
+    let compare = guards.chain(owners).chain([written_at(tree.meta(), since)]).collect();
+    let looks = txn.keys().map(|key| tree::look(tree.entry(key), 0));
+    // What reads and writes nothing any member would answer by itself, as it knows it.
+    let failure = looks.chain([tree::glance(tree.meta())]).collect();
     Some(TxnRequest { compare, success: steps(tree, txn), failure })
 }
 
@@ -255,7 +252,8 @@ mod tests {
     #[test]
     fn a_transaction_that_only_asks_for_a_lease_is_still_a_question_to_all_members() {
         let txn = Txn { guards: vec![Guard::Open(LeaseId(7))], writes: vec![] };
-        assert_eq!(request(&Tree::new("ns"), &txn).unwrap().failure.len(), 1);
+        let tree = Tree::new("ns");
+        assert_eq!(request(&tree, Revision(2), &txn).unwrap().failure.len(), 1);
     }
 
     #[test]
@@ -263,8 +261,8 @@ mod tests {
         let tree = Tree::new("ns");
         let delete = Write::Delete { key: key("a") };
         let twice = Txn { writes: vec![txn(&[], &["a"]).writes[0].clone(), delete.clone()], guards: vec![] };
-        assert_eq!(request(&tree, &twice).unwrap().success.len(), 1);
+        assert_eq!(request(&tree, Revision(2), &twice).unwrap().success.len(), 1);
         let again = Txn { writes: vec![delete, txn(&[], &["a"]).writes[0].clone()], guards: vec![] };
-        assert_eq!(request(&tree, &again), None);
+        assert_eq!(request(&tree, Revision(2), &again), None);
     }
 }

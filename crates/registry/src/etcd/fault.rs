@@ -17,6 +17,8 @@ pub(super) enum Fault {
     LeaseExists,
     /// That far back nothing is known any more.
     Compacted,
+    /// The answer is of a time before what was known when it was asked.
+    Older,
     /// More than this server takes in one request; nothing was done.
     TooLarge,
     /// Something else. Whether the request was done, nobody knows.
@@ -29,9 +31,8 @@ impl Fault {
         let unavailable = |text: &str| RegistryError::Unavailable(text.into());
         match self {
             Self::Other(error) => error,
-            Self::Token => {
-                unavailable("etcd does not accept the token it just gave: check that its members agree")
-            }
+            Self::Token => unavailable("etcd takes no token any more: try again"),
+            Self::Older => unavailable("etcd answers with what was a while ago: try again"),
             Self::NoLease => unavailable("etcd ended the lease while it was being set up: try again"),
             Self::LeaseExists => {
                 unavailable("another user of this etcd holds a lease of that number: try again")

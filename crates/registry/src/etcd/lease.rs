@@ -8,10 +8,10 @@ use evenkeel_core::time::Millis;
 use super::fault::Fault;
 use super::message::{
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
-    LeaseRevokeResponse, RangeRequest, RangeResponse, TxnResponse,
+    LeaseRevokeResponse, TxnRequest, TxnResponse,
 };
 use super::wire::Wire;
-use super::{Shared, commit};
+use super::{Shared, commit, tree};
 use crate::{RegistryError, TTL_MAX};
 
 /// How often something is tried again that another one's act came between.
@@ -34,8 +34,12 @@ impl Shared {
     /// A lost answer leaves at most a lease that nobody knows and that ends by itself.
     async fn open_once(&self, ttl: Millis) -> Result<Granted, Fault> {
         // No revision comes twice, so neither does a number: not after a restart, nor for another cluster in this etcd.
-        let numbering = commit::put(Vec::new(), self.tree.last_lease(), Vec::new(), 0);
+        let meta = self.tree.meta();
+        let same = vec![commit::written_at(meta.clone(), self.since)];
+        let numbering = commit::put(same, self.tree.last_lease(), Vec::new(), 0);
+        let numbering = TxnRequest { failure: vec![tree::glance(meta)], ..numbering };
         let numbered: TxnResponse = self.wire.tell(commit::PATH, numbering).await?;
+        self.check_generation(&numbered)?;
         let id = numbered.header.map_or(0, |header| header.revision);
         let lease = LeaseId(id.cast_unsigned());
         let ttl = grant(&self.wire, id, seconds(ttl)).await?;
@@ -66,10 +70,18 @@ impl Shared {
         if renewed.ttl <= 0 {
             return Ok(Renewed::Gone);
         }
-        let look = RangeRequest { key: self.tree.lease(lease), ..RangeRequest::default() };
-        let there: RangeResponse = self.wire.ask("/etcdserverpb.KV/Range", look).await?;
+        // The generation last, as in every transaction that may not be made.
+        let (lease, meta) = (self.tree.lease(lease), self.tree.meta());
+        let look = TxnRequest {
+            compare: vec![commit::written_at(meta.clone(), self.since)],
+            success: vec![tree::glance(lease)],
+            failure: vec![tree::glance(meta)],
+        };
+        let there: TxnResponse = self.wire.ask(commit::PATH, look).await?;
+        self.check_generation(&there)?;
+        let found = there.responses.first().and_then(|op| op.range.as_ref());
         let term = |header: Option<super::message::Header>| header.map(|header| header.raft_term);
-        Ok(match there.kvs.is_empty() {
+        Ok(match found.is_none_or(|found| found.kvs.is_empty()) {
             true => Renewed::Gone,
             false if term(renewed.header) == term(there.header) => Renewed::Until(renewed.ttl),
             false => Renewed::Unsure,
@@ -130,7 +142,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::super::message::{Header, KeyValue};
+    use super::super::message::{Header, KeyValue, RangeResponse, ResponseOp};
     use super::super::script;
     use super::*;
 
@@ -158,8 +170,9 @@ mod tests {
                 }
                 _ => {
                     let term = if counted.fetch_add(1, Ordering::Relaxed) < unsure { 5 } else { 4 };
-                    let kvs = vec![KeyValue::default()];
-                    script::bytes(&RangeResponse { header: header(term), kvs, ..RangeResponse::default() })
+                    let there = RangeResponse { kvs: vec![KeyValue::default()], ..RangeResponse::default() };
+                    let responses = vec![ResponseOp { range: Some(there) }];
+                    script::bytes(&TxnResponse { header: header(term), succeeded: true, responses })
                 }
             }]
         })

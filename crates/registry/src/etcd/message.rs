@@ -67,6 +67,12 @@ pub(super) struct PutRequest {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub(super) struct PutResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(super) header: Option<Header>,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub(super) struct DeleteRangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) key: Vec<u8>,
@@ -306,6 +312,7 @@ macro_rules! answers {
 
 answers! {
     RangeResponse: true,
+    PutResponse: true,
     TxnResponse: true,
     WatchResponse: false,
     LeaseGrantResponse: false,

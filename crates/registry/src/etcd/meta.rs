@@ -1,11 +1,14 @@
 //! What is learned of etcd at the beginning: its version, its limits, and whether it may have gone back in time.
 
+use evenkeel_core::registry::Revision;
+
 use super::commit;
 use super::fault::Fault;
 use super::lease;
 use super::message::{RangeRequest, RangeResponse, StatusRequest, StatusResponse, TxnRequest, TxnResponse};
 use super::tree::{self, Tree};
 use super::wire::Wire;
+use super::{Shared, wire};
 use crate::RegistryError;
 use crate::examine::release;
 
@@ -46,9 +49,17 @@ impl Meta {
     }
 }
 
+/// What was found, or written, where the generation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Adopted {
+    pub(super) generation: u16,
+    /// When it was written: guards compare it, so that nobody goes on under a generation that is over.
+    pub(super) since: Revision,
+}
+
 /// The generation, raised when etcd is another than the one that was written in (as after `etcdctl snapshot restore`), or
 /// to above `lost`, the generation of somebody who saw it go back in time.
-pub(super) async fn adopt(wire: &Wire, tree: &Tree, lost: Option<u16>) -> Result<u16, RegistryError> {
+pub(super) async fn adopt(wire: &Wire, tree: &Tree, lost: Option<u16>) -> Result<Adopted, RegistryError> {
     loop {
         let look = RangeRequest { key: tree.meta(), ..RangeRequest::default() };
         let found: RangeResponse = wire.ask("/etcdserverpb.KV/Range", look).await.map_err(Fault::explain)?;
@@ -60,18 +71,32 @@ pub(super) async fn adopt(wire: &Wire, tree: &Tree, lost: Option<u16>) -> Result
                 let raised = old.generation.saturating_add(u16::from(old.cluster != cluster));
                 let generation = raised.max(lost.map_or(0, |lost| lost.saturating_add(1)));
                 let new = Meta { cluster, generation };
+                let since = tree::revision(kv.mod_revision);
                 if new == old {
-                    return Ok(generation);
+                    return Ok(Adopted { generation, since });
                 }
-                (commit::written_at(tree.meta(), tree::revision(kv.mod_revision)), new)
+                (commit::written_at(tree.meta(), since), new)
             }
         };
         let write = commit::put(vec![guard], tree.meta(), meta.write(), 0);
         let written: TxnResponse = wire.tell(commit::PATH, write).await.map_err(Fault::explain)?;
         if written.succeeded {
-            return Ok(meta.generation);
+            let since = tree::revision(written.header.map_or(0, |header| header.revision));
+            return Ok(Adopted { generation: meta.generation, since });
         }
         // Somebody else wrote it at the same moment.
+    }
+}
+
+impl Shared {
+    /// Ends all that goes on when what was found last, where a transaction could not be made, is another generation.
+    pub(super) fn check_generation(&self, answer: &TxnResponse) -> Result<(), Fault> {
+        let Some(found) = answer.responses.last().and_then(|op| op.range.as_ref()) else { return Ok(()) };
+        let since = found.kvs.first().map(|kv| tree::revision(kv.mod_revision));
+        match answer.succeeded || since == Some(self.since) {
+            true => Ok(()),
+            false => Err(self.wire.stop(wire::REPLACED)),
+        }
     }
 }
 
@@ -98,11 +123,14 @@ pub(super) async fn least_term(wire: &Wire) -> Result<i64, RegistryError> {
 pub(super) async fn operations_max(wire: &Wire, tree: &Tree) -> Result<usize, RegistryError> {
     let mut most = OPERATIONS_MAX;
     loop {
-        // Compares and writes nothing, so it costs no more than a reading.
+        // Compares and writes nothing, so it costs no more than a reading. It reads something, or a member that lags behind
+        // would answer by itself.
         let compare = vec![commit::absent(tree.meta()); most];
-        let question = TxnRequest { compare, ..TxnRequest::default() };
+        let look = vec![tree::glance(tree.meta())];
+        let question = TxnRequest { compare, success: look.clone(), failure: look };
         match wire.ask::<_, TxnResponse>(commit::PATH, question).await {
-            Ok(_) => return Ok(most),
+            // One is for the generation.
+            Ok(_) => return Ok(most - 1),
             Err(Fault::TooLarge) if most > 8 => most /= 2,
             Err(fault) => return Err(fault.explain()),
         }

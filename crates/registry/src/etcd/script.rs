@@ -16,6 +16,9 @@ use super::wire::Wire;
 use super::{BYTES_MAX, Shared, VALUE_MAX};
 use crate::EngineUrl;
 
+/// When the generation was written that one is of.
+pub(super) const SINCE: Revision = Revision(2);
+
 /// A message as it is sent.
 pub(super) fn bytes(message: &impl Message) -> Vec<u8> {
     let body = message.encode_to_vec();
@@ -49,12 +52,14 @@ pub(super) async fn play(
         bytes_max: BYTES_MAX,
         generation: 0,
     };
-    let wire = Wire::new(&url).expect("a way");
+    let tree = Tree::new("test");
+    let wire = Wire::new(&url, &tree).expect("a way");
     super::keep_generation(url, "test".into(), &wire, 0);
     Arc::new(Shared {
         facts,
         version: "3.4.0".into(),
-        tree: Tree::new("test"),
+        tree,
+        since: SINCE,
         wire,
         turns: Semaphore::new(1),
         trouble: Mutex::new(None),

@@ -15,7 +15,8 @@ use tonic_prost::ProstCodec;
 use super::fault::{self, Fault};
 use super::leader::Leader;
 use super::login::Login;
-use super::message::{Answer, StatusRequest, StatusResponse};
+use super::message::{Answer, PutRequest, PutResponse, StatusRequest, StatusResponse};
+use super::tree::Tree;
 use crate::encryption::{Pems, pems};
 use crate::{EngineUrl, RegistryError};
 
@@ -38,6 +39,10 @@ pub(super) const UNNOTICED: Duration = PING.saturating_add(PONG);
 const WINDOW: u32 = 64 << 20;
 
 const PORT: u16 = 2379;
+const PUT: &str = "/etcdserverpb.KV/Put";
+
+const BEGINS: &str = "as after a restore: start this node again, it then begins a new generation";
+pub(super) const REPLACED: &str = "was given a new generation, as after a restore: start this node again";
 
 /// Connections to all members, of which one is in use.
 pub(super) struct Wire {
@@ -45,6 +50,8 @@ pub(super) struct Wire {
     /// Which is in use. Listeners hear of a change.
     used: watch::Sender<usize>,
     login: Option<Login>,
+    /// A key of which nobody reads the value, written to see how far etcd is.
+    proof: Vec<u8>,
     /// etcd's name of itself; 0 until it was heard.
     cluster: AtomicU64,
     /// As far as the order is known to have gone.
@@ -63,7 +70,7 @@ struct Member {
 
 impl Wire {
     /// Prepares connections; they are made when they are needed.
-    pub(super) fn new(url: &EngineUrl) -> Result<Arc<Self>, RegistryError> {
+    pub(super) fn new(url: &EngineUrl, tree: &Tree) -> Result<Arc<Self>, RegistryError> {
         let tls = tls(url)?;
         let member = |host: String| {
             let scheme = if tls.is_some() { "https" } else { "http" };
@@ -91,6 +98,7 @@ impl Wire {
             members,
             used: watch::Sender::new(first),
             login: Login::new(url)?,
+            proof: tree.last_lease(),
             cluster: AtomicU64::new(0),
             floor: AtomicU64::new(0),
             leader: Leader::default(),
@@ -178,7 +186,14 @@ impl Wire {
             let answer: Option<A> = answers.message().await.map_err(|status| self.fail(used, &status))?;
             answer.ok_or_else(|| self.fail(used, &Status::unavailable("the answer is missing")))
         };
-        self.check(self.in_time(used, patience, answer).await?, floor)
+        let checked = self.check(self.in_time(used, patience, answer).await?, floor);
+        if !matches!(checked, Err(Fault::Older)) {
+            return checked;
+        }
+        if self.has_gone_back(used, patience, floor).await? {
+            return Err(self.stop(&format!("has gone back in time, {BEGINS}")));
+        }
+        Err(self.pass_over(used, "answers with what was a while ago: use a release in which it does not"))
     }
 
     /// Opens a call that goes on, and tells at which member.
@@ -218,7 +233,11 @@ impl Wire {
         }
         login.forget();
         login.ensure(channel).await.map_err(|status| self.fail(used, &status))?;
-        call().await.map_err(|status| self.fail(used, &status))
+        call().await.map_err(|status| match self.fail(used, &status) {
+            Fault::Token => self
+                .pass_over(used, "does not take the token that it just gave: check that its members agree"),
+            fault => fault,
+        })
     }
 
     fn stream<S, A>(
@@ -286,10 +305,20 @@ impl Wire {
     /// Reads a failure, and goes on to the next member where that may help.
     pub(super) fn fail(&self, used: usize, status: &Status) -> Fault {
         if fault::is_of_the_member(status) {
-            let next = (used + 1) % self.members.len();
-            self.used.send_if_modified(|now| *now == used && std::mem::replace(now, next) != next);
+            self.leave(used);
         }
         self.explain(used, status)
+    }
+
+    /// The next member may do better than this one.
+    fn pass_over(&self, used: usize, why: &str) -> Fault {
+        self.leave(used);
+        Fault::Other(RegistryError::Unavailable(format!("etcd at {} {why}", self.members[used].host)))
+    }
+
+    fn leave(&self, used: usize) {
+        let next = (used + 1) % self.members.len();
+        self.used.send_if_modified(|now| *now == used && std::mem::replace(now, next) != next);
     }
 
     /// Reads a failure that another member would answer with as well.
@@ -303,10 +332,10 @@ impl Wire {
         let (cluster, revision) = (header.cluster_id, u64::try_from(header.revision).unwrap_or(0));
         let known = self.cluster.compare_exchange(0, cluster, Ordering::Relaxed, Ordering::Relaxed);
         if known.is_err_and(|known| known != cluster) {
-            return Err(self.stop("is another etcd than before"));
+            return Err(self.stop(&format!("is another etcd than before, {BEGINS}")));
         }
         if A::AGREED && revision < floor {
-            return Err(self.stop("has gone back in time"));
+            return Err(Fault::Older);
         }
         if A::AGREED {
             self.floor.fetch_max(revision, Ordering::Relaxed);
@@ -315,10 +344,23 @@ impl Wire {
         Ok(answer)
     }
 
-    fn stop(&self, what: &str) -> Fault {
-        let error = RegistryError::Fatal(format!(
-            "what answers as etcd {what}, as after a restore: start this node again, it then begins a new generation"
-        ));
+    /// Whether etcd itself, and not one member, is before what we knew: a member that was paused may answer with what it knew
+    /// then (in releases before 3.4.42, 3.5.28 and 3.6.9). What is written now comes after all that was told.
+    async fn has_gone_back(&self, used: usize, patience: Duration, floor: u64) -> Result<bool, Fault> {
+        let question = || tokio_stream::once(PutRequest { key: self.proof.clone(), ..PutRequest::default() });
+        let answer = async {
+            let mut answers = self.with_token(used, || self.stream(used, PUT, question())).await?;
+            let answer: Option<PutResponse> =
+                answers.message().await.map_err(|status| self.fail(used, &status))?;
+            answer.ok_or_else(|| self.fail(used, &Status::unavailable("the answer is missing")))
+        };
+        let header = self.in_time(used, patience, answer).await?.header.unwrap_or_default();
+        Ok(u64::try_from(header.revision).unwrap_or(0) <= floor)
+    }
+
+    /// Nothing goes on any more, once it is noted for whoever comes next.
+    pub(super) fn stop(&self, what: &str) -> Fault {
+        let error = RegistryError::Fatal(format!("what answers as etcd {what}"));
         if self.lost.receiver_count() == 0 {
             self.give_up(error.clone());
             return Fault::Other(error);
