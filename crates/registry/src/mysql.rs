@@ -25,7 +25,9 @@ static DIALECT: Dialect = Dialect {
     tongue: &TONGUE,
     // Whoever is frozen inside a transaction, or has gone without a word, must not hold up the others.
     // MariaDB can tell a transaction that waits from a connection that does, also one that has only locked; MySQL cannot.
-    greeting: "SET SESSION innodb_lock_wait_timeout = 2, SESSION wait_timeout = 5 \
+    // What a server was told to do for all its users, against slips of theirs, is not for us.
+    greeting: "SET SESSION autocommit = 1, SESSION sql_safe_updates = 0, \
+               SESSION innodb_lock_wait_timeout = 2, SESSION wait_timeout = 5 \
                /*M!100300 , SESSION idle_transaction_timeout = 1 */; \
                SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     begin: "START TRANSACTION READ WRITE",
@@ -37,6 +39,8 @@ static DIALECT: Dialect = Dialect {
                     born = VALUES(born), owner = VALUES(owner)",
     replace_lease: " ON DUPLICATE KEY UPDATE ttl = VALUES(ttl), ends = VALUES(ends)",
     notify: None,
+    // InnoDB lets others see a commit before its log is on the disk, unless there is a binary log to be kept in step with.
+    keeps_first: false,
     first_layout,
     inspect: |link, tables| Box::pin(inspect(link, tables)),
 };
@@ -132,7 +136,12 @@ async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
     // In a Galera cluster a lock is one server's own.
     let galera = link.rows(Statement::new(&DIALECT, "SHOW VARIABLES LIKE 'wsrep_on'")).await?;
     let galera = galera.first().map(|row| row.text(1)).transpose()?.is_some_and(|on| on == "ON");
+    // Without it a page that was half written when the host died is lost.
+    let twice = link.rows(Statement::new(&DIALECT, "SHOW VARIABLES LIKE 'innodb_doublewrite'")).await?;
+    let twice = twice.first().map(|row| row.text(1)).transpose()?;
+    let torn = twice.is_some_and(|twice| matches!(twice.as_str(), "OFF" | "DETECT_ONLY"));
     let (class, lacks) = match (flushes, !logs || syncs, !galera) {
+        _ if torn => (Class::C, "innodb_doublewrite is off"),
         (true, true, true) => (Class::A, ""),
         (false, ..) => (Class::B, "innodb_flush_log_at_trx_commit is not 1"),
         (_, false, _) => (Class::B, "sync_binlog is not 1"),

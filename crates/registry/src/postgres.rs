@@ -37,6 +37,7 @@ static DIALECT: Dialect = Dialect {
                     born = excluded.born, owner = excluded.owner",
     replace_lease: " ON CONFLICT (id) DO UPDATE SET ttl = excluded.ttl, ends = excluded.ends",
     notify: Some("pg_notify"),
+    keeps_first: true,
     first_layout,
     inspect: |link, tables| Box::pin(inspect(link, tables)),
 };
@@ -73,6 +74,8 @@ pub(crate) fn target(url: &EngineUrl) -> Result<(Target, &str), RegistryError> {
         .database(database)
         .application_name("evenkeel")
         .statement_cache_capacity(256)
+        // We read no such numbers, and a pooler refuses whoever names a setting that it does not know.
+        .extra_float_digits(None)
         .ssl_mode(PgSslMode::Disable)
         .disable_statement_logging();
     if let Some(password) = url.password()? {
@@ -110,7 +113,8 @@ fn first_layout(tables: &Tables) -> Vec<String> {
     ]
 }
 
-/// What only copies the server once takes over from nobody; who may not see which those are counts them all.
+/// What only copies the server once, or reads what changed in some tables, takes over from nobody; who may not see which
+/// those are counts them all, unless some are waited for.
 ///
 /// A timeline is a history: a restored or promoted server has another one. A table that was restored from a dump has
 /// another number.
@@ -122,7 +126,11 @@ const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE \
     (current_setting('synchronous_standby_names') <> '' AND \
      current_setting('synchronous_commit') <> 'local')::int::bigint, \
     (SELECT count(*) FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup' \
-     AND application_name IS DISTINCT FROM 'pg_basebackup'), \
+     AND application_name IS DISTINCT FROM 'pg_basebackup' \
+     AND (sync_state = 'async' OR current_setting('synchronous_standby_names') = '' \
+          OR current_setting('synchronous_commit') = 'local') \
+     AND pid NOT IN (SELECT active_pid FROM pg_replication_slots \
+                     WHERE slot_type = 'logical' AND active_pid IS NOT NULL)), \
     coalesce(to_regclass(";
 
 async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
@@ -132,7 +140,7 @@ async fn inspect(link: &mut Link, tables: &Tables) -> Result<Server, Error> {
     let (class, lacks) = match (durable, waits, standbys) {
         (0, ..) => (Class::C, "fsync or full_page_writes is off"),
         // One that takes over may not have heard the last commits.
-        (_, 0, 1..) => (Class::B, "a standby follows that is not named in synchronous_standby_names"),
+        (_, _, 1..) => (Class::B, "a standby follows that is not named in synchronous_standby_names"),
         _ => (Class::A, ""),
     };
     let identity = format!("{}/{}", row.text(0)?, row.int(5)?);

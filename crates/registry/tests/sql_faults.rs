@@ -330,6 +330,11 @@ async fn the_facts_are_those_of_the_server(kind: Kind) {
         Kind::MySql => FeedKind::Polled(Millis(100)),
     };
     assert_eq!((facts.class, facts.feed, facts.generation), (Class::A, feed, 0));
+    assert_eq!(
+        (facts.early, facts.ttl_min),
+        (Millis(600), Millis::secs(2)),
+        "what a clock set forward may take"
+    );
     if kind == Kind::Postgres {
         // What copies the server is no standby.
         let mut copy = good.copied().await;
@@ -340,6 +345,10 @@ async fn the_facts_are_those_of_the_server(kind: Kind) {
     drop(good);
     let Some(poor) = Server::start(kind, &[weak]).await else { return };
     assert_eq!(connect(&poor.url("facts")).await.unwrap().facts().class, class);
+    if kind == Kind::MySql {
+        let Some(torn) = Server::start(kind, &["innodb-doublewrite=0"]).await else { return };
+        assert_eq!(connect(&torn.url("facts")).await.unwrap().facts().class, Class::C);
+    }
     if kind == Kind::Postgres {
         // What a session may set for itself the engine sets.
         let Some(lazy) = Server::start(kind, &["synchronous_commit=off"]).await else { return };

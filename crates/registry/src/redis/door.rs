@@ -1,5 +1,6 @@
 //! The way to the server: addresses, login, encryption, and what the server says of itself.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel_core::registry::Class;
@@ -112,16 +113,18 @@ impl Door {
     pub(super) async fn look(&self, connection: &mut MultiplexedConnection) -> Result<Server, RegistryError> {
         let asked: Result<String, _> = redis::cmd("INFO").query_async(connection).await;
         let told = Info(asked.map_err(|error| self.explain(&error))?);
-        let sync: Result<Vec<String>, _> =
-            redis::cmd("CONFIG").arg("GET").arg("appendfsync").query_async(connection).await;
+        let sync: Result<BTreeMap<String, String>, _> =
+            redis::cmd("CONFIG").arg("GET").arg("*appendfsync*").query_async(connection).await;
         let sync = match sync {
             Ok(sync) => sync,
             // Where nobody may ask, the least is promised. What was cut off says nothing about the server.
-            Err(error) if fault::is_forbidden(&error) => Vec::new(),
+            Err(error) if fault::is_forbidden(&error) => BTreeMap::new(),
             Err(error) => return Err(self.explain(&error)),
         };
         self.check(&told)?;
-        let always = sync.get(1).is_some_and(|when| when == "always");
+        let says = |name: &str, value: &str| sync.get(name).is_some_and(|said| said == value);
+        // While the log is written anew nothing is synced where that says so, whatever else is asked for.
+        let always = says("appendfsync", "always") && says("no-appendfsync-on-rewrite", "no");
         Ok(Server {
             run: told.of("run_id").into(),
             second: told.of("master_replid2").into(),

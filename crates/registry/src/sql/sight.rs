@@ -22,6 +22,9 @@ const SLACK: i64 = 100;
 /// What an act that nobody saw may hide: no more than who looks all the time can miss.
 const HIDDEN: i64 = 500;
 
+/// By how much a clock that is set forward may end a lease early: what nobody can tell from time that passed.
+pub(super) const MISSED: Millis = Millis(HIDDEN + SLACK);
+
 /// How long whoever has just come lets the others act first, who may have seen what it has not.
 const WAIT: i64 = 1_500;
 
@@ -159,7 +162,6 @@ mod tests {
     const APART: i64 = RENEWAL / 2 + 260;
 
     /// What can be missed: what one look after another hides, and what the clocks may differ by.
-    const MISSED: i64 = HIDDEN + SLACK;
 
     /// A lease as the server has it, and by true time.
     struct Lease {
@@ -219,7 +221,7 @@ mod tests {
                 lease.ends = (lease.ends + passed.step + longer).min(reading.now + TTL);
                 lease.ended = (lease.ends <= passed.clock).then_some(self.time);
                 let lived = self.time - lease.renewed;
-                assert!(lease.ended.is_none() || lived >= TTL - MISSED, "ended {} ms early", TTL - lived);
+                assert!(lease.ended.is_none() || lived >= TTL - MISSED.0, "ended {} ms early", TTL - lived);
             }
             self.clock = passed.clock;
             if let Some(lease) = renew.map(|lease| &mut self.leases[lease]) {
@@ -277,7 +279,7 @@ mod tests {
                     }
                     let lived = world.lived(dead).expect("a dead one's lease ends");
                     // Somebody acts so often; what was set back may pass for no time.
-                    let late = APART + MISSED + if step < 0 { RENEWAL } else { 0 };
+                    let late = APART + MISSED.0 + if step < 0 { RENEWAL } else { 0 };
                     assert!(lived <= TTL + late, "{step} {phase} {visits}: lived for {lived}");
                 }
             }
@@ -337,7 +339,7 @@ mod tests {
                 let Writer { sight, renews, looked } = writers[first];
                 let sight = world.act(sight, renews.map(|(lease, _)| lease));
                 world.writers.push(Writer { sight, looked, renews });
-                world.pass(TTL - RENEWAL - RENEWAL / 2 - MISSED);
+                world.pass(TTL - RENEWAL - RENEWAL / 2 - MISSED.0);
                 assert_eq!(world.lived(dead), None, "{step} {away} {phase}: nobody was served meanwhile");
                 world.pass(TTL + RENEWAL);
                 assert!(world.lived(dead).is_some(), "{step} {away} {phase}: it ends at last");

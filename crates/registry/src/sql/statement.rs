@@ -41,6 +41,8 @@ pub(crate) struct Dialect {
     pub(crate) replace_lease: &'static str,
     /// Wakes listeners with the number of a revision, where the server can.
     pub(crate) notify: Option<&'static str>,
+    /// Whether nobody is shown what a crash of the server may still take back.
+    pub(crate) keeps_first: bool,
     /// Makes all tables but the counter's, and may be repeated.
     pub(crate) first_layout: fn(&Tables) -> Vec<String>,
     /// Asks the server what it is and what its promises are worth.

@@ -40,7 +40,9 @@ pub(super) fn start(
 ) -> Asker {
     let (asker, queue) = queue(MOST);
     let trouble = queue.trouble.clone();
-    let desk = Desk { link: Some(link), config, limits, adopted, sight, end: None, trouble, bell };
+    let link = Some(link);
+    let desk =
+        Desk { link, config, limits, adopted, sight, end: None, trouble, bell, kept: Revision::default() };
     tokio::spawn(desk.run(queue));
     asker
 }
@@ -60,6 +62,8 @@ struct Desk {
     end: Option<End>,
     trouble: Arc<Trouble>,
     bell: Arc<watch::Sender<Revision>>,
+    /// The last revision that was answered here.
+    kept: Revision,
 }
 
 /// The end of it, for good.
@@ -75,6 +79,15 @@ struct Done {
     revision: Revision,
     now: i64,
     next_end: Option<Millis>,
+}
+
+/// How far the order has gone, as far as is known here.
+#[derive(Clone, Copy)]
+struct Known {
+    /// What nothing but a restore takes back.
+    kept: Revision,
+    /// What the server has told somebody here.
+    heard: Revision,
 }
 
 /// Why a group was not done.
@@ -222,7 +235,8 @@ impl Desk {
         }
         let Some(link) = &mut self.link else { return Err(Failed::Before(Error::WorkerCrashed)) };
         let mut ledger = Ledger { link, dialect: self.config.dialect, tables: &self.config.tables };
-        let known = *self.bell.borrow();
+        let heard = *self.bell.borrow();
+        let known = Known { kept: if self.config.dialect.keeps_first { heard } else { self.kept }, heard };
         let work =
             tokio::time::timeout(PATIENCE, make(&mut ledger, self.limits, &self.sight, group, known)).await;
         let (done, sight) = match work {
@@ -234,6 +248,7 @@ impl Desk {
             Ok(Ok(())) => {
                 // Not before: what nobody has seen to yet must not pass for seen.
                 self.sight = sight;
+                self.kept = self.kept.max(done.revision);
                 Ok(done)
             }
             // The server has said that it undid everything.
@@ -293,21 +308,27 @@ async fn make(
     limits: Limits,
     sight: &Sight,
     group: &[Ask],
-    known: Revision,
+    known: Known,
 ) -> Result<(Done, Sight), Failed> {
-    let (before, generation) = ledger.begin().await.map_err(Failed::Before)?;
-    if before.revision < known {
-        return Err(Failed::Back(before.revision));
+    let (found, generation) = ledger.begin().await.map_err(Failed::Before)?;
+    if found.revision < known.kept {
+        return Err(Failed::Back(found.revision));
+    }
+    let mut before = found.clone();
+    if before.revision < known.heard {
+        // Some heard of what the server then lost with its life, unanswered. No number is given twice, and they list again.
+        before.revision = Revision(known.heard.0 + 1);
+        before.forgotten = before.revision;
     }
     if generation > i64::from(limits.facts.generation) {
         return Err(Failed::Replaced);
     }
-    let read = ledger.read(limits, before.clone(), sight, group).await;
+    let read = ledger.read(limits, before, sight, group).await;
     let (mut book, seen) = read.map_err(Failed::Before)?;
     book.sweep();
     let mut answers: Vec<_> = group.iter().map(|ask| book.work(ask)).collect();
     fill(ledger, &mut answers).await.map_err(Failed::Before)?;
-    ledger.write(&mut book, &before).await.map_err(Failed::Before)?;
+    ledger.write(&mut book, &found).await.map_err(Failed::Before)?;
     let granted = answers.iter().any(|answer| matches!(answer, Answer::Granted(Some(_))));
     let Book { now, meta, .. } = book;
     let next_end = if granted { ledger.next_end(now).await.map_err(Failed::Before)? } else { None };

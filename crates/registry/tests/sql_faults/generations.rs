@@ -88,6 +88,49 @@ async fn a_standby_of_postgres_that_is_promoted_is_another_generation() {
     made(&after, vec![put("b", "1")]).await;
 }
 
+/// It may be promoted and lack what was answered last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_follows_postgres_and_is_not_waited_for_lowers_its_promise() {
+    let Some(server) = Server::start(Kind::Postgres, &[]).await else { return };
+    let class = async || connect(&server.url("followed")).await.unwrap().facts().class;
+    assert_eq!(class().await, Class::A);
+    let mut follows = server.followed("pg_receivewal", &["--synchronous", "-D", "."]).await;
+    assert_eq!(class().await, Class::B);
+    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'pg_receivewal'").await;
+    server.sql("SELECT pg_reload_conf()").await;
+    let set = "DO 'BEGIN ASSERT current_setting(''synchronous_standby_names'') = ''pg_receivewal''; END'";
+    until("it is set", || async { server.try_sql("postgres", set).await.ok() }).await;
+    assert_eq!(class().await, Class::A);
+    follows.kill().unwrap();
+    follows.wait().unwrap();
+}
+
+/// MariaDB shows a commit before it is on the disk: a crash may take back what some node has heard of and nobody was
+/// answered. The order goes on behind it, and those who listen list again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_crash_of_mysql_takes_back_that_nobody_was_answered_is_no_loss() {
+    let Some(server) = Server::start(Kind::MySql, &[]).await else { return };
+    let registry = connect(&server.url("heard")).await.unwrap();
+    let made_at = made(&registry, vec![put("a", "1")]).await;
+    let mut feed = registry.watch(made_at).await.unwrap();
+    server.sql("UPDATE heard_meta SET revision = revision + 3").await;
+    let heard = tokio::time::timeout(Duration::from_secs(20), feed.next()).await.unwrap().unwrap();
+    assert_eq!((heard.revision, heard.changes), (Revision(made_at.0 + 3), vec![]));
+    server.sql("UPDATE heard_meta SET revision = revision - 3").await;
+    let went_on = made(&registry, vec![put("a", "2")]).await;
+    assert!(went_on > heard.revision, "{went_on} is given to nobody else");
+    assert_eq!(tokio::time::timeout(Duration::from_secs(20), feed.next()).await.unwrap(), None, "a gap");
+    assert_eq!(connect(&server.url("heard")).await.unwrap().facts().generation, 0);
+    // What was answered is another matter.
+    server.sql("UPDATE heard_meta SET revision = 1").await;
+    assert_eq!(commit(&registry, once("b")).await, Outcome::Unknown);
+    assert!(
+        matches!(registry.trouble().as_deref(), Some(RegistryError::Fatal(_))),
+        "{:?}",
+        registry.trouble()
+    );
+}
+
 /// What another server keeps may be another history, so it is not told.
 async fn nobody_reads(registry: &Engine) {
     assert!(matches!(registry.list().await, Err(RegistryError::Fatal(_))), "{:?}", registry.list().await);

@@ -112,7 +112,7 @@ impl Server {
         self.try_sql(database, text).await.unwrap();
     }
 
-    async fn try_sql(&self, database: &str, text: &str) -> Result<(), sqlx::Error> {
+    pub(crate) async fn try_sql(&self, database: &str, text: &str) -> Result<(), sqlx::Error> {
         let url = format!("{}@127.0.0.1:{}/{database}", self.admin(), self.port);
         match self.kind {
             Kind::Postgres => {
@@ -182,6 +182,20 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         copy
+    }
+
+    /// Starts to follow PostgreSQL by one of its own programs, and waits until it does.
+    pub(crate) async fn followed(&self, by: &str, args: &[&str]) -> Child {
+        let mut follower = command(self.kind, &program(self.kind).unwrap().with_file_name(by));
+        follower.args(["-h", "127.0.0.1", "-U", "evenkeel"]).args(args).current_dir(self.folder.path());
+        follower.arg("-p").arg(self.port.to_string()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut follower = follower.spawn().unwrap();
+        let seen = "DO 'BEGIN ASSERT (SELECT count(*) FROM pg_stat_replication) >= 1; END'";
+        while self.try_sql("postgres", seen).await.is_err() {
+            assert!(follower.try_wait().unwrap().is_none(), "{by} goes on");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        follower
     }
 
     /// Keeps a copy of all its data.
