@@ -148,6 +148,8 @@ pub enum Event {
     Shut(Shut),
     /// The tree is written in a layout that this program does not know: it decides nothing any more.
     UnknownLayout(UnknownLayout),
+    /// A generation has begun that is above this node's: it decides nothing any more (`I1`).
+    Outdated(u16),
     /// Somebody deleted this node's entry while its lease lived: it takes nothing more until it is started again (S3-30).
     Closed,
 }
@@ -294,6 +296,10 @@ impl fmt::Display for Event {
             }
             Self::Shut(shut) => write!(f, "cannot join: {shut}"),
             Self::UnknownLayout(unknown) => write!(f, "cannot read the tree of this cluster: {unknown}"),
+            Self::Outdated(begun) => write!(
+                f,
+                "generation {begun} has begun at the registry, as after a restore: start this node again"
+            ),
             Self::Closed => f.write_str(
                 "closed: this node's entry was deleted from outside; start it again to join again",
             ),

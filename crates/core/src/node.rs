@@ -172,6 +172,12 @@ impl Node {
             out.add(Decision::Announce(Event::UnknownLayout(unknown)));
             return out;
         }
+        let cluster = self.view.cluster().value.as_ref();
+        if let Some(begun) = cluster.and_then(|cluster| cluster.outdates(self.local.settings.generation)) {
+            let mut out = Decisions::default();
+            out.add(Decision::Announce(Event::Outdated(begun)));
+            return out;
+        }
         let focus: Vec<JobId> = focus.filter(|id| !self.local.unread.contains(id)).collect();
         let mut out = Decisions::default();
         for rule in self.rules.0 {

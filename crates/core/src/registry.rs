@@ -10,7 +10,8 @@ use crate::keys::Key;
 use crate::time::{Millis, Mono, Wall};
 
 /// A point in the registry's total order of writes. 0 is before the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Revision(pub u64);
 
 /// A lease, by the number the engine gave it. Numbers are never 0 and never given twice.

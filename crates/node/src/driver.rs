@@ -28,6 +28,8 @@ use evenkeel_core::input::{AskId, Input, RunEvent};
 use evenkeel_core::job::Occasion;
 use evenkeel_core::load::Part;
 use evenkeel_core::node::{Node, Wake};
+use evenkeel_core::record::Seen;
+use evenkeel_core::registry::{Outcome, Revision};
 use evenkeel_core::time::{Millis, Mono};
 use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId};
 use evenkeel_registry::Registry;
@@ -85,6 +87,8 @@ struct Driver {
     timer: Timer,
     /// How many inputs were taken.
     taken: u64,
+    /// The last revision by which something of this node's was made.
+    made: Revision,
     /// When history gets the next point of the load.
     load_at: Mono,
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
@@ -270,6 +274,11 @@ impl Driver {
         self.taken += inputs.len() as u64;
         let now = clock::now();
         let of_lease = inputs.iter().any(|input| matches!(input, Input::Lease(_)));
+        let made = inputs.iter().map(|input| match input {
+            Input::Committed { outcome: Outcome::Applied(revision), .. } => *revision,
+            _ => Revision::default(),
+        });
+        self.made = made.fold(self.made, Revision::max);
         let mut effects = std::mem::take(&mut self.effects);
         let trust = {
             let mut node = self.node.write().unwrap_or_else(PoisonError::into_inner);
@@ -295,10 +304,17 @@ impl Driver {
         self.runs.started(&self.history);
     }
 
+    /// How far the registry surely is. What was only heard of is left out: some engines tell it before it is kept.
+    fn seen(&self) -> Seen {
+        let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
+        let generation = node.local().settings.generation;
+        Seen { engine: self.registry.facts().generation, generation, revision: self.made }
+    }
+
     fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Open { ttl } => self.leases.open(ttl, &self.registry, &self.sender),
-            Effect::Renew(lease) => self.leases.renew(lease, &self.registry, &self.sender),
+            Effect::Renew(lease) => self.leases.renew(lease, self.seen(), &self.registry, &self.sender),
             Effect::Close(lease) => self.leases.close(lease, &self.registry),
             Effect::List => self.listening.list(&self.registry, &self.sender),
             Effect::Read(keys) => feed::read(keys, &self.registry, &self.sender),
@@ -375,6 +391,7 @@ impl Driver {
             Event::MultiLeader(..) => "multi_leader",
             Event::Shut(_) => "shut",
             Event::UnknownLayout(_) => "unknown_layout",
+            Event::Outdated(_) => "outdated",
         };
         match event {
             Event::Electing(_) => tracing::debug!("{text}"),
@@ -396,7 +413,7 @@ impl Driver {
         let over = match &event {
             // What this node knew of the registry is over, its generation too: it begins anew or not at all.
             Event::Shut(shut) => Some(shut.to_string()),
-            Event::UnknownLayout(_) => Some(text),
+            Event::UnknownLayout(_) | Event::Outdated(_) => Some(text),
             _ => None,
         };
         if let Some(why) = over {

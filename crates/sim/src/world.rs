@@ -324,7 +324,10 @@ impl World {
         }
         let trust = node.trusted_until(now.mono - slept).map(|until| until + slept);
         let departed = node.local().departed;
-        let lost = effects.iter().any(|e| matches!(e, Effect::Announce(Announced::UnknownLayout(_))));
+        let is_over = |it: &Effect| {
+            matches!(it, Effect::Announce(Announced::UnknownLayout(_) | Announced::Outdated(_)))
+        };
+        let lost = effects.iter().any(is_over);
         self.ask_for_wake(name, wake);
         effects.into_iter().for_each(|effect| self.carry_out(name, effect));
         self.tell_guard(name, trust);

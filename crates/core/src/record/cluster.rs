@@ -4,9 +4,11 @@
 //! changes.
 
 use alloc::string::String;
+use core::cmp::Ordering;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
+use crate::registry::Revision;
 use crate::time::Wall;
 
 /// The newest layout of the tree that this program knows.
@@ -147,11 +149,53 @@ impl ClusterRecord {
         })
     }
 
+    /// Whether a registry that stands at this revision, on an engine of this generation, has less than a node saw there before:
+    /// it went back in time while nobody was there, and nobody has seen to that yet.
+    #[must_use]
+    pub fn is_behind(&self, seen: &Seen, engine: u16, revision: Revision) -> bool {
+        match self.generation_on(engine).cmp(&seen.generation) {
+            Ordering::Less => true,
+            Ordering::Equal => engine != seen.engine || revision < seen.revision,
+            Ordering::Greater => false,
+        }
+    }
+
+    /// The same in a generation above the one that was seen, found at this moment to have gone back until now.
+    #[must_use]
+    pub fn gone_back(&self, seen: &Seen, engine: u16, now: Wall) -> Self {
+        let added = seen.generation.saturating_add(1).saturating_sub(engine);
+        Self {
+            generation: self.generation.max(added),
+            engine: Some(engine),
+            lost: self.lost.max(Some(now)),
+            seq: self.seq + 1,
+            ..self.clone()
+        }
+    }
+
+    /// The generation that has begun for nodes of `ours`, if that is another one.
+    #[must_use]
+    pub fn outdates(&self, ours: u16) -> Option<u16> {
+        let begun = self.generation_on(self.engine?);
+        (begun > ours).then_some(begun)
+    }
+
     /// The generation that tokens carry, with the engine's own.
     #[must_use]
     pub fn generation_on(&self, engine: u16) -> u16 {
         self.generation.saturating_add(engine)
     }
+}
+
+/// How a node saw a registry last. It remembers that itself, for a registry that went back in time does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// The engine's own generation.
+    pub engine: u16,
+    /// The one that tokens carried.
+    pub generation: u16,
+    /// How far the order had gone.
+    pub revision: Revision,
 }
 
 /// Why nobody may join a cluster in this registry.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::keys;
-use evenkeel_core::record::{ClusterRecord, Layouts, decode, encode};
-use evenkeel_core::registry::{Change, Guard, Outcome, Txn, Write};
+use evenkeel_core::record::{ClusterRecord, Layouts, Seen, decode, encode};
+use evenkeel_core::registry::{Change, Guard, Outcome, Revision, Txn, Write};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::{Registry, RegistryError};
 
@@ -64,40 +64,60 @@ pub(super) async fn check(
             .note_cluster(&cluster.id)
             .map_err(|error| OpenError::Data { path: folder.cluster_file(), error })?,
     }
-    Ok(found(registry, cluster, (engine, ttl), url).await?.generation_on(engine))
+    let generation = found(registry, cluster, (engine, ttl), url, folder.seen()).await?.generation_on(engine);
+    let revision = look(registry).await?.1;
+    folder.note_seen(Seen { engine, generation, revision });
+    Ok(generation)
 }
 
 async fn read(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, OpenError> {
-    record(&registry.read(vec![keys::cluster()]).await?)
+    Ok(look(registry).await?.0)
 }
 
-/// Notes which generation the engine has now, and if that is another one, that what was done until now may be forgotten. No
-/// node joins before: each does this first, and nodes of an earlier generation are refused by the engine. But they may not know
-/// yet, and have runs until they stop trusting their leases: so it is noted only when a lease could have ended since.
+/// The cluster's entry, and how far the order has gone.
+async fn look(registry: &Arc<dyn Registry>) -> Result<(Option<ClusterRecord>, Revision), OpenError> {
+    let found = registry.read(vec![keys::cluster()]).await?;
+    Ok((record(&found)?, found.first().map_or(Revision::default(), |change| change.revision)))
+}
+
+/// Notes which generation the engine has now, and if that is another one, that what was done until now may be forgotten; so too
+/// where the registry has less than this node saw of it in its last life, which an engine that was put back as it was cannot
+/// tell. No node joins before: each does this first, and nodes of an earlier generation are refused by the engine, or hear of
+/// it here. But they may not know yet, and have runs until they stop trusting their leases: so it is noted only when a lease
+/// could have ended since.
 async fn found(
     registry: &Arc<dyn Registry>,
     mut cluster: ClusterRecord,
     (engine, ttl): (u16, Millis),
     url: &str,
+    seen: Option<Seen>,
 ) -> Result<ClusterRecord, OpenError> {
-    let mut waited = false;
+    let (mut waited, mut revision) = (false, look(registry).await?.1);
     for _ in 0..ATTEMPTS {
         // Both may have come meanwhile: then this is not ours to write.
         if Layouts::OWN.lacks(cluster.layout).is_some() || cluster.shut.is_some() {
             return Ok(cluster);
         }
-        let another = cluster.engine.is_some_and(|known| known != engine);
+        let behind = seen.filter(|seen| cluster.is_behind(seen, engine, revision));
+        let another = behind.is_some() || cluster.engine.is_some_and(|known| known != engine);
         if another && !std::mem::replace(&mut waited, true) {
             tracing::warn!(
                 "the registry {url} may have gone back in time: waiting {ttl} until all nodes that were there have noticed"
             );
             // A registry that has forgotten them has nothing by which to see them go.
             tokio::time::sleep(Duration::from_millis(ttl.0.unsigned_abs())).await;
-            cluster = read(registry).await?.unwrap_or(cluster);
+            // What is only read may be a little old, as where another server of it answers than before; not behind a write.
+            clock::of(registry).await?;
+            let (found, now_at) = look(registry).await?;
+            (cluster, revision) = (found.unwrap_or(cluster), now_at);
             continue;
         }
         let now = if another { clock::of(registry).await? } else { clock::now().wall };
-        let Some(new) = cluster.found_on(engine, now) else { return Ok(cluster) };
+        let new = match behind {
+            Some(seen) => Some(cluster.gone_back(&seen, engine, now)),
+            None => cluster.found_on(engine, now),
+        };
+        let Some(new) = new else { return Ok(cluster) };
         let key = keys::cluster();
         let change = registry.read(vec![key.clone()]).await?;
         let Some(entry) = change.first().and_then(|change| change.entry.as_ref()) else { break };

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use evenkeel_core::record::Seen;
 use evenkeel_core::registry::LeaseId;
 use evenkeel_core::words::NodeName;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use crate::error::OpenError;
 const LOCK: &str = "lock";
 const CLUSTER: &str = "cluster";
 const INCARNATION: &str = "incarnation";
+const SEEN: &str = "seen";
 
 /// A data folder that this process alone lives in, for as long as this value lives.
 pub(super) struct Folder {
@@ -23,6 +25,8 @@ pub(super) struct Folder {
     registry: String,
     /// One note at a time: a node that was frozen may open two leases at once.
     noting: Mutex<()>,
+    /// How the registry was seen last, as far as noted.
+    seen: Mutex<Option<Seen>>,
     _lock: File,
 }
 
@@ -32,6 +36,13 @@ struct Incarnation {
     registry: String,
     node: NodeName,
     incarnation: u64,
+}
+
+/// How which registry was seen last.
+#[derive(Serialize, Deserialize)]
+struct Noted {
+    registry: String,
+    seen: Seen,
 }
 
 impl Folder {
@@ -57,6 +68,7 @@ impl Folder {
             node: node.clone(),
             registry: registry.to_string(),
             noting: Mutex::new(()),
+            seen: Mutex::new(None),
             _lock: lock,
         })
     }
@@ -93,6 +105,30 @@ impl Folder {
         file.sync_all()
     }
 
+    /// How this registry was seen last, if that was noted here.
+    pub(super) fn seen(&self) -> Option<Seen> {
+        let noted: Noted = serde_json::from_slice(&fs::read(self.path.join(SEEN)).ok()?).ok()?;
+        (noted.registry == self.registry).then_some(noted.seen)
+    }
+
+    /// Notes it. Not durably: after a power cut less is remembered, and a registry that went back by less is not noticed.
+    pub(super) fn note_seen(&self, seen: Seen) {
+        let mut known = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // Renewals may end in another order than they began.
+        let later = |known: Seen| (seen.generation, seen.revision) > (known.generation, known.revision);
+        if !known.is_none_or(later) {
+            return;
+        }
+        let new = self.path.join("seen.new");
+        let noted = Noted { registry: self.registry.clone(), seen };
+        let written =
+            serde_json::to_vec(&noted).map_err(io::Error::from).and_then(|text| fs::write(&new, text));
+        match written.and_then(|()| fs::rename(&new, self.path.join(SEEN))) {
+            Ok(()) => *known = Some(seen),
+            Err(error) => tracing::warn!("what was seen of the registry could not be noted: {error}"),
+        }
+    }
+
     /// Notes the life that begins with this lease, durably.
     pub(super) async fn note_incarnation(self: Arc<Self>, lease: LeaseId) -> io::Result<()> {
         let noted = tokio::task::spawn_blocking(move || self.note(lease));
@@ -114,6 +150,8 @@ impl Folder {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::registry::Revision;
+
     use super::*;
 
     fn open(path: &Path, node: &str, registry: &str) -> Result<Folder, OpenError> {
@@ -152,5 +190,22 @@ mod tests {
         for (node, registry) in [("b", "sqlite:x"), ("a", "sqlite:y")] {
             assert_eq!(open(data.path(), node, registry).unwrap().predecessor(), None);
         }
+    }
+
+    #[test]
+    fn what_was_seen_last_of_this_registry_is_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let seen = |generation, revision| Seen { engine: 0, generation, revision: Revision(revision) };
+        let one = open(folder.path(), "a", "sqlite:one.db").unwrap();
+        assert_eq!(one.seen(), None);
+        for (generation, revision, remembered) in
+            [(0, 5, (0, 5)), (0, 4, (0, 5)), (1, 2, (1, 2)), (1, 3, (1, 3))]
+        {
+            one.note_seen(seen(generation, revision));
+            assert_eq!(one.seen(), Some(seen(remembered.0, remembered.1)));
+        }
+        drop(one);
+        assert_eq!(open(folder.path(), "a", "sqlite:two.db").unwrap().seen(), None, "of another one");
+        assert_eq!(open(folder.path(), "a", "sqlite:one.db").unwrap().seen(), Some(seen(1, 3)));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::lease::usable;
 use evenkeel_core::node::Node;
+use evenkeel_core::record::Seen;
 use evenkeel_core::registry::LeaseId;
 use evenkeel_core::time::{Millis, Now};
 use evenkeel_registry::{Registry, RegistryError};
@@ -77,12 +78,17 @@ impl Leases {
         }
     }
 
-    pub(super) fn renew(&self, lease: LeaseId, registry: &Arc<dyn Registry>, sender: &Sender) {
+    /// Renews, and has the data folder remember how the registry was seen last.
+    pub(super) fn renew(&self, lease: LeaseId, seen: Seen, registry: &Arc<dyn Registry>, sender: &Sender) {
         let asked = clock::now().mono;
         let (registry, sender, patience) = (registry.clone(), sender.clone(), self.patience);
+        let folder = self.folder.clone();
         tokio::spawn(async move {
             let event = match tokio::time::timeout(patience, registry.renew(lease)).await {
-                Ok(Ok(Some(granted))) => LeaseEvent::Renewed { asked, granted },
+                Ok(Ok(Some(granted))) => {
+                    tokio::task::spawn_blocking(move || folder.note_seen(seen));
+                    LeaseEvent::Renewed { asked, granted }
+                }
                 Ok(Ok(None)) => LeaseEvent::Gone(lease),
                 Ok(Err(e)) => return sender.failed("renew the lease", e).await,
                 Err(_) => {

@@ -57,6 +57,7 @@ impl Message {
             | Event::Closed
             | Event::Shut(_)
             | Event::UnknownLayout(_)
+            | Event::Outdated(_)
             | Event::Connected
             | Event::Disconnected
             | Event::NodesChanged(_)

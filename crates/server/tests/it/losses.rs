@@ -277,6 +277,57 @@ fn a_node_that_waits_for_others_to_notice_ends_at_once_when_it_is_told_to() {
     assert!(node.ok(&["node", "list"]).contains("online"));
 }
 
+/// The file is as it was, and nobody was there when it became so: only what a node saw of it in its last life tells. The same
+/// copy may be put back twice.
+///
+/// proves: I1
+#[test]
+fn a_file_that_was_put_back_as_it_was_begins_a_new_generation_each_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, log, said) = (folder.path(), folder.path().join("starts.log"), folder.path().join("said"));
+    let serve = || {
+        let mut command = Node::command(path, "a", &["--ttl", "2s"]);
+        let err = fs::File::create(&said).expect("a file");
+        Node::start(command.current_dir(path).env("EVENKEEL_LOG", "warn").stderr(err))
+    };
+    let run_on = |after: i64| {
+        let newest = || starts(&log).iter().filter(|start| start.due > after).count();
+        until_told("jobs run", || (newest() >= 8).then_some(()), || format!("{:?}", starts(&log).last()));
+    };
+    let end = |node: Node| {
+        node.signal("TERM");
+        assert_eq!(node.end(), 0);
+    };
+    let node = serve();
+    assert!(node.fed(&["job", "apply", "-f", "-"], &jobs(&log)).status.success());
+    run_on(wall());
+    end(node);
+    let parts = ["registry.db", "registry.db-wal"].map(|name| path.join(name));
+    let copy: Vec<_> = parts.iter().map(|part| fs::read(part).unwrap_or_default()).collect();
+    let node = serve();
+    run_on(wall());
+    end(node);
+    for _ in 0..2 {
+        let before = starts(&log);
+        let highest = before.iter().map(|start| start.token).max().expect("some ran");
+        for (part, content) in parts.iter().zip(&copy) {
+            // Into the same file, and not another one in its place, which SQLite's engine tells by itself.
+            fs::write(part, content).expect("put back");
+        }
+        let node = serve();
+        run_on(wall());
+        end(node);
+        let told = fs::read_to_string(&said).expect("what it said");
+        assert!(told.contains("gone back in time"), "{told}");
+        let after = &starts(&log)[before.len()..];
+        let lowest = after.iter().map(|start| start.token).min().expect("some run again");
+        assert!(lowest > highest, "a token of before is not below {lowest}: {highest}");
+        let twice = |start: &&Start| before.iter().any(|it| (&it.job, it.due) == (&start.job, start.due));
+        let twice: Vec<_> = after.iter().filter(twice).filter(|it| it.job.starts_with("at-most")).collect();
+        assert!(twice.is_empty(), "to run at most once: {twice:?}");
+    }
+}
+
 fn go_back(keeps: Keeps) {
     let Some(mut cluster) = Cluster::start(keeps) else { return };
     cluster.redis.keep();

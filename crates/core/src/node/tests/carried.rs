@@ -4,7 +4,7 @@ use super::*;
 use crate::carry::{Entries, is_carried, settled};
 use crate::job::Placement;
 use crate::keys;
-use crate::record::{ClusterRecord, Shut, encode};
+use crate::record::{ClusterRecord, Seen, Shut, encode};
 use crate::registry::{Outcome, Txn, Write};
 
 /// One job of each placement, each due every second.
@@ -158,4 +158,51 @@ fn a_join_that_has_not_heard_of_the_move_fails() {
     world.store.commit(Mono(0), &Txn { guards: Vec::new(), writes: close.into() });
     let outcome = world.store.commit(Mono(0), &join.expect("it would join"));
     assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
+}
+
+/// proves: I1
+#[test]
+fn a_node_of_an_earlier_generation_decides_nothing_once_another_has_begun() {
+    let mut world = World::default();
+    world.add(settings("a"));
+    world.run(2_000);
+    let write = |record: &ClusterRecord| Txn {
+        guards: Vec::new(),
+        writes: [Write::Put { key: keys::cluster(), value: encode(record), owner: None }].into(),
+    };
+    let ours = ClusterRecord { engine: Some(1), ..ClusterRecord::new("c".into()) };
+    world.store.commit(Mono(world.now), &write(&ours));
+    world.run(2_000);
+    assert!(!world.events.iter().any(|event| event.contains("generation")), "{:?}", world.events);
+    world.store.commit(Mono(world.now), &write(&ClusterRecord { generation: 1, ..ours }));
+    world.run(2_000);
+    let told = "generation 2 has begun at the registry, as after a restore: start this node again";
+    assert_eq!(world.events.last().map(String::as_str), Some(told));
+    let stands = world.store.revision();
+    world.run(2_000);
+    assert_eq!(world.store.revision(), stands, "nothing is written");
+}
+
+/// proves: I1
+#[test]
+fn what_a_node_saw_last_tells_a_registry_that_went_back() {
+    let record = |generation| ClusterRecord { generation, ..ClusterRecord::new("c".into()) };
+    let seen = Seen { engine: 1, generation: 3, revision: Revision(9) };
+    for (added, engine, revision, behind) in [
+        (2, 1, 9, false),
+        (2, 1, 8, true),
+        // As it was put back before, and again.
+        (1, 2, 100, true),
+        (1, 1, 100, true),
+        // Whoever was faster, or the engine, has seen to it.
+        (3, 1, 1, false),
+        (2, 2, 1, false),
+    ] {
+        let found = record(added).is_behind(&seen, engine, Revision(revision));
+        assert_eq!(found, behind, "{added} {engine} {revision}");
+        let new = record(added).gone_back(&seen, engine, Wall(7));
+        assert!(new.generation_on(engine) > 3, "{new:?}");
+        assert_eq!((new.lost, new.engine, new.seq), (Some(Wall(7)), Some(engine), 1));
+        assert!(!new.is_behind(&seen, engine, Revision(0)), "it is seen to once");
+    }
 }
