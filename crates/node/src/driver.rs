@@ -29,7 +29,6 @@ use evenkeel_core::job::Occasion;
 use evenkeel_core::load::Part;
 use evenkeel_core::node::{Node, Wake};
 use evenkeel_core::record::Seen;
-use evenkeel_core::registry::{Outcome, Revision};
 use evenkeel_core::time::{Millis, Mono};
 use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId};
 use evenkeel_registry::Registry;
@@ -87,8 +86,6 @@ struct Driver {
     timer: Timer,
     /// How many inputs were taken.
     taken: u64,
-    /// The last revision by which something of this node's was made.
-    made: Revision,
     /// When history gets the next point of the load.
     load_at: Mono,
     /// The latest alarm that was not told yet: each claim above the threshold raises one, many of them are told as one.
@@ -274,11 +271,7 @@ impl Driver {
         self.taken += inputs.len() as u64;
         let now = clock::now();
         let of_lease = inputs.iter().any(|input| matches!(input, Input::Lease(_)));
-        let made = inputs.iter().map(|input| match input {
-            Input::Committed { outcome: Outcome::Applied(revision), .. } => *revision,
-            _ => Revision::default(),
-        });
-        self.made = made.fold(self.made, Revision::max);
+        self.leases.note_made(&inputs);
         let mut effects = std::mem::take(&mut self.effects);
         let trust = {
             let mut node = self.node.write().unwrap_or_else(PoisonError::into_inner);
@@ -308,7 +301,7 @@ impl Driver {
     fn seen(&self) -> Seen {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         let generation = node.local().settings.generation;
-        Seen { engine: self.registry.facts().generation, generation, revision: self.made }
+        Seen { engine: self.registry.facts().generation, generation, revision: self.leases.made() }
     }
 
     fn carry_out(&mut self, effect: Effect) {

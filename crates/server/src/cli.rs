@@ -17,6 +17,7 @@ mod runs;
 mod serve;
 mod shards;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -75,6 +76,12 @@ enum Verb {
 /// Reads the command line and does what it says.
 pub(crate) fn run() -> ExitCode {
     let cli = Cli::parse();
+    for (flag, fix) in exposed(std::env::args_os()) {
+        eprintln!(
+            "evenkeel: warning: the password in {flag} stands in the list of processes and in the shell's history: leave it \
+             out of the URL and {fix}"
+        );
+    }
     let done = match cli.verb {
         Verb::Dev(args) => serve::dev(&args),
         Verb::Serve(args) => serve::serve(args),
@@ -96,6 +103,26 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
+/// The flags whose URLs were written with a password, and what to do instead.
+fn exposed(args: impl Iterator<Item = OsString>) -> Vec<(&'static str, &'static str)> {
+    const FLAGS: [(&str, &str); 3] = [
+        ("--registry", "set EVENKEEL_REGISTRY_PASSWORD, or say ?password_file=FILE in it"),
+        ("--history", "set EVENKEEL_HISTORY_PASSWORD, or say ?password_file=FILE in it"),
+        ("--to", "say ?password_file=FILE in it"),
+    ];
+    let args: Vec<_> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let has_password = |url: &str| {
+        let login = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+        login.is_some_and(|(login, _)| login.contains(':'))
+    };
+    let is_exposed = |flag: &str| {
+        let apart = args.windows(2).any(|pair| pair[0] == flag && has_password(&pair[1]));
+        let joined = |arg: &String| arg.strip_prefix(flag)?.strip_prefix('=').map(has_password);
+        apart || args.iter().any(|arg| joined(arg) == Some(true))
+    };
+    FLAGS.into_iter().filter(|(flag, _)| is_exposed(flag)).collect()
+}
+
 /// One of the words that are written for this.
 fn chosen<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|e: serde_json::Error| e.to_string())
@@ -108,4 +135,28 @@ fn complain(failure: &Failure) -> ExitCode {
         eprintln!("evenkeel: {}", lines.join("\n"));
     }
     ExitCode::from(failure.exit as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_on_the_command_line_is_told_of() {
+        let flags = |line: &str| {
+            let exposed = exposed(line.split(' ').map(OsString::from));
+            exposed.into_iter().map(|(flag, _)| flag).collect::<Vec<_>>()
+        };
+        assert_eq!(flags("evenkeel serve --registry etcd://u:p@h"), ["--registry"]);
+        assert_eq!(
+            flags("evenkeel serve --registry=mysql://u:p@h/d --history postgres://u:p@h/d"),
+            ["--registry", "--history"]
+        );
+        assert_eq!(flags("evenkeel cluster move --registry sqlite:a:b@c --to redis://:p@h/0"), ["--to"]);
+        for fine in
+            ["--registry etcd://u@h:2379", "--registry zookeeper://h1:1,h2:2/n", "--name u:p@h", "--registry"]
+        {
+            assert_eq!(flags(&format!("evenkeel serve {fine}")), [""; 0], "{fine}");
+        }
+    }
 }

@@ -97,6 +97,9 @@ pub struct ClusterRecord {
     /// Why nobody may join here; `None` as a rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shut: Option<Shut>,
+    /// From what its books were put in here, in the words of [`Shut::Filling`]; `None` where they began here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filled: Option<String>,
     /// The engine's own generation, as whoever joined last has seen it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<u16>,
@@ -120,7 +123,8 @@ impl ClusterRecord {
     /// The entry of a new cluster, in the newest layout that this program knows.
     #[must_use]
     pub fn new(id: String) -> Self {
-        Self { id, layout: LAYOUT, wanted: None, seq: 0, generation: 0, shut: None, engine: None, lost: None }
+        let (wanted, shut, filled, engine, lost) = (None, None, None, None, None);
+        Self { id, layout: LAYOUT, wanted, seq: 0, generation: 0, shut, filled, engine, lost }
     }
 
     /// The same with another layout wanted, or none any more.

@@ -113,6 +113,7 @@ fn cluster() -> Vec<Line> {
         seq: 3,
         generation: 4,
         shut: Some(shut),
+        filled: None,
         engine: None,
         lost: None,
     };

@@ -56,13 +56,14 @@ pub(super) fn must_fit(books: &Books, entries: &Entries) -> Result<(), CarryErro
 /// Marks an empty registry, or finds the mark of whoever began with the same before.
 pub(super) async fn begin(books: &Books, from: &str, record: ClusterRecord) -> Result<Filled, CarryError> {
     let shut = Some(Shut::Filling { from: from.to_owned() });
+    let record = ClusterRecord { filled: Some(from.to_owned()), ..record };
     let ours = |found: &ClusterRecord| found.id == record.id && found.generation >= record.generation;
     if let Some((found, at)) = books.cluster().await? {
         return match &found.shut {
             it if *it == shut && ours(&found) => {
                 Ok(Filled::Marked(Mark { record: ClusterRecord { shut: None, ..found }, at }))
             }
-            None if ours(&found) => Ok(Filled::Already(found)),
+            None if ours(&found) && found.filled == record.filled => Ok(Filled::Already(found)),
             Some(other @ Shut::Filling { .. }) => Err(books.conflict(&format!("is taken: {other}"))),
             _ => Err(books.conflict(&format!(
                 "is not empty, it keeps the books of cluster {}: choose another namespace or file",

@@ -220,7 +220,9 @@ async fn what_is_backed_up_is_restored_with_hot_entries_and_a_larger_generation(
     let found = record(&new).await.unwrap();
     let lost = found.lost.filter(|lost| *lost >= backup.header.taken);
     assert!(lost.is_some(), "what was done since is nowhere: {found:?}");
-    let kept = ClusterRecord { generation: 7, engine: Some(0), lost, ..ClusterRecord::new("c".into()) };
+    let filled = Some(format!("the backup of {} ({})", backup.header.taken, backup.checksum()));
+    let kept =
+        ClusterRecord { generation: 7, engine: Some(0), lost, filled, ..ClusterRecord::new("c".into()) };
     assert_eq!(found, kept);
     assert_eq!(everything(&new).await, settled(&backup.entries));
     let gone = Member { incarnation: GONE, ..member("a@1") };
@@ -229,6 +231,10 @@ async fn what_is_backed_up_is_restored_with_hot_entries_and_a_larger_generation(
 
     let again = put_back(&books(&new, "new"), &backup).await.unwrap();
     assert!(again.already, "and nothing is changed");
+    // Another backup of the same cluster is not there because this one is.
+    let other = Backup { header: Header { taken: Wall(1), ..backup.header.clone() }, ..backup.clone() };
+    let refused = put_back(&books(&new, "new"), &other).await.unwrap_err().to_string();
+    assert!(refused.contains("is not empty"), "{refused}");
 }
 
 /// proves: I46

@@ -202,7 +202,6 @@ impl Life {
             effects: Vec::new(),
             timer: Timer::new().map_err(|e| OpenError::Setting(format!("no timer can be had: {e}")))?,
             taken: 0,
-            made: evenkeel_core::registry::Revision::default(),
             load_at: Mono(i64::MIN),
             alarm: None,
             notifiers,

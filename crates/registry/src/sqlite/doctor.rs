@@ -20,6 +20,9 @@ const REMOTE: [u32; 9] = [
     0x6573_5546,
 ];
 
+/// File systems in memory: tmpfs, ramfs.
+const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+
 /// With less than this a busy day's log may not fit.
 const SPACE_LEAST: u64 = 256 << 20;
 
@@ -36,6 +39,12 @@ impl File {
                 // The number has 32 bits, whatever the type that carries it.
                 let kind = u32::try_from(disk.f_type & 0xffff_ffff).unwrap_or(0);
                 match REMOTE.contains(&kind) {
+                    false if MEMORY.contains(&kind) => {
+                        found.tell(
+                            "disk",
+                            "none: the file is in memory, and gone when the host is started again",
+                        );
+                    }
                     false => found.tell("disk", "local"),
                     true => found.fault(
                         "disk",
