@@ -144,7 +144,7 @@ pub static ALL: &[Mutant] = {
         rare("another shard ended than the one named", &called_off::EndsTheNeighbour, &[I16], 300),
         mutant("run wherever there is room", &labels::RunsEverywhere, &[I54]),
         mutant("more go on beside each other than may", &overlap::AllowsAll, &[I15]),
-        mutant("the end of a run that another one goes on beside", &overlap::ClosesBeside, &[I16, I22]),
+        rare("the end of a run that another one goes on beside", &overlap::ClosesBeside, &[I22], 33),
         mutant("counted from when the run before was due", &overlap::CountsFromDue, &[I17]),
         mutant("beat of another number, be it smaller", &peers::TakesOtherBeats, &[I11, I23, I17, I16]),
         mutant("token of a beat not raised", &peers::KeepsBeatToken, &[I1]),
