@@ -31,6 +31,7 @@ static DIALECT: Dialect = Dialect {
                /*M!100300 , SESSION idle_transaction_timeout = 1 */; \
                SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     begin: "START TRANSACTION READ WRITE",
+    isolation: "SHOW VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')",
     snapshot: "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
                START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
     identity: "VARCHAR(255)",

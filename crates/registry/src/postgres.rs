@@ -30,6 +30,7 @@ static DIALECT: Dialect = Dialect {
                SELECT set_config('synchronous_commit', 'on', false) \
                WHERE current_setting('synchronous_commit') = 'off'",
     begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
+    isolation: "SELECT 'isolation', current_setting('transaction_isolation')",
     snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     identity: "TEXT",
     table: "WITH (fillfactor = 50)",

@@ -120,9 +120,8 @@ impl Config {
 
     /// Asks a server whether it can be used.
     async fn inspect(&self, link: &mut Link) -> Result<Server, RegistryError> {
-        let server = (self.dialect.inspect)(link, &self.tables)
-            .await
-            .map_err(|error| fault::explain(&self.place, &error))?;
+        let server = in_time((self.dialect.inspect)(link, &self.tables)).await;
+        let server = server.map_err(|error| fault::explain(&self.place, &error))?;
         if let Some(why) = &server.refused {
             return Err(RegistryError::Refused(format!("{} {why}", self.place)));
         }
@@ -174,7 +173,7 @@ impl Sql {
                 config.place
             ))
         })?;
-        let generation = layout::adopt(&mut link, &config, &identity).await.map_err(explain)?;
+        let generation = in_time(layout::adopt(&mut link, &config, &identity)).await.map_err(explain)?;
         let facts = Facts {
             engine: config.dialect.name,
             class: server.class,
@@ -238,21 +237,52 @@ impl Registry for Sql {
 
     fn examine(&self) -> BoxFuture<'_, Result<Examined, RegistryError>> {
         Box::pin(async move {
-            let Config { target, dialect, .. } = self.config.as_ref();
+            let Config { target, dialect, tables, .. } = self.config.as_ref();
             let told = async {
                 let mut link = Link::open(target, dialect.greeting).await?;
-                link.row(Statement::new(dialect, "SELECT VERSION()")).await?.text(0)
+                let version = link.row(Statement::new(dialect, "SELECT VERSION()")).await?.text(0)?;
+                let server = (dialect.inspect)(&mut link, tables).await?;
+                link.say(dialect.begin).await?;
+                let isolation = link.row(Statement::new(dialect, dialect.isolation)).await?.text(1)?;
+                link.say("ROLLBACK").await?;
+                Ok((version, server, isolation))
             };
-            let told = told.await.map_err(|error| fault::explain(&self.config.place, &error))?;
-            // PostgreSQL says its name first, and then on what and by what it was built.
-            let version = told.trim_start_matches("PostgreSQL ").split(' ').next().map(str::to_owned);
-            Ok(Examined { version, ..Examined::default() })
+            let told = in_time(told).await.map_err(|error| fault::explain(&self.config.place, &error))?;
+            Ok(examined(&told.0, &told.1, &told.2))
         })
     }
 
     fn trouble(&self) -> Option<Arc<RegistryError>> {
         self.writer.trouble()
     }
+}
+
+/// Waits for a server's answer, not for ever.
+async fn in_time<T>(answer: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+    tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(late("no answer", PATIENCE)))
+}
+
+/// What an examination comes to.
+fn examined(version: &str, server: &Server, isolation: &str) -> Examined {
+    // PostgreSQL says its name first, and then on what and by what it was built.
+    let version = version.trim_start_matches("PostgreSQL ").split(' ').next().map(str::to_owned);
+    let mut found = Examined { version, ..Examined::default() };
+    match server.lacks {
+        "" => found.tell("durability", "an answer is given after a sync"),
+        lacks => {
+            found.fault("durability", lacks, "set it right where that can be, and start the nodes again")
+        }
+    }
+    let isolation = isolation.to_lowercase().replace('-', " ");
+    match isolation.as_str() {
+        "read committed" => found.tell("isolation", "read committed, behind a row that every writer locks"),
+        _ => found.fault(
+            "isolation",
+            isolation,
+            "let nothing between the nodes and the server change what they ask for",
+        ),
+    }
+    found
 }
 
 /// Makes a type of its own of a registry on an SQL server.

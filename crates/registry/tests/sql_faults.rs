@@ -342,9 +342,19 @@ async fn the_facts_are_those_of_the_server(kind: Kind) {
         copy.kill().unwrap();
         copy.wait().unwrap();
     }
+    let found = connect(&good.url("facts")).await.unwrap().examine().await.unwrap();
+    let told: Vec<_> = found.told.iter().map(|(name, _)| *name).collect();
+    assert_eq!((found.faults, told), (vec![], vec!["durability", "isolation"]));
     drop(good);
     let Some(poor) = Server::start(kind, &[weak]).await else { return };
-    assert_eq!(connect(&poor.url("facts")).await.unwrap().facts().class, class);
+    let registry = connect(&poor.url("facts")).await.unwrap();
+    assert_eq!(registry.facts().class, class);
+    let faults = registry.examine().await.unwrap().faults;
+    let lacks = weak.split('=').next().unwrap().replace('-', "_");
+    assert!(
+        matches!(&faults[..], [fault] if fault.name == "durability" && fault.what.contains(&lacks)),
+        "{faults:?}"
+    );
     if kind == Kind::MySql {
         let Some(torn) = Server::start(kind, &["innodb-doublewrite=0"]).await else { return };
         assert_eq!(connect(&torn.url("facts")).await.unwrap().facts().class, Class::C);

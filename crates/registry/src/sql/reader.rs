@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use tokio::sync::{Semaphore, watch};
 
 use super::fault::{self, Remedy};
-use super::link::{Link, late};
+use super::link::Link;
 use super::statement::{Arg, Statement};
-use super::{Adopted, Config, PATIENCE, storable};
+use super::{Adopted, Config, in_time as within, storable};
 use crate::feed::Log;
 use crate::{BoxFuture, RegistryError};
 
@@ -209,8 +209,4 @@ impl Log for Readers {
     ) -> BoxFuture<'static, Result<Option<Batch>, RegistryError>> {
         Box::pin(async move { self.look(Look::After(after)).await })
     }
-}
-
-async fn within<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(late("no answer", PATIENCE)))
 }

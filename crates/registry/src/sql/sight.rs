@@ -161,8 +161,6 @@ mod tests {
     /// How far the renewals of two are apart at most; they look at different moments.
     const APART: i64 = RENEWAL / 2 + 260;
 
-    /// What can be missed: what one look after another hides, and what the clocks may differ by.
-
     /// A lease as the server has it, and by true time.
     struct Lease {
         ends: i64,

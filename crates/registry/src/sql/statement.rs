@@ -30,6 +30,8 @@ pub(crate) struct Dialect {
     pub(crate) greeting: &'static str,
     /// Begins a transaction that writes.
     pub(crate) begin: &'static str,
+    /// Tells, in its second column, how a transaction that was begun so is kept from others.
+    pub(crate) isolation: &'static str,
     /// Begins one that reads several times and sees one moment.
     pub(crate) snapshot: &'static str,
     /// The type of a short text, and what stands behind the counter's table.
