@@ -167,8 +167,9 @@ impl Driver {
     }
 
     /// Ends every run and tells history how. The registry is told nothing: there these runs stay open, and whoever takes
-    /// the job next closes them.
+    /// the job next closes them. How far the registry was is noted for the node's next life.
     async fn end_runs(&mut self) {
+        self.leases.note(self.seen());
         let runs: Vec<RunId> = self.runs.under_way().cloned().collect();
         runs.iter().for_each(|run| self.executor.stop(run, Reason::Fenced));
         while self.runs.under_way().next().is_some()
@@ -307,7 +308,10 @@ impl Driver {
     fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Open { ttl } => self.leases.open(ttl, &self.registry, &self.sender),
-            Effect::Renew(lease) => self.leases.renew(lease, self.seen(), &self.registry, &self.sender),
+            Effect::Renew(lease) => {
+                self.leases.renew(lease, &self.registry, &self.sender);
+                self.leases.note(self.seen());
+            }
             Effect::Close(lease) => self.leases.close(lease, &self.registry),
             Effect::List => self.listening.list(&self.registry, &self.sender),
             Effect::Read(keys) => feed::read(keys, &self.registry, &self.sender),

@@ -25,7 +25,7 @@ use window::{Telling, Window};
 use worker::Worker;
 
 /// Every kind of event there is, as history, notifiers and `event list` write them.
-pub(crate) const KINDS: [&str; 34] = [
+pub(crate) const KINDS: [&str; 35] = [
     "joined",
     "upgraded",
     "not_upgraded",
@@ -54,6 +54,7 @@ pub(crate) const KINDS: [&str; 34] = [
     "multi_leader",
     "shut",
     "unknown_layout",
+    "outdated",
     "job.failure",
     "job.recovery",
     "job.miss",

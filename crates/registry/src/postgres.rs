@@ -115,7 +115,8 @@ fn first_layout(tables: &Tables) -> Vec<String> {
 }
 
 /// What only copies the server once, or reads what changed in some tables, takes over from nobody; who may not see which
-/// those are counts them all, unless some are waited for.
+/// those are counts them all, unless some are waited for. A standby that has only just connected, and has said nothing yet,
+/// passes for asynchronous even if it is waited for.
 ///
 /// A timeline is a history: a restored or promoted server has another one. A table that was restored from a dump has
 /// another number.
@@ -128,7 +129,7 @@ const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE \
      current_setting('synchronous_commit') <> 'local')::int::bigint, \
     (SELECT count(*) FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup' \
      AND application_name IS DISTINCT FROM 'pg_basebackup' \
-     AND (sync_state = 'async' OR current_setting('synchronous_standby_names') = '' \
+     AND (sync_state = 'async' AND flush_lsn IS NOT NULL OR current_setting('synchronous_standby_names') = '' \
           OR current_setting('synchronous_commit') = 'local') \
      AND pid NOT IN (SELECT active_pid FROM pg_replication_slots \
                      WHERE slot_type = 'logical' AND active_pid IS NOT NULL)), \

@@ -112,7 +112,8 @@ fn exposed(args: impl Iterator<Item = OsString>) -> Vec<(&'static str, &'static 
     ];
     let args: Vec<_> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
     let has_password = |url: &str| {
-        let login = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+        let hosts = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?']).next());
+        let login = hosts.and_then(|hosts| hosts.rsplit_once('@'));
         login.is_some_and(|(login, _)| login.contains(':'))
     };
     let is_exposed = |flag: &str| {
@@ -153,9 +154,13 @@ mod tests {
             ["--registry", "--history"]
         );
         assert_eq!(flags("evenkeel cluster move --registry sqlite:a:b@c --to redis://:p@h/0"), ["--to"]);
-        for fine in
-            ["--registry etcd://u@h:2379", "--registry zookeeper://h1:1,h2:2/n", "--name u:p@h", "--registry"]
-        {
+        for fine in [
+            "--registry etcd://u@h:2379",
+            "--registry postgres://u@h:5432/d?password_file=/x@y",
+            "--registry zookeeper://h1:1,h2:2/n",
+            "--name u:p@h",
+            "--registry",
+        ] {
             assert_eq!(flags(&format!("evenkeel serve {fine}")), [""; 0], "{fine}");
         }
     }

@@ -131,6 +131,10 @@ fn cluster() -> Vec<Line> {
         line("cluster-moved", record(Shut::Moved { to: "sqlite:new".into(), at: AT })),
         line("cluster-filling", record(Shut::Filling { from: "a backup".into() })),
         line(
+            "cluster-filled",
+            ClusterRecord { filled: Some("a backup".into()), ..ClusterRecord::new("c".into()) },
+        ),
+        line(
             "cluster-found",
             ClusterRecord { engine: Some(5), lost: Some(AT), ..ClusterRecord::new("c".into()) },
         ),

@@ -58,12 +58,14 @@ pub(super) async fn begin(books: &Books, from: &str, record: ClusterRecord) -> R
     let shut = Some(Shut::Filling { from: from.to_owned() });
     let record = ClusterRecord { filled: Some(from.to_owned()), ..record };
     let ours = |found: &ClusterRecord| found.id == record.id && found.generation >= record.generation;
+    // Earlier programs did not say.
+    let same = |found: &ClusterRecord| found.filled.is_none() || found.filled == record.filled;
     if let Some((found, at)) = books.cluster().await? {
         return match &found.shut {
             it if *it == shut && ours(&found) => {
                 Ok(Filled::Marked(Mark { record: ClusterRecord { shut: None, ..found }, at }))
             }
-            None if ours(&found) && found.filled == record.filled => Ok(Filled::Already(found)),
+            None if ours(&found) && same(&found) => Ok(Filled::Already(found)),
             Some(other @ Shut::Filling { .. }) => Err(books.conflict(&format!("is taken: {other}"))),
             _ => Err(books.conflict(&format!(
                 "is not empty, it keeps the books of cluster {}: choose another namespace or file",

@@ -64,9 +64,11 @@ pub(super) async fn check(
             .note_cluster(&cluster.id)
             .map_err(|error| OpenError::Data { path: folder.cluster_file(), error })?,
     }
-    let generation = found(registry, cluster, (engine, ttl), url, folder.seen()).await?.generation_on(engine);
-    let revision = look(registry).await?.1;
-    folder.note_seen(Seen { engine, generation, revision });
+    let seen = folder.seen();
+    let generation = found(registry, cluster, (engine, ttl), url, seen).await?.generation_on(engine);
+    // How far it is will be known by what is made here.
+    let same = seen.filter(|seen| (seen.engine, seen.generation) == (engine, generation));
+    folder.note_seen(same.unwrap_or(Seen { engine, generation, revision: Revision::default() }));
     Ok(generation)
 }
 
@@ -92,7 +94,8 @@ async fn found(
     url: &str,
     seen: Option<Seen>,
 ) -> Result<ClusterRecord, OpenError> {
-    let (mut waited, mut revision) = (false, look(registry).await?.1);
+    // Before anything was written: what we or others write may carry a registry that went back past what was seen.
+    let (mut waited, revision) = (false, look(registry).await?.1);
     for _ in 0..ATTEMPTS {
         // Both may have come meanwhile: then this is not ours to write.
         if Layouts::OWN.lacks(cluster.layout).is_some() || cluster.shut.is_some() {
@@ -106,10 +109,7 @@ async fn found(
             );
             // A registry that has forgotten them has nothing by which to see them go.
             tokio::time::sleep(Duration::from_millis(ttl.0.unsigned_abs())).await;
-            // What is only read may be a little old, as where another server of it answers than before; not behind a write.
-            clock::of(registry).await?;
-            let (found, now_at) = look(registry).await?;
-            (cluster, revision) = (found.unwrap_or(cluster), now_at);
+            cluster = read(registry).await?.unwrap_or(cluster);
             continue;
         }
         let now = if another { clock::of(registry).await? } else { clock::now().wall };

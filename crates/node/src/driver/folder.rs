@@ -38,10 +38,10 @@ struct Incarnation {
     incarnation: u64,
 }
 
-/// How which registry was seen last.
+/// How the registry of which cluster was seen last.
 #[derive(Serialize, Deserialize)]
 struct Noted {
-    registry: String,
+    cluster: String,
     seen: Seen,
 }
 
@@ -105,22 +105,23 @@ impl Folder {
         file.sync_all()
     }
 
-    /// How this registry was seen last, if that was noted here.
+    /// How the registry of this folder's cluster was seen last, wherever it was, if that was noted here.
     pub(super) fn seen(&self) -> Option<Seen> {
         let noted: Noted = serde_json::from_slice(&fs::read(self.path.join(SEEN)).ok()?).ok()?;
-        (noted.registry == self.registry).then_some(noted.seen)
+        (Some(noted.cluster) == self.cluster()).then_some(noted.seen)
     }
 
     /// Notes it. Not durably: after a power cut less is remembered, and a registry that went back by less is not noticed.
     pub(super) fn note_seen(&self, seen: Seen) {
         let mut known = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // Renewals may end in another order than they began.
+        // Notes may be written in another order than they were taken.
         let later = |known: Seen| (seen.generation, seen.revision) > (known.generation, known.revision);
         if !known.is_none_or(later) {
             return;
         }
-        let new = self.path.join("seen.new");
-        let noted = Noted { registry: self.registry.clone(), seen };
+        // A cluster that ends with its process has no name.
+        let Some(cluster) = self.cluster() else { return };
+        let (new, noted) = (self.path.join("seen.new"), Noted { cluster, seen });
         let written =
             serde_json::to_vec(&noted).map_err(io::Error::from).and_then(|text| fs::write(&new, text));
         match written.and_then(|()| fs::rename(&new, self.path.join(SEEN))) {
@@ -193,11 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_last_of_this_registry_is_remembered() {
+    fn what_was_seen_last_of_this_cluster_is_remembered() {
         let folder = tempfile::tempdir().unwrap();
         let seen = |generation, revision| Seen { engine: 0, generation, revision: Revision(revision) };
         let one = open(folder.path(), "a", "sqlite:one.db").unwrap();
-        assert_eq!(one.seen(), None);
+        one.note_seen(seen(0, 9));
+        assert_eq!(one.seen(), None, "of no cluster");
+        one.note_cluster("c").unwrap();
         for (generation, revision, remembered) in
             [(0, 5, (0, 5)), (0, 4, (0, 5)), (1, 2, (1, 2)), (1, 3, (1, 3))]
         {
@@ -205,7 +208,9 @@ mod tests {
             assert_eq!(one.seen(), Some(seen(remembered.0, remembered.1)));
         }
         drop(one);
-        assert_eq!(open(folder.path(), "a", "sqlite:two.db").unwrap().seen(), None, "of another one");
-        assert_eq!(open(folder.path(), "a", "sqlite:one.db").unwrap().seen(), Some(seen(1, 3)));
+        let two = open(folder.path(), "a", "sqlite:two.db").unwrap();
+        assert_eq!(two.seen(), Some(seen(1, 3)), "wherever it is");
+        two.note_cluster("d").unwrap();
+        assert_eq!(two.seen(), None, "of another one");
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Leases {
     opening: Option<AbortHandle>,
     /// The last revision by which something of this node's was made.
     made: Revision,
-    /// Under way; closings are waited for at the end.
+    /// Under way, and waited for at the end: closings, and notes in the data folder.
     closing: JoinSet<()>,
 }
 
@@ -93,17 +93,21 @@ impl Leases {
         }
     }
 
-    /// Renews, and has the data folder remember how the registry was seen last.
-    pub(super) fn renew(&self, lease: LeaseId, seen: Seen, registry: &Arc<dyn Registry>, sender: &Sender) {
+    /// Has the data folder remember how the registry was seen last.
+    pub(super) fn note(&mut self, seen: Seen) {
+        let folder = self.folder.clone();
+        self.closing.spawn(async move {
+            let _ = tokio::task::spawn_blocking(move || folder.note_seen(seen)).await;
+        });
+        while self.closing.try_join_next().is_some() {}
+    }
+
+    pub(super) fn renew(&self, lease: LeaseId, registry: &Arc<dyn Registry>, sender: &Sender) {
         let asked = clock::now().mono;
         let (registry, sender, patience) = (registry.clone(), sender.clone(), self.patience);
-        let folder = self.folder.clone();
         tokio::spawn(async move {
             let event = match tokio::time::timeout(patience, registry.renew(lease)).await {
-                Ok(Ok(Some(granted))) => {
-                    tokio::task::spawn_blocking(move || folder.note_seen(seen));
-                    LeaseEvent::Renewed { asked, granted }
-                }
+                Ok(Ok(Some(granted))) => LeaseEvent::Renewed { asked, granted },
                 Ok(Ok(None)) => LeaseEvent::Gone(lease),
                 Ok(Err(e)) => return sender.failed("renew the lease", e).await,
                 Err(_) => {
@@ -125,7 +129,7 @@ impl Leases {
         while self.closing.try_join_next().is_some() {}
     }
 
-    /// Waits until closings under way have had their answer or their time.
+    /// Waits until closings under way have had their answer or their time, and what was noted is written.
     pub(super) async fn finish(&mut self) {
         while self.closing.join_next().await.is_some() {}
     }

@@ -98,8 +98,8 @@ async fn who_follows_postgres_and_is_not_waited_for_lowers_its_promise() {
     assert_eq!(class().await, Class::B);
     server.sql("ALTER SYSTEM SET synchronous_standby_names = 'pg_receivewal'").await;
     server.sql("SELECT pg_reload_conf()").await;
-    let set = "DO 'BEGIN ASSERT current_setting(''synchronous_standby_names'') = ''pg_receivewal''; END'";
-    until("it is set", || async { server.try_sql("postgres", set).await.ok() }).await;
+    let waited_for = "DO 'BEGIN ASSERT (SELECT sync_state FROM pg_stat_replication) = ''sync''; END'";
+    until("it is waited for", || async { server.try_sql("postgres", waited_for).await.ok() }).await;
     assert_eq!(class().await, Class::A);
     follows.kill().unwrap();
     follows.wait().unwrap();
