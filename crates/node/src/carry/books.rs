@@ -128,6 +128,15 @@ impl Books {
         Ok(())
     }
 
+    /// Whether a node lives.
+    pub(super) async fn has_members(&self) -> Result<bool, CarryError> {
+        let listed = self.list().await?;
+        Ok(listed
+            .changes
+            .iter()
+            .any(|it| it.entry.is_some() && matches!(parse(&it.key), Some(Parsed::Node(_)))))
+    }
+
     /// Every cold entry.
     pub(super) async fn list(&self) -> Result<Batch, CarryError> {
         Ok(self.persist(|| self.registry.list()).await?)

@@ -3,15 +3,21 @@
 //! Until the old registry is shut nothing has changed there. From then on nobody can join it, and what it holds can change
 //! no more, for only members write; so whoever moves again carries the very same.
 
+use std::time::Duration;
+
 use evenkeel_core::carry::{Tally, open_runs, settled, tally};
 use evenkeel_core::keys;
 use evenkeel_core::record::{ClusterRecord, Shut, encode};
 use evenkeel_core::registry::{Class, Guard, Revision, Txn, Write};
+use evenkeel_core::time::Millis;
 
 use super::books::{Books, Reading, Settled};
 use super::fill::{self, Filled};
 use super::{CarryError, now, raised};
+use crate::clock;
 
+/// How often it is looked whether somebody still lives.
+const AGAIN: Duration = Duration::from_millis(200);
 /// How many names a message tells.
 const NAMED: usize = 5;
 
@@ -32,17 +38,25 @@ pub struct Moved {
     pub already: bool,
 }
 
-/// Moves a cluster none of whose nodes lives.
+/// Moves a cluster none of whose nodes lives, `patience` from now at the latest: one that was killed lives until its lease
+/// ends, which many engines see only while somebody asks.
 ///
 /// # Errors
 /// A node lives, a run is open, the new registry is not empty or cannot hold the books, or one of them cannot be reached.
 /// Moving again goes on where it stopped.
-pub async fn relocate(from: &str, to: &str) -> Result<Moved, CarryError> {
+pub async fn relocate(from: &str, to: &str, patience: Duration) -> Result<Moved, CarryError> {
     let source = Books::existing(from).await?;
     // Before anything is made at the other end.
     let (cluster, _) = source.owned().await?;
     if cluster.shut.is_none() {
-        still(&source).await?;
+        let patience = Millis(i64::try_from(patience.as_millis()).unwrap_or(i64::MAX));
+        let until = clock::now().mono + patience;
+        while let Err(why) = still(&source).await {
+            if clock::now().mono >= until || !source.has_members().await? {
+                return Err(why);
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
     }
     carry_over(&source, &Books::open(to).await?).await
 }
@@ -114,8 +128,8 @@ fn must_stand_still(source: &Books, reading: &Reading) -> Result<(), CarryError>
     if !reading.members.is_empty() {
         let names: Vec<_> = reading.members.iter().map(|member| member.node.to_string()).collect();
         return Err(source.conflict(&format!(
-            "has living nodes: {}: stop each with Ctrl-C or SIGTERM, so that it ends its runs and gives its jobs back (one \
-             that was killed lives until its lease ends), then do the same again",
+            "has living nodes: {}: stop each with Ctrl-C or SIGTERM, so that it ends its runs and gives its jobs back, then \
+             do the same again; where one was killed say --wait 1m, for it lives until its lease ends",
             few(&names)
         )));
     }

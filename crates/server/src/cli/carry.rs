@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output, Row};
-use crate::settings::Written;
+use crate::settings::{self, Written};
 
 /// Which registry.
 #[derive(Debug, Args)]
@@ -61,6 +61,9 @@ pub(crate) struct Move {
     /// The registry to move to, which must be empty; where it has a password of its own, say ?password_file=FILE
     #[arg(long, value_name = "URL")]
     to: String,
+    /// How long to wait until no node lives: one that was killed does until its lease ends
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    wait: String,
     #[command(flatten)]
     which: Which,
 }
@@ -222,7 +225,9 @@ pub(crate) fn restore(args: &Restore) -> Result<(), Failure> {
 /// It does not stand still, the other registry is not empty, or one of them cannot be used.
 pub(crate) fn relocate(args: &Move) -> Result<(), Failure> {
     let url = args.which.url()?;
-    let moved = wait(carry::relocate(&url, &args.to))?;
+    let patience = settings::span(&args.wait);
+    let patience = patience.ok_or_else(|| Failure::usage("--wait: write a time, as 90s or 2m"))?;
+    let moved = wait(carry::relocate(&url, &args.to, patience))?;
     if args.which.output == Output::Json {
         return output::json(&Done {
             done: "move",

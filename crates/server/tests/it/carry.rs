@@ -338,3 +338,21 @@ fn calendars_are_carried_with_their_versions_and_still_close_the_jobs_that_name_
         "{finding}"
     );
 }
+
+/// Whoever was killed does not say that it goes, and its lease ends only while somebody looks.
+#[test]
+fn a_cluster_whose_nodes_were_killed_is_moved_once_their_leases_have_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = |name: &str| format!("sqlite:{}", folder.path().join(name).display());
+    let (from, to) = (url("old.db"), url("new.db"));
+    for node in start(folder.path(), &from) {
+        node.signal("KILL");
+        node.end();
+    }
+    let refused_now = moved(&from, &to);
+    refused(&refused_now, 6, "living nodes: a, b");
+    refused(&refused_now, 6, "say --wait 1m");
+    let waited = ["cluster", "move", "--registry", &from, "--to", &to, "--wait", "1m", "-o", "json"];
+    assert_eq!(done(&run(&waited))["done"], "move");
+    refused(&run(&["cluster", "move", "--registry", &from, "--to", &to, "--wait", "soon"]), 2, "--wait");
+}
