@@ -433,6 +433,7 @@ async fn the_facts_are_those_of_the_running_server() {
         (ALWAYS, Class::B),
         (&["--appendonly", "yes", "--appendfsync", "everysec"], Class::C),
         (&["--appendonly", "no", "--appendfsync", "always"], Class::C),
+        (&["--appendonly", "yes", "--appendfsync", "always", "--no-appendfsync-on-rewrite", "yes"], Class::C),
     ] {
         let Some(server) = Server::start(settings) else { return };
         assert_eq!(connect(&server.url()).await.facts().class, class, "{settings:?}");

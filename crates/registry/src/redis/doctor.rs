@@ -17,7 +17,8 @@ impl Door {
             (false, "0") => found.fault(
                 "durability",
                 "a crash of the server may lose what it answered",
-                "set appendonly yes and appendfsync always, and let this user read them (+config|get)",
+                "set appendonly yes, appendfsync always and no-appendfsync-on-rewrite no, and let this user read them \
+                 (+config|get)",
             ),
             (false, replicas) => found.fault(
                 "durability",

@@ -32,7 +32,7 @@ impl World {
         let found = known.found_on(2, Wall(self.now)).unwrap();
         let put = Write::Put { key: keys::cluster(), value: encode(&found), owner: None };
         self.commit(&Txn { guards: Vec::new(), writes: [put].into() });
-        self.add(settings("b"));
+        self.add(Settings { generation: 2, ..settings("b") });
     }
 
     /// How often each due fire of the job began.
