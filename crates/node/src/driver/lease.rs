@@ -96,9 +96,7 @@ impl Leases {
     /// Has the data folder remember how the registry was seen last.
     pub(super) fn note(&mut self, seen: Seen) {
         let folder = self.folder.clone();
-        self.closing.spawn(async move {
-            let _ = tokio::task::spawn_blocking(move || folder.note_seen(seen)).await;
-        });
+        self.closing.spawn_blocking(move || folder.note_seen(seen));
         while self.closing.try_join_next().is_some() {}
     }
 

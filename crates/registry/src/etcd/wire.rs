@@ -180,13 +180,7 @@ impl Wire {
         A: Answer,
     {
         let (used, floor) = (self.now_used(), self.floor.load(Ordering::Relaxed));
-        let answer = async {
-            let questions = || tokio_stream::once(question.clone());
-            let mut answers = self.with_token(used, || self.stream(used, path, questions())).await?;
-            let answer: Option<A> = answers.message().await.map_err(|status| self.fail(used, &status))?;
-            answer.ok_or_else(|| self.fail(used, &Status::unavailable("the answer is missing")))
-        };
-        let checked = self.check(self.in_time(used, patience, answer).await?, floor);
+        let checked = self.check(self.ask_at(used, path, question, patience).await?, floor);
         if !matches!(checked, Err(Fault::Older)) {
             return checked;
         }
@@ -194,6 +188,27 @@ impl Wire {
             return Err(self.stop(&format!("has gone back in time, {BEGINS}")));
         }
         Err(self.pass_over(used, "answers with what was a while ago: use a release in which it does not"))
+    }
+
+    /// Asks a member, and takes what it answers as it is.
+    async fn ask_at<Q, A>(
+        &self,
+        used: usize,
+        path: &'static str,
+        question: Q,
+        patience: Duration,
+    ) -> Result<A, Fault>
+    where
+        Q: prost::Message + Clone + 'static,
+        A: Answer,
+    {
+        let answer = async {
+            let questions = || tokio_stream::once(question.clone());
+            let mut answers = self.with_token(used, || self.stream(used, path, questions())).await?;
+            let answer: Option<A> = answers.message().await.map_err(|status| self.fail(used, &status))?;
+            answer.ok_or_else(|| self.fail(used, &Status::unavailable("the answer is missing")))
+        };
+        self.in_time(used, patience, answer).await
     }
 
     /// Opens a call that goes on, and tells at which member.
@@ -347,15 +362,12 @@ impl Wire {
     /// Whether etcd itself, and not one member, is before what we knew: a member that was paused may answer with what it knew
     /// then (in releases before 3.4.42, 3.5.28 and 3.6.9). What is written now comes after all that was told.
     async fn has_gone_back(&self, used: usize, patience: Duration, floor: u64) -> Result<bool, Fault> {
-        let question = || tokio_stream::once(PutRequest { key: self.proof.clone(), ..PutRequest::default() });
-        let answer = async {
-            let mut answers = self.with_token(used, || self.stream(used, PUT, question())).await?;
-            let answer: Option<PutResponse> =
-                answers.message().await.map_err(|status| self.fail(used, &status))?;
-            answer.ok_or_else(|| self.fail(used, &Status::unavailable("the answer is missing")))
-        };
-        let header = self.in_time(used, patience, answer).await?.header.unwrap_or_default();
-        Ok(u64::try_from(header.revision).unwrap_or(0) <= floor)
+        let question = PutRequest { key: self.proof.clone(), ..PutRequest::default() };
+        let PutResponse { header } = self.ask_at(used, PUT, question, patience).await?;
+        let revision = header.and_then(|header| u64::try_from(header.revision).ok());
+        // Who does not say how far it is has not said that it went back.
+        let revision = revision.ok_or_else(|| self.pass_over(used, "does not say how far it is"))?;
+        Ok(revision <= floor)
     }
 
     /// Nothing goes on any more, once it is noted for whoever comes next.

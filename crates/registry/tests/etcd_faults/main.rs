@@ -5,10 +5,12 @@
 #[path = "../common/asks.rs"]
 #[expect(dead_code, reason = "these tests have words of their own for the rest")]
 mod asks;
+mod back;
 #[path = "../common/certificates.rs"]
 mod certificates;
 #[path = "../common/host.rs"]
 mod host;
+mod leases;
 mod limits;
 #[path = "../common/process.rs"]
 mod process;
@@ -207,29 +209,6 @@ async fn a_history_in_a_storm_can_have_happened_one_after_the_other() {
     histories_hold((&near, &far), (&proxy, [Way::Deaf, Way::Closed]), 1_000).await;
 }
 
-/// The verbs of leases whose answers are lost can be asked again as well.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_answers_about_leases_harm_nobody() {
-    let Some(etcd) = Etcd::start(1) else { return };
-    let (direct, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
-    let registry = through(&proxy).await;
-    let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
-    made(&registry, [put("node/a@1", "", Some(lease))]).await;
-
-    proxy.set(Way::Deaf);
-    let (opened, renewed) = tokio::join!(registry.open(Millis::secs(2)), registry.renew(lease));
-    assert!(matches!(opened, Err(RegistryError::Unavailable(_))), "{opened:?}");
-    assert!(matches!(renewed, Err(RegistryError::Unavailable(_))), "an unheard renewal is none: {renewed:?}");
-    let closed = registry.close(lease).await;
-    assert!(matches!(closed, Err(RegistryError::Unavailable(_))), "{closed:?}");
-    assert_eq!(value(&direct, "node/a@1").await, None, "it was closed all the same");
-    proxy.set(Way::Open);
-    until("it can be closed again", || async { registry.close(lease).await.is_ok() }).await;
-    assert_eq!(registry.renew(lease).await, Ok(None));
-    let again = registry.open(Millis::secs(60)).await.unwrap().lease;
-    assert!(again > lease);
-}
-
 /// Whatever is only looked at can be looked at again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_answers_about_entries_are_asked_for_again() {
@@ -263,88 +242,6 @@ async fn a_storm_of_cut_connections_loses_no_increment_and_makes_none_twice() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     counter.check(&near).await;
-}
-
-/// Whoever becomes leader gives each lease its whole term again.
-///
-/// proves: I10
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_that_nobody_renews_while_leaders_change_ends_late_and_not_early() {
-    let Some(mut etcd) = Etcd::start(3) else { return };
-    let registry = connect(&etcd.url()).await;
-    let granted = registry.open(Millis::secs(4)).await.unwrap();
-    let term = Duration::from_millis(granted.ttl.0.unsigned_abs());
-    made(&registry, [put("node/a@1", "", Some(granted.lease))]).await;
-    let asked = Stopwatch::start();
-    assert!(registry.renew(granted.lease).await.unwrap().is_some());
-    // Half of its term has passed when the leader falls.
-    tokio::time::sleep(term / 2).await;
-    let leader = etcd.members.iter().position(server::Member::leads).expect("a leader");
-    etcd.members[leader].kill();
-    let fallen = Stopwatch::start();
-    until("its end", || async {
-        registry.read(vec![key("node/a@1")]).await.is_ok_and(|found| found[0].entry.is_none())
-    })
-    .await;
-    assert!(asked.passed() >= term, "ended early, after {:?}", asked.passed());
-    // The term, an election, etcd's looks each half a second; and what a busy machine takes.
-    let late = fallen.passed();
-    assert!(late <= term + Duration::from_millis(2 * 1_000 + 500 + 2_000), "{late:?} after the leader fell");
-    assert_eq!(registry.renew(granted.lease).await, Ok(None));
-}
-
-/// A holder that is cut off learns of its end as soon as it is heard again, and others saw it before.
-///
-/// proves: I10
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_ends_while_its_holder_is_cut_off() {
-    let Some(etcd) = Etcd::start(1) else { return };
-    let (others, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
-    let holder = through(&proxy).await;
-    let lease = holder.open(Millis::secs(2)).await.unwrap().lease;
-    let joined = made(&holder, [put("node/a@1", "", Some(lease))]).await;
-    let mut feed = holder.watch(joined).await.unwrap();
-
-    proxy.set(Way::Held);
-    let late = txn([Guard::Open(lease)], [put("job/a/place", "late", None)]);
-    let (frozen, sent) = (holder.clone(), late.clone());
-    let sent = tokio::spawn(async move { commit(&frozen, &sent).await });
-    let gone = txn([Guard::Absent(key("node/a@1"))], [put("job/a/place", "taken over", None)]);
-    until("it is taken over", || async { matches!(commit(&others, &gone).await, Outcome::Applied(_)) }).await;
-
-    proxy.set(Way::Open);
-    // Whatever was on its way arrives now, and comes to nothing.
-    assert!(!matches!(sent.await.unwrap(), Outcome::Applied(_)), "a write of a holder whose lease had ended");
-    until("it can ask again", || async { holder.renew(lease).await.is_ok() }).await;
-    assert_eq!(holder.renew(lease).await, Ok(None));
-    assert!(matches!(commit(&holder, &late).await, Outcome::Refused(_)));
-    assert_eq!(value(&others, "job/a/place").await.as_deref(), Some("taken over"));
-    let told = heard(&mut feed, others.list().await.unwrap().revision).await;
-    assert!(told.iter().any(|it| it.key == key("node/a@1") && it.entry.is_none()), "{told:?}");
-}
-
-/// proves: I10, I46
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_was_frozen_past_a_lease_goes_on_rightly() {
-    let Some(etcd) = Etcd::start(1) else { return };
-    let registry = connect(&etcd.url()).await;
-    let lease = registry.open(Millis::secs(2)).await.unwrap().lease;
-    let joined = made(&registry, [put("node/a@1", "", Some(lease))]).await;
-    let mut feed = registry.watch(joined).await.unwrap();
-
-    etcd.members[0].freeze();
-    let claim = txn([Guard::Absent(key("job/a/place"))], [put("job/a/place", "mine", None)]);
-    assert_eq!(commit(&registry, &claim).await, Outcome::Unknown);
-    assert!(matches!(registry.renew(lease).await, Err(RegistryError::Unavailable(_))));
-    etcd.members[0].thaw();
-
-    until("it is settled", || async { commit(&registry, &claim).await != Outcome::Unknown }).await;
-    assert_eq!(value(&registry, "job/a/place").await.as_deref(), Some("mine"));
-    // The lease was over by etcd's clock. Once its end was told nobody can bring it back.
-    until("the member is gone", || async { value(&registry, "node/a@1").await.is_none() }).await;
-    assert_eq!(registry.renew(lease).await, Ok(None));
-    let told = heard(&mut feed, registry.list().await.unwrap().revision).await;
-    assert!(told.iter().any(|it| it.key == key("node/a@1") && it.entry.is_none()), "{told:?}");
 }
 
 /// proves: S1-10
@@ -393,71 +290,6 @@ async fn a_feed_ends_where_etcd_has_forgotten() {
     let mut feed = listener.watch(listed.revision).await.unwrap();
     let after = made(&writer, [put("a", "9", None)]).await;
     assert_eq!(heard(&mut feed, after).await.len(), 1);
-}
-
-/// The data of yesterday under the same names: only who was there can tell.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn etcd_that_went_back_in_time_is_noticed_and_begins_a_new_generation() {
-    let Some(mut etcd) = Etcd::start(1) else { return };
-    let registry = connect(&etcd.url()).await;
-    assert_eq!(registry.facts().generation, 0);
-    made(&registry, [put("a", "old", None)]).await;
-    let data = etcd.members[0].folder.clone();
-    let copy = data.with_extension("copy");
-    etcd.members[0].kill();
-    server::copy(&data, &copy);
-    etcd.members[0].start();
-    for step in 0..10 {
-        let write = txn([], [put("a", &step.to_string(), None)]);
-        until("it is made", || async { matches!(commit(&registry, &write).await, Outcome::Applied(_)) })
-            .await;
-    }
-    etcd.members[0].kill();
-    std::fs::remove_dir_all(&data).unwrap();
-    std::fs::rename(&copy, &data).unwrap();
-    etcd.members[0].start();
-
-    until("it is noticed", || async { matches!(registry.list().await, Err(RegistryError::Fatal(_))) }).await;
-    assert_eq!(commit(&registry, &txn([], [put("a", "lost", None)])).await, Outcome::Unknown);
-    let again = connect(&etcd.url()).await;
-    assert_eq!(again.facts().generation, 1, "it was written before anybody was told");
-    assert_eq!(value(&again, "a").await.as_deref(), Some("old"));
-}
-
-/// When it is back, etcd has gone on past what it knew, and only the generation tells.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_away_when_etcd_went_back_in_time_stops_at_its_return() {
-    let Some(mut etcd) = Etcd::start(1) else { return };
-    let (registry, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
-    let away = through(&proxy).await;
-    let lease = away.open(Millis::secs(600)).await.unwrap().lease;
-    let data = etcd.members[0].folder.clone();
-    let copy = data.with_extension("copy");
-    etcd.members[0].kill();
-    server::copy(&data, &copy);
-    etcd.members[0].start();
-    let write = txn([], [put("a", "1", None)]);
-    let made = |registry: Arc<dyn Registry>| {
-        let write = write.clone();
-        async move { matches!(commit(&registry, &write).await, Outcome::Applied(_)) }
-    };
-    until("it is made", || made(registry.clone())).await;
-    until("it is back", || made(away.clone())).await;
-    proxy.set(Way::Closed);
-    etcd.members[0].kill();
-    std::fs::remove_dir_all(&data).unwrap();
-    std::fs::rename(&copy, &data).unwrap();
-    etcd.members[0].start();
-    until("it is noticed", || async { matches!(registry.list().await, Err(RegistryError::Fatal(_))) }).await;
-    let again = connect(&etcd.url()).await;
-    for _ in 0..20 {
-        assert!(made(again.clone()).await);
-    }
-    proxy.set(Way::Open);
-    let ended = |told: &Result<_, RegistryError>| matches!(told, Err(RegistryError::Fatal(why)) if why.contains("new generation"));
-    until("it stops", || async { ended(&away.renew(lease).await.map(drop)) }).await;
-    assert!(!made(away.clone()).await);
-    assert_eq!(connect(&etcd.url()).await.facts().generation, again.facts().generation, "and raises nothing");
 }
 
 /// proves: I46

@@ -94,7 +94,7 @@ async fn who_follows_postgres_and_is_not_waited_for_lowers_its_promise() {
     let Some(server) = Server::start(Kind::Postgres, &[]).await else { return };
     let class = async || connect(&server.url("followed")).await.unwrap().facts().class;
     assert_eq!(class().await, Class::A);
-    let mut follows = server.followed("pg_receivewal", &["--synchronous", "-D", "."]).await;
+    let mut follows = server.followed(1, "pg_receivewal", &["--synchronous", "-D", "."]).await;
     assert_eq!(class().await, Class::B);
     server.sql("ALTER SYSTEM SET synchronous_standby_names = 'pg_receivewal'").await;
     server.sql("SELECT pg_reload_conf()").await;

@@ -8,6 +8,7 @@ use evenkeel_registry::EngineUrl;
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use crate::host::{free_ports, skip};
+use crate::until::until;
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,29 +173,21 @@ impl Server {
 
     /// Starts to copy PostgreSQL over the network, slowly, and waits until it is at it.
     pub(crate) async fn copied(&self) -> Child {
-        let mut copy = command(self.kind, &program(self.kind).unwrap().with_file_name("pg_basebackup"));
-        copy.args(["-h", "127.0.0.1", "-U", "evenkeel", "-X", "stream", "-D", "slow", "--max-rate=32"]);
-        copy.arg("-p").arg(self.port.to_string()).current_dir(self.folder.path());
-        let mut copy = copy.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let both = "DO 'BEGIN ASSERT (SELECT count(*) FROM pg_stat_replication) >= 2; END'";
-        while self.try_sql("postgres", both).await.is_err() {
-            assert!(copy.try_wait().unwrap().is_none(), "it copies");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        copy
+        self.followed(2, "pg_basebackup", &["-X", "stream", "-D", "slow", "--max-rate=32"]).await
     }
 
-    /// Starts to follow PostgreSQL by one of its own programs, and waits until it does.
-    pub(crate) async fn followed(&self, by: &str, args: &[&str]) -> Child {
+    /// Starts to follow PostgreSQL by one of its own programs, and waits until the server sends to it so often.
+    pub(crate) async fn followed(&self, often: u32, by: &str, args: &[&str]) -> Child {
         let mut follower = command(self.kind, &program(self.kind).unwrap().with_file_name(by));
         follower.args(["-h", "127.0.0.1", "-U", "evenkeel"]).args(args).current_dir(self.folder.path());
         follower.arg("-p").arg(self.port.to_string()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut follower = follower.spawn().unwrap();
-        let seen = "DO 'BEGIN ASSERT (SELECT count(*) FROM pg_stat_replication) >= 1; END'";
-        while self.try_sql("postgres", seen).await.is_err() {
+        let sent = format!("DO 'BEGIN ASSERT (SELECT count(*) FROM pg_stat_replication) >= {often}; END'");
+        until("it is sent what it follows", || {
             assert!(follower.try_wait().unwrap().is_none(), "{by} goes on");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+            async { self.try_sql("postgres", &sent).await.ok() }
+        })
+        .await;
         follower
     }
 

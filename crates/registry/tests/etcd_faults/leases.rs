@@ -1,0 +1,108 @@
+//! Leases: whatever is cut, frozen or lost, none ends early, and none lives on for long.
+
+use super::*;
+
+/// The verbs of leases whose answers are lost can be asked again as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_answers_about_leases_harm_nobody() {
+    let Some(etcd) = Etcd::start(1) else { return };
+    let (direct, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
+    let registry = through(&proxy).await;
+    let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
+    made(&registry, [put("node/a@1", "", Some(lease))]).await;
+
+    proxy.set(Way::Deaf);
+    let (opened, renewed) = tokio::join!(registry.open(Millis::secs(2)), registry.renew(lease));
+    assert!(matches!(opened, Err(RegistryError::Unavailable(_))), "{opened:?}");
+    assert!(matches!(renewed, Err(RegistryError::Unavailable(_))), "an unheard renewal is none: {renewed:?}");
+    let closed = registry.close(lease).await;
+    assert!(matches!(closed, Err(RegistryError::Unavailable(_))), "{closed:?}");
+    assert_eq!(value(&direct, "node/a@1").await, None, "it was closed all the same");
+    proxy.set(Way::Open);
+    until("it can be closed again", || async { registry.close(lease).await.is_ok() }).await;
+    assert_eq!(registry.renew(lease).await, Ok(None));
+    let again = registry.open(Millis::secs(60)).await.unwrap().lease;
+    assert!(again > lease);
+}
+
+/// Whoever becomes leader gives each lease its whole term again.
+///
+/// proves: I10
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_nobody_renews_while_leaders_change_ends_late_and_not_early() {
+    let Some(mut etcd) = Etcd::start(3) else { return };
+    let registry = connect(&etcd.url()).await;
+    let granted = registry.open(Millis::secs(4)).await.unwrap();
+    let term = Duration::from_millis(granted.ttl.0.unsigned_abs());
+    made(&registry, [put("node/a@1", "", Some(granted.lease))]).await;
+    let asked = Stopwatch::start();
+    assert!(registry.renew(granted.lease).await.unwrap().is_some());
+    // Half of its term has passed when the leader falls.
+    tokio::time::sleep(term / 2).await;
+    let leader = etcd.members.iter().position(server::Member::leads).expect("a leader");
+    etcd.members[leader].kill();
+    let fallen = Stopwatch::start();
+    until("its end", || async {
+        registry.read(vec![key("node/a@1")]).await.is_ok_and(|found| found[0].entry.is_none())
+    })
+    .await;
+    assert!(asked.passed() >= term, "ended early, after {:?}", asked.passed());
+    // The term, an election, etcd's looks each half a second; and what a busy machine takes.
+    let late = fallen.passed();
+    assert!(late <= term + Duration::from_millis(2 * 1_000 + 500 + 2_000), "{late:?} after the leader fell");
+    assert_eq!(registry.renew(granted.lease).await, Ok(None));
+}
+
+/// A holder that is cut off learns of its end as soon as it is heard again, and others saw it before.
+///
+/// proves: I10
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_ends_while_its_holder_is_cut_off() {
+    let Some(etcd) = Etcd::start(1) else { return };
+    let (others, proxy) = (connect(&etcd.url()).await, Proxy::start(etcd.members[0].at()).await);
+    let holder = through(&proxy).await;
+    let lease = holder.open(Millis::secs(2)).await.unwrap().lease;
+    let joined = made(&holder, [put("node/a@1", "", Some(lease))]).await;
+    let mut feed = holder.watch(joined).await.unwrap();
+
+    proxy.set(Way::Held);
+    let late = txn([Guard::Open(lease)], [put("job/a/place", "late", None)]);
+    let (frozen, sent) = (holder.clone(), late.clone());
+    let sent = tokio::spawn(async move { commit(&frozen, &sent).await });
+    let gone = txn([Guard::Absent(key("node/a@1"))], [put("job/a/place", "taken over", None)]);
+    until("it is taken over", || async { matches!(commit(&others, &gone).await, Outcome::Applied(_)) }).await;
+
+    proxy.set(Way::Open);
+    // Whatever was on its way arrives now, and comes to nothing.
+    assert!(!matches!(sent.await.unwrap(), Outcome::Applied(_)), "a write of a holder whose lease had ended");
+    until("it can ask again", || async { holder.renew(lease).await.is_ok() }).await;
+    assert_eq!(holder.renew(lease).await, Ok(None));
+    assert!(matches!(commit(&holder, &late).await, Outcome::Refused(_)));
+    assert_eq!(value(&others, "job/a/place").await.as_deref(), Some("taken over"));
+    let told = heard(&mut feed, others.list().await.unwrap().revision).await;
+    assert!(told.iter().any(|it| it.key == key("node/a@1") && it.entry.is_none()), "{told:?}");
+}
+
+/// proves: I10, I46
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_frozen_past_a_lease_goes_on_rightly() {
+    let Some(etcd) = Etcd::start(1) else { return };
+    let registry = connect(&etcd.url()).await;
+    let lease = registry.open(Millis::secs(2)).await.unwrap().lease;
+    let joined = made(&registry, [put("node/a@1", "", Some(lease))]).await;
+    let mut feed = registry.watch(joined).await.unwrap();
+
+    etcd.members[0].freeze();
+    let claim = txn([Guard::Absent(key("job/a/place"))], [put("job/a/place", "mine", None)]);
+    assert_eq!(commit(&registry, &claim).await, Outcome::Unknown);
+    assert!(matches!(registry.renew(lease).await, Err(RegistryError::Unavailable(_))));
+    etcd.members[0].thaw();
+
+    until("it is settled", || async { commit(&registry, &claim).await != Outcome::Unknown }).await;
+    assert_eq!(value(&registry, "job/a/place").await.as_deref(), Some("mine"));
+    // The lease was over by etcd's clock. Once its end was told nobody can bring it back.
+    until("the member is gone", || async { value(&registry, "node/a@1").await.is_none() }).await;
+    assert_eq!(registry.renew(lease).await, Ok(None));
+    let told = heard(&mut feed, registry.list().await.unwrap().revision).await;
+    assert!(told.iter().any(|it| it.key == key("node/a@1") && it.entry.is_none()), "{told:?}");
+}
