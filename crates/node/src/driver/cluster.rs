@@ -79,7 +79,9 @@ async fn read(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, Ope
 /// The cluster's entry, and how far the order has gone.
 async fn look(registry: &Arc<dyn Registry>) -> Result<(Option<ClusterRecord>, Revision), OpenError> {
     let found = registry.read(vec![keys::cluster()]).await?;
-    Ok((record(&found)?, found.first().map_or(Revision::default(), |change| change.revision)))
+    let silent = || RegistryError::Unavailable("the registry says nothing of its cluster: try again".into());
+    let revision = found.first().ok_or_else(silent)?.revision;
+    Ok((record(&found)?, revision))
 }
 
 /// Notes which generation the engine has now, and if that is another one, that what was done until now may be forgotten; so too
