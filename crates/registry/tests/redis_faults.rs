@@ -20,6 +20,8 @@ mod process;
 mod proxy;
 #[path = "redis_faults/server.rs"]
 mod server;
+#[path = "common/still.rs"]
+mod still;
 #[path = "common/storm.rs"]
 mod storm;
 #[path = "common/until.rs"]

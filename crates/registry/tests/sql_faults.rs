@@ -37,6 +37,8 @@ mod layouts;
 mod lost;
 #[path = "sql_faults/server.rs"]
 mod server;
+#[path = "common/still.rs"]
+mod still;
 #[path = "common/until.rs"]
 mod until;
 
@@ -234,12 +236,12 @@ async fn a_server_that_is_frozen_leaves_nobody_waiting(kind: Kind) {
     let registry = connect(&server.url("frozen")).await.unwrap();
     let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
     let mut feed = registry.watch(Revision(0)).await.unwrap();
-    server.signal("STOP");
+    server.freeze();
     let watch = Stopwatch::start();
     let (outcome, renewed, read) =
         tokio::join!(commit(&registry, once("a")), registry.renew(lease), registry.read(vec![key("a")]));
     let took = watch.passed();
-    server.signal("CONT");
+    server.thaw();
     assert_eq!(outcome, Outcome::Unknown);
     assert!(matches!(renewed, Err(RegistryError::Unavailable(_))), "{renewed:?}");
     assert!(matches!(read, Err(RegistryError::Unavailable(_))), "{read:?}");

@@ -23,6 +23,8 @@ mod proxy;
 mod restarts;
 #[path = "zookeeper_faults/server.rs"]
 mod server;
+#[path = "common/still.rs"]
+mod still;
 #[path = "common/storm.rs"]
 mod storm;
 #[path = "common/until.rs"]

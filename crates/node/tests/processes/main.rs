@@ -8,6 +8,8 @@ mod guard;
 mod node;
 mod process;
 mod shim;
+#[path = "../../../registry/tests/common/still.rs"]
+mod still;
 mod strays;
 
 use libtest_mimic::{Arguments, Trial};

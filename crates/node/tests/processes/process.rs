@@ -4,6 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use evenkeel::clock;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::still::wait_until_still;
 
 /// How long a test waits for a fact.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,7 +39,10 @@ pub(crate) fn pids(path: &Path, n: usize) -> Vec<i32> {
     })
 }
 
-/// Sends a signal by name.
-pub(crate) fn signal(pid: i32, signal: rustix::process::Signal) {
-    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal).unwrap();
+/// Sends a signal. One that is stopped does nothing more when this returns.
+pub(crate) fn signal(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    if signal == Signal::STOP {
+        wait_until_still(pid.unsigned_abs());
+    }
 }

@@ -4,6 +4,8 @@ use std::process::{Child, Command};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::still::wait_until_still;
+
 /// The process, while it runs. Killed when it is dropped.
 #[derive(Default)]
 pub(crate) struct Process(Option<Child>);
@@ -23,8 +25,10 @@ impl Process {
         }
     }
 
+    /// Stops it; it does nothing more when this returns.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
+        wait_until_still(self.0.as_ref().expect("it runs").id());
     }
 
     pub(crate) fn thaw(&self) {

@@ -21,6 +21,8 @@ mod process;
 )]
 mod proxy;
 mod server;
+#[path = "../common/still.rs"]
+mod still;
 #[path = "../common/storm.rs"]
 mod storm;
 

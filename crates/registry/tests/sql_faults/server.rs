@@ -8,6 +8,7 @@ use evenkeel_registry::EngineUrl;
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use crate::host::{free_ports, skip};
+use crate::still::wait_until_still;
 use crate::until::until;
 
 /// Which server.
@@ -236,22 +237,39 @@ impl Server {
         panic!("the server does not answer:\n{log}");
     }
 
-    /// Stops every process of the server, or lets them go on.
-    pub(crate) fn signal(&self, name: &str) {
-        let parent = self.child.id().to_string();
-        let children = Command::new("ps").args(["-o", "pid=", "--ppid", &parent]).output().unwrap();
-        let children = String::from_utf8_lossy(&children.stdout).into_owned();
-        let all = std::iter::once(parent.as_str()).chain(children.split_whitespace());
-        for pid in all {
-            // A child may have ended meanwhile.
-            let _ = Command::new("kill").args([format!("-{name}").as_str(), pid]).output();
+    /// Stops every process of the server; none does anything more when this returns.
+    pub(crate) fn freeze(&self) {
+        // The first one starts the others, so it stops before they are counted.
+        self.signal("STOP", self.child.id());
+        wait_until_still(self.child.id());
+        for child in self.children() {
+            self.signal("STOP", child);
+            wait_until_still(child);
         }
+    }
+
+    /// Lets them go on.
+    pub(crate) fn thaw(&self) {
+        self.children().into_iter().for_each(|child| self.signal("CONT", child));
+        self.signal("CONT", self.child.id());
+    }
+
+    fn children(&self) -> Vec<u32> {
+        let children =
+            Command::new("ps").args(["-o", "pid=", "--ppid", &self.child.id().to_string()]).output();
+        let children = String::from_utf8(children.unwrap().stdout).unwrap();
+        children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+    }
+
+    fn signal(&self, name: &str, pid: u32) {
+        // A child may have ended meanwhile.
+        let _ = Command::new("kill").args([format!("-{name}"), pid.to_string()]).output();
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.signal("CONT");
+        self.thaw();
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -179,24 +179,12 @@ pub(crate) fn stop_at_rest(folder: &Path, node: &Node) {
     });
     until("the node is stopped while it writes nothing", || {
         node.signal("STOP");
-        // A thread of its goes on until it hears of the signal, and might begin to write after the look.
-        until("all its threads stand still", || stands_still(node).then_some(()));
         if files.iter().any(|file| file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_err()) {
             node.signal("CONT");
             return None;
         }
         Some(())
     });
-}
-
-/// Whether each of its threads is stopped by a signal.
-fn stands_still(node: &Node) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{}/task", node.pid())).expect("it has threads");
-    threads.filter_map(Result::ok).all(|thread| {
-        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // The name in parentheses may contain anything.
-        stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('T'))
-    })
 }
 
 /// The registry's file, to look into.

@@ -21,6 +21,8 @@ mod peers;
 mod process;
 mod pulse;
 mod shards;
+#[path = "../../../registry/tests/common/still.rs"]
+mod still;
 mod verdict;
 #[expect(dead_code, reason = "shared with the other tests, which use all of it")]
 #[path = "../it/wire.rs"]

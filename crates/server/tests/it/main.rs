@@ -33,6 +33,8 @@ mod servers;
 mod service;
 mod shards;
 mod shared_history;
+#[path = "../../../registry/tests/common/still.rs"]
+mod still;
 mod told;
 mod tree;
 mod upgrade;

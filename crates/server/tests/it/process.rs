@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::still::wait_until_still;
+
 /// The program under test.
 pub(crate) const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 /// Whatever takes longer than this will not happen.
@@ -124,10 +126,13 @@ impl Node {
         self.child.id()
     }
 
-    /// Sends it a signal by name.
+    /// Sends it a signal by name. One that is stopped does nothing more when this returns.
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status();
         assert!(sent.expect("kill runs").success());
+        if name == "STOP" {
+            wait_until_still(self.pid());
+        }
     }
 
     /// Waits for its end.
