@@ -238,13 +238,18 @@ async fn a_server_that_is_frozen_leaves_nobody_waiting(kind: Kind) {
     let mut feed = registry.watch(Revision(0)).await.unwrap();
     server.freeze();
     let watch = Stopwatch::start();
-    let (outcome, renewed, read) =
-        tokio::join!(commit(&registry, once("a")), registry.renew(lease), registry.read(vec![key("a")]));
+    let (outcome, renewed, read, examined) = tokio::join!(
+        commit(&registry, once("a")),
+        registry.renew(lease),
+        registry.read(vec![key("a")]),
+        registry.examine()
+    );
     let took = watch.passed();
     server.thaw();
     assert_eq!(outcome, Outcome::Unknown);
     assert!(matches!(renewed, Err(RegistryError::Unavailable(_))), "{renewed:?}");
     assert!(matches!(read, Err(RegistryError::Unavailable(_))), "{read:?}");
+    assert!(matches!(examined, Err(RegistryError::Unavailable(_))), "{examined:?}");
     assert!(took < Duration::from_secs(20), "waited for {took:?}");
     settled(&registry, &once("a")).await;
     assert!(entry(&registry, "a").await.is_some());

@@ -68,3 +68,48 @@ impl Login {
         token.parse().map_err(|_| Status::internal("a token that cannot be sent"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::super::message::{Header, PutRequest, PutResponse};
+    use super::super::script;
+    use super::*;
+
+    /// What becomes of a question to an etcd of two members that takes no token so often; whether another member is used then,
+    /// and how many tokens were asked for.
+    async fn refused(often: usize) -> (bool, bool, usize) {
+        let (tokens, asked) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+        let given = tokens.clone();
+        let url = |at| format!("etcd://user:secret@{at},{at}/test");
+        let shared = script::play_at(url, move |path| match path {
+            "/etcdserverpb.Auth/Authenticate" => {
+                let token = given.fetch_add(1, Ordering::Relaxed).to_string();
+                vec![script::bytes(&AuthenticateResponse { token, ..Default::default() })]
+            }
+            _ if asked.fetch_add(1, Ordering::Relaxed) < often => vec![],
+            _ => {
+                let header = Some(Header { cluster_id: 1, revision: 9, raft_term: 1 });
+                vec![script::bytes(&PutResponse { header })]
+            }
+        })
+        .await;
+        let used = shared.wire.used();
+        let first = *used.borrow();
+        let told = shared.wire.ask::<_, PutResponse>("/etcdserverpb.KV/Put", PutRequest::default()).await;
+        let other = *used.borrow() != first;
+        (told.is_ok(), other, tokens.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test]
+    async fn a_member_that_takes_not_even_a_new_token_is_left_for_another() {
+        assert_eq!(refused(0).await, (true, false, 1));
+        assert_eq!(refused(1).await, (true, false, 2), "the token was too old");
+        assert_eq!(refused(2).await, (true, true, 2), "the member is at fault");
+        // Each of them refuses the token it was given, the first of them twice.
+        let (told, _, tokens) = refused(usize::MAX).await;
+        assert!(!told && tokens == 3, "{told}, {tokens} tokens");
+    }
+}

@@ -1,5 +1,6 @@
 //! An etcd that answers as a test says, for what no real one does when it is asked to.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use evenkeel_core::registry::{Class, Facts, FeedKind, Revision};
@@ -26,9 +27,18 @@ pub(super) fn bytes(message: &impl Message) -> Vec<u8> {
     [&[0], &length[..], &body].concat()
 }
 
-/// Starts one that answers each call to a path with these messages, and connects to it. A watch is never ended.
+/// Starts one that answers each call to a path with these messages, and connects to it. A watch is never ended. Where there
+/// is no message, it takes no token.
 pub(super) async fn play(
     login: &str,
+    answer: impl Fn(&str) -> Vec<Vec<u8>> + Send + Sync + 'static,
+) -> Arc<Shared> {
+    play_at(|at| format!("etcd://{login}{at}/test"), answer).await
+}
+
+/// The same, with a URL of one's own.
+pub(super) async fn play_at(
+    url: impl Fn(SocketAddr) -> String,
     answer: impl Fn(&str) -> Vec<Vec<u8>> + Send + Sync + 'static,
 ) -> Arc<Shared> {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -39,7 +49,7 @@ pub(super) async fn play(
             tokio::spawn(serve(connection, answer.clone()));
         }
     });
-    let url = EngineUrl::parse(&format!("etcd://{login}{at}/test")).expect("a URL");
+    let url = EngineUrl::parse(&url(at)).expect("a URL");
     let facts = Facts {
         engine: "etcd",
         class: Class::A,
@@ -83,8 +93,14 @@ fn send(
     messages: Vec<Vec<u8>>,
     goes_on: bool,
 ) -> Option<h2::SendStream<Bytes>> {
-    let head = Response::builder().header("content-type", "application/grpc").body(()).expect("a head");
-    let mut body = reply.send_response(head, false).ok()?;
+    let head = Response::builder().header("content-type", "application/grpc");
+    if messages.is_empty() {
+        let refusal =
+            head.header("grpc-status", "16").header("grpc-message", "etcdserver: invalid auth token");
+        reply.send_response(refusal.body(()).expect("a head"), true).ok()?;
+        return None;
+    }
+    let mut body = reply.send_response(head.body(()).expect("a head"), false).ok()?;
     for message in messages {
         body.send_data(message.into(), false).ok()?;
     }
