@@ -27,7 +27,7 @@ mod sharded;
 mod told;
 
 pub use calendar::{CalendarRecord, CalendarSpec};
-pub use cluster::{ClusterRecord, LAYOUT, Layouts, Seen, Shut, UnknownLayout};
+pub use cluster::{ClusterRecord, LAYOUT, Layouts, Seen, Shut, Stands, UnknownLayout};
 pub use peers::{
     BeatRecord, ClusterSettings, Count, CountRecord, Handover, LoadRecord, OfflineRecord, Plan, Planned,
     Planner, PlannerKind, ServingRecord, StrikeRecord,

@@ -40,7 +40,7 @@ use crate::handle::Order;
 use crate::history::{Entry, History, LoadPoint, Told, Wish};
 use crate::notify::Notifiers;
 use asks::Asking;
-use commits::Commits;
+use commits::{Commits, Made};
 use feed::Listening;
 use inbox::{Happening, Inbox, Sender};
 use lease::Leases;
@@ -197,8 +197,9 @@ impl Driver {
         match happening {
             Happening::Woken => self.step(Input::Tick),
             Happening::Inputs(inputs) => inputs.into_iter().for_each(|input| self.step(input)),
-            Happening::Committed(outcomes) => {
+            Happening::Committed(outcomes, made) => {
                 self.commits.returned();
+                self.leases.note_made(made);
                 let mut outcomes = outcomes.into_iter();
                 while outcomes.len() > 0 {
                     let some = outcomes.by_ref().take(AT_ONCE);
@@ -272,7 +273,6 @@ impl Driver {
         self.taken += inputs.len() as u64;
         let now = clock::now();
         let of_lease = inputs.iter().any(|input| matches!(input, Input::Lease(_)));
-        self.leases.note_made(&inputs);
         let mut effects = std::mem::take(&mut self.effects);
         let trust = {
             let mut node = self.node.write().unwrap_or_else(PoisonError::into_inner);
@@ -302,7 +302,9 @@ impl Driver {
     fn seen(&self) -> Seen {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         let generation = node.local().settings.generation;
-        Seen { engine: self.registry.facts().generation, generation, revision: self.leases.made() }
+        let Made { revision, entry } = self.leases.made();
+        let entry = entry.as_ref().map(|(key, at)| (key.as_str().to_owned(), *at));
+        Seen { engine: self.registry.facts().generation, generation, revision: *revision, entry }
     }
 
     fn carry_out(&mut self, effect: Effect) {

@@ -153,13 +153,13 @@ impl ClusterRecord {
         })
     }
 
-    /// Whether a registry that stands at this revision, on an engine of this generation, has less than a node saw there before:
-    /// it went back in time while nobody was there, and nobody has seen to that yet.
+    /// Whether a registry that stands so, on an engine of this generation, has less than a node saw there before: it went back in
+    /// time while nobody was there, and nobody has seen to that yet.
     #[must_use]
-    pub fn is_behind(&self, seen: &Seen, engine: u16, revision: Revision) -> bool {
+    pub fn is_behind(&self, seen: &Seen, engine: u16, stands: Stands) -> bool {
         match self.generation_on(engine).cmp(&seen.generation) {
             Ordering::Less => true,
-            Ordering::Equal => engine != seen.engine || revision < seen.revision,
+            Ordering::Equal => engine != seen.engine || stands.is_before(seen),
             Ordering::Greater => false,
         }
     }
@@ -192,7 +192,7 @@ impl ClusterRecord {
 }
 
 /// How a node saw a registry last. It remembers that itself, for a registry that went back in time does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// The engine's own generation.
     pub engine: u16,
@@ -200,6 +200,27 @@ pub struct Seen {
     pub generation: u16,
     /// How far the order had gone.
     pub revision: Revision,
+    /// The key of an entry that the node had written, one that stays when nodes go, and when that was. The order alone may be
+    /// carried on by others: leases that end, other users of the engine, its own elections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<(String, Revision)>,
+}
+
+/// How far a registry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stands {
+    /// How far the order has gone.
+    pub revision: Revision,
+    /// When the entry that a node remembers was last written; `None` where it is not there, or where none is remembered.
+    pub entry: Option<Revision>,
+}
+
+impl Stands {
+    /// Whether it has come less far than was seen. An entry that is not there may be one that was deleted since, so that says nothing.
+    fn is_before(self, seen: &Seen) -> bool {
+        let written = self.entry.zip(seen.entry.as_ref());
+        self.revision < seen.revision || written.is_some_and(|(found, (_, seen))| found < *seen)
+    }
 }
 
 /// Why nobody may join a cluster in this registry.

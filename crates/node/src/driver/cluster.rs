@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::keys;
-use evenkeel_core::record::{ClusterRecord, Layouts, Seen, decode, encode};
+use evenkeel_core::keys::Key;
+use evenkeel_core::record::{ClusterRecord, Layouts, Seen, Stands, decode, encode};
 use evenkeel_core::registry::{Change, Guard, Outcome, Revision, Txn, Write};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::{Registry, RegistryError};
@@ -65,23 +66,28 @@ pub(super) async fn check(
             .map_err(|error| OpenError::Data { path: folder.cluster_file(), error })?,
     }
     let seen = folder.seen();
-    let generation = found(registry, cluster, (engine, ttl), url, seen).await?.generation_on(engine);
+    let found = found(registry, cluster, (engine, ttl), url, seen.as_ref()).await?;
+    let generation = found.generation_on(engine);
     // How far it is will be known by what is made here.
     let same = seen.filter(|seen| (seen.engine, seen.generation) == (engine, generation));
-    folder.note_seen(same.unwrap_or(Seen { engine, generation, revision: Revision::default() }));
+    folder.note_seen(same.unwrap_or(Seen { engine, generation, revision: Revision::default(), entry: None }));
     Ok(generation)
 }
 
 async fn read(registry: &Arc<dyn Registry>) -> Result<Option<ClusterRecord>, OpenError> {
-    Ok(look(registry).await?.0)
+    record(&registry.read(vec![keys::cluster()]).await?)
 }
 
-/// The cluster's entry, and how far the order has gone.
-async fn look(registry: &Arc<dyn Registry>) -> Result<(Option<ClusterRecord>, Revision), OpenError> {
-    let found = registry.read(vec![keys::cluster()]).await?;
+/// How far the registry is, also with what this node remembers of it.
+async fn stands(registry: &Arc<dyn Registry>, seen: Option<&Seen>) -> Result<Stands, OpenError> {
+    let remembered = seen.and_then(|seen| seen.entry.as_ref());
+    let mut keys = vec![keys::cluster()];
+    keys.extend(remembered.map(|(key, _)| Key::from_stored(key)));
+    let found = registry.read(keys).await?;
     let silent = || RegistryError::Unavailable("the registry says nothing of its cluster: try again".into());
     let revision = found.first().ok_or_else(silent)?.revision;
-    Ok((record(&found)?, revision))
+    let entry = found.get(1).and_then(|change| change.entry.as_ref()).map(|entry| entry.revision);
+    Ok(Stands { revision, entry })
 }
 
 /// Notes which generation the engine has now, and if that is another one, that what was done until now may be forgotten; so too
@@ -94,16 +100,16 @@ async fn found(
     mut cluster: ClusterRecord,
     (engine, ttl): (u16, Millis),
     url: &str,
-    seen: Option<Seen>,
+    seen: Option<&Seen>,
 ) -> Result<ClusterRecord, OpenError> {
     // Before anything was written: what we or others write may carry a registry that went back past what was seen.
-    let (mut waited, revision) = (false, look(registry).await?.1);
+    let (mut waited, stands) = (false, stands(registry, seen).await?);
     for _ in 0..ATTEMPTS {
         // Both may have come meanwhile: then this is not ours to write.
         if Layouts::OWN.lacks(cluster.layout).is_some() || cluster.shut.is_some() {
             return Ok(cluster);
         }
-        let behind = seen.filter(|seen| cluster.is_behind(seen, engine, revision));
+        let behind = seen.filter(|seen| cluster.is_behind(seen, engine, stands));
         let another = behind.is_some() || cluster.engine.is_some_and(|known| known != engine);
         if another && !std::mem::replace(&mut waited, true) {
             tracing::warn!(
@@ -116,7 +122,7 @@ async fn found(
         }
         let now = if another { clock::of(registry).await? } else { clock::now().wall };
         let new = match behind {
-            Some(seen) => Some(cluster.gone_back(&seen, engine, now)),
+            Some(seen) => Some(cluster.gone_back(seen, engine, now)),
             None => cluster.found_on(engine, now),
         };
         let Some(new) = new else { return Ok(cluster) };
@@ -169,4 +175,55 @@ fn record(found: &[Change]) -> Result<Option<ClusterRecord>, OpenError> {
             found[0].key
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// proves: I1
+    #[tokio::test]
+    async fn what_a_node_wrote_tells_a_registry_that_went_back_though_others_carried_the_order_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", dir.path().join("registry.db").display());
+        let registry = evenkeel_registry::open(&url).await.unwrap();
+        let check = async || {
+            let folder = Folder::open(&dir.path().join("data"), &"a".parse().unwrap(), &url).unwrap();
+            let generation = check(&registry, &url, &folder, Millis(1)).await.unwrap();
+            (folder, generation)
+        };
+        let key = Key::from_stored("job/a/place");
+        let writes = vec![Write::Put { key: key.clone(), value: b"1".as_slice().into(), owner: None }];
+        let written = async || {
+            let txn = Txn { guards: Vec::new(), writes: writes.clone() };
+            let Some(Outcome::Applied(at)) = registry.commit(vec![txn]).await.pop() else {
+                panic!("not written")
+            };
+            at
+        };
+        let first = check().await.1;
+        let at = written().await;
+        let seen = |generation, key: &Key, at| {
+            let entry = Some((key.as_str().to_owned(), at));
+            Seen { engine: first, generation, revision: Revision(1), entry }
+        };
+        let (folder, _) = check().await;
+        folder.note_seen(seen(first, &key, at));
+        drop(folder);
+        let (folder, generation) = check().await;
+        assert_eq!(generation, first, "it is as it was seen");
+        folder.note_seen(Seen {
+            revision: Revision(2),
+            ..seen(first, &Key::from_stored("job/b/place"), Revision(9_999))
+        });
+        drop(folder);
+        let (folder, generation) = check().await;
+        assert_eq!(generation, first, "deleted meanwhile, for all anybody knows");
+        folder.note_seen(Seen { revision: Revision(3), ..seen(first, &key, Revision(at.0 + 1)) });
+        drop(folder);
+        let (folder, generation) = check().await;
+        assert_eq!(generation, first + 1, "it was written later than that");
+        drop(folder);
+        assert_eq!(check().await.1, first + 1, "once");
+    }
 }

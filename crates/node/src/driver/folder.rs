@@ -115,13 +115,18 @@ impl Folder {
     pub(super) fn note_seen(&self, seen: Seen) {
         let mut known = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // Notes may be written in another order than they were taken.
-        let later = |known: Seen| (seen.generation, seen.revision) > (known.generation, known.revision);
-        if !known.is_none_or(later) {
+        let later = |known: &Seen| (seen.generation, seen.revision) > (known.generation, known.revision);
+        if !known.as_ref().is_none_or(later) {
             return;
         }
+        // Whoever has written nothing yet that stays still has what an earlier life wrote.
+        let same =
+            known.as_ref().filter(|known| (known.engine, known.generation) == (seen.engine, seen.generation));
+        let entry = seen.entry.or_else(|| same?.entry.clone());
+        let seen = Seen { entry, ..seen };
         // A cluster that ends with its process has no name.
         let Some(cluster) = self.cluster() else { return };
-        let (new, noted) = (self.path.join("seen.new"), Noted { cluster, seen });
+        let (new, noted) = (self.path.join("seen.new"), Noted { cluster, seen: seen.clone() });
         let written =
             serde_json::to_vec(&noted).map_err(io::Error::from).and_then(|text| fs::write(&new, text));
         match written.and_then(|()| fs::rename(&new, self.path.join(SEEN))) {
@@ -196,7 +201,10 @@ mod tests {
     #[test]
     fn what_was_seen_last_of_this_cluster_is_remembered() {
         let folder = tempfile::tempdir().unwrap();
-        let seen = |generation, revision| Seen { engine: 0, generation, revision: Revision(revision) };
+        let seen = |generation, revision| {
+            let entry = (revision % 2 == 1).then(|| (format!("k{revision}"), Revision(revision)));
+            Seen { engine: 0, generation, revision: Revision(revision), entry }
+        };
         let one = open(folder.path(), "a", "sqlite:one.db").unwrap();
         one.note_seen(seen(0, 9));
         assert_eq!(one.seen(), None, "of no cluster");
@@ -207,9 +215,12 @@ mod tests {
             one.note_seen(seen(generation, revision));
             assert_eq!(one.seen(), Some(seen(remembered.0, remembered.1)));
         }
+        one.note_seen(seen(1, 4));
+        let still = Seen { entry: seen(1, 3).entry, ..seen(1, 4) };
+        assert_eq!(one.seen(), Some(still.clone()), "what was written before is remembered");
         drop(one);
         let two = open(folder.path(), "a", "sqlite:two.db").unwrap();
-        assert_eq!(two.seen(), Some(seen(1, 3)), "wherever it is");
+        assert_eq!(two.seen(), Some(still), "wherever it is");
         two.note_cluster("d").unwrap();
         assert_eq!(two.seen(), None, "of another one");
     }

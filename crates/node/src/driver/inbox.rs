@@ -8,6 +8,7 @@ use evenkeel_core::load::Sample;
 use evenkeel_core::registry::Outcome;
 use tokio::sync::mpsc;
 
+use super::commits::Made;
 use super::timer::Timer;
 use crate::executor::News;
 use crate::handle::Order;
@@ -27,8 +28,8 @@ pub(super) enum Happening {
     Woken,
     /// News from the registry.
     Inputs(Vec<Input>),
-    /// The answers to one batch of commits.
-    Committed(Vec<(Ticket, Outcome)>),
+    /// The answers to one batch of commits, and what was made by it.
+    Committed(Vec<(Ticket, Outcome)>, Made),
     /// What was measured of this host.
     Sampled(Sample),
     /// News from an executor.

@@ -7,11 +7,12 @@ use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::lease::usable;
 use evenkeel_core::node::Node;
 use evenkeel_core::record::Seen;
-use evenkeel_core::registry::{LeaseId, Outcome, Revision};
+use evenkeel_core::registry::LeaseId;
 use evenkeel_core::time::{Millis, Now};
 use evenkeel_registry::{Registry, RegistryError};
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::commits::Made;
 use super::folder::Folder;
 use super::inbox::{Happening, Sender};
 use crate::clock;
@@ -25,28 +26,28 @@ pub(super) struct Leases {
     /// The request to open that is under way. A node that was frozen asks again; then the lease of the first answer would
     /// be nobody's, so it is not waited for and ends by itself.
     opening: Option<AbortHandle>,
-    /// The last revision by which something of this node's was made.
-    made: Revision,
+    /// What was last made of this node's.
+    made: Made,
     /// Under way, and waited for at the end: closings, and notes in the data folder.
     closing: JoinSet<()>,
 }
 
 impl Leases {
     pub(super) fn new(folder: Arc<Folder>, ttl: Duration) -> Self {
-        Self { folder, patience: ttl / 3, opening: None, made: Revision(0), closing: JoinSet::new() }
+        Self { folder, patience: ttl / 3, opening: None, made: Made::default(), closing: JoinSet::new() }
     }
 
     /// Remembers how far the order is by what was made for this node.
-    pub(super) fn note_made(&mut self, inputs: &[Input]) {
-        for input in inputs {
-            if let Input::Committed { outcome: Outcome::Applied(revision), .. } = input {
-                self.made = self.made.max(*revision);
-            }
+    pub(super) fn note_made(&mut self, made: Made) {
+        self.made.revision = self.made.revision.max(made.revision);
+        // Answers may come in another order than their transactions were made.
+        if made.entry.as_ref().map(|(_, at)| at) > self.made.entry.as_ref().map(|(_, at)| at) {
+            self.made.entry = made.entry;
         }
     }
 
-    pub(super) fn made(&self) -> Revision {
-        self.made
+    pub(super) fn made(&self) -> &Made {
+        &self.made
     }
 
     /// Until when the guard may let runs live: the rest of the term after trust has ended is cut in half, one for runs

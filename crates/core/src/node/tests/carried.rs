@@ -4,7 +4,7 @@ use super::*;
 use crate::carry::{Entries, is_carried, settled};
 use crate::job::Placement;
 use crate::keys;
-use crate::record::{ClusterRecord, Seen, Shut, encode};
+use crate::record::{ClusterRecord, Seen, Shut, Stands, encode};
 use crate::registry::{Outcome, Txn, Write};
 
 /// One job of each placement, each due every second.
@@ -187,7 +187,10 @@ fn a_node_of_an_earlier_generation_decides_nothing_once_another_has_begun() {
 #[test]
 fn what_a_node_saw_last_tells_a_registry_that_went_back() {
     let record = |generation| ClusterRecord { generation, ..ClusterRecord::new("c".into()) };
-    let seen = Seen { engine: 1, generation: 3, revision: Revision(9) };
+    let entry = Some(("job/a/place".into(), Revision(8)));
+    let seen = Seen { engine: 1, generation: 3, revision: Revision(9), entry };
+    let stands =
+        |revision, entry: Option<u64>| Stands { revision: Revision(revision), entry: entry.map(Revision) };
     for (added, engine, revision, behind) in [
         (2, 1, 9, false),
         (2, 1, 8, true),
@@ -198,11 +201,19 @@ fn what_a_node_saw_last_tells_a_registry_that_went_back() {
         (3, 1, 1, false),
         (2, 2, 1, false),
     ] {
-        let found = record(added).is_behind(&seen, engine, Revision(revision));
-        assert_eq!(found, behind, "{added} {engine} {revision}");
+        for entry in [None, Some(8), Some(9)] {
+            let found = record(added).is_behind(&seen, engine, stands(revision, entry));
+            assert_eq!(found, behind, "{added} {engine} {revision} {entry:?}");
+        }
+        let found = record(added).is_behind(&seen, engine, stands(revision, Some(7)));
+        assert_eq!(
+            found,
+            behind || (added, engine) == (2, 1),
+            "{added} {engine} {revision}, others wrote more"
+        );
         let new = record(added).gone_back(&seen, engine, Wall(7));
         assert!(new.generation_on(engine) > 3, "{new:?}");
         assert_eq!((new.lost, new.engine, new.seq), (Some(Wall(7)), Some(engine), 1));
-        assert!(!new.is_behind(&seen, engine, Revision(0)), "it is seen to once");
+        assert!(!new.is_behind(&seen, engine, stands(0, Some(0))), "it is seen to once");
     }
 }
