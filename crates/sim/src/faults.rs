@@ -89,6 +89,8 @@ kinds! {
     Version = "version",
     /// The registry is again what it was some time ago.
     BackInTime = "back in time",
+    /// The same while no node's process is up, and the registry cannot tell.
+    PutBack = "put back as it was",
 }
 
 impl Fault {

@@ -189,6 +189,7 @@ pub static ALL: &[Mutant] = {
         rare("upgrade to a program that knows less", &versions::GoesOnInAny, &[I49], 1_620),
         mutant("joined before others know that the registry went back", &past::JoinsAtOnce, &[I4, I15]),
         mutant("what the registry forgot not noted", &past::ForgetsWhatIsLost, &[I19]),
+        mutant("registry put back and not remembered otherwise", &past::RemembersNothing, &[I1, I2, I19]),
         mutant("offer taken without trust", &peers::TakesEverything, &[I45]),
     ]
 };

@@ -47,6 +47,11 @@ pub trait Tamper: Sync {
         true
     }
 
+    /// Whether a node remembers how it saw the registry last.
+    fn remembers(&self) -> bool {
+        true
+    }
+
     /// Whether a guard process ends the runs of a node that may not go on.
     fn guards(&self) -> bool {
         true

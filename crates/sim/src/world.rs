@@ -143,9 +143,8 @@ pub struct World {
     store: Store,
     /// Up to where the watch was told of the registry's changes.
     told: Revision,
-    /// How often the registry may have gone back in time, counted from 1; and the one whose nodes may join.
-    generation: u16,
-    founded: u16,
+    /// What the registry knows of having gone back in time.
+    past: past::Lapses,
     actors: BTreeMap<NodeName, Actor>,
     weather: Weather,
     network: Random,
@@ -181,8 +180,7 @@ impl World {
             queue: queue::Queue::default(),
             store: Store::default(),
             told: Revision(0),
-            generation: 1,
-            founded: 1,
+            past: past::Lapses::default(),
             actors: BTreeMap::new(),
             weather: Weather::calm(4),
             network: Random::new(options.seed, "network"),
@@ -301,6 +299,9 @@ impl World {
                 listed = Some(batch.revision);
             }
             heard.push(self.watch.hears(name, actor.life, input));
+            if let Input::Committed { ticket, outcome } = input {
+                actor.made.hear(*ticket, outcome);
+            }
             self.options.tamper.input(node, now, input);
             if let Input::Lease(LeaseEvent::Opened { asked, .. } | LeaseEvent::Renewed { asked, .. })
             | Input::Probed { asked, .. } = input
@@ -390,8 +391,8 @@ impl World {
         if self.is_up(name) || self.finds_another_generation(name) {
             return;
         }
+        self.join_generation(name);
         let Some(actor) = self.actors.get_mut(name) else { return };
-        actor.settings.generation = self.generation;
         let mut settings = Settings { predecessor: actor.folder, ..actor.settings.clone() };
         self.options.tamper.settings(&mut settings);
         actor.node = Some(Node::with_rules(settings, self.options.tamper.rules()));

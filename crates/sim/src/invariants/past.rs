@@ -18,7 +18,7 @@ use crate::world::clock::START;
 /// What the watch knows of earlier generations.
 #[derive(Clone, Debug)]
 pub(super) struct PastBook {
-    /// The generation of the registry, counted from 1.
+    /// The generation that tokens carry, counted from 1.
     generation: u16,
     /// Whether nodes join in it.
     founded: bool,
@@ -55,7 +55,7 @@ impl Watch {
         (self.minds, self.tickets, self.knows) = (now.minds, now.tickets, now.knows);
         self.lock_tokens = now.lock_tokens;
         (self.peers.reached, self.peers.turned) = (now.peers.reached, now.peers.turned);
-        self.past = PastBook { generation: now.past.generation + 1, founded: false, ..now.past };
+        self.past = PastBook { founded: false, ..now.past };
         for (name, book) in now.jobs {
             let run = |(fire, shard): (&Fire, Shard)| RunId { job: name.clone(), fire: fire.clone(), shard };
             self.past.began.extend(book.began().map(run));
@@ -63,9 +63,10 @@ impl Watch {
         }
     }
 
-    /// Somebody writes down that until this moment things may be forgotten, and joins.
-    pub(crate) fn found_again(&mut self, lost: Wall) {
-        self.past.founded = true;
+    /// Somebody writes down that until this moment things may be forgotten, and joins; tokens are of this generation from now
+    /// on.
+    pub(crate) fn found_again(&mut self, lost: Wall, generation: u16) {
+        (self.past.founded, self.past.generation) = (true, generation);
         self.jobs.values_mut().for_each(|book| book.lost = Some(lost));
     }
 

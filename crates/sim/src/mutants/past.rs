@@ -19,3 +19,12 @@ impl Tamper for ForgetsWhatIsLost {
         false
     }
 }
+
+/// Does not remember how it saw the registry last.
+pub(super) struct RemembersNothing;
+
+impl Tamper for RemembersNothing {
+    fn remembers(&self) -> bool {
+        false
+    }
+}

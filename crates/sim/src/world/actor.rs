@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use evenkeel_core::effect::Ticket;
 use evenkeel_core::input::{AskId, Input};
+use evenkeel_core::keys::Key;
 use evenkeel_core::node::{Node, Settings};
-use evenkeel_core::registry::Revision;
+use evenkeel_core::record::Seen;
+use evenkeel_core::registry::{Outcome, Revision, Txn, Write};
 use evenkeel_core::time::Mono;
 use evenkeel_core::words::{Member, RunId};
 
@@ -36,12 +39,48 @@ pub(crate) struct Physical {
     pub stopping: bool,
 }
 
+/// How far a process knows to have brought the registry.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Made {
+    revision: Revision,
+    /// The newest that it wrote of those entries that no lease takes along, and when.
+    entry: Option<(String, Revision)>,
+    /// Which of these each transaction writes that is under way.
+    writing: BTreeMap<Ticket, Key>,
+}
+
+impl Made {
+    /// It asks for a transaction.
+    pub(crate) fn ask(&mut self, ticket: Ticket, txn: &Txn) {
+        let stays = txn.writes.iter().find(|write| matches!(write, Write::Put { owner: None, .. }));
+        self.writing.extend(stays.map(|write| (ticket, write.key().clone())));
+    }
+
+    /// It is answered what became of one.
+    pub(crate) fn hear(&mut self, ticket: Ticket, outcome: &Outcome) {
+        let key = self.writing.remove(&ticket);
+        let Outcome::Applied(at) = *outcome else { return };
+        self.revision = self.revision.max(at);
+        if let Some(key) = key.filter(|_| self.entry.as_ref().is_none_or(|(_, known)| *known < at)) {
+            self.entry = Some((key.as_str().to_owned(), at));
+        }
+    }
+}
+
 /// A node and its host.
 #[derive(Clone, Debug)]
 pub(crate) struct Actor {
     pub settings: Settings,
-    /// Its process has found this generation of the registry, in which nobody has joined, and waits before it takes part.
-    pub waits: Option<u16>,
+    /// How often the registry had gone back when its process began; and when it found that, since when nobody has joined, and
+    /// began to wait before it takes part.
+    pub lapses: u32,
+    pub waits: Option<u32>,
+    /// It is to be started once somebody has joined who remembers more than the registry does.
+    pub wanted: bool,
+    /// How its data folder says that it saw the registry last.
+    pub seen: Option<Seen>,
+    /// What its process knows to have made there.
+    pub made: Made,
     /// Counts processes. What was meant for an earlier one is dropped.
     pub life: u64,
     /// The first of them that was this process: an upgrade puts another program into the same one.
@@ -88,7 +127,11 @@ impl Actor {
     pub(crate) fn new(settings: Settings, clock: Clock) -> Self {
         Self {
             settings,
+            lapses: 0,
             waits: None,
+            wanted: false,
+            seen: None,
+            made: Made::default(),
             life: 0,
             process: 0,
             node: None,
@@ -114,10 +157,19 @@ impl Actor {
         }
     }
 
+    /// Its data folder remembers what its process made.
+    pub(crate) fn remember(&mut self) {
+        let Some(seen) = &mut self.seen else { return };
+        seen.revision = seen.revision.max(self.made.revision);
+        seen.entry = self.made.entry.clone().or(seen.entry.take());
+    }
+
     /// The process is gone; its host and its guard are not.
     pub(crate) fn end_process(&mut self) {
         self.node = None;
         self.waits = None;
+        self.wanted = false;
+        self.made = Made::default();
         self.life += 1;
         self.process = self.life;
         self.paused = false;
@@ -143,5 +195,6 @@ impl Actor {
         self.callers.clear();
         self.asked.clear();
         self.heard = None;
+        self.made = Made::default();
     }
 }

@@ -111,7 +111,7 @@ impl World {
 
     /// Writes the entry of the cluster in the first layout, as the first node of all does.
     pub fn found(&mut self) {
-        let engine = Some(self.generation);
+        let engine = Some(self.past.engine());
         let value = encode(&ClusterRecord { engine, ..ClusterRecord::new("world".to_owned()) });
         let writes = vec![Write::Put { key: keys::cluster(), value, owner: None }];
         self.store.commit(Mono(self.at), &Txn { guards: Vec::new(), writes });

@@ -1,17 +1,18 @@
 //! A registry that goes back in time: a backup is put back, or a replica takes over that had not heard everything.
 //!
 //! Whoever talks to it is of an earlier generation then and is refused, notices sooner or later, and starts again; what was
-//! physically done since is done all the same.
+//! physically done since is done all the same. Sometimes it is put back as it was while nobody is there, and does not know
+//! of it itself: then the first to join is one who remembers more than it does.
 
-use evenkeel_core::keys;
-use evenkeel_core::record::{ClusterRecord, decode, encode};
-use evenkeel_core::registry::{Txn, Write};
+use evenkeel_core::keys::{self, Key};
+use evenkeel_core::record::{ClusterRecord, Seen, Stands, decode, encode};
+use evenkeel_core::registry::{Revision, Txn, Write};
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Mono, Wall};
 use evenkeel_core::words::NodeName;
 
 use super::clock::START;
-use super::{Event, World};
+use super::{Actor, Event, World};
 use crate::invariants::{Verdicts, Watch};
 
 /// How soon a process that cannot have its data folder yet tries again, in milliseconds.
@@ -22,6 +23,49 @@ pub struct Past {
     store: Store,
     watch: Watch,
     verdicts: Verdicts,
+}
+
+/// How often the registry went back, and what came of it.
+pub(super) struct Lapses {
+    /// How often it did.
+    count: u32,
+    /// How often it had when somebody joined last.
+    founded: u32,
+    /// Its own generation.
+    engine: u16,
+    /// The newest generation that tokens carry.
+    begun: u16,
+}
+
+impl Default for Lapses {
+    fn default() -> Self {
+        Self { count: 0, founded: 0, engine: 1, begun: 1 }
+    }
+}
+
+impl Lapses {
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(super) fn engine(&self) -> u16 {
+        self.engine
+    }
+}
+
+impl Actor {
+    /// What becomes of the cluster's entry when this node finds it so; `None` where it stays.
+    fn finds(&self, store: &Store, cluster: &ClusterRecord, engine: u16, now: Wall) -> Option<ClusterRecord> {
+        let entry = |(key, _): &(String, Revision)| Some(store.entry(&Key::from_stored(key))?.revision);
+        let behind = self.seen.as_ref().filter(|seen| {
+            let entry = seen.entry.as_ref().and_then(entry);
+            cluster.is_behind(seen, engine, Stands { revision: store.revision(), entry })
+        });
+        match behind {
+            Some(seen) => Some(cluster.gone_back(seen, engine, now)),
+            None => cluster.found_on(engine, now),
+        }
+    }
 }
 
 impl World {
@@ -35,9 +79,29 @@ impl World {
     /// Lets the registry be what it was; unless it `counts_on`, it gives the numbers of leases and revisions once more. History keeps
     /// what it was told since; the watch asks after none of that.
     pub fn go_back(&mut self, then: Past, counts_on: bool) {
-        self.generation += 1;
-        self.trace
-            .note(self.at, "", &(self.generation, counts_on), || "the registry goes back in time".to_owned());
+        self.past.engine += 1;
+        self.trace.note(self.at, "", &(self.past.engine, counts_on), || {
+            "the registry goes back in time".to_owned()
+        });
+        self.lapse(then, counts_on);
+    }
+
+    /// The same in a way that the registry itself cannot tell. Only while no process is up, and if a node remembers more than
+    /// the registry will hold when all leases have ended; returns whether.
+    pub fn go_back_untold(&mut self, then: Past) -> bool {
+        let mut store = then.store.clone();
+        store.sweep(Mono(i64::MAX));
+        let can_tell = |actor: &Actor| self.begins_anew(actor, &store);
+        if self.actors.values().any(|actor| actor.node.is_some()) || !self.actors.values().any(can_tell) {
+            return false;
+        }
+        self.trace.note(self.at, "", &self.past.engine, || "the registry is put back as it was".to_owned());
+        self.lapse(then, false);
+        true
+    }
+
+    fn lapse(&mut self, then: Past, counts_on: bool) {
+        self.past.count += 1;
         self.store.go_back(then.store, counts_on);
         self.told = self.store.revision();
         self.history.go_back(&then.verdicts);
@@ -47,17 +111,29 @@ impl World {
     /// Whether a node's process talks to the registry as it was before it went back.
     #[must_use]
     pub fn is_behind(&self, name: &NodeName) -> bool {
-        self.actors.get(name).is_some_and(|a| a.node.is_some() && a.settings.generation < self.generation)
+        self.actors.get(name).is_some_and(|a| a.node.is_some() && a.lapses < self.past.count)
     }
 
-    /// Whether a process that starts finds a generation that nobody has joined yet. Then it waits for as long as a lease lasts:
-    /// by then everybody of the earlier one has noticed.
+    /// Whether tokens have a generation that they never had, once this node joins a registry that holds this.
+    fn begins_anew(&self, actor: &Actor, store: &Store) -> bool {
+        let (engine, now) = (self.past.engine, Wall(START.0 + self.at));
+        let found = cluster(store).and_then(|cluster| actor.finds(store, &cluster, engine, now));
+        found.is_some_and(|new| new.generation_on(engine) > self.past.begun)
+    }
+
+    /// Whether a process that starts finds a registry that went back and that nobody has joined since. Then it waits for as long as
+    /// a lease lasts: by then everybody who was there before has noticed. Whoever cannot tell joins after somebody who can.
     pub(super) fn finds_another_generation(&mut self, name: &NodeName) -> bool {
-        let Some(actor) = self.actors.get_mut(name) else { return false };
-        if self.founded == self.generation || actor.waits == Some(self.generation) {
-            return self.founded != self.generation;
+        if self.past.founded == self.past.count {
+            return false;
         }
-        actor.waits = Some(self.generation);
+        let can_tell = self.actors.get(name).is_some_and(|actor| self.begins_anew(actor, &self.store));
+        let Some(actor) = self.actors.get_mut(name) else { return false };
+        actor.wanted = !can_tell;
+        if !can_tell || actor.waits == Some(self.past.count) {
+            return true;
+        }
+        actor.waits = Some(self.past.count);
         let life = actor.life;
         let wait = if self.options.tamper.waits_for_others() { actor.settings.ttl.0 } else { 0 };
         self.after(wait, Event::Waited { node: name.clone(), life });
@@ -68,32 +144,57 @@ impl World {
     pub(super) fn waited(&mut self, name: &NodeName, life: u64) {
         let waits = self.actors.get(name).filter(|a| a.life == life).and_then(|a| a.waits);
         // Where it went back again, another wait has begun, or begins when somebody starts the process again.
-        if waits != Some(self.generation) {
+        if waits != Some(self.past.count) {
             return;
         }
         if self.is_ending(name) {
             return self.after(AGAIN, Event::Waited { node: name.clone(), life });
         }
-        if self.founded != self.generation {
-            self.found_again();
+        if self.past.founded != self.past.count {
+            self.found_again(name);
         }
         if let Some(actor) = self.actors.get_mut(name) {
             actor.waits = None;
         }
         self.start(name);
+        let wanted = self.actors.iter().filter(|(_, actor)| actor.wanted).map(|(name, _)| name.clone());
+        for name in wanted.collect::<Vec<_>>() {
+            if !self.is_ending(&name) {
+                self.start(&name);
+            }
+        }
     }
 
-    fn found_again(&mut self) {
-        self.founded = self.generation;
-        let now = Wall(START.0 + self.at);
-        let record: Option<ClusterRecord> = self.entry(&keys::cluster()).and_then(|value| decode(&value));
-        let Some(mut new) = record.and_then(|record| record.found_on(self.generation, now)) else { return };
+    fn found_again(&mut self, name: &NodeName) {
+        let (engine, now) = (self.past.engine, Wall(START.0 + self.at));
+        let (Some(old), Some(actor)) = (cluster(&self.store), self.actors.get(name)) else { return };
+        let new = match self.options.tamper.remembers() {
+            true => actor.finds(&self.store, &old, engine, now),
+            false => old.found_on(engine, now),
+        };
+        let mut new = new.unwrap_or(old);
         if !self.options.tamper.notes_what_is_lost() {
             new.lost = None;
         }
+        self.past.founded = self.past.count;
+        self.past.begun = new.generation_on(engine);
         let writes = vec![Write::Put { key: keys::cluster(), value: encode(&new), owner: None }];
         self.store.commit(Mono(self.at), &Txn { guards: Vec::new(), writes });
-        self.watch.found_again(now);
+        self.watch.found_again(now, self.past.begun);
         self.registry_moved(None);
     }
+
+    /// A process begins in the generation that its registry has, and its data folder remembers that.
+    pub(super) fn join_generation(&mut self, name: &NodeName) {
+        let Lapses { count, engine, begun, .. } = self.past;
+        let Some(actor) = self.actors.get_mut(name) else { return };
+        (actor.lapses, actor.settings.generation, actor.wanted) = (count, begun, false);
+        let same = actor.seen.take().filter(|seen| (seen.engine, seen.generation) == (engine, begun));
+        let fresh = Seen { engine, generation: begun, revision: Revision(0), entry: None };
+        actor.seen = Some(same.unwrap_or(fresh));
+    }
+}
+
+fn cluster(store: &Store) -> Option<ClusterRecord> {
+    store.entry(&keys::cluster()).and_then(|entry| decode(&entry.value))
 }

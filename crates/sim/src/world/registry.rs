@@ -32,8 +32,8 @@ enum Verb {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     life: u64,
-    /// Of which generation its sender is.
-    generation: u16,
+    /// How often the registry had gone back when its sender began.
+    lapses: u32,
     member: Option<Member>,
     /// When it was asked, by the asking node's clock.
     asked: Mono,
@@ -45,7 +45,7 @@ pub(crate) struct Request {
 impl World {
     /// Sends what an effect asks of the registry on its way.
     pub(super) fn send(&mut self, name: &NodeName, effect: Effect) {
-        let Some(actor) = self.actors.get(name) else { return };
+        let Some(actor) = self.actors.get_mut(name) else { return };
         let verb = match effect {
             Effect::Open { ttl } => Verb::Open(ttl),
             Effect::Renew(lease) => Verb::Renew(lease),
@@ -55,11 +55,15 @@ impl World {
             Effect::Commit { ticket, why, txn } => Verb::Commit(ticket, why, txn),
             _ => return,
         };
+        match &verb {
+            Verb::Renew(_) => actor.remember(),
+            Verb::Commit(ticket, _, txn) => actor.made.ask(*ticket, txn),
+            _ => {}
+        }
         let member = actor.node.as_ref().and_then(evenkeel_core::node::Node::member);
         let asked = actor.clock.read(self.at).mono;
         let (life, far, until) = (actor.life, actor.far, self.at + TIMEOUT + actor.far);
-        let generation = actor.settings.generation;
-        let request = Request { life, generation, member, asked, until, verb };
+        let request = Request { life, lapses: actor.lapses, member, asked, until, verb };
         let delay = far + self.way();
         if self.strikes(Fault::RequestLost) {
             return self.fail(name, &request);
@@ -102,8 +106,9 @@ impl World {
     /// A request reaches the registry, which carries it out at once.
     pub(super) fn arrive(&mut self, name: &NodeName, request: Request) {
         let Some(actor) = self.actors.get(name) else { return };
-        // Whoever is of an earlier generation is refused without an answer to the question.
-        let link = if request.generation == self.generation { actor.link } else { Link::Down };
+        // Whoever is of an earlier generation is refused without an answer to the question, and what was under way when the
+        // registry was put back never arrives.
+        let link = if request.lapses == self.past.count() { actor.link } else { Link::Down };
         let far = actor.far;
         // Whoever gave up waiting was told so already.
         let waits = self.at <= request.until;
