@@ -405,16 +405,14 @@ async fn a_full_memory_is_told_and_got_over() {
 async fn a_lease_that_ends_while_the_memory_is_full_ends_whole_afterwards() {
     let Some(server) = Server::start(ALWAYS) else { return };
     let registry = connect(&server.url()).await;
-    let lease = registry.open(TTL).await.unwrap().lease;
+    let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
     made(&registry, vec![], vec![put("a", "1", Some(lease))]).await;
     let mut feed = registry.watch(registry.list().await.unwrap().revision).await.unwrap();
-    // Time cannot be written any more either, so it must be over by one step of it.
-    tokio::time::sleep(Duration::from_millis(1_750)).await;
-    server.say("CONFIG", &["SET", "maxmemory", "1"]);
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    server.end_in_full_memory(lease);
     assert!(registry.renew(lease).await.is_err(), "the memory is full");
     assert!(entry(&registry, "a").await.is_some(), "its end cannot be told yet");
     server.say("CONFIG", &["SET", "maxmemory", "0"]);
+    made(&registry, vec![], vec![put("b", "1", None)]).await;
     let gone = |batch: &Batch| batch.changes.iter().any(|it| it.key == key("a") && it.entry.is_none());
     while !gone(&feed.next().await.expect("the feed goes on")) {}
     assert_eq!(entry(&registry, "a").await, None);

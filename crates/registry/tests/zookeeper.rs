@@ -4,6 +4,6 @@ use evenkeel_core::time::Millis;
 use evenkeel_registry::conformance;
 use evenkeel_registry::conformance::{Real, Server};
 
-const REAL: Real = Real { ttl: Millis::secs(2), late: Millis::secs(1), shared: true, remembers: None };
+const REAL: Real = Real { ttl: Millis::secs(3), late: Millis::secs(1), shared: true, remembers: None };
 
 conformance!(|_| Server::find("ZOOKEEPER", REAL));

@@ -18,7 +18,7 @@ mod dataflow;
 
 fn config(name: &str, registry: &str, data: &TempDir) -> Config {
     let mut config = Config::new(name.parse().unwrap(), registry, data.path().join(name));
-    config.ttl = Duration::from_secs(3);
+    config.ttl = Duration::from_secs(10);
     config
 }
 

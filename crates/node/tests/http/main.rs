@@ -18,7 +18,7 @@ use tempfile::TempDir;
 async fn node(allowed: &[&str]) -> (Handle, TempDir) {
     let data = tempfile::tempdir().unwrap();
     let mut config = Config::new("a".parse().unwrap(), "memory:", data.path().join("a"));
-    config.ttl = Duration::from_secs(3);
+    config.ttl = Duration::from_secs(10);
     config.http_allow = allowed.iter().map(|network| network.parse().unwrap()).collect();
     config.keep.output = 1000;
     config.secrets = Some(data.path().to_path_buf());

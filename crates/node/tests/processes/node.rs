@@ -169,7 +169,8 @@ fn a_paused_nodes_runs_end_before_its_lease() {
     let run = pids(&file, 1)[0];
     stop_at_rest(node.pid(), folder.path());
     runtime().block_on(async {
-        let mut other = config(folder.path(), "b", 3_000);
+        // Its own lease is not what this is about.
+        let mut other = config(folder.path(), "b", 30_000);
         other.slots = 1;
         let other = evenkeel::open(other).await.unwrap();
         let second = until("the run is attempted again", || pids(&file, 1).get(1).copied());

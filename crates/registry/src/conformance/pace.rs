@@ -130,8 +130,13 @@ impl Stage {
 
     /// Lets a whole usual term pass, until what was granted before is over for everybody.
     pub async fn over(&self) {
+        self.over_by(async || self.act().await).await;
+    }
+
+    /// The same with an act of one's own by which the engine notices.
+    pub async fn over_by(&self, act: impl AsyncFn()) {
         let late = self.real().map_or(Millis::ZERO, |real| real.late);
-        self.pass(self.ttl() + late).await;
+        self.pass_by(self.ttl() + late, act).await;
     }
 
     fn most(&self) -> Millis {
@@ -143,13 +148,28 @@ impl Stage {
 
     /// Lets time pass in steps in which somebody acts, so that the engine does not count as having been away.
     pub async fn pass(&self, span: Millis) {
+        self.pass_by(span, async || self.act().await).await;
+    }
+
+    /// The same with an act of one's own. Where nobody could act for so long that leases may have their term once more, it
+    /// begins again.
+    async fn pass_by(&self, span: Millis, act: impl AsyncFn()) {
         let step = Millis(400);
-        let mut left = span;
+        let (mut left, mut acted) = (span, self.now());
         while left > Millis::ZERO {
             self.idle(left.min(step)).await;
             left = left - step;
-            self.made([], []).await;
+            let before = self.now();
+            act().await;
+            if self.real().is_some_and(|real| self.now() - acted > Millis(real.ttl.0 / 2)) {
+                left = span;
+            }
+            acted = before;
         }
+    }
+
+    async fn act(&self) {
+        self.made([], []).await;
     }
 
     /// Lets time pass in which nobody acts.

@@ -304,7 +304,7 @@ async fn three_members_lose_their_leaders_and_nothing_else() {
     let stop = Arc::new(AtomicBool::new(false));
     let writer = tokio::spawn(count(registry.clone(), stop.clone()));
     for round in 0..4 {
-        let leader = etcd.members.iter().position(server::Member::leads).expect("a leader");
+        let leader = etcd.leader().await;
         if round % 2 == 0 {
             etcd.members[leader].kill();
         } else {
@@ -341,7 +341,7 @@ async fn who_waits_for_a_leader_that_is_gone_is_told_when_there_is_another_one()
     let Some(etcd) = Etcd::start(3) else { return };
     let registry = connect(&etcd.url()).await;
     made(&registry, [put("a", "1", None)]).await;
-    let leader = etcd.members.iter().position(server::Member::leads).expect("a leader");
+    let leader = etcd.leader().await;
     etcd.members[leader].freeze();
     let mut troubles = Vec::new();
     while !matches!(commit(&registry, &txn([], [put("a", "2", None)])).await, Outcome::Applied(_)) {

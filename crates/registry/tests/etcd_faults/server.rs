@@ -36,6 +36,17 @@ impl Etcd {
         Some(etcd)
     }
 
+    /// Which of them leads, once one does.
+    pub(crate) async fn leader(&self) -> usize {
+        for _ in 0..600 {
+            if let Some(leader) = self.members.iter().position(Member::leads) {
+                return leader;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("never: a leader")
+    }
+
     /// Starts one with an option more.
     pub(crate) fn with(option: &str) -> Option<Self> {
         let mut etcd = Self::new(1)?;
@@ -159,10 +170,18 @@ impl Member {
 
     /// Whether it is the leader of its etcd.
     pub(crate) fn leads(&self) -> bool {
+        let leader = self.status("leader");
+        leader.is_some() && leader == self.status("member_id")
+    }
+
+    /// How many elections it knows of.
+    pub(crate) fn term(&self) -> Option<u64> {
+        self.status("raftTerm")?.parse().ok()
+    }
+
+    fn status(&self, name: &str) -> Option<String> {
         let status = self.says("POST", "/v3/maintenance/status", "{}").unwrap_or_default();
-        let part =
-            |name: &str| status.split(&format!("\"{name}\":\"")).nth(1)?.split('"').next().map(str::to_owned);
-        part("leader").is_some_and(|leader| part("member_id") == Some(leader))
+        status.split(&format!("\"{name}\":\"")).nth(1)?.split('"').next().map(str::to_owned)
     }
 }
 

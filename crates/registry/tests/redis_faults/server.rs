@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use evenkeel_core::registry::LeaseId;
 use redis::Value;
 
 use crate::host::{free_ports, skip};
@@ -74,6 +75,16 @@ impl Server {
     /// Says something to it as an operator would, and returns the answer as text.
     pub(crate) fn say(&self, command: &str, args: &[&str]) -> String {
         self.ask(command, args).unwrap_or_else(|error| panic!("{command} {args:?}: {error}"))
+    }
+
+    /// Lets a lease be over from the moment on at which memory is full: no time can be written any more then.
+    pub(crate) fn end_in_full_memory(&self, lease: LeaseId) {
+        let client = redis::Client::open(self.url()).expect("a URL");
+        let mut connection = client.get_connection_with_timeout(Duration::from_secs(5)).expect("it answers");
+        let mut both = redis::pipe();
+        both.atomic().cmd("ZADD").arg("{evenkeel}:ends").arg(1).arg(lease.0).ignore();
+        both.cmd("CONFIG").arg(&["SET", "maxmemory", "1"]).ignore();
+        both.query::<()>(&mut connection).expect("both are done");
     }
 
     fn ask(&self, command: &str, args: &[&str]) -> Result<String, redis::RedisError> {

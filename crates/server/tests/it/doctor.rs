@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Node, evenkeel, text};
+use crate::process::{Node, evenkeel, text, until};
 
 fn doctor(registry: &str, more: &[&str]) -> std::process::Output {
     let mut command = evenkeel(&["cluster", "doctor", "--registry", registry]);
@@ -20,8 +20,10 @@ fn a_sound_registry_is_told_to_be_sound_while_a_node_works_on_it() {
     let node = Node::serve(folder.path(), "a", &[]);
     let registry = format!("sqlite:{}", folder.path().join("registry.db").display());
     assert!(folder.path().join("registry.db").exists());
-    let told = doctor(&registry, &["-o", "json"]);
-    assert_eq!(told.status.code(), Some(0), "{}{}", text(&told.stdout), text(&told.stderr));
+    // On a machine that stands still for a moment it rightly finds the registry slow.
+    let told = until("it is found sound", || {
+        Some(doctor(&registry, &["-o", "json"])).filter(|told| told.status.success())
+    });
     let found: Value = serde_json::from_slice(&told.stdout).expect("JSON");
     for check in [
         "engine",

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::host::{free_ports, skip};
 use crate::process::{Node, until, until_told};
 
 const NODES: [&str; 2] = ["a", "b"];
@@ -44,14 +45,10 @@ impl Redis {
     /// Starts one; `None`, said aloud, where there is none.
     fn start(keeps: Keeps) -> Option<Self> {
         if Command::new("redis-server").arg("--version").output().is_err() {
-            let required = std::env::var("REQUIRE").is_ok_and(|which| which == "all");
-            assert!(!required, "there is no redis-server: `cargo xtask engines install`");
-            eprintln!("skipped: there is no redis-server: `cargo xtask engines install`");
+            skip("there is no redis-server: `cargo xtask engines install`");
             return None;
         }
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        drop(listener);
+        let port = free_ports(1)[0];
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("now")).expect("a folder");
         let mut redis = Self { folder, keeps, port, child: None };
@@ -181,7 +178,9 @@ impl Cluster {
 
     fn serve(&mut self) {
         for name in NODES {
-            let mut command = Node::command(self.folder.path(), name, &["--registry", &self.redis.url()]);
+            let ttl = format!("{}s", LEASE_MS / 1_000);
+            let more = ["--registry", &self.redis.url(), "--ttl", &ttl];
+            let mut command = Node::command(self.folder.path(), name, &more);
             let said = fs::File::create(self.said(name)).expect("a file");
             self.nodes.push(Node::start(command.current_dir(self.folder.path()).stderr(said)));
         }

@@ -14,6 +14,8 @@ mod doctor;
 mod events;
 mod explain;
 mod histories;
+#[path = "../../../registry/tests/common/host.rs"]
+mod host;
 mod http;
 mod labels;
 mod logs;

@@ -22,9 +22,11 @@ fn of_the_jobs_of_a_pool_no_more_run_at_once_than_it_allows_on_all_nodes_togethe
     let folder = tempfile::tempdir().expect("a folder");
     let a = Node::serve(folder.path(), "a", &[]);
     let b = Node::serve(folder.path(), "b", &[]);
+    let held = folder.path().join("held").display().to_string();
     let job = |n: usize| {
         format!(
-            "[[job]]\nname = \"j{n}\"\npool = {{ name = \"db\", at_most = 2 }}\ncommand = [\"sleep\", \"0.5\"]\n"
+            "[[job]]\nname = \"j{n}\"\npool = {{ name = \"db\", at_most = 2 }}\nshell = true\n\
+             command = \"until test -e {held}; do sleep 0.1; done\"\n"
         )
     };
     let applied = a.fed(&["job", "apply", "-f", "-"], &(0..6).map(job).collect::<String>());
@@ -36,6 +38,9 @@ fn of_the_jobs_of_a_pool_no_more_run_at_once_than_it_allows_on_all_nodes_togethe
         said.contains("pool db is full").then_some(said)
     });
     assert!(said.contains("waits until one of these 2 ends"), "{said}");
+    let running = |row: &Value| row["state"] == "running";
+    until("two go on", || (rows().iter().filter(|row| running(row)).count() == 2).then_some(()));
+    std::fs::write(&held, "").expect("a file");
     let ended = |row: &Value| row["state"] == "succeeded";
     until("all have run", || (rows().iter().filter(|row| ended(row)).count() == 6).then_some(()));
     let spans = spans(&rows());

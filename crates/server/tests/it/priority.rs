@@ -14,7 +14,9 @@ fn the_next_slot_goes_to_the_job_of_the_highest_priority() {
             )
         };
         let jobs = [("low", "priority = 1"), ("middle", ""), ("high", "priority = 9")];
-        let mut file = job("slow", "", "\"sleep\", \"3\"");
+        let held = folder.path().join("held").display().to_string();
+        let script = format!("\"/bin/sh\", \"-c\", \"until test -e {held}; do sleep 0.1; done\"");
+        let mut file = job("slow", "", &script);
         jobs.iter().for_each(|(name, priority)| file += &job(name, priority, "\"true\""));
         let applied = node.fed(&["job", "apply", "-f", "-"], &file);
         assert!(applied.status.success(), "{}", text(&applied.stderr));
@@ -24,6 +26,7 @@ fn the_next_slot_goes_to_the_job_of_the_highest_priority() {
         jobs.iter().for_each(|(name, _)| {
             node.ok(&["job", "run", name]);
         });
+        std::fs::write(&held, "").expect("a file");
         let ended = |row: &serde_json::Value| row["state"] == "succeeded";
         until("all have run", || (rows().iter().filter(|row| ended(row)).count() == 4).then_some(()));
         let mut order = rows();

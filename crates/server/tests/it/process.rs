@@ -82,7 +82,8 @@ impl Node {
         Self::start(evenkeel(&["dev", "--port", "0"]).args(more).current_dir(folder))
     }
 
-    /// `evenkeel serve` with this name, its books in `folder` unless told otherwise, and more arguments.
+    /// `evenkeel serve` with this name, its books in `folder` unless told otherwise, and more arguments. Its lease is long enough
+    /// for a machine that stands still for a moment.
     pub(crate) fn serve(folder: &Path, name: &str, more: &[&str]) -> Self {
         Self::start(Self::command(folder, name, more).current_dir(folder))
     }
@@ -92,7 +93,7 @@ impl Node {
         let registry = format!("sqlite:{}", folder.join("registry.db").display());
         let data = folder.join(name).display().to_string();
         let mut command = evenkeel(&["serve", "--name", name, "--data", &data]);
-        for default in [["--registry", &registry], ["--port", "0"], ["--ttl", "2s"]] {
+        for default in [["--registry", &registry], ["--port", "0"], ["--ttl", "6s"]] {
             if !more.contains(&default[0]) {
                 command.args(default);
             }

@@ -51,9 +51,9 @@ fn a_command_that_fails_twice_succeeds_in_its_third_attempt_and_is_waited_for() 
         );
         apply(&node, placement, &job);
         let run = start(&node, placement);
-        wait_for_wait(&node, &run);
-        let told = node.json(&["explain", "run", &run]);
-        assert_eq!(told["facts"]["state"], "waiting", "{told}");
+        until("it is said to wait", || {
+            (node.json(&["explain", "run", &run])["facts"]["state"] == "waiting").then_some(())
+        });
         assert_eq!(node.cli(&["run", "wait", &run]).status.code(), Some(0), "{placement}");
         let failed = |number| (number, "failed".to_owned(), Some(7));
         let expected = [failed(1), failed(2), (3, "succeeded".to_owned(), Some(0))];

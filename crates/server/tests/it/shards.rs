@@ -530,7 +530,14 @@ fn a_job_on_every_node_runs_once_on_each_and_follows_who_comes_and_goes() {
     let (a, b) = two(folder.path(), EVERYWHERE);
     is(&a, "tidy", "a", "active", "0");
     is(&a, "tidy", "b", "active", "1");
-    let runs = later(&a, "tidy");
+    let mut runs = later(&a, "tidy");
+    // One of them may be a fire behind.
+    let newest = |node: &str| {
+        let of_node = runs.iter().filter(|run| run["node"] == node);
+        of_node.filter_map(|run| run["due"].as_str().map(ToOwned::to_owned)).max()
+    };
+    let both = newest("a").min(newest("b"));
+    runs.retain(|run| run["due"].as_str() <= both.as_deref());
     assert!(by(&runs, "a") == by(&runs, "b") && by(&runs, "a") > 0, "{runs:?}");
     assert_eq!(by(&runs, "a") + by(&runs, "b"), runs.len());
     // Asked for by hand it runs on each, or on the one that is named.

@@ -174,18 +174,19 @@ fn a_fire_that_nobody_starts_is_told_to_be_late_and_then_absent_once_by_two_node
     let hogs: String = (0..2)
         .map(|n| {
             format!(
-                "[[job]]\nname = \"hog{n}\"\nplacement = \"dispatched\"\nschedule = \"at {}\"\n\
-                 command = [\"/bin/sleep\", \"600\"]\n\n",
-                moment(1_000)
+                "[[job]]\nname = \"hog{n}\"\nplacement = \"dispatched\"\ncommand = [\"/bin/sleep\", \"600\"]\n\n"
             )
         })
         .collect();
     apply(&nodes[0], &hogs);
+    for hog in ["hog0", "hog1"] {
+        nodes[0].ok(&["job", "run", hog]);
+    }
     until("both are busy", || {
         let runs = nodes[0].json(&["run", "list", "--state", "running"]);
         (runs.as_array()?.len() == 2).then_some(())
     });
-    let due = moment(1_000);
+    let due = moment(4_000);
     apply(
         &nodes[1],
         &format!(
@@ -209,7 +210,7 @@ fn a_fire_that_nobody_starts_is_told_to_be_late_and_then_absent_once_by_two_node
     a.signal("KILL");
     a.end();
     until("b is alone", || (b.json(&["node", "list"]).as_array()?.len() == 1).then_some(()));
-    let second = moment(1_000);
+    let second = moment(4_000);
     apply(
         &b,
         &format!(
