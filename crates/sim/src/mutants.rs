@@ -190,6 +190,12 @@ pub static ALL: &[Mutant] = {
         mutant("joined before others know that the registry went back", &past::JoinsAtOnce, &[I4, I15]),
         mutant("what the registry forgot not noted", &past::ForgetsWhatIsLost, &[I19]),
         mutant("registry put back and not remembered otherwise", &past::RemembersNothing, &[I1, I2, I19]),
+        rare(
+            "registry put back and what was written not remembered",
+            &past::RemembersTheOrder,
+            &[I1, I2, I19],
+            680,
+        ),
         mutant("offer taken without trust", &peers::TakesEverything, &[I45]),
     ]
 };

@@ -4,6 +4,7 @@ use evenkeel_core::baton::Baton;
 use evenkeel_core::effect::Effect;
 use evenkeel_core::input::Input;
 use evenkeel_core::node::{Node, Settings};
+use evenkeel_core::record::Seen;
 use evenkeel_core::rules;
 use evenkeel_core::scene::Rule;
 use evenkeel_core::time::Now;
@@ -47,10 +48,8 @@ pub trait Tamper: Sync {
         true
     }
 
-    /// Whether a node remembers how it saw the registry last.
-    fn remembers(&self) -> bool {
-        true
-    }
+    /// Changes how a node remembers to have seen the registry last.
+    fn seen(&self, _seen: &mut Option<Seen>) {}
 
     /// Whether a guard process ends the runs of a node that may not go on.
     fn guards(&self) -> bool {

@@ -1,5 +1,7 @@
 //! Faults in what follows after the registry went back in time.
 
+use evenkeel_core::record::Seen;
+
 use crate::tamper::Tamper;
 
 /// Takes part while others do not know yet that they are of an earlier generation.
@@ -24,7 +26,16 @@ impl Tamper for ForgetsWhatIsLost {
 pub(super) struct RemembersNothing;
 
 impl Tamper for RemembersNothing {
-    fn remembers(&self) -> bool {
-        false
+    fn seen(&self, seen: &mut Option<Seen>) {
+        *seen = None;
+    }
+}
+
+/// Remembers how far the order was, which leases carry on that end, and not what it wrote.
+pub(super) struct RemembersTheOrder;
+
+impl Tamper for RemembersTheOrder {
+    fn seen(&self, seen: &mut Option<Seen>) {
+        seen.iter_mut().for_each(|seen| seen.entry = None);
     }
 }

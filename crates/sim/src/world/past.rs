@@ -53,18 +53,22 @@ impl Lapses {
     }
 }
 
-impl Actor {
-    /// What becomes of the cluster's entry when this node finds it so; `None` where it stays.
-    fn finds(&self, store: &Store, cluster: &ClusterRecord, engine: u16, now: Wall) -> Option<ClusterRecord> {
-        let entry = |(key, _): &(String, Revision)| Some(store.entry(&Key::from_stored(key))?.revision);
-        let behind = self.seen.as_ref().filter(|seen| {
-            let entry = seen.entry.as_ref().and_then(entry);
-            cluster.is_behind(seen, engine, Stands { revision: store.revision(), entry })
-        });
-        match behind {
-            Some(seen) => Some(cluster.gone_back(seen, engine, now)),
-            None => cluster.found_on(engine, now),
-        }
+/// What becomes of the cluster's entry when somebody finds it so who remembers this; `None` where it stays.
+fn finds(
+    seen: Option<&Seen>,
+    store: &Store,
+    cluster: &ClusterRecord,
+    engine: u16,
+    now: Wall,
+) -> Option<ClusterRecord> {
+    let entry = |(key, _): &(String, Revision)| Some(store.entry(&Key::from_stored(key))?.revision);
+    let behind = seen.filter(|seen| {
+        let entry = seen.entry.as_ref().and_then(entry);
+        cluster.is_behind(seen, engine, Stands { revision: store.revision(), entry })
+    });
+    match behind {
+        Some(seen) => Some(cluster.gone_back(seen, engine, now)),
+        None => cluster.found_on(engine, now),
     }
 }
 
@@ -117,7 +121,8 @@ impl World {
     /// Whether tokens have a generation that they never had, once this node joins a registry that holds this.
     fn begins_anew(&self, actor: &Actor, store: &Store) -> bool {
         let (engine, now) = (self.past.engine, Wall(START.0 + self.at));
-        let found = cluster(store).and_then(|cluster| actor.finds(store, &cluster, engine, now));
+        let found =
+            cluster(store).and_then(|cluster| finds(actor.seen.as_ref(), store, &cluster, engine, now));
         found.is_some_and(|new| new.generation_on(engine) > self.past.begun)
     }
 
@@ -168,11 +173,9 @@ impl World {
     fn found_again(&mut self, name: &NodeName) {
         let (engine, now) = (self.past.engine, Wall(START.0 + self.at));
         let (Some(old), Some(actor)) = (cluster(&self.store), self.actors.get(name)) else { return };
-        let new = match self.options.tamper.remembers() {
-            true => actor.finds(&self.store, &old, engine, now),
-            false => old.found_on(engine, now),
-        };
-        let mut new = new.unwrap_or(old);
+        let mut seen = actor.seen.clone();
+        self.options.tamper.seen(&mut seen);
+        let mut new = finds(seen.as_ref(), &self.store, &old, engine, now).unwrap_or(old);
         if !self.options.tamper.notes_what_is_lost() {
             new.lost = None;
         }
