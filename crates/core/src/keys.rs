@@ -30,6 +30,14 @@ impl Key {
     pub fn is_cold(&self) -> bool {
         !self.0.starts_with(HOT_ROOT)
     }
+
+    /// Whether the entry goes some time after the member that it is about: the lanes of a sharded job do. Other entries that no lease
+    /// takes along stay for ever.
+    #[must_use]
+    pub fn is_of_a_member(&self) -> bool {
+        let lane = self.0.strip_prefix(HOT_ROOT);
+        lane.is_some_and(|rest| !rest.ends_with("/claim") && !rest.ends_with("/plan"))
+    }
 }
 
 impl fmt::Display for Key {
@@ -285,6 +293,7 @@ mod tests {
             (pool(&"p".parse().unwrap()), Parsed::Pool("p".parse().unwrap())),
             (told(&job), Parsed::Told(job.clone())),
         ] {
+            assert_eq!(key.is_of_a_member(), matches!(parsed, Parsed::ShardLane(..)), "{key}");
             assert_eq!(parse(&key), Some(parsed), "{key}");
         }
         assert!(!lane(&job).is_cold() && !plan(&job).is_cold() && place(&job).is_cold());

@@ -108,6 +108,15 @@ impl Txn {
         guarded.chain(self.writes.iter().map(Write::key)).collect::<BTreeSet<_>>().into_iter()
     }
 
+    /// An entry that it writes and that stays for ever.
+    #[must_use]
+    pub fn keeps(&self) -> Option<&Key> {
+        self.writes.iter().find_map(|write| match write {
+            Write::Put { key, owner: None, .. } if !key.is_of_a_member() => Some(key),
+            _ => None,
+        })
+    }
+
     /// How many bytes the keys of its guards and the keys and values of its writes have together.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -200,7 +200,7 @@ pub struct Seen {
     pub generation: u16,
     /// How far the order had gone.
     pub revision: Revision,
-    /// The key of an entry that the node had written, one that stays when nodes go, and when that was. The order alone may be
+    /// The key of an entry that the node had written, one that stays for ever, and when that was. The order alone may be
     /// carried on by others: leases that end, other users of the engine, its own elections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<(String, Revision)>,
@@ -216,7 +216,7 @@ pub struct Stands {
 }
 
 impl Stands {
-    /// Whether it has come less far than was seen. An entry that is not there may be one that was deleted since, so that says nothing.
+    /// Whether it has come less far than was seen. An entry that is not there says nothing: somebody may have deleted it by hand.
     fn is_before(self, seen: &Seen) -> bool {
         let written = self.entry.zip(seen.entry.as_ref());
         self.revision < seen.revision || written.is_some_and(|(found, (_, seen))| found < *seen)

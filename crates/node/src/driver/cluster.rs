@@ -70,7 +70,12 @@ pub(super) async fn check(
     let generation = found.generation_on(engine);
     // How far it is will be known by what is made here.
     let same = seen.filter(|seen| (seen.engine, seen.generation) == (engine, generation));
-    folder.note_seen(same.unwrap_or(Seen { engine, generation, revision: Revision::default(), entry: None }));
+    folder.note_found(same.unwrap_or(Seen {
+        engine,
+        generation,
+        revision: Revision::default(),
+        entry: None,
+    }));
     Ok(generation)
 }
 

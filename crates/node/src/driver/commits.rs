@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use evenkeel_core::effect::Ticket;
 use evenkeel_core::keys::Key;
-use evenkeel_core::registry::{Outcome, Revision, Txn, Write};
+use evenkeel_core::registry::{Outcome, Revision, Txn};
 use evenkeel_registry::Registry;
 
 use super::inbox::{Happening, Sender};
@@ -28,29 +28,34 @@ pub(super) struct Commits {
 pub(super) struct Made {
     /// By all of it; 0 if nothing was made.
     pub(super) revision: Revision,
-    /// An entry of it that stays when nodes go, and when it was written.
+    /// The newest entry of it that stays for ever, and when it was written.
     pub(super) entry: Option<(Key, Revision)>,
 }
 
 impl Made {
-    /// By what became of a batch, of which that one was to write an entry that stays.
-    fn by(outcomes: &[Outcome], last: Option<(usize, Key)>) -> Self {
-        let at = |outcome: &Outcome| match outcome {
-            Outcome::Applied(revision) => Some(*revision),
-            _ => None,
-        };
-        let entry = last.and_then(|(n, key)| Some((key, outcomes.get(n).and_then(at)?)));
-        Self { revision: outcomes.iter().filter_map(at).max().unwrap_or_default(), entry }
+    /// By what became of transactions, each with what it keeps.
+    fn by(outcomes: &[Outcome], keeps: Vec<Option<Key>>) -> Self {
+        let mut made = Self::default();
+        for (outcome, key) in outcomes.iter().zip(keeps) {
+            let Outcome::Applied(at) = *outcome else { continue };
+            made.revision = made.revision.max(at);
+            made.keep(key.map(|key| (key, at)));
+        }
+        made
     }
-}
 
-/// An entry that one of these writes and no lease takes along, and which of them does: the last that writes any.
-fn stays(txns: &[Txn]) -> Option<(usize, Key)> {
-    let key = |write: &Write| match write {
-        Write::Put { key, owner: None, .. } => Some(key.clone()),
-        _ => None,
-    };
-    txns.iter().enumerate().rev().find_map(|(n, txn)| Some((n, txn.writes.iter().find_map(key)?)))
+    /// The same with another one beside it. Answers may come in another order than their transactions were made.
+    pub(super) fn add(&mut self, other: Self) {
+        self.revision = self.revision.max(other.revision);
+        self.keep(other.entry);
+    }
+
+    fn keep(&mut self, entry: Option<(Key, Revision)>) {
+        let at = |entry: &Option<(Key, Revision)>| entry.as_ref().map(|(_, at)| *at);
+        if at(&entry) > at(&self.entry) {
+            self.entry = entry;
+        }
+    }
 }
 
 impl Commits {
@@ -77,14 +82,14 @@ impl Commits {
             let (tickets, txns): (Vec<Ticket>, Vec<Txn>) = batch.into_iter().unzip();
             let (registry, sender, patience) = (registry.clone(), sender.clone(), self.patience);
             tokio::spawn(async move {
-                let last = stays(&txns);
+                let keeps = txns.iter().map(|txn| txn.keeps().cloned()).collect();
                 let answered = tokio::time::timeout(patience, registry.commit(txns)).await;
                 let mut outcomes = answered.unwrap_or_default();
                 if let Some(trouble) = registry.trouble() {
                     tracing::warn!("commits are not answered: {trouble}");
                 }
                 outcomes.resize(tickets.len(), Outcome::Unknown);
-                let made = Made::by(&outcomes, last);
+                let made = Made::by(&outcomes, keeps);
                 let answers = tickets.into_iter().zip(outcomes).collect();
                 let _ = sender.registry.send(Happening::Committed(answers, made)).await;
             });
@@ -97,32 +102,25 @@ impl Commits {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_core::registry::LeaseId;
-
     use super::*;
 
-    fn puts(keys: &[(&str, Option<u64>)]) -> Txn {
-        let put = |(key, owner): &(&str, Option<u64>)| Write::Put {
-            key: Key::from_stored(*key),
-            value: b"".as_slice().into(),
-            owner: owner.map(LeaseId),
-        };
-        Txn { guards: Vec::new(), writes: keys.iter().map(put).collect() }
-    }
-
     #[test]
-    fn what_stays_of_a_batch_is_remembered_if_it_was_made() {
-        let leased = puts(&[("node", Some(1))]);
-        let txns = [puts(&[("a", None)]), puts(&[("own", Some(1)), ("b", None)]), leased.clone()];
-        let last = stays(&txns);
-        assert_eq!(last, Some((1, Key::from_stored("b"))));
+    fn the_newest_that_was_made_and_stays_is_remembered() {
         let applied = |at| Outcome::Applied(Revision(at));
-        let made = Made::by(&[applied(4), applied(5), applied(6)], last.clone());
-        assert_eq!(made, Made { revision: Revision(6), entry: Some((Key::from_stored("b"), Revision(5))) });
-        // Of what was not made nothing is to be found.
-        let made = Made::by(&[applied(4), Outcome::Unknown, applied(6)], last);
-        assert_eq!(made, Made { revision: Revision(6), entry: None });
-        assert_eq!(stays(&[leased]), None);
-        assert_eq!(Made::by(&[Outcome::Unknown], None), Made::default());
+        let [a, b, c] = ["a", "b", "c"].map(|key| Some(Key::from_stored(key)));
+        let by = |outcomes: &[Outcome]| Made::by(outcomes, vec![a.clone(), b.clone(), c.clone(), None]);
+        let made = |revision, key: &Option<Key>, at| Made {
+            revision: Revision(revision),
+            entry: key.clone().map(|key| (key, Revision(at))),
+        };
+        let refused = || Outcome::Refused(Vec::new());
+        assert_eq!(by(&[applied(4), applied(6), applied(5), applied(7)]), made(7, &b, 6));
+        assert_eq!(by(&[applied(4), Outcome::Unknown, refused(), applied(7)]), made(7, &a, 4));
+        assert_eq!(by(&[Outcome::Unknown, refused(), Outcome::Unknown, applied(7)]), made(7, &None, 0));
+        assert_eq!(by(&[Outcome::Unknown, refused(), refused(), refused()]), Made::default());
+        let mut all = made(5, &a, 4);
+        all.add(made(9, &None, 0));
+        all.add(made(3, &b, 3));
+        assert_eq!(all, made(9, &a, 4));
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Folder {
     registry: String,
     /// One note at a time: a node that was frozen may open two leases at once.
     noting: Mutex<()>,
-    /// How the registry was seen last, as far as noted.
+    /// How the registry was seen last, as far as noted; `None` while its cluster is not known.
     seen: Mutex<Option<Seen>>,
     _lock: File,
 }
@@ -111,20 +111,27 @@ impl Folder {
         (Some(noted.cluster) == self.cluster()).then_some(noted.seen)
     }
 
-    /// Notes it. Not durably: after a power cut less is remembered, and a registry that went back by less is not noticed.
+    /// Notes how the registry of this folder's cluster is found.
+    pub(super) fn note_found(&self, seen: Seen) {
+        let mut known = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some(seen.clone());
+        self.write_seen(&mut known, seen);
+    }
+
+    /// Notes how far it is by now. Not durably: after a power cut less is remembered, and a registry that went back by less is not
+    /// noticed. Of a cluster that ends with its process, which was never found, nothing is noted.
     pub(super) fn note_seen(&self, seen: Seen) {
         let mut known = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // Notes may be written in another order than they were taken.
-        let later = |known: &Seen| (seen.generation, seen.revision) > (known.generation, known.revision);
-        if !known.as_ref().is_none_or(later) {
-            return;
-        }
+        let later = |known: &&Seen| (seen.generation, seen.revision) > (known.generation, known.revision);
+        let Some(before) = known.as_ref().filter(later) else { return };
         // Whoever has written nothing yet that stays still has what an earlier life wrote.
-        let same =
-            known.as_ref().filter(|known| (known.engine, known.generation) == (seen.engine, seen.generation));
-        let entry = seen.entry.or_else(|| same?.entry.clone());
-        let seen = Seen { entry, ..seen };
-        // A cluster that ends with its process has no name.
+        let same = (before.engine, before.generation) == (seen.engine, seen.generation);
+        let entry = seen.entry.or_else(|| before.entry.clone().filter(|_| same));
+        self.write_seen(&mut known, Seen { entry, ..seen });
+    }
+
+    fn write_seen(&self, known: &mut Option<Seen>, seen: Seen) {
         let Some(cluster) = self.cluster() else { return };
         let (new, noted) = (self.path.join("seen.new"), Noted { cluster, seen: seen.clone() });
         let written =
@@ -207,8 +214,12 @@ mod tests {
         };
         let one = open(folder.path(), "a", "sqlite:one.db").unwrap();
         one.note_seen(seen(0, 9));
+        one.note_found(seen(0, 9));
         assert_eq!(one.seen(), None, "of no cluster");
         one.note_cluster("c").unwrap();
+        one.note_seen(seen(0, 9));
+        assert_eq!(one.seen(), None, "of a cluster without a name");
+        one.note_found(seen(0, 0));
         for (generation, revision, remembered) in
             [(0, 5, (0, 5)), (0, 4, (0, 5)), (1, 2, (1, 2)), (1, 3, (1, 3))]
         {
@@ -219,6 +230,9 @@ mod tests {
         let still = Seen { entry: seen(1, 3).entry, ..seen(1, 4) };
         assert_eq!(one.seen(), Some(still.clone()), "what was written before is remembered");
         drop(one);
+        let between = open(folder.path(), "a", "memory:").unwrap();
+        between.note_seen(seen(0, 99));
+        drop(between);
         let two = open(folder.path(), "a", "sqlite:two.db").unwrap();
         assert_eq!(two.seen(), Some(still), "wherever it is");
         two.note_cluster("d").unwrap();

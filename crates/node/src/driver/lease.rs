@@ -39,11 +39,7 @@ impl Leases {
 
     /// Remembers how far the order is by what was made for this node.
     pub(super) fn note_made(&mut self, made: Made) {
-        self.made.revision = self.made.revision.max(made.revision);
-        // Answers may come in another order than their transactions were made.
-        if made.entry.as_ref().map(|(_, at)| at) > self.made.entry.as_ref().map(|(_, at)| at) {
-            self.made.entry = made.entry;
-        }
+        self.made.add(made);
     }
 
     pub(super) fn made(&self) -> &Made {
