@@ -70,6 +70,14 @@ impl Watch {
         self.jobs.values_mut().for_each(|book| book.lost = Some(lost));
     }
 
+    /// A node joins a registry that others have joined since it went back, if it did. Whoever takes it for gone back would have
+    /// what may run at most once skipped for nothing.
+    pub(crate) fn joins(&mut self, at: i64, name: &NodeName, is_behind: bool) {
+        self.findings.test(at, Invariant::I19, !is_behind, || {
+            format!("{name} takes the registry for gone back, and it is not")
+        });
+    }
+
     /// A run begins on a node that does not know yet that the registry went back: it was claimed in what is gone.
     pub(crate) fn started_before(
         &mut self,

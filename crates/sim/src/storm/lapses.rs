@@ -36,7 +36,7 @@ impl Storm<'_> {
             world.count(Fault::PutBack);
         }
         for name in names {
-            let after = self.lapses.between(50, self.ttl);
+            let after = self.lapses.between(50, 3 * self.ttl);
             self.later(world, after, Undo::Start(name));
         }
     }

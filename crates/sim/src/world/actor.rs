@@ -6,8 +6,8 @@ use evenkeel_core::effect::Ticket;
 use evenkeel_core::input::{AskId, Input};
 use evenkeel_core::keys::Key;
 use evenkeel_core::node::{Node, Settings};
-use evenkeel_core::record::Seen;
-use evenkeel_core::registry::{Outcome, Revision, Txn, Write};
+use evenkeel_core::record::{Seen, Stands};
+use evenkeel_core::registry::{Outcome, Revision, Txn};
 use evenkeel_core::time::Mono;
 use evenkeel_core::words::{Member, RunId};
 
@@ -43,7 +43,7 @@ pub(crate) struct Physical {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Made {
     revision: Revision,
-    /// The newest that it wrote of those entries that no lease takes along, and when.
+    /// The newest that it wrote of those entries that stay for ever, and when.
     entry: Option<(String, Revision)>,
     /// Which of these each transaction writes that is under way.
     writing: BTreeMap<Ticket, Key>,
@@ -52,8 +52,7 @@ pub(crate) struct Made {
 impl Made {
     /// It asks for a transaction.
     pub(crate) fn ask(&mut self, ticket: Ticket, txn: &Txn) {
-        let stays = txn.writes.iter().find(|write| matches!(write, Write::Put { owner: None, .. }));
-        self.writing.extend(stays.map(|write| (ticket, write.key().clone())));
+        self.writing.extend(txn.keeps().map(|key| (ticket, key.clone())));
     }
 
     /// It is answered what became of one.
@@ -71,10 +70,11 @@ impl Made {
 #[derive(Clone, Debug)]
 pub(crate) struct Actor {
     pub settings: Settings,
-    /// How often the registry had gone back when its process began; and when it found that, since when nobody has joined, and
-    /// began to wait before it takes part.
+    /// How often the registry had gone back when its process began.
     pub lapses: u32,
-    pub waits: Option<u32>,
+    /// It found that the registry has gone back so often, and that nobody has joined since, and waits before it takes part; and
+    /// how it found it.
+    pub waits: Option<(u32, Stands)>,
     /// It is to be started once somebody has joined who remembers more than the registry does.
     pub wanted: bool,
     /// How its data folder says that it saw the registry last.

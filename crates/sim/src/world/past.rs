@@ -53,20 +53,22 @@ impl Lapses {
     }
 }
 
-/// What becomes of the cluster's entry when somebody finds it so who remembers this; `None` where it stays.
-fn finds(
-    seen: Option<&Seen>,
-    store: &Store,
+/// How far it is, also with what somebody remembers of it.
+fn stands(store: &Store, seen: Option<&Seen>) -> Stands {
+    let remembered = seen.and_then(|seen| seen.entry.as_ref());
+    let entry = remembered.and_then(|(key, _)| store.entry(&Key::from_stored(key)));
+    Stands { revision: store.revision(), entry: entry.map(|entry| entry.revision) }
+}
+
+/// What becomes of the cluster's entry when somebody who remembers this finds the registry so; `None` where it stays.
+fn found(
     cluster: &ClusterRecord,
+    seen: Option<&Seen>,
     engine: u16,
+    stands: Stands,
     now: Wall,
 ) -> Option<ClusterRecord> {
-    let entry = |(key, _): &(String, Revision)| Some(store.entry(&Key::from_stored(key))?.revision);
-    let behind = seen.filter(|seen| {
-        let entry = seen.entry.as_ref().and_then(entry);
-        cluster.is_behind(seen, engine, Stands { revision: store.revision(), entry })
-    });
-    match behind {
+    match seen.filter(|seen| cluster.is_behind(seen, engine, stands)) {
         Some(seen) => Some(cluster.gone_back(seen, engine, now)),
         None => cluster.found_on(engine, now),
     }
@@ -120,10 +122,9 @@ impl World {
 
     /// Whether tokens have a generation that they never had, once this node joins a registry that holds this.
     fn begins_anew(&self, actor: &Actor, store: &Store) -> bool {
-        let (engine, now) = (self.past.engine, Wall(START.0 + self.at));
-        let found =
-            cluster(store).and_then(|cluster| finds(actor.seen.as_ref(), store, &cluster, engine, now));
-        found.is_some_and(|new| new.generation_on(engine) > self.past.begun)
+        let (engine, now, seen) = (self.past.engine, Wall(START.0 + self.at), actor.seen.as_ref());
+        let found = |cluster: ClusterRecord| found(&cluster, seen, engine, stands(store, seen), now);
+        cluster(store).and_then(found).is_some_and(|new| new.generation_on(engine) > self.past.begun)
     }
 
     /// Whether a process that starts finds a registry that went back and that nobody has joined since. Then it waits for as long as
@@ -135,10 +136,11 @@ impl World {
         let can_tell = self.actors.get(name).is_some_and(|actor| self.begins_anew(actor, &self.store));
         let Some(actor) = self.actors.get_mut(name) else { return false };
         actor.wanted = !can_tell;
-        if !can_tell || actor.waits == Some(self.past.count) {
+        if !can_tell || actor.waits.is_some_and(|(lapses, _)| lapses == self.past.count) {
             return true;
         }
-        actor.waits = Some(self.past.count);
+        // As it is before anything is written: what others write may carry it past what was seen.
+        actor.waits = Some((self.past.count, stands(&self.store, actor.seen.as_ref())));
         let life = actor.life;
         let wait = if self.options.tamper.waits_for_others() { actor.settings.ttl.0 } else { 0 };
         self.after(wait, Event::Waited { node: name.clone(), life });
@@ -147,16 +149,19 @@ impl World {
 
     /// It has waited, writes down what is lost unless somebody was faster, and takes part.
     pub(super) fn waited(&mut self, name: &NodeName, life: u64) {
-        let waits = self.actors.get(name).filter(|a| a.life == life).and_then(|a| a.waits);
-        // Where it went back again, another wait has begun, or begins when somebody starts the process again.
-        if waits != Some(self.past.count) {
+        let Some((lapses, stands)) = self.actors.get(name).filter(|a| a.life == life).and_then(|a| a.waits)
+        else {
             return;
+        };
+        // Where it went back again, another wait begins.
+        if lapses != self.past.count {
+            return self.start(name);
         }
         if self.is_ending(name) {
             return self.after(AGAIN, Event::Waited { node: name.clone(), life });
         }
         if self.past.founded != self.past.count {
-            self.found_again(name);
+            self.found_again(name, stands);
         }
         if let Some(actor) = self.actors.get_mut(name) {
             actor.waits = None;
@@ -170,12 +175,12 @@ impl World {
         }
     }
 
-    fn found_again(&mut self, name: &NodeName) {
+    fn found_again(&mut self, name: &NodeName, stands: Stands) {
         let (engine, now) = (self.past.engine, Wall(START.0 + self.at));
         let (Some(old), Some(actor)) = (cluster(&self.store), self.actors.get(name)) else { return };
         let mut seen = actor.seen.clone();
         self.options.tamper.seen(&mut seen);
-        let mut new = finds(seen.as_ref(), &self.store, &old, engine, now).unwrap_or(old);
+        let mut new = found(&old, seen.as_ref(), engine, stands, now).unwrap_or(old);
         if !self.options.tamper.notes_what_is_lost() {
             new.lost = None;
         }
@@ -190,7 +195,14 @@ impl World {
     /// A process begins in the generation that its registry has, and its data folder remembers that.
     pub(super) fn join_generation(&mut self, name: &NodeName) {
         let Lapses { count, engine, begun, .. } = self.past;
+        let cluster = cluster(&self.store);
         let Some(actor) = self.actors.get_mut(name) else { return };
+        let mut seen = actor.seen.clone();
+        self.options.tamper.seen(&mut seen);
+        let behind = |(seen, cluster): (Seen, ClusterRecord)| {
+            cluster.is_behind(&seen, engine, stands(&self.store, Some(&seen)))
+        };
+        self.watch.joins(self.at, name, seen.zip(cluster).is_some_and(behind));
         (actor.lapses, actor.settings.generation, actor.wanted) = (count, begun, false);
         let same = actor.seen.take().filter(|seen| (seen.engine, seen.generation) == (engine, begun));
         let fresh = Seen { engine, generation: begun, revision: Revision(0), entry: None };
