@@ -124,8 +124,7 @@ impl Stage {
 
     /// Lets the rest of the term pass, after [`almost`](Self::almost).
     pub async fn rest(&self) {
-        let late = self.real().map_or(Millis::ZERO, |real| real.late);
-        self.pass(self.ttl() - self.most() + late).await;
+        self.end_by(self.ttl() - self.most(), async || self.act().await).await;
     }
 
     /// Lets a whole usual term pass, until what was granted before is over for everybody.
@@ -135,8 +134,14 @@ impl Stage {
 
     /// The same with an act of one's own by which the engine notices.
     pub async fn over_by(&self, act: impl AsyncFn()) {
+        self.end_by(self.ttl(), act).await;
+    }
+
+    /// Lets a term end that has so much left. Where nobody could act for so long that leases may have their term once more, it
+    /// begins again.
+    async fn end_by(&self, left: Millis, act: impl AsyncFn()) {
         let late = self.real().map_or(Millis::ZERO, |real| real.late);
-        self.pass_by(self.ttl() + late, act).await;
+        while self.pass_by(left + late, &act).await > Millis(self.ttl().0 / 2) && self.real().is_some() {}
     }
 
     fn most(&self) -> Millis {
@@ -148,24 +153,22 @@ impl Stage {
 
     /// Lets time pass in steps in which somebody acts, so that the engine does not count as having been away.
     pub async fn pass(&self, span: Millis) {
-        self.pass_by(span, async || self.act().await).await;
+        self.pass_by(span, &async || self.act().await).await;
     }
 
-    /// The same with an act of one's own. Where nobody could act for so long that leases may have their term once more, it
-    /// begins again.
-    async fn pass_by(&self, span: Millis, act: impl AsyncFn()) {
+    /// The same with an act of one's own. Returns for how long nobody acted at most.
+    async fn pass_by(&self, span: Millis, act: &impl AsyncFn()) -> Millis {
         let step = Millis(400);
-        let (mut left, mut acted) = (span, self.now());
+        let (mut left, mut acted, mut away) = (span, self.now(), Millis::ZERO);
         while left > Millis::ZERO {
             self.idle(left.min(step)).await;
             left = left - step;
             let before = self.now();
             act().await;
-            if self.real().is_some_and(|real| self.now() - acted > Millis(real.ttl.0 / 2)) {
-                left = span;
-            }
+            away = away.max(self.now() - acted);
             acted = before;
         }
+        away
     }
 
     async fn act(&self) {

@@ -89,7 +89,7 @@ mod tests {
                 let token = given.fetch_add(1, Ordering::Relaxed).to_string();
                 vec![script::bytes(&AuthenticateResponse { token, ..Default::default() })]
             }
-            _ if asked.fetch_add(1, Ordering::Relaxed) < often => vec![],
+            _ if asked.fetch_add(1, Ordering::Relaxed) < often => vec![script::NO_TOKEN.to_vec()],
             _ => {
                 let header = Some(Header { cluster_id: 1, revision: 9, raft_term: 1 });
                 vec![script::bytes(&PutResponse { header })]

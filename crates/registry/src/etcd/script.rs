@@ -27,8 +27,10 @@ pub(super) fn bytes(message: &impl Message) -> Vec<u8> {
     [&[0], &length[..], &body].concat()
 }
 
-/// Starts one that answers each call to a path with these messages, and connects to it. A watch is never ended. Where there
-/// is no message, it takes no token.
+/// Says instead of a message that the token is none.
+pub(super) const NO_TOKEN: &[u8] = b"no token";
+
+/// Starts one that answers each call to a path with these messages, and connects to it. A watch is never ended.
 pub(super) async fn play(
     login: &str,
     answer: impl Fn(&str) -> Vec<Vec<u8>> + Send + Sync + 'static,
@@ -94,7 +96,7 @@ fn send(
     goes_on: bool,
 ) -> Option<h2::SendStream<Bytes>> {
     let head = Response::builder().header("content-type", "application/grpc");
-    if messages.is_empty() {
+    if messages == [NO_TOKEN] {
         let refusal =
             head.header("grpc-status", "16").header("grpc-message", "etcdserver: invalid auth token");
         reply.send_response(refusal.body(()).expect("a head"), true).ok()?;

@@ -1,8 +1,10 @@
 //! `evenkeel cluster doctor`, next to a node that is at work and on registries that are no good.
 
+use std::cell::RefCell;
+
 use serde_json::Value;
 
-use crate::process::{Node, evenkeel, text, until};
+use crate::process::{Node, evenkeel, text, until_told};
 
 fn doctor(registry: &str, more: &[&str]) -> std::process::Output {
     let mut command = evenkeel(&["cluster", "doctor", "--registry", registry]);
@@ -21,9 +23,13 @@ fn a_sound_registry_is_told_to_be_sound_while_a_node_works_on_it() {
     let registry = format!("sqlite:{}", folder.path().join("registry.db").display());
     assert!(folder.path().join("registry.db").exists());
     // On a machine that stands still for a moment it rightly finds the registry slow.
-    let told = until("it is found sound", || {
-        Some(doctor(&registry, &["-o", "json"])).filter(|told| told.status.success())
-    });
+    let said = RefCell::new(String::new());
+    let ask = || {
+        let told = doctor(&registry, &["-o", "json"]);
+        said.replace(text(&told.stdout) + &text(&told.stderr));
+        told.status.success().then_some(told)
+    };
+    let told = until_told("it is found sound", ask, || said.take());
     let found: Value = serde_json::from_slice(&told.stdout).expect("JSON");
     for check in [
         "engine",

@@ -80,7 +80,8 @@ fn only_the_codes_that_are_named_are_attempted_again_and_no_oftener_than_declare
 #[test]
 fn a_node_that_is_killed_between_two_attempts_leaves_no_doubt() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = Node::serve(folder.path(), "a", &[]);
+    // The lease ends before the second attempt is due.
+    let node = Node::serve(folder.path(), "a", &["--ttl", "2s"]);
     let job = "command = \"test $EVENKEEL_ATTEMPT -ge 2\"\nretry = { times = 1, wait = \"6s\" }";
     apply(&node, "patient", job);
     let run = start(&node, "patient");
