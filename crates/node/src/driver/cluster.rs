@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::keys;
-use evenkeel_core::keys::Key;
+use evenkeel_core::keys::{self, Key};
 use evenkeel_core::record::{ClusterRecord, Layouts, Seen, Stands, decode, encode};
 use evenkeel_core::registry::{Change, Guard, Outcome, Revision, Txn, Write};
 use evenkeel_core::time::Millis;

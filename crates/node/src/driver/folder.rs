@@ -213,12 +213,9 @@ mod tests {
             Seen { engine: 0, generation, revision: Revision(revision), entry }
         };
         let one = open(folder.path(), "a", "sqlite:one.db").unwrap();
-        one.note_seen(seen(0, 9));
-        one.note_found(seen(0, 9));
-        assert_eq!(one.seen(), None, "of no cluster");
         one.note_cluster("c").unwrap();
         one.note_seen(seen(0, 9));
-        assert_eq!(one.seen(), None, "of a cluster without a name");
+        assert_eq!(one.seen(), None, "of a cluster that was not found");
         one.note_found(seen(0, 0));
         for (generation, revision, remembered) in
             [(0, 5, (0, 5)), (0, 4, (0, 5)), (1, 2, (1, 2)), (1, 3, (1, 3))]
