@@ -66,15 +66,24 @@ impl Made {
     }
 }
 
+/// A process that has found a registry which went back in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    /// How often it has gone back.
+    pub lapses: u32,
+    /// How it was found.
+    pub stands: Stands,
+    pub until: i64,
+}
+
 /// A node and its host.
 #[derive(Clone, Debug)]
 pub(crate) struct Actor {
     pub settings: Settings,
     /// How often the registry had gone back when its process began.
     pub lapses: u32,
-    /// It found that the registry has gone back so often, and that nobody has joined since, and waits before it takes part; and
-    /// how it found it.
-    pub waits: Option<(u32, Stands)>,
+    /// It found that the registry has gone back and nobody has joined since, and waits before it takes part.
+    pub waits: Option<Waits>,
     /// It is to be started once somebody has joined who remembers more than the registry does.
     pub wanted: bool,
     /// How its data folder says that it saw the registry last.

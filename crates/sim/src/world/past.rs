@@ -11,6 +11,7 @@ use evenkeel_core::store::Store;
 use evenkeel_core::time::{Mono, Wall};
 use evenkeel_core::words::NodeName;
 
+use super::actor::Waits;
 use super::clock::START;
 use super::{Actor, Event, World};
 use crate::invariants::{Verdicts, Watch};
@@ -136,32 +137,31 @@ impl World {
         let can_tell = self.actors.get(name).is_some_and(|actor| self.begins_anew(actor, &self.store));
         let Some(actor) = self.actors.get_mut(name) else { return false };
         actor.wanted = !can_tell;
-        if !can_tell || actor.waits.is_some_and(|(lapses, _)| lapses == self.past.count) {
+        if !can_tell || actor.waits.is_some_and(|waits| waits.lapses == self.past.count) {
             return true;
         }
-        // As it is before anything is written: what others write may carry it past what was seen.
-        actor.waits = Some((self.past.count, stands(&self.store, actor.seen.as_ref())));
-        let life = actor.life;
         let wait = if self.options.tamper.waits_for_others() { actor.settings.ttl.0 } else { 0 };
+        // As it is before anything is written: what others write may carry it past what was seen.
+        let stands = stands(&self.store, actor.seen.as_ref());
+        actor.waits = Some(Waits { lapses: self.past.count, stands, until: self.at + wait });
+        let life = actor.life;
         self.after(wait, Event::Waited { node: name.clone(), life });
         true
     }
 
     /// It has waited, writes down what is lost unless somebody was faster, and takes part.
     pub(super) fn waited(&mut self, name: &NodeName, life: u64) {
-        let Some((lapses, stands)) = self.actors.get(name).filter(|a| a.life == life).and_then(|a| a.waits)
-        else {
-            return;
-        };
-        // Where it went back again, another wait begins.
-        if lapses != self.past.count {
-            return self.start(name);
-        }
+        let waits = self.actors.get(name).filter(|actor| actor.life == life).and_then(|actor| actor.waits);
+        // Where it went back again meanwhile, another wait may have begun.
+        let Some(waits) = waits.filter(|waits| waits.until <= self.at) else { return };
         if self.is_ending(name) {
             return self.after(AGAIN, Event::Waited { node: name.clone(), life });
         }
+        if waits.lapses != self.past.count {
+            return self.start(name);
+        }
         if self.past.founded != self.past.count {
-            self.found_again(name, stands);
+            self.found_again(name, waits.stands);
         }
         if let Some(actor) = self.actors.get_mut(name) {
             actor.waits = None;
