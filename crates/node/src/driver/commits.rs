@@ -91,6 +91,7 @@ impl Commits {
                 outcomes.resize(tickets.len(), Outcome::Unknown);
                 let made = Made::by(&outcomes, keeps);
                 let answers = tickets.into_iter().zip(outcomes).collect();
+                // A driver that has stopped needs no answers.
                 let _ = sender.registry.send(Happening::Committed(answers, made)).await;
             });
         }

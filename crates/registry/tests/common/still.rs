@@ -3,7 +3,11 @@
 //! The signal stops a process when one of its threads hears of it. Until that thread gets a processor, the others go on,
 //! and one of them may still answer what is asked after the signal.
 
+use std::io::ErrorKind;
 use std::time::Duration;
+
+/// What Linux says of a process that ended while it is read.
+const ESRCH: i32 = 3;
 
 /// Waits until each thread of the process is stopped, or the process gone.
 ///
@@ -22,9 +26,16 @@ pub(crate) fn wait_until_still(pid: u32) {
 fn stands_still(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     threads.filter_map(Result::ok).all(|thread| {
-        // A thread that cannot be read has ended.
-        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let stat = match std::fs::read_to_string(thread.path().join("stat")) {
+            Ok(stat) => stat,
+            // It ended between two looks, or during this one.
+            Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH) => {
+                return true;
+            }
+            Err(error) => panic!("a thread of process {pid} cannot be looked at: {error}"),
+        };
         // The name in parentheses may contain anything.
-        stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['T', 'Z', 'X']))
+        let (_, state) = stat.rsplit_once(')').expect("a name in parentheses");
+        state.trim_start().starts_with(['T', 'Z', 'X'])
     })
 }

@@ -25,6 +25,8 @@ mod server;
 mod still;
 #[path = "../common/storm.rs"]
 mod storm;
+#[path = "../common/until.rs"]
+mod until;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use crate::certificates::Certificates;
 use crate::host::{free_ports, skip};
 use crate::process::Process;
+use crate::until::until;
 
 /// One member.
 pub(crate) struct Member {
@@ -38,13 +39,7 @@ impl Etcd {
 
     /// Which of them leads, once one does.
     pub(crate) async fn leader(&self) -> usize {
-        for _ in 0..600 {
-            if let Some(leader) = self.members.iter().position(Member::leads) {
-                return leader;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("never: a leader")
+        until("a leader", || async { self.members.iter().position(Member::leads) }).await
     }
 
     /// Starts one with an option more.

@@ -5,6 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use evenkeel_registry::EngineUrl;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use crate::host::{free_ports, skip};
@@ -240,18 +242,18 @@ impl Server {
     /// Stops every process of the server; none does anything more when this returns.
     pub(crate) fn freeze(&self) {
         // The first one starts the others, so it stops before they are counted.
-        self.signal("STOP", self.child.id());
+        signal(Signal::STOP, self.child.id());
         wait_until_still(self.child.id());
         for child in self.children() {
-            self.signal("STOP", child);
+            signal(Signal::STOP, child);
             wait_until_still(child);
         }
     }
 
     /// Lets them go on.
     pub(crate) fn thaw(&self) {
-        self.children().into_iter().for_each(|child| self.signal("CONT", child));
-        self.signal("CONT", self.child.id());
+        self.children().into_iter().for_each(|child| signal(Signal::CONT, child));
+        signal(Signal::CONT, self.child.id());
     }
 
     fn children(&self) -> Vec<u32> {
@@ -260,11 +262,12 @@ impl Server {
         let children = String::from_utf8(children.unwrap().stdout).unwrap();
         children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
     }
+}
 
-    fn signal(&self, name: &str, pid: u32) {
-        // A child may have ended meanwhile.
-        let _ = Command::new("kill").args([format!("-{name}"), pid.to_string()]).output();
-    }
+/// One that has ended meanwhile needs none.
+fn signal(signal: Signal, pid: u32) {
+    let sent = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal);
+    assert!(matches!(sent, Ok(()) | Err(Errno::SRCH)), "{signal:?} to {pid}: {sent:?}");
 }
 
 impl Drop for Server {
