@@ -28,8 +28,8 @@ pub(crate) fn pems(url: &EngineUrl) -> Result<Option<Pems>, RegistryError> {
         })
     };
     let ca = tls.ca.as_deref().map(read).transpose()?;
-    // Clients take whatever the process uses; somebody may have chosen already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    // Clients use the provider of the process. A provider that the program has installed already stays.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let identity = match &tls.identity {
         Some((cert, key)) => {
             let (cert_pem, key_pem) = (read(cert)?, read(key)?);

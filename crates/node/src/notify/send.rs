@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use evenkeel_core::time::{Millis, Mono};
 use rustix::process::{Pid, Signal, kill_process_group};
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use ureq::Agent;
 use ureq::http::Uri;
@@ -63,7 +63,7 @@ pub(super) fn post(
     let roots = roots.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
     let tls = TlsConfig::builder()
         .root_certs(RootCerts::Specific(Arc::new(roots)))
-        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()))
         .build();
     let config = Agent::config_builder()
         .tls_config(tls)

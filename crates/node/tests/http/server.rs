@@ -83,7 +83,7 @@ impl Server {
     pub(crate) async fn secure(by: &Authority) -> Self {
         let certificate = CertificateDer::from_pem_file(by.0.path().join("server.pem")).unwrap();
         let key = PrivateKeyDer::from_pem_file(by.0.path().join("server.key")).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.unwrap().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
         Self::of(Some(TlsAcceptor::from(Arc::new(config)))).await

@@ -9,8 +9,7 @@ use evenkeel::Handle;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::job::{CatchUp, Job, Work};
 use tracing::Level;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -148,18 +147,21 @@ fn is_ours_or_short(target: &str, level: Level) -> bool {
     target.starts_with("evenkeel") || level <= Level::INFO
 }
 
+/// Writes the log to standard error, as far as `EVENKEEL_LOG` asks for: a level, or levels of single modules such as
+/// `info,evenkeel=debug`. Without it, `level` holds for all.
 fn log(level: &str) -> Result<(), Failure> {
-    let filter = EnvFilter::builder().with_env_var("EVENKEEL_LOG").with_default_directive(
-        level.parse().map_err(|e| Failure::new(Exit::Failed, format!("log level: {e}")))?,
-    );
-    let filter = filter.from_env().map_err(|e| Failure::usage(format!("EVENKEEL_LOG: {e}")))?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let filter: Targets = match std::env::var("EVENKEEL_LOG").ok().filter(|text| !text.is_empty()) {
+        Some(text) => text.parse().map_err(|e| Failure::usage(format!("EVENKEEL_LOG: {e}")))?,
+        None => level.parse().map_err(|e| Failure::new(Exit::Failed, format!("log level: {e}")))?,
+    };
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .finish()
-        .with(filter_fn(|said| is_ours_or_short(said.target(), *said.level())))
+        .with_target(false);
+    tracing_subscriber::registry()
+        .with(lines)
+        .with(filter)
+        .with(filter_fn(|event| is_ours_or_short(event.target(), *event.level())))
         .init();
     Ok(())
 }

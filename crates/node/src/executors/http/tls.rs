@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use evenkeel_core::job::Http;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -23,7 +23,7 @@ impl Tls {
     /// How this request speaks TLS.
     pub(super) async fn of(&self, http: &Http) -> Result<Arc<ClientConfig>, String> {
         if !http.verify {
-            return config(Arc::new(Anybody(Arc::new(ring::default_provider()))));
+            return config(Arc::new(Anybody(Arc::new(aws_lc_rs::default_provider()))));
         }
         if http.ca.is_empty() {
             return self.host.get_or_init(of_host).clone();
@@ -61,13 +61,13 @@ fn of_host() -> Result<Arc<ClientConfig>, String> {
 }
 
 fn trusting(roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
     config(verifier.map_err(|e| format!("TLS cannot be spoken: {e}"))?)
 }
 
 fn config(verifier: Arc<dyn ServerCertVerifier>) -> Result<Arc<ClientConfig>, String> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder =
         builder.with_safe_default_protocol_versions().map_err(|e| format!("TLS cannot be spoken: {e}"))?;
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
