@@ -26,6 +26,9 @@ mod versions;
 /// How many seeds may be clean before a planted fault counts as not found.
 pub const SEEDS_MAX: u64 = 2_000;
 
+/// The seed in which each planted fault was found last, a line each: `SEED NAME`. `sim --mutants --record` writes it.
+const RECORDED: &str = include_str!("../planted_faults.txt");
+
 /// A planted fault.
 #[derive(Clone, Copy)]
 pub struct Mutant {
@@ -201,12 +204,24 @@ pub static ALL: &[Mutant] = {
 };
 
 impl Mutant {
-    /// Runs seeds from this one and its own first one on until something breaks, at most so many.
+    /// The seed in which it was found last; `None` where that is not recorded.
     #[must_use]
-    pub fn hunt(&self, from: u64, most: u64) -> Hunt {
+    pub fn recorded_seed(&self) -> Option<u64> {
+        let lines = RECORDED.lines().filter_map(|line| line.split_once(' '));
+        lines.filter(|(_, name)| *name == self.name).find_map(|(seed, _)| seed.parse().ok())
+    }
+
+    /// Runs seeds from its own first one on until something breaks, at most so many.
+    #[must_use]
+    pub fn hunt(&self, most: u64) -> Hunt {
+        self.play(self.first..self.first + most)
+    }
+
+    /// Runs seeds until something breaks.
+    #[must_use]
+    pub fn play(&self, seeds: std::ops::Range<u64>) -> Hunt {
         let manner = Manner { tamper: self.tamper, canary: self.canary, ..Manner::default() };
-        let first = self.first + from;
-        for seed in first..first + most {
+        for seed in seeds {
             let world = play(seed, manner);
             if let Some(broken) = world.broken().cloned() {
                 let named = self.breaks.contains(&broken.invariant);

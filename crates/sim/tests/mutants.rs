@@ -5,19 +5,20 @@ use evenkeel_sim::mutants::{self, Hunt};
 use evenkeel_sim::seed::{Manner, judge, play};
 use evenkeel_sim::swarm::Span;
 
-/// Enough for each; `sim --mutants` has more patience.
-const SEEDS: u64 = 250;
-
+/// The table of seeds is right for today's rules. Where it is not, look at what changed, and let
+/// `cargo xtask sim --mutants --record` find the seeds anew; the soak searches for each fault without the table.
 #[test]
-fn every_planted_fault_is_found_by_its_name() {
+fn every_planted_fault_is_found_by_its_name_in_its_recorded_seed() {
     let mut wrong = Vec::new();
     for mutant in mutants::ALL {
-        match mutant.hunt(0, SEEDS) {
+        let Some(seed) = mutant.recorded_seed() else {
+            wrong.push(format!("{}: planted_faults.txt has no seed", mutant.name));
+            continue;
+        };
+        match mutant.play(seed..seed + 1) {
             Hunt::Found(..) => {}
-            Hunt::Misnamed(seed, broken) => {
-                wrong.push(format!("{}: {broken} in seed {seed:#x}", mutant.name))
-            }
-            Hunt::Missed => wrong.push(format!("{}: not found in {SEEDS} seeds", mutant.name)),
+            Hunt::Misnamed(_, broken) => wrong.push(format!("{}: {broken} in seed {seed}", mutant.name)),
+            Hunt::Missed => wrong.push(format!("{}: not found in seed {seed}", mutant.name)),
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

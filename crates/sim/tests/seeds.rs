@@ -7,7 +7,7 @@ use evenkeel_sim::invariants::Invariant;
 use evenkeel_sim::run_seed;
 use evenkeel_sim::swarm::{Span, Swarm};
 
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 200;
 const LONG_SEEDS: u64 = 16;
 
 /// proves: I1, I2, I3, I4, I5, I6, I7, I8, I9, I10, I11, I12, I13, I14, I15, I16, I17, I18, I19, I20, I21, I22, I23, I24
@@ -54,6 +54,7 @@ fn seeds_that_once_found_something_are_clean() {
 ///
 /// proves: I53
 #[test]
+#[ignore = "soak: long worlds"]
 fn a_long_seed_lasts_ten_minutes_and_faults_rage_for_most_of_them() {
     for seed in 0..LONG_SEEDS {
         let long = run_seed(seed, Span::Long).unwrap_or_else(|failure| panic!("{failure}"));

@@ -1,108 +1,72 @@
-//! The one list CI runs, and the shorter one that README names.
+//! The gate: what CI runs, and the shorter list that README names. Nothing in it depends on how fast the machine is.
 
-use crate::parts::{Budget, Ledger, Part, Step, Work};
+use crate::parts::{Part, PartTable, Work};
+use crate::step::Step;
+use crate::tools::{self, Runner};
+use crate::{changed, engines};
 use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::time::Duration;
 
-/// Seeds that `cargo xtask test` and `cargo xtask ci` simulate, each ten minutes of a cluster's life.
-const SEEDS: (&str, &str) = ("200", "2000");
-/// Compiles the simulator as it is played.
-const SIMULATOR: [&str; 7] = ["build", "--release", "--package", "evenkeel-sim", "--bin", "sim", "--locked"];
-
-/// How often each trial of `cargo xtask chaos --long` plays each of its faults.
-pub(crate) const LONG_CHAOS: u32 = 10;
-
-/// What all of `cargo xtask test` may take on an ordinary machine.
-const TEST_LIMIT: Duration = Duration::from_secs(35 * 60);
-
-/// Builds the house and proves that it works: what README calls the second command.
+/// Builds everything and tests it: what README calls the second command.
 ///
 /// # Errors
-/// Names the part that failed, or the budget that was not kept.
+/// Names the part that failed.
 pub fn test(args: &[String]) -> Result<ExitCode> {
     let runner = runner(args)?;
-    println!("This builds Evenkeel and runs its tests, a short simulation and a short trial by fire.");
+    println!("This builds Evenkeel, runs its tests and simulations, and two short trials under faults.");
     println!(
-        "Engines that are missing are installed where this is Debian and you are root; else their tests are skipped."
+        "Engines that are missing are installed where this is Debian and the user is root; else their tests are skipped."
     );
-    finish(Some(TEST_LIMIT), |ledger| ledger.run(test_parts(runner, false)))
+    finish(|table| table.run(test_parts(runner, false)))
 }
 
-/// Everything CI runs. The simulation is longer here, so that the tests at the end need not repeat it.
+/// Everything that CI runs.
 ///
 /// # Errors
-/// Names the part that failed, or the budget that was not kept.
+/// Names the part that failed.
 pub fn ci(args: &[String]) -> Result<ExitCode> {
     let runner = runner(args)?;
-    finish(None, |ledger| {
-        ledger.run(house_parts())?;
-        ledger.run(vec![simulator_built(), simulation(SEEDS.1)])?;
+    finish(|table| {
+        table.run(house_parts())?;
         println!("\n==== cargo xtask test");
-        ledger.run(test_parts(runner, true))
+        table.run(test_parts(runner, true))
     })
 }
 
-fn finish(limit: Option<Duration>, work: impl FnOnce(&mut Ledger) -> Result<()>) -> Result<ExitCode> {
-    let mut ledger = Ledger::default();
-    let result = work(&mut ledger);
-    // Also when the work failed.
-    let result = result.and(crate::engines::take_down());
-    println!("{}", ledger.table());
-    result?;
-    let over = ledger.over(limit);
-    for (what, limit) in &over {
-        eprintln!(
-            "xtask: {what} took longer than its {limit:.0} minutes of an ordinary machine: make it faster, or cut it"
-        );
-    }
-    Ok(if over.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Who runs the tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Runner {
-    Nextest,
-    Cargo,
+/// Stops the engines and prints the table, also when the work failed.
+fn finish(work: impl FnOnce(&mut PartTable) -> Result<()>) -> Result<ExitCode> {
+    let mut table = PartTable::default();
+    let result = work(&mut table);
+    let result = result.and(engines::take_down());
+    println!("{}", table.text());
+    result.map(|()| ExitCode::SUCCESS)
 }
 
 fn runner(args: &[String]) -> Result<Runner> {
     if crate::only_flag(args, "--no-nextest")? {
         return Ok(Runner::Cargo);
     }
-    let found = Command::new(crate::cargo()).args(["nextest", "--version"]).output();
-    Ok(if found.is_ok_and(|out| out.status.success()) { Runner::Nextest } else { Runner::Cargo })
+    Ok(tools::runner())
 }
 
 fn house_parts() -> Vec<Part> {
-    let steps = |name, budget, does: &str, steps| Part {
-        name,
-        budget,
-        does: does.to_owned(),
-        work: Work::Steps(steps),
-    };
-    let own =
-        |name, budget, does: &str, work| Part { name, budget, does: does.to_owned(), work: Work::Own(work) };
     let doc = ["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"];
     vec![
-        steps(
+        Part::steps(
             "format",
-            Budget::Rest,
             "every file as rustfmt writes it",
             vec![Step::cargo(&["fmt", "--all", "--check"])],
         ),
-        own("tidy", Budget::Rest, "the walls of the house", tidy),
-        own(
+        Part::own("tidy", "the rules of the source tree", tidy),
+        Part::steps("clippy", "no warning anywhere", clippy()),
+        Part::own(
             "core alone",
-            Budget::Builds,
             "core is built without its neighbours and without the standard library",
             core_alone,
         ),
-        steps("clippy", Budget::Builds, "no warning anywhere", clippy()),
-        steps(
+        Part::steps(
             "docs",
-            Budget::Builds,
             "documentation is built, and its links lead somewhere",
             vec![Step::cargo(&doc).with("RUSTDOCFLAGS", DOC_LINTS)],
         ),
@@ -120,55 +84,76 @@ fn clippy() -> Vec<Step> {
     vec![Step::cargo(&all), Step::cargo(&slow)]
 }
 
+/// Every target that the tests are in. All steps name the same packages and the same profile, so that nothing is compiled twice.
+pub(crate) const TARGETS: [&str; 6] = ["--workspace", "--lib", "--bins", "--tests", "--examples", "--locked"];
+
 /// What tests the house; with `all`, an engine that is missing is a failure.
 fn test_parts(runner: Runner, all: bool) -> Vec<Part> {
-    let threads = threads();
-    let nextest = ["nextest", "run", "--test-threads", &threads];
-    let (with, build, run) = match runner {
-        Runner::Nextest => ("cargo-nextest", ["nextest", "run", "--no-run"].as_slice(), nextest.as_slice()),
-        Runner::Cargo => ("cargo", ["test", "--no-run"].as_slice(), ["test"].as_slice()),
-    };
-    // Documentation tests are a part of their own, since nextest cannot run them.
-    let targets = ["--workspace", "--lib", "--bins", "--tests", "--examples", "--locked"].as_slice();
-    let doc = ["test", "--workspace", "--doc", "--locked"];
-    let part = |name, budget, does: String, steps| Part { name, budget, does, work: Work::Steps(steps) };
-    let mut no_run = chaos();
-    no_run.args.push("--no-run".to_owned());
     let required = |step: Step| if all { step.with("REQUIRE", "all") } else { step };
-    let tests = required(Step::cargo(&[run, targets].concat()));
+    let build: &[&str] = match runner {
+        Runner::Nextest => &["nextest", "run", "--no-run"],
+        Runner::Cargo => &["test", "--no-run"],
+    };
+    let mut build_chaos = chaos();
+    build_chaos.args.push("--no-run".to_owned());
+    let doc = ["test", "--workspace", "--doc", "--locked"];
     vec![
-        part(
+        Part::steps(
             "build",
-            Budget::Builds,
-            "everything is compiled".to_owned(),
-            vec![Step::cargo(&[build, targets].concat()), Step::cargo(&SIMULATOR), no_run],
+            "everything is compiled once, for all that follows",
+            vec![Step::cargo(&[build, &TARGETS].concat()), build_chaos],
         ),
-        Part {
-            name: "engines",
-            budget: Budget::Tests,
-            does: "real engines are started on loopback".to_owned(),
-            work: Work::Own(crate::engines::bring_up),
-        },
-        part(
-            "tests",
-            Budget::Tests,
-            format!("unit, property and conformance tests, run by {with}"),
-            vec![tests],
-        ),
-        part(
-            "doctests",
-            Budget::Tests,
-            "the examples in the documentation work".to_owned(),
-            vec![Step::cargo(&doc)],
-        ),
-        simulation(SEEDS.0),
-        part(
+        Part::own("engines", "real engines are started on loopback", engines::bring_up),
+        tests(runner, required),
+        servers(runner, required),
+        Part::steps("doctests", "the examples in the documentation work", vec![Step::cargo(&doc)]),
+        Part::steps(
             "chaos",
-            Budget::Chaos,
-            "real processes are killed, stopped and cut off, and nothing is lost or doubled".to_owned(),
+            "real processes are killed and stopped on two engines, and no fire is lost or doubled",
             vec![required(chaos())],
         ),
     ]
+}
+
+/// The tests of the registry crate that need a real engine, by the names of their binaries.
+const SERVERS: [&str; 5] = ["etcd", "zookeeper", "redis", "mysql", "postgres"];
+
+fn tests(runner: Runner, required: impl Fn(Step) -> Step) -> Part {
+    let does =
+        "unit tests, scenarios, 200 simulated worlds, planted faults, two models, and nodes as processes";
+    let step = match runner {
+        Runner::Nextest => nextest(&format!("not ({})", server_filter())),
+        Runner::Cargo => Step::cargo(&[["test"].as_slice(), &TARGETS].concat()),
+    };
+    Part::steps("tests", does, vec![required(step)])
+}
+
+/// The conformance suite on every real engine: nothing but the registry crate can break it. Plain cargo has run it among all tests.
+fn servers(runner: Runner, required: impl Fn(Step) -> Step) -> Part {
+    let name = "real engines";
+    let skipped =
+        |does: &str, why: &str| Part { name, does: does.to_owned(), work: Work::Skipped(why.to_owned()) };
+    let does = "the conformance suite of the registry on every real engine";
+    if runner == Runner::Cargo {
+        return skipped(does, "plain cargo has run it among the tests");
+    }
+    match changed::registry() {
+        Some(why) => Part::steps(name, format!("{does}: {why}"), vec![required(nextest(&server_filter()))]),
+        None => {
+            skipped(does, "neither the registry nor its dependencies changed; `cargo xtask soak` runs it")
+        }
+    }
+}
+
+fn server_filter() -> String {
+    let binaries: Vec<_> = SERVERS.iter().map(|name| format!("binary({name})")).collect();
+    format!("package(evenkeel-registry) & ({})", binaries.join(" | "))
+}
+
+fn nextest(filter: &str) -> Step {
+    let threads = threads();
+    let run = ["nextest", "run", "--test-threads", &threads, "-E", filter];
+    Step::cargo(&[run.as_slice(), &TARGETS].concat())
 }
 
 /// How many tests run at once: half as many again as there are cores, since many wait for a moment to come or for a server.
@@ -177,40 +162,7 @@ fn threads() -> String {
     (cores + cores / 2).to_string()
 }
 
-/// The simulator as it is played, so that what it plays is all that its budget pays for.
-fn simulator_built() -> Part {
-    Part {
-        name: "simulator",
-        budget: Budget::Builds,
-        does: "the simulator is compiled as it is played".to_owned(),
-        work: Work::Steps(vec![Step::cargo(&SIMULATOR)]),
-    }
-}
-
-fn simulation(seeds: &str) -> Part {
-    let mut step = simulator();
-    step.args.extend(["--seeds", seeds].map(str::to_owned));
-    let does =
-        format!("{seeds} worlds of ten minutes with faults, then healing, and invariants after each step");
-    Part { name: "simulation", budget: Budget::Simulation, does, work: Work::Steps(vec![step]) }
-}
-
-/// The simulator, still without arguments.
-pub(crate) fn simulator() -> Step {
-    Step::cargo(&[
-        "run",
-        "--quiet",
-        "--release",
-        "--locked",
-        "--package",
-        "evenkeel-sim",
-        "--bin",
-        "sim",
-        "--",
-    ])
-}
-
-/// The trials by fire.
+/// The chaos trials that the gate runs.
 pub(crate) fn chaos() -> Step {
     Step::cargo(&["test", "--locked", "--package", "evenkeel-server", "--test", "chaos"])
 }

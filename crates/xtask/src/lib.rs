@@ -3,25 +3,29 @@
 //! - [`tidy`] holds the walls; [`tree`], [`rust`], [`modules`] and [`markdown`] are their eyes.
 //! - [`requirements`] reads what must hold and who proves it; [`references`] keeps generated pages from drifting.
 //! - [`engines`] brings up the real engines that tests want to speak to.
-//! - [`parts`] runs steps, times them and holds them to their budgets, by the [`pace`] of the machine; [`ci`] lists which
-//!   steps there are.
+//! - [`step`] is one cargo command, [`parts`] runs and times many; [`ci`] lists those of the gate, [`soak`] those of the long runs.
+//! - [`tools`] gets what those need, [`changed`] says what a change touches, [`dist`] builds the binary that is given away.
 
+pub mod changed;
 pub mod ci;
+pub mod dist;
 pub mod engines;
 pub mod markdown;
 pub mod modules;
-pub mod pace;
 pub mod parts;
 pub mod references;
 pub mod requirements;
 pub mod rust;
+pub mod soak;
+pub mod step;
 pub mod tidy;
+pub mod tools;
 pub mod tree;
 
 use anyhow::{Result, bail};
-use parts::Step;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use step::Step;
 use tree::Tree;
 
 struct Command {
@@ -35,7 +39,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "ci",
         args: "[--no-nextest]",
-        about: "everything CI runs, timed, held to its budgets",
+        about: "everything that CI runs, with the minutes of each part",
         run: ci::ci,
     },
     Command {
@@ -57,11 +61,11 @@ const COMMANDS: &[Command] = &[
         about: "write the generated pages anew",
         run: references_command,
     },
-    Command { name: "sim", args: "SEED | --seeds N | …", about: "the simulator, in release", run: sim },
+    Command { name: "sim", args: "SEED | --seeds N | …", about: "the simulator", run: sim },
     Command {
         name: "oracle",
         args: "[CASES [SEED]]",
-        about: "schedules against a brute-force judge, in release",
+        about: "schedules against a brute-force judge",
         run: oracle,
     },
     Command {
@@ -71,11 +75,12 @@ const COMMANDS: &[Command] = &[
         run: engines::command,
     },
     Command {
-        name: "chaos",
-        args: "[--long]",
-        about: "real processes, killed, stopped and cut off",
-        run: chaos,
+        name: "soak",
+        args: "[PART…] [--hours N] [--again]",
+        about: "the long runs that the gate leaves out",
+        run: soak::command,
     },
+    Command { name: "dist", args: "", about: "the small, fast, reproducible binary", run: dist::command },
     Command { name: "bench", args: "[NAME]", about: "the benchmarks", run: bench },
     Command { name: "help", args: "", about: "this page", run: help },
 ];
@@ -100,6 +105,12 @@ pub fn run(args: &[String]) -> Result<ExitCode> {
 pub fn root() -> PathBuf {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).expect("xtask lies in crates/xtask").to_owned()
+}
+
+/// Where cargo puts what it builds.
+#[must_use]
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// The cargo that runs us, or the one on the path.
@@ -160,25 +171,20 @@ fn references_command(args: &[String]) -> Result<ExitCode> {
 }
 
 fn sim(args: &[String]) -> Result<ExitCode> {
-    let mut step = ci::simulator();
+    let run = ["run", "--quiet", "--locked", "--package", "evenkeel-sim", "--bin", "sim", "--"];
+    let mut step = Step::cargo(&run);
     step.args.extend_from_slice(args);
     step.pass_on()
 }
 
+/// The comparison of schedules with a brute-force judge.
+pub(crate) fn oracle_step() -> Step {
+    let test = ["test", "--quiet", "--locked", "--package", "evenkeel-core", "--test", "oracle"];
+    Step::cargo(&[test.as_slice(), &["--", "--nocapture", "the_oracle"]].concat())
+}
+
 fn oracle(args: &[String]) -> Result<ExitCode> {
-    let mut step = Step::cargo(&[
-        "test",
-        "--quiet",
-        "--release",
-        "--locked",
-        "--package",
-        "evenkeel-core",
-        "--test",
-        "oracle",
-        "--",
-        "--nocapture",
-        "the_oracle",
-    ]);
+    let mut step = oracle_step();
     if args.len() > 2 {
         bail!("`{}` means nothing here: give a number of cases and a seed", args[2]);
     }
@@ -189,19 +195,6 @@ fn oracle(args: &[String]) -> Result<ExitCode> {
         step = step.with(name, value);
     }
     step.pass_on()
-}
-
-fn chaos(args: &[String]) -> Result<ExitCode> {
-    let long = only_flag(args, "--long")?;
-    engines::bring_up(&root())?;
-    let mut trials = ci::chaos();
-    if long {
-        engines::bring_up_quorums()?;
-        trials = trials.with("EVENKEEL_CHAOS_TIMES", &ci::LONG_CHAOS.to_string());
-    }
-    let done = trials.pass_on();
-    engines::take_down()?;
-    done
 }
 
 fn bench(args: &[String]) -> Result<ExitCode> {

@@ -1,7 +1,7 @@
 //! Pages that are written from the house itself and may not drift from it.
 
-use crate::parts::Step;
 use crate::requirements;
+use crate::step::Step;
 use crate::tree::Tree;
 use anyhow::{Result, bail};
 

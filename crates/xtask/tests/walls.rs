@@ -428,6 +428,23 @@ fn slow_tests_that_run_unasked() {
 }
 
 #[test]
+fn ignored_tests_that_do_not_name_the_soak() {
+    let ignored = |reason: &str| format!("//! A planted test.\n#[test]\n#[ignore{reason}]\nfn slow() {{}}\n");
+    for reason in ["", " = \"takes long\""] {
+        bites(
+            "slow tests",
+            "crates/node/tests/planted.rs:3: say why only the soak runs this test",
+            |house| {
+                house.write("crates/node/tests/planted.rs", &ignored(reason));
+            },
+        );
+    }
+    let house = House::copy();
+    house.write("crates/node/tests/planted.rs", &ignored(" = \"soak: takes long\""));
+    house.is_silent("slow tests", "planted.rs");
+}
+
+#[test]
 fn every_wall_has_its_test() {
     let here = include_str!("walls.rs");
     let calls: Vec<_> = here.split("bites(").chain(here.split(".says(")).map(str::trim_start).collect();

@@ -3,8 +3,8 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use evenkeel_sim::faults::Fault;
 use evenkeel_sim::invariants::Invariant;
@@ -12,7 +12,8 @@ use evenkeel_sim::mutants::{self, Hunt, Mutant, SEEDS_MAX};
 use evenkeel_sim::seed::{Manner, Report, judge, play, run_seed};
 use evenkeel_sim::swarm::Span;
 
-const USAGE: &str = "usage: sim [--brief] SEED | sim [--brief] --seeds N [--from SEED] | sim --mutants [NAME]
+const USAGE: &str =
+    "usage: sim [--brief] SEED | sim [--brief] --seeds N [--from SEED] | sim --mutants [NAME | --record]
   SEED is a number, in decimal or as 0x…";
 const THREADS: usize = 2;
 /// From so many seeds on every fault and every invariant must have been met.
@@ -43,8 +44,9 @@ fn main() -> ExitCode {
     let done = match words {
         ["--seeds", n] => number(n).map(|n| seeds(0, n, span)),
         ["--seeds", n, "--from", from] => number(n).zip(number(from)).map(|(n, from)| seeds(from, n, span)),
-        ["--mutants"] => Some(hunt("", SEEDS_MAX)),
-        ["--mutants", name] => Some(hunt(name, SEEDS_MAX)),
+        ["--mutants"] => Some(hunt("", SEEDS_MAX, false)),
+        ["--mutants", "--record"] => Some(hunt("", SEEDS_MAX, true)),
+        ["--mutants", name] => Some(hunt(name, SEEDS_MAX, false)),
         [seed] => number(seed).map(|seed| show(seed, span)),
         _ => None,
     };
@@ -70,18 +72,25 @@ fn show(seed: u64, span: Span) -> ExitCode {
     }
 }
 
-/// Looks whether each planted fault is found: all of them, or those with this in their name.
-fn hunt(name: &str, most: u64) -> ExitCode {
+/// Looks whether each planted fault is found: all of them, or those with this in their name. With `record` the table of seeds that
+/// the tests play is written anew.
+fn hunt(name: &str, most: u64, record: bool) -> ExitCode {
     let chosen: Vec<&Mutant> = mutants::ALL.iter().filter(|m| m.name.contains(name)).collect();
     let next = AtomicUsize::new(0);
     let bad = AtomicUsize::new(usize::from(chosen.is_empty()));
+    let seeds = Mutex::new(vec![None; chosen.len()]);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                while let Some(mutant) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(mutant) = chosen.get(at) else { return };
                     let name = mutant.name;
-                    match mutant.hunt(0, most) {
-                        Hunt::Found(seed, broken) => say!("{name}: found in seed {seed:#x}: {broken}"),
+                    match mutant.hunt(most) {
+                        Hunt::Found(seed, broken) => {
+                            say!("{name}: found in seed {seed:#x}: {broken}");
+                            seeds.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(seed);
+                        }
                         Hunt::Misnamed(seed, broken) => {
                             say!("{name}: in seed {seed:#x} something else broke: {broken}");
                             bad.fetch_add(1, Ordering::Relaxed);
@@ -97,7 +106,22 @@ fn hunt(name: &str, most: u64) -> ExitCode {
     });
     let bad = bad.into_inner();
     say!("{} planted faults, {bad} not found by their name", chosen.len());
-    if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if bad > 0 {
+        return ExitCode::FAILURE;
+    }
+    if record && let Err(error) = write_seeds(&chosen, &seeds.into_inner().unwrap_or_default()) {
+        eprintln!("{SEEDS_FILE} cannot be written: {error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// The table of seeds that the tests play.
+const SEEDS_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/planted_faults.txt");
+
+fn write_seeds(chosen: &[&Mutant], seeds: &[Option<u64>]) -> std::io::Result<()> {
+    let found = chosen.iter().zip(seeds).filter_map(|(mutant, seed)| Some((mutant.name, (*seed)?)));
+    std::fs::write(SEEDS_FILE, found.map(|(name, seed)| format!("{seed} {name}\n")).collect::<String>())
 }
 
 /// Runs many seeds and prints what they came to; each failure is one line that repeats it.

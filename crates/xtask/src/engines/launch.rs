@@ -1,7 +1,9 @@
 //! How each engine is started: an ordinary process on loopback that is light and yet loses nothing when it is killed.
 
 use anyhow::{Context as _, Result, bail};
+use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,6 +19,8 @@ pub(super) struct Place {
     pub(super) others: Vec<u16>,
 }
 
+/// Where ports of engines are looked for.
+const SERVER_PORTS: std::ops::Range<u16> = 10_000..32_000;
 /// How many ports three servers need that also talk to each other.
 const PORTS: usize = 9;
 
@@ -30,10 +34,15 @@ pub(super) struct Started {
 }
 
 impl Place {
-    /// A folder that exists, and ports that nobody listens at.
+    /// A folder that exists, and ports that are free now. They lie below those that the system gives to clients, so only another
+    /// server can take one before the engine does; [`super::running::start`] starts the engine with other ports then.
     pub(super) fn new(folder: PathBuf) -> Result<Self> {
-        let listeners = (0..PORTS).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
-        let listeners = listeners.collect::<std::io::Result<Vec<_>>>()?;
+        let mut listeners: Vec<TcpListener> = Vec::new();
+        while listeners.len() < PORTS {
+            let port = SERVER_PORTS.start
+                + (RandomState::new().build_hasher().finish() % SERVER_PORTS.len() as u64) as u16;
+            listeners.extend(TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
+        }
         let ports = listeners.iter().map(|it| Ok(it.local_addr()?.port())).collect::<Result<Vec<_>>>()?;
         Ok(Self { folder, port: ports[0], others: ports[1..].to_vec() })
     }

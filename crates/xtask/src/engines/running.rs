@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// How long an engine may take to answer, and to stop when asked.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long an engine may take to answer, and to stop when asked, before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(180);
 const STEP: Duration = Duration::from_millis(25);
 /// How long one that was started again is left alone before it is looked at.
 const REST: Duration = Duration::from_millis(200);
@@ -86,9 +86,7 @@ impl Running {
 }
 
 fn state() -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from);
-    target.join("engines")
+    crate::target().join("engines")
 }
 
 fn file(kind: &Kind) -> PathBuf {
@@ -122,11 +120,40 @@ fn born(pid: u32) -> Option<String> {
     (state != "Z").then(|| fields.nth(18).map(str::to_owned))?
 }
 
-/// Starts it and waits until it answers.
+/// Starts it and waits until it answers. Where its process ends before, another process may have taken one of its ports: it is
+/// started again with other ports.
 pub(super) fn start(kind: &Kind) -> Result<()> {
     std::fs::create_dir_all(state())?;
     let _ = std::fs::remove_file(ours(kind));
-    let folder = std::env::temp_dir().join(format!("evenkeel-{}-{}", kind.name, std::process::id()));
+    for attempt in 1.. {
+        match start_once(kind, attempt) {
+            Err(error) if attempt < STARTS && error.is::<Ended>() => {
+                println!("{} starts again: {error:#}", kind.name)
+            }
+            ended => return ended,
+        }
+    }
+    Ok(())
+}
+
+/// How often an engine is started whose process ends before it answers.
+const STARTS: u32 = 5;
+
+/// A process of an engine ended before the engine answered; the last lines of its log.
+#[derive(Debug)]
+struct Ended(String);
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "it ended before it answered:\n{}", self.0)
+    }
+}
+
+impl std::error::Error for Ended {}
+
+fn start_once(kind: &Kind, attempt: u32) -> Result<()> {
+    let name = format!("evenkeel-{}-{}-{attempt}", kind.name, std::process::id());
+    let folder = std::env::temp_dir().join(name);
     std::fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let place = Place::new(folder.clone())?;
     let started = (kind.start)(&place)?;
@@ -134,11 +161,17 @@ pub(super) fn start(kind: &Kind) -> Result<()> {
     let running = Running { url: started.url, place, members };
     running.write(kind)?;
     let mut waited = Duration::ZERO;
-    while !(kind.answers)(&running.place) {
-        if running.alive().count() < running.members.len() || waited > PATIENCE {
-            let said = running.last_words();
+    // Another server at its port would answer too, but then its own process has ended or is about to.
+    while !(kind.answers)(&running.place) || running.alive().count() < running.members.len() {
+        if running.alive().count() < running.members.len() {
+            let log = running.last_words();
             stop(kind)?;
-            bail!("it does not answer:\n{said}");
+            return Err(Ended(log).into());
+        }
+        if waited > PATIENCE {
+            let log = running.last_words();
+            stop(kind)?;
+            bail!("it does not answer:\n{log}");
         }
         std::thread::sleep(STEP);
         waited += STEP;
@@ -260,5 +293,53 @@ mod tests {
         assert_eq!(read(&file(&kind)).unwrap().place.ports(), found.place.ports());
         stop(&kind).unwrap();
         assert!(!found.place.folder.exists() && find(&kind).is_none());
+    }
+
+    /// As one whose port another process has taken meanwhile: it ends at its first start.
+    fn unlucky(place: &Place) -> Result<launch::Started> {
+        static STARTS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let first = STARTS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+        let script = if first { "echo the port is taken; exit 1" } else { "echo > up; exec sleep 60" };
+        let child = place.spawn(Command::new("sh").args(["-c", script]))?;
+        Ok(launch::Started { children: vec![child], url: "unlucky://".to_owned(), prepare: launch::nothing })
+    }
+
+    #[test]
+    fn an_engine_that_ends_at_once_is_started_with_other_ports() {
+        let kind = Kind {
+            name: "unlucky",
+            quorum: false,
+            package: "none",
+            program: || None,
+            start: unlucky,
+            answers: |place| Path::new(&place.path("up")).exists(),
+            stop: "TERM",
+        };
+        start(&kind).unwrap();
+        assert!(find(&kind).unwrap().place.folder.to_string_lossy().ends_with("-2"), "the second start");
+        stop(&kind).unwrap();
+    }
+
+    #[test]
+    fn an_engine_that_never_stays_is_given_up_with_the_end_of_its_log() {
+        let kind = Kind {
+            name: "hopeless",
+            quorum: false,
+            package: "none",
+            program: || None,
+            start: |place| {
+                let child = place.spawn(Command::new("sh").args(["-c", "echo no licence; exit 1"]))?;
+                Ok(launch::Started {
+                    children: vec![child],
+                    url: "none://".to_owned(),
+                    prepare: launch::nothing,
+                })
+            },
+            answers: |_| false,
+            stop: "TERM",
+        };
+        let error = start(&kind).unwrap_err().to_string();
+        assert!(error.contains("no licence"), "{error}");
+        assert!(find(&kind).is_none());
     }
 }

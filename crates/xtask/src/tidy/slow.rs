@@ -1,4 +1,4 @@
-//! Tests that take minutes run when they are asked for, in release, and once.
+//! Tests that take minutes run when they are asked for: in a target of their own, or marked for the soak.
 
 use super::Complaint;
 use crate::tree::Tree;
@@ -6,7 +6,7 @@ use crate::tree::Tree;
 /// Crate, test: each is run by a command of its own.
 const SLOW: &[(&str, &str)] = &[("server", "chaos")];
 
-/// Complains about a slow test that plain `cargo test` would run too.
+/// Complains about a slow test that plain `cargo test` would run too, and about an ignored test that does not name the soak.
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     let mut said = Vec::new();
     for (folder, test) in SLOW {
@@ -15,9 +15,19 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
         let is_there = forms.iter().any(|file| tree.has(&format!("crates/{folder}/{file}")));
         if is_there && !asked_for_by_name(tree.text(&manifest).unwrap_or_default(), test) {
             let message = format!(
-                "say `test = false` in a [[test]] section named {test}: `cargo xtask {test}` runs it"
+                "say `test = false` in a [[test]] section named {test}: `cargo xtask soak {test}` runs it"
             );
             said.push(Complaint::about(&manifest, message));
+        }
+    }
+    for (path, rust) in tree.rust_in(&["crates/"]) {
+        let ignored = rust.code.lines().enumerate().filter(|(_, text)| text.trim().starts_with("#[ignore"));
+        for (line, _) in ignored {
+            let reason = rust.literals.iter().find(|literal| literal.line == line);
+            if !reason.is_some_and(|reason| reason.value.starts_with("soak: ")) {
+                let message = "say why only the soak runs this test: #[ignore = \"soak: …\"]";
+                said.push(Complaint::at(path, line, message));
+            }
         }
     }
     said

