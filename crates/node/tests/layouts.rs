@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 /// Whatever takes longer than this will not happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn url(folder: &TempDir) -> String {
     format!("sqlite:{}", folder.path().join("registry").display())
@@ -24,7 +24,7 @@ fn url(folder: &TempDir) -> String {
 
 async fn node(name: &str, folder: &TempDir) -> Result<Handle, OpenError> {
     let mut config = Config::new(name.parse().unwrap(), url(folder), folder.path().join(name));
-    config.ttl = Duration::from_secs(3);
+    config.ttl = Duration::from_secs(30);
     evenkeel::open(config).await
 }
 

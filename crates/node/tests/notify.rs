@@ -42,11 +42,12 @@ fn listener() -> (String, Receiver<Value>) {
 async fn node(name: &str, data: &TempDir, url: &str) -> Handle {
     let registry = format!("sqlite:{}", data.path().join("registry").display());
     let mut config = Config::new(name.parse().unwrap(), registry, data.path().join(name));
-    config.ttl = Duration::from_secs(3);
+    config.ttl = Duration::from_secs(30);
     config.address = "127.0.0.1:1".into();
     let means = Means::Webhook(url.to_owned());
     let mut notifier = Notifier::new(vec!["node.offline".into()], means).unwrap();
     notifier.window = Duration::ZERO;
+    notifier.timeout = Duration::from_secs(60);
     config.notify = vec![notifier];
     evenkeel::open(config).await.unwrap()
 }
@@ -62,7 +63,7 @@ async fn a_node_going_offline_is_told_once_though_all_others_notice() {
     // Each of the three cannot reach the two others; strikes of both make a node offline.
     let mut told: BTreeMap<String, usize> = BTreeMap::new();
     while told.len() < 3 {
-        let post = posts.recv_timeout(Duration::from_secs(40)).unwrap();
+        let post = posts.recv_timeout(Duration::from_secs(120)).unwrap();
         assert_eq!(post["kind"], "node.offline", "{post}");
         *told.entry(post["subject"].as_str().unwrap().to_owned()).or_default() += 1;
     }

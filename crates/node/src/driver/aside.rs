@@ -119,7 +119,7 @@ mod tests {
         });
         assert!(ended.try_recv().is_err());
         drop(question);
-        assert_eq!(ended.recv_timeout(Duration::from_secs(10)), Ok(()));
+        assert_eq!(ended.recv_timeout(Duration::from_secs(120)), Ok(()));
     }
 
     /// What an engine whose code is at fault has done nobody knows.

@@ -404,7 +404,7 @@ async fn a_verdict_is_acknowledged_once_it_is_there_for_good() {
         let run: RunId = "j:1000:0".parse().unwrap();
         assert_eq!(news.recv().await, Some(Told::Recorded { run: run.clone(), attempt: 1 }));
         assert_eq!(reader.run(run).await.unwrap().len(), 1);
-        history.close(Duration::from_secs(5)).await;
+        history.close(Duration::from_secs(120)).await;
     }
 }
 
@@ -418,7 +418,7 @@ async fn a_history_that_takes_nothing_says_so_and_recovers() {
     let (history, reader) = History::open(place, "a", Keep::default(), told, Arc::default()).await.unwrap();
     // A table that is gone refuses writes as a full disk does, and can be given back.
     let other = rusqlite::Connection::open(&path).unwrap();
-    other.busy_timeout(Duration::from_secs(5)).unwrap();
+    other.busy_timeout(Duration::from_secs(120)).unwrap();
     other.execute_batch("ALTER TABLE attempt RENAME TO away").unwrap();
     history.put(lost("j:1000:0"));
     assert_eq!(news.recv().await, Some(Told::Able(false)));
@@ -427,7 +427,7 @@ async fn a_history_that_takes_nothing_says_so_and_recovers() {
     assert_eq!(news.recv().await, Some(Told::Recorded { run: run.clone(), attempt: 1 }));
     assert_eq!(news.recv().await, Some(Told::Able(true)));
     assert_eq!(reader.run(run).await.unwrap().len(), 1);
-    history.close(Duration::from_secs(5)).await;
+    history.close(Duration::from_secs(120)).await;
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use crate::config::Keep;
 use crate::history::{EventFilter, EventRecord, History, HistoryReader, Place};
 
 /// Whatever takes longer than this will not happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A listener that answers each request with the next of these statuses, then with 200; what it was sent comes out here.
 fn listener(statuses: &[u16]) -> (String, Receiver<Value>) {
@@ -63,7 +63,7 @@ fn webhook(on: &[&str], url: &str) -> Notifier {
 fn made(on: &[&str], means: Means) -> Notifier {
     let mut notifier = Notifier::new(on.iter().map(ToString::to_string).collect(), means).unwrap();
     notifier.pauses = [Duration::from_millis(60), Duration::from_millis(120)];
-    notifier.timeout = Duration::from_secs(5);
+    notifier.timeout = Duration::from_secs(60);
     notifier
 }
 
@@ -92,10 +92,16 @@ impl Telling {
     }
 
     async fn complaint(&self) -> EventRecord {
-        let until = clock::now().mono + Millis(20_000);
+        self.complaint_of("").await
+    }
+
+    /// The first one whose text contains this.
+    async fn complaint_of(&self, what: &str) -> EventRecord {
+        let until = clock::now().mono + Millis(PATIENCE.as_millis() as i64);
         loop {
             let found = self.reader.events(EventFilter::default()).await.unwrap();
-            if let Some(found) = found.into_iter().find(|event| event.kind == "notify_failed") {
+            let is_it = |event: &EventRecord| event.kind == "notify_failed" && event.text.contains(what);
+            if let Some(found) = found.into_iter().find(is_it) {
                 return found;
             }
             assert!(clock::now().mono < until, "nobody complains");
@@ -180,16 +186,24 @@ async fn a_command_gets_the_event_on_its_input_and_in_its_environment() {
 #[tokio::test]
 async fn a_command_that_hangs_is_ended_with_all_it_started() {
     let folder = tempfile::tempdir().unwrap();
-    let pid = folder.path().join("pid");
-    let script = format!("sleep 600 & echo $! > {}; wait", pid.display());
-    let argv = ["/bin/sh", "-c", &script].map(ToOwned::to_owned).to_vec();
-    let mut notifier = made(&["*"], Means::Command(argv));
-    notifier.timeout = Duration::from_millis(3_500);
-    let mut telling = Telling::new(vec![notifier]).await;
-    telling.tell(0, "joined", &Event::Joined);
-    let complaint = telling.complaint().await;
-    assert!(complaint.text.contains("it did not end within 3.5s"), "{}", complaint.text);
-    let pid = std::fs::read_to_string(pid).unwrap();
+    // If the machine stalls, the timeout can end before the command starts; the next timeout is longer.
+    let mut begun = None;
+    for secs in [1, 4, 16, 64] {
+        let pid = folder.path().join(format!("pid-{secs}"));
+        let script = format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", pid.display());
+        let argv = ["/bin/sh", "-c", &script].map(ToOwned::to_owned).to_vec();
+        let mut notifier = made(&["*"], Means::Command(argv));
+        notifier.timeout = Duration::from_secs(secs);
+        let mut telling = Telling::new(vec![notifier]).await;
+        telling.tell(0, "joined", &Event::Joined);
+        let complaint = telling.complaint().await;
+        assert!(complaint.text.contains(&format!("it did not end within {secs}s")), "{}", complaint.text);
+        begun = std::fs::read_to_string(pid).ok();
+        if begun.is_some() {
+            break;
+        }
+    }
+    let pid = begun.expect("the command begins");
     let gone = |state: String| state.split(") ").nth(1).is_none_or(|rest| rest.starts_with('Z'));
     let stat = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
     // It was killed, and dies when it gets to run.
@@ -211,32 +225,26 @@ fn mute() -> (TcpListener, String) {
 
 #[tokio::test]
 async fn a_webhook_that_hangs_delays_neither_the_driver_nor_another_notifier() {
-    let ((_socket, hanging), (url, posts)) = (mute(), listener(&[]));
-    let mut slow = webhook(&["*"], &hanging);
-    slow.timeout = Duration::from_secs(2);
-    let mut telling = Telling::new(vec![slow, webhook(&["joined"], &url)]).await;
-    let begun = clock::now().mono;
+    let (hangs, hangs_for_ever, (url, posts)) = (mute(), mute(), listener(&[]));
+    // A caller that waits for one of them waits for an hour, and the test runner ends the test.
+    let hanging = [&hangs.1, &hangs_for_ever.1].map(|url| {
+        let mut slow = webhook(&["*"], url);
+        slow.timeout = Duration::from_secs(3_600);
+        slow
+    });
+    let all = hanging.into_iter().chain([webhook(&["joined"], &url)]);
+    let mut telling = Telling::new(all.collect()).await;
     for n in 0..5_000 {
         let job = format!("j{n}").parse().unwrap();
         telling.tell(n, "elected", &Event::Elected(job));
     }
     telling.tell(5_000, "joined", &Event::Joined);
-    assert!(clock::now().mono < begun + Millis(2_000), "handing over waits for nobody");
     assert_eq!(next(&posts)["kind"], "joined");
-    // More came than may wait: that is said too, in one sentence.
-    let said = async {
-        loop {
-            let found = telling.reader.events(EventFilter::default()).await.unwrap();
-            if found.iter().any(|event| event.text.contains("events: too many waited")) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, said).await.unwrap();
-    let begun = clock::now().mono;
+    // More came than may wait: that is said too, in one sentence, once one of them hangs no more.
+    drop(hangs);
+    telling.complaint_of("events: too many waited").await;
+    // Nor does the other one keep up an end.
     telling.notifiers.close(Duration::from_millis(200)).await;
-    assert!(clock::now().mono < begun + Millis(2_000), "an end is not kept up for long");
 }
 
 #[test]

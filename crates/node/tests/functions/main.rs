@@ -16,9 +16,12 @@ use tempfile::TempDir;
 
 mod dataflow;
 
+/// How long a test waits for a fact.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 fn config(name: &str, registry: &str, data: &TempDir) -> Config {
     let mut config = Config::new(name.parse().unwrap(), registry, data.path().join(name));
-    config.ttl = Duration::from_secs(10);
+    config.ttl = Duration::from_secs(30);
     config
 }
 
@@ -45,7 +48,7 @@ async fn ask_to_run(node: &Handle, job: &str, request: &str) -> RunId {
 }
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), future).await.expect("it happens within 20 s")
+    tokio::time::timeout(PATIENCE, future).await.expect("it happens")
 }
 
 #[tokio::test]
@@ -207,7 +210,7 @@ async fn a_node_that_leaves_ends_its_run_and_another_goes_on() {
         within(changes.changed()).await.unwrap();
     }
     let b = evenkeel::open(of_b.with(functions(&done))).await.unwrap();
-    assert_eq!(within(a.leave(Duration::from_secs(10))).await, Left::Cleanly);
+    assert_eq!(within(a.leave(PATIENCE)).await, Left::Cleanly);
     a.stopped().await.unwrap();
     assert!(matches!(a.ask(Command::Acquire).await, Answer::Refused(Refusal::Unavailable, _)));
     let by_b = |runs: Vec<RunRecord>| runs.into_iter().find(|r| r.node == "b" && r.state == State::Succeeded);
@@ -245,17 +248,17 @@ async fn a_data_folder_of_another_cluster_is_refused() {
     let data = tempfile::tempdir().unwrap();
     let registry = |file: &str| format!("sqlite:{}", data.path().join(file).display());
     let first = evenkeel::open(config("a", &registry("one"), &data)).await.unwrap();
-    first.leave(Duration::from_secs(5)).await;
+    first.leave(PATIENCE).await;
     let other = tempfile::tempdir().unwrap();
     let second = evenkeel::open(config("a", &registry("two"), &other)).await.unwrap();
-    second.leave(Duration::from_secs(5)).await;
+    second.leave(PATIENCE).await;
     let Err(refused) = evenkeel::open(config("a", &registry("two"), &data)).await else {
         panic!("it opened")
     };
     let text = refused.to_string();
     assert!(text.contains("belongs to another cluster") && text.contains("remove"), "{text}");
     let again = evenkeel::open(config("a", &registry("one"), &data)).await.unwrap();
-    again.leave(Duration::from_secs(5)).await;
+    again.leave(PATIENCE).await;
 }
 
 /// As after a loss of all data: whoever wrote an id there would shut out the other nodes, and the backup.
@@ -264,7 +267,7 @@ async fn an_emptied_registry_is_refused_and_left_empty() {
     let data = tempfile::tempdir().unwrap();
     let registry = |file: &str| format!("sqlite:{}", data.path().join(file).display());
     let node = evenkeel::open(config("a", &registry("full"), &data)).await.unwrap();
-    node.leave(Duration::from_secs(5)).await;
+    node.leave(PATIENCE).await;
     let Err(refused) = evenkeel::open(config("a", &registry("empty"), &data)).await else {
         panic!("it opened")
     };

@@ -9,7 +9,7 @@ use evenkeel::{Handle, Job, Program, RunFilter, RunRecord, State, Work};
 use serde_json::json;
 
 use crate::guard::{Guard, folder};
-use crate::node::{Node, apply, cluster, config, parent, runtime, sleeper};
+use crate::node::{LEASE, Node, apply, cluster, config, parent, runtime, sleeper};
 use crate::process::{lives, pids, until};
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
@@ -62,7 +62,7 @@ fn what_the_history_says_of_each_end() {
         ("bytes", line(r"printf '\377\376\200'"), State::Succeeded, Some(0), String::new()),
     ];
     runtime().block_on(async {
-        let node = evenkeel::open(config(folder.path(), "a", 4_000)).await.unwrap();
+        let node = evenkeel::open(config(folder.path(), "a", LEASE)).await.unwrap();
         let jobs: Vec<Job> = table.iter().map(|(name, command, ..)| job(name, command.clone())).collect();
         node.apply(jobs.clone()).await.unwrap();
         for (job, (name, _, state, code, reason)) in jobs.iter().zip(&table) {
@@ -86,7 +86,7 @@ fn every_variable_of_a_run_is_documented() {
     };
     let (folder, _) = cluster();
     runtime().block_on(async {
-        let node = evenkeel::open(config(folder.path(), "a", 4_000)).await.unwrap();
+        let node = evenkeel::open(config(folder.path(), "a", LEASE)).await.unwrap();
         let job = job("env", Program::Argv(vec!["env".into()]));
         node.apply(vec![job.clone()]).await.unwrap();
         let record = over(&node, &job).await;
@@ -126,23 +126,34 @@ fn touch(path: &Path) {
 /// proves: I48
 fn the_memory_of_a_node_stays_flat_under_floods() {
     let (folder, file) = cluster();
-    let node = Node::start(folder.path(), "a", 4_000);
+    let node = Node::start(folder.path(), "a", LEASE);
     let at = |name: &str| folder.path().join(name);
-    let mut job = sleeper(&file, Delivery::AtMostOnce);
-    job.shell = true;
-    job.command = Program::Line(format!(
+    let mut flood = sleeper(&file, Delivery::AtMostOnce);
+    flood.shell = true;
+    flood.command = Program::Line(format!(
         "echo $$ >> {}; while ! test -e {}; do sleep 0.01; done; timeout 2 yes; \
-         head -c 100000000 /dev/zero | tr '\\0' x; head -c 20000000 /dev/urandom; echo over > {}; sleep 600",
+         head -c 100000000 /dev/zero | tr '\\0' x; head -c 20000000 /dev/urandom; \
+         while ! test -e {}; do head -c 1000000 /dev/zero; done; echo over > {}; sleep 600",
         file.display(),
         at("go").display(),
+        at("enough").display(),
         at("over").display(),
     ));
-    apply(folder.path(), job);
+    apply(folder.path(), flood);
     let run = pids(&file, 1)[0];
     let guard = parent(run);
     assert_eq!(parent(guard), node.pid());
     let before = peak(guard) + peak(node.pid());
     touch(&at("go"));
+    // The guard starts and ends other runs meanwhile.
+    let other = format!("echo >> {}", at("others").display());
+    apply(folder.path(), job("other", Program::Line(other)));
+    until("three other runs were started, one after the other", || {
+        let others = std::fs::read_to_string(at("others")).ok()?;
+        (others.len() >= 3).then_some(())
+    });
+    assert!(!at("over").exists(), "the flood goes on");
+    touch(&at("enough"));
     until("all of it is written", || at("over").exists().then_some(()));
     let after = peak(guard) + peak(node.pid());
     assert!(after - before < 32 * 1024, "from {before} to {after} KiB");

@@ -22,11 +22,14 @@ fn main() {
     }
     let tests = guard::TESTS.iter().chain(command::TESTS).chain(ends::TESTS).chain(node::TESTS);
     let tests = tests.chain(strays::TESTS).chain(cgroups::TESTS).chain(shim::TESTS);
-    let trials = tests.map(|(name, test)| {
-        Trial::test(*name, || {
+    let trial = |(name, test): &(&str, fn())| {
+        let test = *test;
+        Trial::test(*name, move || {
             test();
             Ok(())
         })
-    });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+    };
+    let trials = tests.map(trial);
+    let soak = guard::SOAK.iter().map(|test| trial(test).with_ignored_flag(true));
+    libtest_mimic::run(&Arguments::from_args(), trials.chain(soak).collect()).exit();
 }

@@ -12,10 +12,13 @@ use evenkeel::{Config, Handle, Job, Left, RunFilter, RunRecord, State, Work};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::process::{lives, pids, signal, until};
+use crate::process::{PATIENCE, lives, pids, signal, until};
 
 /// Set in processes that are to live as a node: the folder of its cluster, its name, its lease's term in ms.
 pub(crate) const ROLE: &str = "TEST_NODE";
+
+/// The term of a lease, in ms, in tests that wait for no lease to end.
+pub(crate) const LEASE: u64 = 30_000;
 
 /// What every node of these tests has in its environment.
 const PASSWORD: &str = "a-password-of-the-node";
@@ -58,7 +61,7 @@ pub(crate) fn live() {
     println!("joined");
     let mut rest = String::new();
     let _ = std::io::stdin().read_line(&mut rest);
-    let left = runtime.block_on(node.leave(Duration::from_secs(15)));
+    let left = runtime.block_on(node.leave(PATIENCE));
     println!("{left:?}");
 }
 
@@ -119,9 +122,9 @@ pub(crate) fn sleeper(pids: &Path, delivery: Delivery) -> Job {
 /// Applies a job through a node that lives in this process for a moment.
 pub(crate) fn apply(cluster: &Path, job: Job) {
     runtime().block_on(async {
-        let node = evenkeel::open(config(cluster, "operator", 4_000)).await.unwrap();
+        let node = evenkeel::open(config(cluster, "operator", LEASE)).await.unwrap();
         node.apply(vec![job]).await.unwrap();
-        node.leave(Duration::from_secs(10)).await;
+        node.leave(PATIENCE).await;
     });
 }
 
@@ -140,20 +143,20 @@ async fn wait_for_attempt(node: &Handle, state: State, attempt: u32) -> RunRecor
         if let Some(record) = runs(node, state).await.into_iter().rfind(|record| record.attempt >= attempt) {
             return record;
         }
-        tokio::time::timeout(Duration::from_secs(20), changes.changed()).await.unwrap().unwrap();
+        tokio::time::timeout(PATIENCE, changes.changed()).await.unwrap().unwrap();
     }
 }
 
 /// proves: I2, I3, I15, I37
 fn a_killed_node_leaves_no_run_and_its_next_life_is_quick() {
     let (folder, file) = cluster();
-    let node = Node::start(folder.path(), "a", 30_000);
+    let node = Node::start(folder.path(), "a", 600_000);
     apply(folder.path(), sleeper(&file, Delivery::AtMostOnce));
     let run = pids(&file, 1)[0];
     drop(node);
-    // Far sooner than its lease of 30 s: the folder's lock proves the old life over, the guard's lock its runs.
+    // Far sooner than its lease of ten minutes: the folder's lock proves the old life over, the guard's lock its runs.
     runtime().block_on(async {
-        let again = evenkeel::open(config(folder.path(), "a", 4_000)).await.unwrap();
+        let again = evenkeel::open(config(folder.path(), "a", LEASE)).await.unwrap();
         assert!(!lives(run), "the next life begins after the runs of the last one");
         let lost = wait_for(&again, State::Lost).await;
         assert!(lost.reason.len() > 3, "{lost:?}");
@@ -164,7 +167,7 @@ fn a_killed_node_leaves_no_run_and_its_next_life_is_quick() {
 /// proves: I2, I4
 fn a_paused_nodes_runs_end_before_its_lease() {
     let (folder, file) = cluster();
-    let node = Node::start(folder.path(), "a", 3_000);
+    let node = Node::start(folder.path(), "a", 10_000);
     apply(folder.path(), sleeper(&file, Delivery::AtLeastOnce));
     let run = pids(&file, 1)[0];
     stop_at_rest(node.pid(), folder.path());
@@ -230,7 +233,7 @@ fn stop_at_rest(pid: i32, folder: &Path) {
 fn a_node_whose_guard_dies_gets_another() {
     let (folder, file) = cluster();
     runtime().block_on(async {
-        let node = evenkeel::open(config(folder.path(), "a", 4_000)).await.unwrap();
+        let node = evenkeel::open(config(folder.path(), "a", 15_000)).await.unwrap();
         node.apply(vec![sleeper(&file, Delivery::AtLeastOnce)]).await.unwrap();
         let run = pids(&file, 1)[0];
         let guard = parent(run);
@@ -259,7 +262,7 @@ pub(crate) fn parent(pid: i32) -> i32 {
 /// proves: I38
 fn leaving_lets_the_run_finish() {
     let (folder, file) = cluster();
-    let mut node = Node::start(folder.path(), "a", 4_000);
+    let mut node = Node::start(folder.path(), "a", LEASE);
     let script = format!("echo $$ >> {}; sleep 1; echo done > {0}.done", file.display());
     let command = Work::Command(["sh", "-c", &script].map(String::from).to_vec());
     apply(folder.path(), Job::new("j".parse().unwrap(), "* * * * * *", command));
@@ -275,7 +278,7 @@ fn leaving_lets_the_run_finish() {
 fn output_is_read_through_the_handle() {
     let (folder, _) = cluster();
     runtime().block_on(async {
-        let node = evenkeel::open(config(folder.path(), "a", 4_000)).await.unwrap();
+        let node = evenkeel::open(config(folder.path(), "a", LEASE)).await.unwrap();
         let script = "echo $EVENKEEL_JOB $EVENKEEL_RUN $EVENKEEL_DUE $EVENKEEL_SHARD/$EVENKEEL_SHARDS \
                       $EVENKEEL_PARAMETER $EVENKEEL_JOB_PARAMETER $EVENKEEL_ATTEMPT $EVENKEEL_FENCE $EVENKEEL_IDEMPOTENCY_KEY $EVENKEEL_NODE";
         let command = Work::Command(["sh", "-c", script].map(String::from).to_vec());
@@ -298,7 +301,7 @@ fn output_is_read_through_the_handle() {
 
 fn a_run_sees_no_password_of_its_node() {
     let (folder, file) = cluster();
-    let node = Node::start(folder.path(), "a", 4_000);
+    let node = Node::start(folder.path(), "a", LEASE);
     let seen = folder.path().join("seen");
     let mut job = sleeper(&file, Delivery::AtMostOnce);
     let script = format!(
@@ -319,7 +322,7 @@ fn a_run_sees_no_password_of_its_node() {
 fn a_directory_that_is_missing_stands_in_the_history() {
     let (folder, file) = cluster();
     runtime().block_on(async {
-        let node = evenkeel::open(config(folder.path(), "a", 4_000)).await.unwrap();
+        let node = evenkeel::open(config(folder.path(), "a", LEASE)).await.unwrap();
         let mut job = sleeper(&file, Delivery::AtMostOnce);
         job.directory = "/nowhere/at/all".into();
         node.apply(vec![job]).await.unwrap();

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::still::wait_until_still;
 
 /// How long a test waits for a fact.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until something is so.
 pub(crate) fn until<T>(what: &str, mut fact: impl FnMut() -> Option<T>) -> T {

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::guard::{Guard, folder};
-use crate::node::{cluster, config, parent, runtime, sleeper, wait_for};
+use crate::node::{LEASE, cluster, config, parent, runtime, sleeper, wait_for};
 use crate::process::{lives, pids, signal, until};
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
@@ -126,7 +126,7 @@ fn they_end_at_the_deadline_too() {
 fn the_strays_of_a_killed_guard_are_ended() {
     let (folder, file) = cluster();
     runtime().block_on(async {
-        let node = evenkeel::open(config(folder.path(), "a", 4_000)).await.unwrap();
+        let node = evenkeel::open(config(folder.path(), "a", LEASE)).await.unwrap();
         let mut job = sleeper(&file, Delivery::AtMostOnce);
         let daemon = format!("(setsid sh -c 'echo $$ >> {}; exec sleep 600' &)", file.display());
         job.command =

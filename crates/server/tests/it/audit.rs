@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::process::{Node, run, text, until, until_told};
+use crate::process::{Node, millis, run, text, until, until_told};
 
 /// The whole log, the first entry first.
 fn log(node: &Node) -> Vec<Value> {
@@ -250,6 +250,7 @@ fn who_is_not_let_in_is_told_of_and_fills_no_disk() {
     fs::write(&key, "correct-horse-battery\n").expect("written");
     let key = key.display().to_string();
     let node = Node::serve(folder.path(), "a", &["--cluster-key-file", &key]);
+    let begun = millis();
     for n in 0..40 {
         let more = if n % 2 == 0 { "" } else { "\nAuthorization: Bearer incorrect-horse-battery" };
         let head = format!(
@@ -264,6 +265,8 @@ fn who_is_not_let_in_is_told_of_and_fills_no_disk() {
         node.address
     );
     assert_eq!(node.raw(&head, b"").0, 401);
+    // Ten in each minute; all of it is over in a moment, unless the machine stands still.
+    let minutes = 1 + usize::try_from((millis() - begun) / 60_000).expect("a clock that does not step");
     let mut command = node.client(&["job", "apply", "-f", "-", "--cluster-key-file", &key]);
     let done = command.stdin(fs::File::open(jobs(folder.path())).expect("it is there")).output();
     assert!(done.expect("evenkeel starts").status.success());
@@ -276,7 +279,7 @@ fn who_is_not_let_in_is_told_of_and_fills_no_disk() {
         Some(list()).filter(|list| list.iter().any(|entry| said(entry, "outcome") == "applied"))
     });
     let denied: Vec<_> = entries.iter().filter(|entry| said(entry, "outcome") == "denied").collect();
-    assert_eq!(denied.len(), 10, "however many there were: {denied:?}");
+    assert!((10..=10 * minutes).contains(&denied.len()), "however many there were: {denied:?}");
     assert!(denied.iter().all(|entry| said(entry, "who") == "nobody" && !said(entry, "what").is_empty()));
     let applied: Vec<_> = entries.iter().filter(|entry| said(entry, "outcome") == "applied").collect();
     assert!(applied.iter().all(|entry| said(entry, "who") == "key"), "{applied:?}");

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
-use crate::process::{Node, evenkeel, run, text, until};
+use crate::process::{Node, SHORT_LEASE, evenkeel, run, text, until};
 use crate::servers;
 
 /// Each run writes down of which job, for which moment and shard it is, and its token, in one write.
@@ -23,7 +23,7 @@ fn jobs(log: &Path) -> String {
         let shards = if *shards > 1 { format!("shards = {shards}\n") } else { String::new() };
         format!(
             "[[job]]\nname = {name:?}\nschedule = \"@every 1s\"\nplacement = {placement:?}\n{shards}grace = 600\n\
-             command = [{argv}]\n"
+             catch_up = {{ all = 1000 }}\ncommand = [{argv}]\n"
         )
     };
     JOBS.iter().map(one).collect()
@@ -345,7 +345,8 @@ fn a_cluster_whose_nodes_were_killed_is_moved_once_their_leases_have_ended() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = |name: &str| format!("sqlite:{}", folder.path().join(name).display());
     let (from, to) = (url("old.db"), url("new.db"));
-    for node in start(folder.path(), &from) {
+    let serve = |name| Node::serve(folder.path(), name, &[&["--registry", &from][..], &SHORT_LEASE].concat());
+    for node in NAMES.map(serve) {
         node.signal("KILL");
         node.end();
     }

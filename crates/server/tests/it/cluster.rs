@@ -7,7 +7,7 @@ use std::process::Stdio;
 use crate::process::{EVENKEEL, Node, evenkeel, text, until};
 
 const SLOW: &str =
-    "[[job]]\nname = \"slow\"\ncommand = [\"/bin/sh\", \"-c\", \"echo begun; exec sleep 60\"]\n";
+    "[[job]]\nname = \"slow\"\ncommand = [\"/bin/sh\", \"-c\", \"echo begun; exec sleep 3600\"]\n";
 
 /// Two nodes and a run that is under way on the first one.
 fn two(folder: &Path) -> (Node, Node, String) {
@@ -119,7 +119,7 @@ fn settings_come_from_the_file_the_environment_and_flags_in_this_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
     let file = format!(
-        "registry = \"sqlite:{}\"\nname = \"from-file\"\nport = 0\ndata = \"{}\"\nttl = \"2s\"\nalarm = 7\ntolerance = 3\n",
+        "registry = \"sqlite:{}\"\nname = \"from-file\"\nport = 0\ndata = \"{}\"\nttl = \"30s\"\nalarm = 7\ntolerance = 3\n",
         at("registry.db"),
         at("data")
     );

@@ -2,11 +2,10 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::process::{Node, until};
+use crate::process::{Node, PATIENCE, until};
 
 /// The pictures of the stream, one after the other.
 struct Pictures(BufReader<TcpStream>);
@@ -14,7 +13,7 @@ struct Pictures(BufReader<TcpStream>);
 impl Pictures {
     fn of(node: &Node) -> Self {
         let mut stream = TcpStream::connect(node.address).expect("it listens");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         write!(stream, "GET /api/v1/live HTTP/1.1\r\nHost: {}\r\n\r\n", node.address).expect("it reads");
         Self(BufReader::new(stream))
     }

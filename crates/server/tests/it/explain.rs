@@ -7,8 +7,8 @@ use crate::process::{Node, text, until};
 const JOBS: &str = r#"
 [[job]]
 name = "slow"
-schedule = "@every 1h"
-command = ["/bin/sleep", "60"]
+schedule = "at 2099-01-01T00:00:00Z"
+command = ["/bin/sleep", "3600"]
 
 [[job]]
 name = "off"

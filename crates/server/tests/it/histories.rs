@@ -12,7 +12,8 @@ fn any_node_lists_shows_waits_for_and_prints_what_another_ran() {
     let folder = tempfile::tempdir().expect("a folder");
     let serve = |name: &str| {
         let history = format!("sqlite:{}", folder.path().join(format!("{name}-history")).display());
-        Node::serve(folder.path(), name, &["--history", &history])
+        // One of them stands still for a while, and still counts as living.
+        Node::serve(folder.path(), name, &["--history", &history, "--ttl", "10m"])
     };
     let nodes = [serve("a"), serve("b")];
     nodes[0].json(&["cluster", "settings", "--beat", "1"]);

@@ -4,116 +4,21 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use crate::host::{free_ports, skip};
 use crate::process::{Node, until, until_told};
+use crate::redis::{Keeps, Redis};
 
 const NODES: [&str; 2] = ["a", "b"];
 /// How late a fire may start, in seconds: more than it takes all nodes to stop and start, so that there is something to see.
-const GRACE: i64 = 4;
-/// How long the runs go on whose marks are lost: longer than the grace, so that not all of them may run again.
-const LOST_MS: i64 = 11_000;
+const GRACE: i64 = 9;
 /// How long a lease lasts.
-const LEASE_MS: i64 = 2_000;
-/// How late a start may be noted, on a busy machine.
-const SLACK_MS: i64 = 3_000;
+const LEASE_MS: i64 = 6_000;
 
 /// Notes each start: what for, when by the calendar, and under which token.
 const SCRIPT: &str =
     r#"printf '%s %s %s %s\n' "$EVENKEEL_JOB" "$EVENKEEL_DUE" "$(date +%s%3N)" "$EVENKEEL_FENCE" >> "$0""#;
-
-/// What a Redis keeps by itself.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Keeps {
-    Nothing,
-    All,
-}
-
-/// A Redis. Killed when it is dropped.
-struct Redis {
-    /// Its files in `now`, and what they were in `then`.
-    folder: tempfile::TempDir,
-    keeps: Keeps,
-    port: u16,
-    child: Option<Child>,
-}
-
-impl Redis {
-    /// Starts one; `None`, said aloud, where there is none.
-    fn start(keeps: Keeps) -> Option<Self> {
-        if Command::new("redis-server").arg("--version").output().is_err() {
-            skip("there is no redis-server: `cargo xtask engines install`");
-            return None;
-        }
-        let port = free_ports(1)[0];
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::create_dir(folder.path().join("now")).expect("a folder");
-        let mut redis = Self { folder, keeps, port, child: None };
-        redis.again();
-        Some(redis)
-    }
-
-    fn again(&mut self) {
-        let mut command = Command::new("redis-server");
-        command.args(["--bind", "127.0.0.1", "--save", "", "--port", &self.port.to_string(), "--dir"]);
-        command.arg(self.folder.path().join("now"));
-        if self.keeps == Keeps::All {
-            command.args(["--appendonly", "yes", "--appendfsync", "always"]);
-        }
-        let child = command.stdout(Stdio::null()).spawn();
-        self.child = Some(child.expect("the server starts"));
-        until("it answers", || (self.say("PING")? == "PONG").then_some(()));
-    }
-
-    /// Kills it at once.
-    fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().expect("it can be killed");
-            child.wait().expect("it ends");
-        }
-    }
-
-    /// Has a copy made of what it holds now.
-    fn keep(&self) {
-        if self.keeps == Keeps::Nothing {
-            assert_eq!(self.say("SAVE").as_deref(), Some("OK"));
-        }
-        let copied = Command::new("cp").args(["-a", "now", "then"]).current_dir(self.folder.path()).status();
-        assert!(copied.expect("cp runs").success());
-    }
-
-    /// Puts the copy, if there is one, in the place of its files.
-    fn go_back(&self) {
-        let [now, then] = ["now", "then"].map(|name| self.folder.path().join(name));
-        if then.exists() {
-            fs::remove_dir_all(&now).expect("removed");
-            fs::rename(then, now).expect("moved");
-        }
-    }
-
-    /// One word to it, and the first line of its answer.
-    fn say(&self, word: &str) -> Option<String> {
-        use std::io::{BufRead, BufReader, Write};
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        stream.write_all(format!("{word}\r\n").as_bytes()).ok()?;
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).ok()?;
-        Some(line.trim_start_matches('+').trim().to_owned())
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/0", self.port)
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
 
 /// One start.
 #[derive(Clone, Debug)]
@@ -162,10 +67,10 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn start(keeps: Keeps) -> Option<Self> {
+    fn start(keeps: Keeps, ttl: &str) -> Option<Self> {
         let (folder, redis) = (tempfile::tempdir().expect("a folder"), Redis::start(keeps)?);
         let mut cluster = Self { folder, redis, nodes: Vec::new() };
-        cluster.serve();
+        cluster.serve(ttl);
         let applied = cluster.nodes[0].fed(&["job", "apply", "-f", "-"], &jobs(&cluster.log()));
         assert!(applied.status.success());
         cluster.wait_until_all_run(wall());
@@ -176,10 +81,9 @@ impl Cluster {
         self.folder.path().join("starts.log")
     }
 
-    fn serve(&mut self) {
+    fn serve(&mut self, ttl: &str) {
         for name in NODES {
-            let ttl = format!("{}s", LEASE_MS / 1_000);
-            let more = ["--registry", &self.redis.url(), "--ttl", &ttl];
+            let more = ["--registry", &self.redis.url(), "--ttl", ttl];
             let mut command = Node::command(self.folder.path(), name, &more);
             let said = fs::File::create(self.said(name)).expect("a file");
             self.nodes.push(Node::start(command.current_dir(self.folder.path()).stderr(said)));
@@ -222,7 +126,7 @@ impl Cluster {
 /// proves: I1
 #[test]
 fn nodes_of_a_registry_that_lost_everything_stop_and_say_why() {
-    let Some(mut cluster) = Cluster::start(Keeps::Nothing) else { return };
+    let Some(mut cluster) = Cluster::start(Keeps::Nothing, "15s") else { return };
     cluster.lose();
 }
 
@@ -230,6 +134,7 @@ fn nodes_of_a_registry_that_lost_everything_stop_and_say_why() {
 ///
 /// proves: I1
 #[test]
+#[ignore = "soak: it waits for marks to get old, and for leases to end"]
 fn after_a_loss_only_what_is_within_its_grace_runs_again_and_tokens_only_grow() {
     go_back(Keeps::Nothing);
 }
@@ -238,6 +143,7 @@ fn after_a_loss_only_what_is_within_its_grace_runs_again_and_tokens_only_grow() 
 ///
 /// proves: I1
 #[test]
+#[ignore = "soak: it waits for marks to get old, and for leases to end"]
 fn after_a_copy_was_put_back_only_what_is_within_its_grace_runs_again_and_tokens_only_grow() {
     go_back(Keeps::All);
 }
@@ -271,8 +177,8 @@ fn a_node_that_waits_for_others_to_notice_ends_at_once_when_it_is_told_to() {
     let status = until("it ends", || child.try_wait().expect("it is ours"));
     assert!(status.success(), "{status}: {}", told());
     // It has written nothing: whoever comes next waits as well, and then works.
-    let node = Node::start(&mut command("2s"));
-    assert!(told().contains("waiting 2s"), "{}", told());
+    let node = Node::start(&mut command("10s"));
+    assert!(told().contains("waiting 10s"), "{}", told());
     assert!(node.ok(&["node", "list"]).contains("online"));
 }
 
@@ -281,11 +187,12 @@ fn a_node_that_waits_for_others_to_notice_ends_at_once_when_it_is_told_to() {
 ///
 /// proves: I1
 #[test]
+#[ignore = "soak: it waits for leases to end"]
 fn a_file_that_was_put_back_as_it_was_begins_a_new_generation_each_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, log, said) = (folder.path(), folder.path().join("starts.log"), folder.path().join("said"));
     let serve = || {
-        let mut command = Node::command(path, "a", &["--ttl", "2s"]);
+        let mut command = Node::command(path, "a", &["--ttl", &lease()]);
         let err = fs::File::create(&said).expect("a file");
         Node::start(command.current_dir(path).env("EVENKEEL_LOG", "warn").stderr(err))
     };
@@ -328,14 +235,17 @@ fn a_file_that_was_put_back_as_it_was_begins_a_new_generation_each_time() {
 }
 
 fn go_back(keeps: Keeps) {
-    let Some(mut cluster) = Cluster::start(keeps) else { return };
+    let Some(mut cluster) = Cluster::start(keeps, &lease()) else { return };
+    let saving = wall();
     cluster.redis.keep();
     let saved = wall();
-    cluster.wait_until_all_run(saved + LOST_MS);
+    // Some marks are lost of fires that are older than their grace by the time the nodes are back, whatever the machine does.
+    let is_old = |start: &Start| start.due > saved + 1_000 && start.due + GRACE * 1_000 < wall();
+    until("old marks are lost", || starts(&cluster.log()).iter().any(is_old).then_some(()));
     cluster.lose();
     let before = starts(&cluster.log());
     let back = wall();
-    cluster.serve();
+    cluster.serve(&lease());
     cluster.wait_until_all_run(back + 2_000);
     let all = starts(&cluster.log());
     let (mut fires, mut again) = (BTreeMap::<_, Vec<&Start>>::new(), 0);
@@ -352,15 +262,14 @@ fn go_back(keeps: Keeps) {
                 "twice, and it is to run at most once: {first:?}, {second:?}"
             );
             assert!(second.at >= back, "twice before the loss: {first:?}, {second:?}");
-            assert!(*due >= saved - SLACK_MS, "its mark was on the disk: {second:?}, saved {saved}");
+            assert!(*due >= newest_saved(&before, job, saving), "its mark was on the disk: {second:?}");
             // One that was open in the copy is attempted again, however old it is by now; it was claimed at most a second ahead.
-            let was_open = job.starts_with("at-least-once") && *due <= saved + 1_000;
-            let in_time = second.at <= due + GRACE * 1_000 + SLACK_MS;
-            assert!(was_open || in_time, "older than its grace: {second:?}, saved {saved}");
+            let was_open = *due <= saved + 1_000;
+            // No node starts anything before the lease of those that were there has ended.
+            let in_time = due + GRACE * 1_000 >= back + LEASE_MS;
+            assert!(was_open || in_time, "older than its grace: {second:?}, saved {saved}, back {back}");
         }
     }
-    // Of those whose marks were lost, some are older than their grace by now. A machine that is too slow to show any that
-    // runs again shows nothing wrong either.
     let lost = before.iter().filter(|start| start.due > saved).count();
     assert!(lost > again, "all of {lost} ran again");
     println!("{again} of {lost} whose marks were lost ran again");
@@ -370,4 +279,15 @@ fn go_back(keeps: Keeps) {
     assert!(first >= back + LEASE_MS, "the first start was {} ms after the registry was back", first - back);
     let lowest = all[before.len()..].iter().map(|start| start.token).min().expect("some run again");
     assert!(lowest > highest, "a token of before the loss is not below {lowest}: {highest}");
+}
+
+/// The newest fire of a job that had begun by this moment. Each fire is claimed before it begins, and the claim closes the
+/// fire before it; so a copy of the registry that was made later has the end of every earlier fire.
+fn newest_saved(starts: &[Start], job: &str, saving: i64) -> i64 {
+    let begun = starts.iter().filter(|start| start.job == job && start.at < saving);
+    begun.map(|start| start.due).max().unwrap_or(i64::MIN)
+}
+
+fn lease() -> String {
+    format!("{}s", LEASE_MS / 1_000)
 }

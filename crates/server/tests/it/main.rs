@@ -14,6 +14,7 @@ mod doctor;
 mod events;
 mod explain;
 mod histories;
+#[expect(dead_code, reason = "other tests look for free ports")]
 #[path = "../../../registry/tests/common/host.rs"]
 mod host;
 mod http;
@@ -27,6 +28,7 @@ mod plan;
 mod pools;
 mod priority;
 mod process;
+mod redis;
 mod retries;
 mod schedules;
 mod secrets;

@@ -6,11 +6,10 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::process::{Node, evenkeel, text, until};
+use crate::process::{Node, PATIENCE, evenkeel, text, until};
 
 /// Answers every request, and hands on what it was sent.
 fn listener() -> (String, Receiver<Value>) {
@@ -61,8 +60,8 @@ fn the_alarm_is_told_once_by_webhook_and_command_while_another_webhook_hangs() {
     let told = folder.path().join("told");
     let notify = format!(
         "[[notify]]\non = [\"*\"]\nwebhook = \"http://{}/\"\ntimeout = \"60s\"\n\n\
-         [[notify]]\non = [\"alarm\"]\nwebhook = \"{url}\"\n\n\
-         [[notify]]\non = [\"alarm\"]\ncommand = [\"/bin/sh\", \"-c\", \"cat >> {}\"]\n",
+         [[notify]]\non = [\"alarm\"]\nwebhook = \"{url}\"\ntimeout = \"60s\"\nwindow = \"1h\"\n\n\
+         [[notify]]\non = [\"alarm\"]\ncommand = [\"/bin/sh\", \"-c\", \"cat >> {}\"]\ntimeout = \"60s\"\nwindow = \"1h\"\n",
         mute.local_addr().expect("its address"),
         told.display()
     );
@@ -71,7 +70,7 @@ fn the_alarm_is_told_once_by_webhook_and_command_while_another_webhook_hangs() {
         assert!(node.fed(&["job", "apply", "-f", "-"], &jobs(n)).status.success());
         until("it is held", || (node.json(&["node", "list"])[0]["held"] == n).then_some(()));
     }
-    let said = posts.recv_timeout(Duration::from_secs(20)).expect("it is told");
+    let said = posts.recv_timeout(PATIENCE).expect("it is told");
     assert_eq!((said["kind"].as_str(), said["node"].as_str()), (Some("alarm"), Some("a")), "{said}");
     assert_eq!(
         (said["facts"]["held"].as_u64(), said["facts"]["alarm"].as_u64()),

@@ -1,6 +1,6 @@
 //! Jobs that wait for a slot, on a real node that has one.
 
-use crate::process::{Node, text, until};
+use crate::process::{Node, text, until, until_told};
 
 #[test]
 fn the_next_slot_goes_to_the_job_of_the_highest_priority() {
@@ -26,6 +26,11 @@ fn the_next_slot_goes_to_the_job_of_the_highest_priority() {
         jobs.iter().for_each(|(name, _)| {
             node.ok(&["job", "run", name]);
         });
+        for (name, _) in jobs {
+            let why = || node.ok(&["explain", "job", name]);
+            let waits = |why: &str| why.contains("waits to be taken") || why.contains("no free slot");
+            until_told("it waits for a slot", || waits(&why()).then_some(()), why);
+        }
         std::fs::write(&held, "").expect("a file");
         let ended = |row: &serde_json::Value| row["state"] == "succeeded";
         until("all have run", || (rows().iter().filter(|row| ended(row)).count() == 4).then_some(()));

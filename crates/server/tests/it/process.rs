@@ -14,7 +14,9 @@ use crate::still::wait_until_still;
 /// The program under test.
 pub(crate) const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 /// Whatever takes longer than this will not happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// The lease of a node in a test that waits for the end of the lease; long enough for a machine that stalls for seconds.
+pub(crate) const SHORT_LEASE: [&str; 2] = ["--ttl", "10s"];
 
 /// A node in a process of its own; killed when dropped.
 pub(crate) struct Node {
@@ -82,8 +84,8 @@ impl Node {
         Self::start(evenkeel(&["dev", "--port", "0"]).args(more).current_dir(folder))
     }
 
-    /// `evenkeel serve` with this name, its books in `folder` unless told otherwise, and more arguments. Its lease is long enough
-    /// for a machine that stands still for a moment.
+    /// `evenkeel serve` with this name, its books in `folder` unless told otherwise, and more arguments. Its lease is long,
+    /// since the machine can stall; a test that waits for the end of a lease gives `SHORT_LEASE`.
     pub(crate) fn serve(folder: &Path, name: &str, more: &[&str]) -> Self {
         Self::start(Self::command(folder, name, more).current_dir(folder))
     }
@@ -93,7 +95,7 @@ impl Node {
         let registry = format!("sqlite:{}", folder.join("registry.db").display());
         let data = folder.join(name).display().to_string();
         let mut command = evenkeel(&["serve", "--name", name, "--data", &data]);
-        for default in [["--registry", &registry], ["--port", "0"], ["--ttl", "6s"]] {
+        for default in [["--registry", &registry], ["--port", "0"], ["--ttl", "30s"]] {
             if !more.contains(&default[0]) {
                 command.args(default);
             }

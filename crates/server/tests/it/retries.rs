@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Node, text, until};
+use crate::process::{Node, SHORT_LEASE, text, until};
 
 /// A job that runs only by hand, with these lines of its own.
 fn apply(node: &Node, name: &str, lines: &str) {
@@ -44,16 +44,15 @@ fn a_command_that_fails_twice_succeeds_in_its_third_attempt_and_is_waited_for() 
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
     node.json(&["cluster", "settings", "--beat", "1"]);
-    for placement in ["claimed", "sharded", "dispatched"] {
+    let runs = ["claimed", "sharded", "dispatched"].map(|placement| {
         let job = format!(
             "placement = \"{placement}\"\ncommand = \"echo $EVENKEEL_ATTEMPT; test $EVENKEEL_ATTEMPT -ge 3 || exit 7\"\n\
-             retry = {{ times = 5, wait = \"2s\", up_to = \"2s\" }}"
+             retry = {{ times = 5, wait = \"1s\", up_to = \"1s\" }}"
         );
         apply(&node, placement, &job);
-        let run = start(&node, placement);
-        until("it is said to wait", || {
-            (node.json(&["explain", "run", &run])["facts"]["state"] == "waiting").then_some(())
-        });
+        (placement, start(&node, placement))
+    });
+    for (placement, run) in runs {
         assert_eq!(node.cli(&["run", "wait", &run]).status.code(), Some(0), "{placement}");
         let failed = |number| (number, "failed".to_owned(), Some(7));
         let expected = [failed(1), failed(2), (3, "succeeded".to_owned(), Some(0))];
@@ -78,17 +77,31 @@ fn only_the_codes_that_are_named_are_attempted_again_and_no_oftener_than_declare
 }
 
 #[test]
-fn a_node_that_is_killed_between_two_attempts_leaves_no_doubt() {
-    let folder = tempfile::tempdir().expect("a folder");
+fn a_node_that_is_killed_between_two_attempts_leaves_no_doubt_to_its_next_life() {
+    // Half of it is the least.
+    attempt_after_a_kill("15s", "a");
+}
+
+#[test]
+#[ignore = "soak: it waits for the end of a killed node's lease"]
+fn a_node_that_is_killed_between_two_attempts_leaves_no_doubt_to_another_node() {
     // The lease ends before the second attempt is due.
-    let node = Node::serve(folder.path(), "a", &["--ttl", "2s"]);
-    let job = "command = \"test $EVENKEEL_ATTEMPT -ge 2\"\nretry = { times = 1, wait = \"6s\" }";
-    apply(&node, "patient", job);
+    attempt_after_a_kill("30s", "b");
+}
+
+/// A node is killed while a run waits so long for its second attempt; this one makes it.
+fn attempt_after_a_kill(wait: &str, next: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &SHORT_LEASE);
+    let job = format!(
+        "command = \"test $EVENKEEL_ATTEMPT -ge 2\"\nretry = {{ times = 1, wait = \"{wait}\", up_to = \"{wait}\" }}"
+    );
+    apply(&node, "patient", &job);
     let run = start(&node, "patient");
     wait_for_wait(&node, &run);
     node.signal("KILL");
     node.end();
-    let node = Node::serve(folder.path(), "b", &[]);
+    let node = Node::serve(folder.path(), next, &[]);
     assert_eq!(node.cli(&["run", "wait", &run]).status.code(), Some(0));
     let expected = [(1, "failed".to_owned(), Some(1)), (2, "succeeded".to_owned(), Some(0))];
     assert_eq!(attempts(&node, &run), expected);
@@ -123,6 +136,9 @@ fn what_waits_is_ended_by_hand_through_any_node() {
         apply(a, placement, &job);
         let run = start(a, placement);
         wait_for_wait(a, &run);
+        until("it is said to wait", || {
+            (a.json(&["explain", "run", &run])["facts"]["state"] == "waiting").then_some(())
+        });
         let shown = a.json(&["run", "show", &run]);
         let on_a = shown["attempts"][1]["node"].as_str().expect("a node").starts_with("a@");
         let other = if on_a { b } else { a };
@@ -141,23 +157,28 @@ fn what_waits_is_ended_by_hand_through_any_node() {
 
 #[test]
 fn a_run_that_took_all_its_time_is_not_attempted_again_and_says_why() {
-    for placement in ["claimed", "dispatched", "sharded"] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let node = Node::serve(folder.path(), "a", &[]);
-        node.json(&["cluster", "settings", "--beat", "1"]);
-        let job = format!(
-            "[[job]]\nname = \"j\"\nplacement = \"{placement}\"\nrun_timeout = 4\n\
-             retry = {{ times = 9, wait = \"1s\", up_to = \"1s\" }}\nshell = true\n\
-             command = \"test $EVENKEEL_ATTEMPT = 1 || sleep 60; exit 3\"\n"
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    node.json(&["cluster", "settings", "--beat", "1"]);
+    let placements = ["claimed", "dispatched", "sharded"];
+    for placement in placements {
+        apply(
+            &node,
+            placement,
+            &format!(
+                "placement = \"{placement}\"\nrun_timeout = 10\n\
+                 retry = {{ times = 9, wait = \"1s\", up_to = \"1s\" }}\n\
+                 command = \"test $EVENKEEL_ATTEMPT = 1 || sleep 3600; exit 3\""
+            ),
         );
-        let applied = node.fed(&["job", "apply", "-f", "-"], &job);
-        assert!(applied.status.success(), "{}", text(&applied.stderr));
-        node.ok(&["job", "run", "j"]);
-        let rows = || node.json(&["run", "list", "--job", "j"]).as_array().cloned().unwrap_or_default();
+        start(&node, placement);
+    }
+    for placement in placements {
+        let rows = || node.json(&["run", "list", "--job", placement]).as_array().cloned().unwrap_or_default();
         let of = |attempt: u64| rows().into_iter().find(|row| row["attempt"] == attempt);
         let skipped =
             until("the third attempt is given up", || of(3).filter(|row| row["state"] == "skipped"));
-        assert_eq!(skipped["reason"], "not attempted again: its run_timeout of 4 s is over", "{placement}");
+        assert_eq!(skipped["reason"], "not attempted again: its run_timeout of 10 s is over", "{placement}");
         let second = of(2).expect("there was a second attempt");
         assert_eq!(second["state"], "timed_out", "{placement}: {second}");
         assert_eq!(of(1).expect("there was a first one")["state"], "failed", "{placement}");

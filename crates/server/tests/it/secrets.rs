@@ -180,7 +180,7 @@ fn play(server_url: Option<&str>) {
     let mut command = match server_url {
         None => Node::command(at, "a", &more),
         Some(url) => {
-            let given = ["serve", "--name", "a", "--data", &data, "--port", "0", "--ttl", "2s"];
+            let given = ["serve", "--name", "a", "--data", &data, "--port", "0", "--ttl", "30s"];
             let mut command = evenkeel(&[&given[..], &more].concat());
             command.env("EVENKEEL_REGISTRY", with_password(url, REGISTRY));
             command.env("EVENKEEL_HISTORY", with_password(url, HISTORY));

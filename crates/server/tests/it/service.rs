@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::process::{Node, text, until};
 use crate::wire::Wire;
 
-const JOBS: &str = "[[job]]\nname = \"slow\"\nplacement = \"dispatched\"\ncommand = [\"/bin/sleep\", \"60\"]\n\
+const JOBS: &str = "[[job]]\nname = \"slow\"\nplacement = \"dispatched\"\ncommand = [\"/bin/sleep\", \"3600\"]\n\
                     [[job]]\nname = \"quick\"\nplacement = \"dispatched\"\ncommand = [\"/bin/true\"]\n";
 
 /// Two nodes with a beat of a second, the first one behind a wire.
@@ -79,8 +79,9 @@ fn a_node_that_cannot_be_reached_is_left_alone_until_it_can() {
         let row = node.json(&["node", "list"]);
         row.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == "a"))?["offline"].as_bool()
     };
-    until("b has probed a", || wire.asked().contains("GET /peer/v1/role").then_some(()));
-    assert_eq!(offline(&second), Some(false));
+    until("b has probed a, and has an answer", || {
+        (wire.asked().contains("GET /peer/v1/role") && offline(&second) == Some(false)).then_some(())
+    });
     wire.cut();
     until("it is taken for offline", || offline(&second).filter(|offline| *offline));
     until("a has heard of it too", || offline(&first).filter(|offline| *offline));
@@ -89,7 +90,7 @@ fn a_node_that_cannot_be_reached_is_left_alone_until_it_can() {
     wire.lead_to(first.address);
     let asked = wire.asked().len();
     second.ok(&["node", "activate", "a"]);
-    assert_eq!(offline(&second), Some(false));
+    until("it is taken for online", || offline(&second).filter(|offline| !*offline));
     until("it is probed again", || (wire.asked().len() > asked).then_some(()));
     second.ok(&["node", "drain", "b"]);
     assert_eq!(run(&second, "quick").1, "a", "it gets work again");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::process::{Node, text, until};
+use crate::process::{Node, PATIENCE, text, until};
 
 const METERS: &str = r#"
 [[job]]
@@ -385,7 +385,7 @@ fn what_is_not_monitored_is_in_no_books_and_what_nobody_knows_is_not_run() {
     let job = |name: &str, more: &str| {
         format!("[[job]]\nname = \"{name}\"\nplacement = \"sharded\"\nshards = 2\n{more}\n")
     };
-    let sleep = "command = [\"/bin/sleep\", \"60\"]";
+    let sleep = "command = [\"/bin/sleep\", \"3600\"]";
     let jobs = [
         job("seen", sleep),
         job("unseen", &format!("monitor = false\n{sleep}")),
@@ -431,7 +431,7 @@ fn a_node_is_closed_from_afar_by_its_entry_and_for_a_job_from_the_console() {
     is(&first, "beat", "b", "shut_down", "");
 
     let mut books = rusqlite::Connection::open(folder.path().join("registry.db")).expect("the registry");
-    books.busy_timeout(std::time::Duration::from_secs(10)).expect("patience");
+    books.busy_timeout(PATIENCE).expect("patience");
     let by_hand =
         books.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).expect("its turn");
     let done = by_hand.execute_batch(
@@ -521,6 +521,7 @@ name = "tidy"
 schedule = "@every 1s"
 placement = "sharded"
 every_node = true
+catch_up = { all = 100 }
 command = ["/bin/sh", "-c", "echo $EVENKEEL_SHARD/$EVENKEEL_SHARDS"]
 "#;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::process::{EVENKEEL, Node, text, until};
+use crate::process::{EVENKEEL, Node, SHORT_LEASE, text, until};
 use crate::servers;
 
 const JOB: &str = "[[job]]\nname = \"sent\"\nplacement = \"dispatched\"\nschedule = \"* * * * * ?\"\n\
@@ -32,7 +32,9 @@ fn play(engine: &str) {
     let (gone, left) = std::thread::scope(|scope| {
         let start = |name| {
             let (folder, history) = (folder.path(), history.as_str());
-            scope.spawn(move || Node::serve(folder, name, &["--history", history]))
+            scope.spawn(move || {
+                Node::serve(folder, name, &[&["--history", history][..], &SHORT_LEASE].concat())
+            })
         };
         let (a, b) = (start("a"), start("b"));
         (a.join().expect("it starts"), b.join().expect("it starts"))

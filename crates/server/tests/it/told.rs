@@ -6,13 +6,12 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
 
 use evenkeel::clock;
-use evenkeel_core::time::{Millis, Wall};
+use evenkeel_core::time::Wall;
 use serde_json::Value;
 
-use crate::process::{Node, text, until};
+use crate::process::{Node, PATIENCE, SHORT_LEASE, text, until};
 
 /// Answers every request, and hands on what it was sent.
 fn listen(socket: TcpListener) -> Receiver<Value> {
@@ -52,7 +51,7 @@ fn url(socket: &TcpListener) -> String {
 }
 
 fn next(posts: &Receiver<Value>) -> Value {
-    posts.recv_timeout(Duration::from_secs(60)).expect("it is told")
+    posts.recv_timeout(PATIENCE).expect("it is told")
 }
 
 /// A node whose settings file has these notifiers.
@@ -82,8 +81,8 @@ fn the_last_failure_and_the_recovery_go_to_whom_the_job_names_and_others_to_who_
     let folder = tempfile::tempdir().expect("a folder");
     let ((oncall, called), (everybody, heard)) = (listener(), listener());
     let notify = format!(
-        "[[notify]]\nname = \"oncall\"\nwebhook = \"{oncall}\"\nwindow = \"0s\"\n\n\
-         [[notify]]\non = [\"job.failure\"]\nwebhook = \"{everybody}\"\nwindow = \"0s\"\n"
+        "[[notify]]\nname = \"oncall\"\nwebhook = \"{oncall}\"\ntimeout = \"60s\"\nwindow = \"0s\"\n\n\
+         [[notify]]\non = [\"job.failure\"]\nwebhook = \"{everybody}\"\ntimeout = \"60s\"\nwindow = \"0s\"\n"
     );
     let node = node(folder.path(), "a", &notify, &[]);
     let mended = folder.path().join("mended").display().to_string();
@@ -160,21 +159,51 @@ fn what_was_not_told_when_the_node_was_killed_is_told_in_its_next_life() {
     assert_ne!(next(&posts)["run"], said["run"], "what was told is not told again");
 }
 
+/// A node ends politely: it takes nothing more, and goes when its run is ended.
+fn leave(node: Node, other: &Node) {
+    let runs = other.json(&["run", "list", "--state", "running"]);
+    let own = runs.as_array().into_iter().flatten().find(|run| run["node"] == "a");
+    let own = own.and_then(|run| run["run"].as_str()).expect("it runs something").to_owned();
+    node.signal("TERM");
+    until("it hands over", || {
+        let (status, _) = node.raw(&format!("GET /api/v1/health HTTP/1.1\nHost: {}", node.address), b"");
+        (status == 503).then_some(())
+    });
+    other.ok(&["run", "kill", &own]);
+    assert_eq!(node.end(), 0);
+}
+
+fn kill(node: Node, _: &Node) {
+    node.signal("KILL");
+    node.end();
+}
+
 #[test]
 fn a_fire_that_nobody_starts_is_told_to_be_late_and_then_absent_once_by_two_nodes() {
+    tell_of_a_fire_that_nobody_starts(leave, &[]);
+}
+
+#[test]
+#[ignore = "soak: it waits for the end of a killed node's lease"]
+fn a_fire_that_nobody_starts_is_told_once_though_the_node_that_told_it_is_killed() {
+    tell_of_a_fire_that_nobody_starts(kill, &SHORT_LEASE);
+}
+
+fn tell_of_a_fire_that_nobody_starts(end: fn(Node, &Node), lease: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let (url, posts) = listener();
-    let notify = format!("[[notify]]\nname = \"oncall\"\nwebhook = \"{url}\"\n");
+    let notify = format!("[[notify]]\nname = \"oncall\"\nwebhook = \"{url}\"\ntimeout = \"60s\"\n");
     let serve = |name: &str| {
         let history = format!("sqlite:{}", folder.path().join(format!("{name}-history")).display());
-        node(folder.path(), name, &notify, &["--slots", "1", "--history", &history])
+        let more = [&["--slots", "1", "--history", &history][..], lease].concat();
+        node(folder.path(), name, &notify, &more)
     };
     let nodes = [serve("a"), serve("b")];
     // Each node is busy with one of these.
     let hogs: String = (0..2)
         .map(|n| {
             format!(
-                "[[job]]\nname = \"hog{n}\"\nplacement = \"dispatched\"\ncommand = [\"/bin/sleep\", \"600\"]\n\n"
+                "[[job]]\nname = \"hog{n}\"\nplacement = \"dispatched\"\ncommand = [\"/bin/sleep\", \"3600\"]\n\n"
             )
         })
         .collect();
@@ -186,62 +215,100 @@ fn a_fire_that_nobody_starts_is_told_to_be_late_and_then_absent_once_by_two_node
         let runs = nodes[0].json(&["run", "list", "--state", "running"]);
         (runs.as_array()?.len() == 2).then_some(())
     });
-    let due = moment(4_000);
-    apply(
+    let starved = apply_ahead(
         &nodes[1],
-        &format!(
-            "[[job]]\nname = \"starved\"\nschedule = \"at {due}\"\ncommand = [\"/bin/true\"]\n\
-             notify = {{ to = [\"oncall\"], late_after = \"1s\", absent_after = \"3s\" }}\n"
-        ),
+        "starved",
+        "notify = { to = [\"oncall\"], late_after = \"1s\", absent_after = \"2s\" }",
     );
-    let (late, absent) = (next(&posts), next(&posts));
+    let [late, absent] = [(); 2].map(|()| next_of(&posts, &starved.job));
     assert_eq!((late["kind"].as_str(), absent["kind"].as_str()), (Some("job.late"), Some("job.absent")));
     for said in [&late, &absent] {
-        assert_eq!(
-            (said["subject"].as_str(), said["due"].as_str()),
-            (Some("starved"), Some(due.as_str())),
-            "{said}"
-        );
+        assert_eq!(said["due"], *starved.due, "{said}");
         assert!(said["text"].as_str().is_some_and(|text| text.contains("has it a free slot?")), "{said}");
         assert_eq!(said["node"], "a", "the first by name watches");
     }
     // The watching node goes, and the other one takes over: what was told stays told.
     let [a, b] = nodes;
-    a.signal("KILL");
-    a.end();
+    end(a, &b);
     until("b is alone", || (b.json(&["node", "list"]).as_array()?.len() == 1).then_some(()));
-    let second = moment(4_000);
-    apply(
-        &b,
-        &format!(
-            "[[job]]\nname = \"other\"\nschedule = \"at {second}\"\ncommand = [\"/bin/true\"]\n\
-             notify = {{ on = [\"absent\"], to = [\"oncall\"], absent_after = \"2s\" }}\n"
-        ),
-    );
+    let other =
+        apply_ahead(&b, "other", "notify = { on = [\"absent\"], to = [\"oncall\"], absent_after = \"1s\" }");
     let said = next(&posts);
-    assert_eq!((said["subject"].as_str(), said["node"].as_str()), (Some("other"), Some("b")), "{said}");
+    assert!(
+        said["subject"].as_str().is_some_and(|job| job.starts_with("other")),
+        "the first job has a second notice: {said}"
+    );
+    assert_eq!(said["node"], "b", "{said}");
+    if said["subject"] != *other.job {
+        next_of(&posts, &other.job);
+    }
     assert!(posts.try_recv().is_err(), "nothing is told twice");
+}
+
+/// A job that fires once, and the moment of its fire.
+struct Once {
+    job: String,
+    due: String,
+}
+
+/// Declares a job that fires once, a few seconds later, and is known before that. On a machine that stood still meanwhile
+/// another job is declared, further ahead.
+fn apply_ahead(node: &Node, name: &str, lines: &str) -> Once {
+    for attempt in 0..6 {
+        let once = Once { job: format!("{name}-{attempt}"), due: moment(2_000 << attempt) };
+        let job = format!(
+            "[[job]]\nname = \"{}\"\nschedule = \"at {}\"\ncommand = [\"/bin/true\"]\n{lines}\n",
+            once.job, once.due
+        );
+        let applied = node.fed(&["job", "apply", "-f", "-"], &job);
+        if !is_over(&once.due) {
+            assert!(applied.status.success(), "{}", text(&applied.stderr));
+            return once;
+        }
+        node.cli(&["job", "delete", &once.job]);
+    }
+    panic!("no declaration of {name} was known before its moment");
+}
+
+/// The next notice about this job.
+fn next_of(posts: &Receiver<Value>, job: &str) -> Value {
+    loop {
+        let said = next(posts);
+        if said["subject"] == job {
+            return said;
+        }
+    }
 }
 
 #[test]
 fn a_fire_that_came_while_there_was_no_node_is_told_by_the_first_that_is_back() {
+    // On a machine that stood still the node may see the fire before it is killed: that is begun again.
+    let is_told = (0..6).any(|attempt| is_told_by_the_first_that_is_back(2_000 << attempt));
+    assert!(is_told, "no node was killed before its job came due");
+}
+
+/// `false` where the node was killed only after the moment that lies so many milliseconds ahead.
+fn is_told_by_the_first_that_is_back(ahead: i64) -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let (url, posts) = listener();
-    let notify = format!("[[notify]]\non = [\"job.late\", \"job.miss\"]\nwebhook = \"{url}\"\n");
+    let notify =
+        format!("[[notify]]\non = [\"job.late\", \"job.miss\"]\nwebhook = \"{url}\"\ntimeout = \"60s\"\n");
     let first = node(folder.path(), "a", &notify, &[]);
-    let due = moment(3_000);
-    let over = clock::now().wall + Millis::secs(6);
-    apply(
-        &first,
-        &format!(
-            "[[job]]\nname = \"made-up\"\nschedule = \"at {due}\"\ncommand = [\"/bin/true\"]\n\
-             notify = {{ late_after = \"1s\" }}\n\n\
-             [[job]]\nname = \"given-up\"\nschedule = \"at {due}\"\ncommand = [\"/bin/true\"]\ngrace = 0\ncatch_up = \"skip\"\n"
-        ),
+    let due = moment(ahead);
+    let jobs = format!(
+        "[[job]]\nname = \"made-up\"\nschedule = \"at {due}\"\ncommand = [\"/bin/true\"]\n\
+         notify = {{ late_after = \"1s\" }}\n\n\
+         [[job]]\nname = \"given-up\"\nschedule = \"at {due}\"\ncommand = [\"/bin/true\"]\ngrace = 0\ncatch_up = \"skip\"\n"
     );
+    let applied = first.fed(&["job", "apply", "-f", "-"], &jobs);
     first.signal("KILL");
     first.end();
-    until("the moment is over", || (clock::now().wall > over).then_some(()));
+    // It claims a fire up to a second ahead.
+    if wall() > parsed(&due) - 1_000 {
+        return false;
+    }
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    until("the moment and the second after it are over", || (wall() > parsed(&due) + 1_500).then_some(()));
     let second = node(folder.path(), "a", &notify, &[]);
     let mut said = [next(&posts), next(&posts)];
     said.sort_by_key(|said| said["kind"].to_string());
@@ -260,10 +327,22 @@ fn a_fire_that_came_while_there_was_no_node_is_told_by_the_first_that_is_back() 
         let runs = second.json(&["run", "list", "--job", "made-up", "--state", "succeeded"]);
         (runs.as_array()?.len() == 1).then_some(())
     });
+    true
 }
 
 /// A whole second so many milliseconds from now, or a little later, as RFC 3339.
 fn moment(ahead: i64) -> String {
-    let at = clock::now().wall.0 + ahead;
-    Wall((at / 1000 + 1) * 1000).to_string()
+    Wall(((wall() + ahead) / 1000 + 1) * 1000).to_string()
+}
+
+fn wall() -> i64 {
+    clock::now().wall.0
+}
+
+fn parsed(moment: &str) -> i64 {
+    moment.parse::<jiff::Timestamp>().expect("a moment").as_millisecond()
+}
+
+fn is_over(moment: &str) -> bool {
+    wall() >= parsed(moment)
 }

@@ -13,7 +13,7 @@ name = "split"
 placement = "sharded"
 shards = 3
 delivery = "at_least_once"
-command = ["/bin/sleep", "60"]
+command = ["/bin/sleep", "3600"]
 
 [[job]]
 name = "plain"
@@ -172,7 +172,7 @@ fn a_living_cluster_is_shown_as_siatask_keeps_one() {
     let says = |value: &str| ("ephemeral".to_owned(), value.to_owned());
     let before = whole(&node, &["--as", "siatask"]);
     assert_eq!(before[scheduler], says(r#"{"ALARM_JOB_NUM":7,"MAX_JOB_NUM":1,"MY_JOB_NUM":0}"#));
-    let jobs = "[[job]]\nname = \"slow\"\ncommand = [\"/bin/sleep\", \"60\"]\n\n\
+    let jobs = "[[job]]\nname = \"slow\"\ncommand = [\"/bin/sleep\", \"3600\"]\n\n\
                 [[job]]\nname = \"idle\"\ncommand = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], jobs).status.success());
     until("both are held", || {
@@ -211,7 +211,7 @@ fn a_living_cluster_is_shown_in_the_tables_of_keeper_and_as_azkaban_keeps_one() 
     let wanted = serde_json::json!(["a", "127.0.0.2", 7700, "online", 5, 0]);
     let columns = ["name", "ip", "port", "status", "executors", "disconnection"].map(|name| a[name].clone());
     assert_eq!(Value::from(columns.to_vec()), wanted);
-    let job = "[[job]]\nname = \"slow\"\nschedule = \"@every 1h\"\ncommand = [\"/bin/sleep\", \"60\"]\n";
+    let job = "[[job]]\nname = \"slow\"\nschedule = \"@every 1h\"\ncommand = [\"/bin/sleep\", \"3600\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
     let run = node.json(&["job", "run", "slow"])["run"].as_str().expect("a run").to_owned();
     let task = format!("/evenkeel/tasks/{run}");

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::process::{EVENKEEL, Node, text, until};
+use crate::process::{EVENKEEL, Node, SHORT_LEASE, text, until};
 
 /// A run that says its number, goes on until a file is there, says it again and ends with 3.
 const LONG: &str = "echo before $$; while [ ! -e \"$0\" ]; do sleep 0.05; done; echo after $$; exit 3";
@@ -219,7 +219,7 @@ fn an_upgrade_by_signal_is_in_the_audit_log_whether_it_is_done_or_not() {
 #[test]
 fn a_node_that_is_killed_or_stopped_after_an_upgrade_has_its_runs_ended() {
     for (signal, states) in [("KILL", &["lost", "fenced"][..]), ("STOP", &["fenced"][..])] {
-        let mut it = Installed::new(&[]);
+        let mut it = Installed::new(&SHORT_LEASE);
         let (run, pid) = it.long();
         it.node.ok(&["node", "upgrade", "a"]);
         it.node.signal(signal);

@@ -60,7 +60,7 @@ async fn a_database_that_is_away_takes_what_waited_when_it_is_back() {
         assert_eq!(news.recv().await, Some(Told::Able(true)));
         let all = reader.runs(RunFilter::default()).await.unwrap();
         assert_eq!(all.len(), 52);
-        history.close(Duration::from_secs(5)).await;
+        history.close(Duration::from_secs(120)).await;
     }
 }
 
@@ -74,7 +74,7 @@ async fn nodes_that_start_at_once_make_the_tables_once() {
             let (history, _) = opened.await.unwrap();
             history.put(lost(&format!("{name}:1000:0")));
             news.recv().await.unwrap();
-            history.close(Duration::from_secs(5)).await;
+            history.close(Duration::from_secs(120)).await;
         };
         tokio::join!(open("a"), open("b"), open("c"), open("d"), open("e"));
         let reader = HistoryReader::start(place).unwrap();
