@@ -1,4 +1,4 @@
-//! Three nodes on one registry, what is done to them, and what their books say meanwhile.
+//! Three nodes on one registry, what is done to them, and what the registry and the history say meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,15 +8,9 @@ use evenkeel_core::record::{Place, ShardLane, Sharding, decode};
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value;
 
+use crate::evidence::{Fault, How, LostLease};
 use crate::process::{self, Node, millis, until};
-use crate::verdict::Fault;
-use crate::{FREEZE_MS, NAMES, shards::witness as sharded};
-
-/// How far behind the present the watermarks of a prompt job may be: a period and what a busy machine needs.
-const PROMPT_MS: i64 = 2_500;
-
-/// What queued behind long runs and a takeover is through by then, also on a busy machine.
-const BACKLOG_PATIENCE_MS: i64 = 120_000;
+use crate::{FREEZE_MS, LEASE_MS, NAMES, shards::witness as sharded};
 
 /// In what states history has what did not run to its end.
 pub(crate) const STATES: [&str; 3] = ["lost", "skipped", "fenced"];
@@ -53,35 +47,53 @@ impl<'a> Fleet<'a> {
     }
 
     pub(crate) fn kill(&mut self, victim: usize) -> Fault {
+        let (at, lease) = (wall(), self.lease_end(victim));
         self.nodes[victim].signal("KILL");
-        let fault = self.watch_takeover(victim, "killed");
+        let fault = self.watch_takeover(victim, (How::Killed, at), lease);
         self.nodes[victim] = serve(self.folder, NAMES[victim]);
         self.wait_for_all();
         fault
     }
 
     pub(crate) fn freeze(&mut self, victim: usize) -> Fault {
+        let at = wall();
         stop_at_rest(self.folder, &self.nodes[victim]);
-        let begun = millis();
-        let fault = self.watch_takeover(victim, "frozen");
+        let (begun, lease) = (millis(), self.lease_end(victim));
+        let fault = self.watch_takeover(victim, (How::Frozen, at), lease);
         settle(FREEZE_MS - (millis() - begun));
         self.nodes[victim].signal("CONT");
+        until("the frozen node records that its lease was lost", || {
+            let recorded = |lost: &LostLease| lost.node == NAMES[victim] && lost.at >= at;
+            self.lost_leases().iter().any(recorded).then_some(())
+        });
         self.wait_for_all();
         fault
     }
 
     /// Waits until nobody believes that the victim holds a job, and until its shards are others'.
-    fn watch_takeover(&self, victim: usize, how: &'static str) -> Fault {
-        let (at, begun) = (wall(), millis());
+    fn watch_takeover(&self, victim: usize, (how, at): (How, i64), lease: i64) -> Fault {
+        let (done, begun) = (wall(), millis());
         let other = &self.nodes[(victim + 1) % NAMES.len()];
         until("its jobs are taken over", || {
             let jobs = other.json(&["job", "list"]);
             let held = jobs.as_array().expect("a list").iter().any(|job| job["owner"] == NAMES[victim]);
             (!held).then_some(())
         });
-        let takeover = millis() - begun;
+        let (takeover, after_lease) = (millis() - begun, Some(millis() - lease));
         until("its shards are cut anew", || self.has_no_share(victim).then_some(()));
-        Fault { node: NAMES[victim], how, at, takeover, recut: millis() - begun }
+        Fault { node: NAMES[victim], how, at, done, takeover, recut: millis() - begun, after_lease }
+    }
+
+    /// When the lease of a node ends unless it is renewed, by the clock of [`millis`].
+    fn lease_end(&self, node: usize) -> i64 {
+        let ends = "SELECT max(ends) FROM lease JOIN entry ON owner = id WHERE key GLOB ?1";
+        let key = format!("node/{}@*", NAMES[node]);
+        self.books().query_row(ends, [key], |row| row.get(0)).expect("a member has a lease")
+    }
+
+    /// The leases that nodes recorded as lost.
+    pub(crate) fn lost_leases(&self) -> Vec<LostLease> {
+        LostLease::read(&self.nodes[0].json(&LOST_LEASES))
     }
 
     /// Drains a node until it has nothing left, and lets it come back.
@@ -91,7 +103,6 @@ impl<'a> Fleet<'a> {
         self.nodes[0].ok(&["node", "drain", NAMES[node]]);
         until("a drained node has no shares", || self.has_no_share(node).then_some(()));
         let drained = millis() - begun;
-        settle(1_000);
         self.nodes[0].ok(&["node", "undrain", NAMES[node]]);
         self.wait_for_shares();
         println!("        {} drained after {drained} ms, back after {}", NAMES[node], millis() - begun);
@@ -117,26 +128,24 @@ impl<'a> Fleet<'a> {
         });
     }
 
-    /// Waits until no fire of a job waits for an earlier one.
-    pub(crate) fn wait_until_prompt(&self, job: &str) {
-        let patience = millis() + BACKLOG_PATIENCE_MS;
-        while !self.is_prompt(job) {
-            assert!(millis() < patience, "{job} does not keep up with its schedule");
-            settle(20);
+    /// Up to which fire all shards of a job have surely begun, and which fire is claimed last.
+    ///
+    /// What is claimed and has not started may still be withdrawn, and claimed again.
+    pub(crate) fn claimed(&self, job: &str) -> (i64, i64) {
+        let mut books = self.books();
+        let one = books.transaction().expect("a transaction");
+        let table = sharding(&one, job).expect("a sharded job has a table");
+        let lane = |member| entry(&one, &format!("lane/{job}/{member}"));
+        let lanes = table.lanes.iter().map(|member| (member, lane(member)));
+        let (mut marks, mut backs) = (Vec::new(), Vec::new());
+        for (member, lane) in lanes {
+            let lane: Option<ShardLane> = lane;
+            backs.extend(lane.iter().flat_map(|lane| &lane.open).map(|open| open.back.0));
+            let groups = table.lane_of(member, lane.as_ref()).groups;
+            marks.extend(groups.iter().map(|group| group.watermark.0));
         }
-    }
-
-    fn is_prompt(&self, job: &str) -> bool {
-        let oldest = || {
-            let books = self.books();
-            let table = sharding(&books, job)?;
-            let groups = table.lanes.iter().flat_map(|member| {
-                let lane: Option<ShardLane> = entry(&books, &format!("lane/{job}/{member}"));
-                table.lane_of(member, lane.as_ref()).groups
-            });
-            groups.map(|group| group.watermark.0).min()
-        };
-        oldest().is_some_and(|oldest| oldest >= wall() - PROMPT_MS)
+        let newest = marks.iter().copied().max().expect("a job has shards");
+        (marks.into_iter().chain(backs).min().unwrap_or(newest), newest)
     }
 
     fn has_no_share(&self, node: usize) -> bool {
@@ -158,6 +167,14 @@ impl<'a> Fleet<'a> {
             remember(&mut self.verdicts, &rows);
         }
     }
+}
+
+/// What a client asks for the leases that nodes recorded as lost.
+pub(crate) const LOST_LEASES: [&str; 6] = ["event", "list", "--kind", "lease_lost", "-n", "100000"];
+
+/// The term of a lease as an argument.
+pub(crate) fn ttl(ms: i64) -> String {
+    format!("{}s", ms / 1_000)
 }
 
 /// Adds rows of history to those that are known.
@@ -206,7 +223,7 @@ fn sharding(books: &Connection, job: &str) -> Option<Sharding> {
 }
 
 fn serve(folder: &Path, name: &str) -> Node {
-    Node::serve(folder, name, &["--ttl", "4s", "--slots", "400"])
+    Node::serve(folder, name, &["--ttl", &ttl(LEASE_MS), "--slots", "400"])
 }
 
 pub(crate) fn wall() -> i64 {
