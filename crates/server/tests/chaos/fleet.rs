@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use evenkeel::State;
 use evenkeel_core::record::{Place, ShardLane, Sharding, decode};
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value;
 
 use crate::evidence::{Fault, How, LostLease};
 use crate::process::{self, Node, millis, until};
+use crate::witness::moment;
 use crate::{FREEZE_MS, LEASE_MS, NAMES, shards::witness as sharded};
 
 /// In what states history has what did not run to its end.
@@ -22,7 +24,7 @@ pub(crate) type Verdicts = BTreeMap<(String, u64), Value>;
 pub(crate) struct Fleet<'a> {
     folder: &'a Path,
     nodes: Vec<Node>,
-    /// What history says of fires that did not run to their end, by run and attempt. It forgets, and this does not.
+    /// What history says of fires that did not run to their end, by run and attempt.
     pub(crate) verdicts: Verdicts,
 }
 
@@ -31,6 +33,7 @@ impl<'a> Fleet<'a> {
         let nodes = NAMES.iter().map(|name| serve(folder, name)).collect();
         let fleet = Self { folder, nodes, verdicts: BTreeMap::new() };
         fleet.wait_for_all();
+        keep_verdicts(folder);
         fleet
     }
 
@@ -160,6 +163,11 @@ impl<'a> Fleet<'a> {
         books(self.folder)
     }
 
+    /// What the history has about the fire of a complaint, and about those around it.
+    pub(crate) fn rows_around(&self, complaint: &str) -> String {
+        rows_around(&self.nodes[0], complaint)
+    }
+
     /// Remembers what history says at this moment.
     pub(crate) fn hear_history(&mut self) {
         for state in STATES {
@@ -175,6 +183,37 @@ pub(crate) const LOST_LEASES: [&str; 6] = ["event", "list", "--kind", "lease_los
 /// The term of a lease as an argument.
 pub(crate) fn ttl(ms: i64) -> String {
     format!("{}s", ms / 1_000)
+}
+
+/// Lets the history that the nodes share forget no attempt that was lost, fenced or skipped. It keeps a thousand attempts of a
+/// job, and that is what a job of 50 shards makes in 20 s.
+pub(crate) fn keep_verdicts(folder: &Path) {
+    let history = Connection::open(folder.join("registry.db-history")).expect("the file opens");
+    history.busy_timeout(Duration::from_secs(60)).expect("a timeout");
+    let states = [State::Lost, State::Skipped, State::Fenced].map(|state| {
+        let number = State::ALL.iter().position(|other| *other == state);
+        number.expect("a state has a number").to_string()
+    });
+    let trigger = format!(
+        "CREATE TRIGGER verdicts_stay BEFORE DELETE ON attempt WHEN OLD.state IN ({})
+         BEGIN SELECT RAISE(IGNORE); END",
+        states.join(", ")
+    );
+    history.execute_batch(&trigger).expect("the history's file takes a trigger");
+}
+
+/// The rows of history about the fire of a complaint, and about those within two seconds of it.
+pub(crate) fn rows_around(node: &Node, complaint: &str) -> String {
+    let words: Vec<&str> = complaint.split([' ', ':']).collect();
+    let word_after = |name| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
+    let Some(due) = word_after("due").and_then(|due| due.parse::<i64>().ok()) else { return String::new() };
+    let shard = word_after("shard").and_then(|shard| shard.parse::<u64>().ok());
+    let rows = node.json(&["run", "list", "--job", words[0], "--limit", "1000000"]);
+    let is_near = |row: &&Value| {
+        let near = moment(row["due"].as_str().expect("a due time")).expect("a time");
+        (near - due).abs() <= 2_000 && shard.is_none_or(|shard| row["shard"] == shard)
+    };
+    rows.as_array().expect("a list").iter().filter(is_near).map(|row| format!("{row}\n")).collect()
 }
 
 /// Adds rows of history to those that are known.

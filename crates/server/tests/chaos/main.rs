@@ -125,7 +125,13 @@ fn kills_and_freezes(rounds: usize) -> Vec<Fault> {
     let faults: Vec<Fault> = (0..rounds).map(|round| trial.round(round)).collect();
     let ended = wall();
     let complaints = wait_until_clean(|| trial.judge(ended, &faults));
-    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+    assert!(
+        complaints.is_empty(),
+        "{} complaints:\n{}\n{}",
+        complaints.len(),
+        complaints.join("\n"),
+        complaints.iter().take(5).map(|what| trial.fleet.rows_around(what)).collect::<String>()
+    );
     drop(ticks);
     trial.report(ended, &faults);
     faults

@@ -3,14 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
-
 use super::{ROSTERS, Round};
 use crate::evidence::{Fault, How, LostLease};
-use crate::fleet::{LOST_LEASES, STATES, Verdicts, remember, settle, ttl, wall};
+use crate::fleet::{LOST_LEASES, STATES, Verdicts, remember, rows_around, settle, ttl, wall};
 use crate::process::{self, Node, millis, until};
 use crate::wire::Wire;
-use crate::witness::{moment, wait_until_resumed};
+use crate::witness::wait_until_resumed;
 use crate::{FREEZE_MS, LEASE_MS, NAMES, times};
 
 /// How often dispatched jobs are planned, in seconds.
@@ -161,17 +159,9 @@ impl Cluster {
         stayed.then_some(Round { faults: Vec::new(), span, latest: 0 })
     }
 
-    /// What the histories tell of the fire that a complaint is about, and of those around it.
+    /// What the histories have about the fire of a complaint, and about those around it.
     pub(super) fn told_of(&self, complaint: &str) -> String {
-        let Some((job, rest)) = complaint.split_once(" due ") else { return String::new() };
-        let due: i64 = rest.split(':').next().and_then(|due| due.parse().ok()).unwrap_or(0);
-        let rows = self.nodes[0].json(&["run", "list", "--job", job, "--limit", "1000000"]);
-        let is_near = |row: &&Value| {
-            let moment = moment(row["due"].as_str().expect("a due time")).expect("a time");
-            (moment - due).abs() <= 2_000
-        };
-        let near = rows.as_array().expect("a list").iter().filter(is_near);
-        near.map(|row| format!("{row}\n")).collect()
+        rows_around(&self.nodes[0], complaint)
     }
 
     /// When each node joined, by its own history: another life has another moment.

@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use super::network::{Network, Way, address};
 use crate::evidence::{Fault, How, LostLease};
-use crate::fleet::{LOST_LEASES, STATES, Verdicts, books, entry, remember, settle, stop_at_rest, ttl, wall};
+use crate::fleet::{
+    LOST_LEASES, STATES, Verdicts, books, entry, keep_verdicts, remember, settle, stop_at_rest, ttl, wall,
+};
 use crate::process::{self, Node, millis, until, until_told};
 use crate::witness::Roster;
 use crate::{FREEZE_MS, LEASE_MS, NAMES};
@@ -41,6 +43,7 @@ impl<'a> Trio<'a> {
             trio.nodes.push(served);
         }
         trio.wait_for_all();
+        keep_verdicts(folder);
         trio
     }
 
