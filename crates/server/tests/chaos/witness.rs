@@ -52,7 +52,7 @@ impl Roster {
         format!("{}{job:02}", self.prefix)
     }
 
-    /// The job file.
+    /// The job file. A run takes longer than a period on a busy machine; no fire that came due meanwhile is skipped.
     pub(crate) fn file(&self, log: &Path) -> String {
         let mut file = String::new();
         for job in 0..self.jobs {
@@ -64,7 +64,7 @@ impl Roster {
             write!(
                 file,
                 "[[job]]\nname = {name:?}\nschedule = \"* * * * * ?\"\nplacement = {placement:?}\ngrace = {GRACE}\n\
-                 delivery = {delivery:?}\ncommand = [{argv}]\n"
+                 catch_up = {{ all = {GRACE} }}\ndelivery = {delivery:?}\ncommand = [{argv}]\n"
             )
             .expect("a text takes everything");
         }
