@@ -97,7 +97,7 @@ fn hand_over(trio: &mut Trio<'_>, writers: &Writers, addresses: &Addresses, roun
         let (leader, epoch) = trio.serving()?;
         writers.first_done(millis() - 1_000, leader).map(|_| (leader, epoch))
     });
-    let (at, kills) = (millis(), round % FAULTS == 0);
+    let (at, kills) = (millis(), round.is_multiple_of(FAULTS));
     let fault = if kills { trio.kill(victim, &TICKING) } else { trio.freeze(victim, &TICKING) };
     let (leader, done) = until("another one serves and does what it is told", || {
         let (leader, _) = trio.serving().filter(|(_, next)| *next > epoch)?;

@@ -159,7 +159,8 @@ impl<'a> Trial<'a> {
 
     fn round(&mut self, round: usize) -> Fault {
         let victim = round % NAMES.len();
-        let fault = if round % FAULTS == 0 { self.fleet.kill(victim) } else { self.fleet.freeze(victim) };
+        let fault =
+            if round.is_multiple_of(FAULTS) { self.fleet.kill(victim) } else { self.fleet.freeze(victim) };
         aloud(&format!("round {round}: {fault:?}"));
         self.wait_until_resumed();
         if round % 4 == 1 {
