@@ -1,22 +1,18 @@
-//! Three nodes on one registry, what is done to them, and what their books say meanwhile.
+//! Three nodes on one registry, what is done to them, and what the registry and the history say meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use evenkeel::State;
 use evenkeel_core::record::{Place, ShardLane, Sharding, decode};
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value;
 
+use crate::evidence::{Fault, How, LostLease};
 use crate::process::{self, Node, millis, until};
-use crate::verdict::Fault;
-use crate::{FREEZE_MS, NAMES, shards::witness as sharded};
-
-/// How far behind the present the watermarks of a prompt job may be: a period and what a busy machine needs.
-const PROMPT_MS: i64 = 2_500;
-
-/// What queued behind long runs and a takeover is through by then, also on a busy machine.
-const BACKLOG_PATIENCE_MS: i64 = 120_000;
+use crate::witness::moment;
+use crate::{FREEZE_MS, LEASE_MS, NAMES, shards::witness as sharded};
 
 /// In what states history has what did not run to its end.
 pub(crate) const STATES: [&str; 3] = ["lost", "skipped", "fenced"];
@@ -28,7 +24,7 @@ pub(crate) type Verdicts = BTreeMap<(String, u64), Value>;
 pub(crate) struct Fleet<'a> {
     folder: &'a Path,
     nodes: Vec<Node>,
-    /// What history says of fires that did not run to their end, by run and attempt. It forgets, and this does not.
+    /// What history says of fires that did not run to their end, by run and attempt.
     pub(crate) verdicts: Verdicts,
 }
 
@@ -37,6 +33,7 @@ impl<'a> Fleet<'a> {
         let nodes = NAMES.iter().map(|name| serve(folder, name)).collect();
         let fleet = Self { folder, nodes, verdicts: BTreeMap::new() };
         fleet.wait_for_all();
+        keep_verdicts(folder);
         fleet
     }
 
@@ -53,35 +50,53 @@ impl<'a> Fleet<'a> {
     }
 
     pub(crate) fn kill(&mut self, victim: usize) -> Fault {
+        let (at, lease) = (wall(), self.lease_end(victim));
         self.nodes[victim].signal("KILL");
-        let fault = self.watch_takeover(victim, "killed");
+        let fault = self.watch_takeover(victim, (How::Killed, at), lease);
         self.nodes[victim] = serve(self.folder, NAMES[victim]);
         self.wait_for_all();
         fault
     }
 
     pub(crate) fn freeze(&mut self, victim: usize) -> Fault {
+        let at = wall();
         stop_at_rest(self.folder, &self.nodes[victim]);
-        let begun = millis();
-        let fault = self.watch_takeover(victim, "frozen");
+        let (begun, lease) = (millis(), self.lease_end(victim));
+        let fault = self.watch_takeover(victim, (How::Frozen, at), lease);
         settle(FREEZE_MS - (millis() - begun));
         self.nodes[victim].signal("CONT");
+        until("the frozen node records that its lease was lost", || {
+            let recorded = |lost: &LostLease| lost.node == NAMES[victim] && lost.at >= at;
+            self.lost_leases().iter().any(recorded).then_some(())
+        });
         self.wait_for_all();
         fault
     }
 
     /// Waits until nobody believes that the victim holds a job, and until its shards are others'.
-    fn watch_takeover(&self, victim: usize, how: &'static str) -> Fault {
-        let (at, begun) = (wall(), millis());
+    fn watch_takeover(&self, victim: usize, (how, at): (How, i64), lease: i64) -> Fault {
+        let (done, begun) = (wall(), millis());
         let other = &self.nodes[(victim + 1) % NAMES.len()];
         until("its jobs are taken over", || {
             let jobs = other.json(&["job", "list"]);
             let held = jobs.as_array().expect("a list").iter().any(|job| job["owner"] == NAMES[victim]);
             (!held).then_some(())
         });
-        let takeover = millis() - begun;
+        let (takeover, after_lease) = (millis() - begun, Some(millis() - lease));
         until("its shards are cut anew", || self.has_no_share(victim).then_some(()));
-        Fault { node: NAMES[victim], how, at, takeover, recut: millis() - begun }
+        Fault { node: NAMES[victim], how, at, done, takeover, recut: millis() - begun, after_lease }
+    }
+
+    /// When the lease of a node ends unless it is renewed, by the clock of [`millis`].
+    fn lease_end(&self, node: usize) -> i64 {
+        let ends = "SELECT max(ends) FROM lease JOIN entry ON owner = id WHERE key GLOB ?1";
+        let key = format!("node/{}@*", NAMES[node]);
+        self.books().query_row(ends, [key], |row| row.get(0)).expect("a member has a lease")
+    }
+
+    /// The leases that nodes recorded as lost.
+    pub(crate) fn lost_leases(&self) -> Vec<LostLease> {
+        LostLease::read(&self.nodes[0].json(&LOST_LEASES))
     }
 
     /// Drains a node until it has nothing left, and lets it come back.
@@ -91,7 +106,6 @@ impl<'a> Fleet<'a> {
         self.nodes[0].ok(&["node", "drain", NAMES[node]]);
         until("a drained node has no shares", || self.has_no_share(node).then_some(()));
         let drained = millis() - begun;
-        settle(1_000);
         self.nodes[0].ok(&["node", "undrain", NAMES[node]]);
         self.wait_for_shares();
         println!("        {} drained after {drained} ms, back after {}", NAMES[node], millis() - begun);
@@ -117,26 +131,24 @@ impl<'a> Fleet<'a> {
         });
     }
 
-    /// Waits until no fire of a job waits for an earlier one.
-    pub(crate) fn wait_until_prompt(&self, job: &str) {
-        let patience = millis() + BACKLOG_PATIENCE_MS;
-        while !self.is_prompt(job) {
-            assert!(millis() < patience, "{job} does not keep up with its schedule");
-            settle(20);
+    /// Up to which fire all shards of a job have surely begun, and which fire is claimed last.
+    ///
+    /// What is claimed and has not started may still be withdrawn, and claimed again.
+    pub(crate) fn claimed(&self, job: &str) -> (i64, i64) {
+        let mut books = self.books();
+        let one = books.transaction().expect("a transaction");
+        let table = sharding(&one, job).expect("a sharded job has a table");
+        let lane = |member| entry(&one, &format!("lane/{job}/{member}"));
+        let lanes = table.lanes.iter().map(|member| (member, lane(member)));
+        let (mut marks, mut backs) = (Vec::new(), Vec::new());
+        for (member, lane) in lanes {
+            let lane: Option<ShardLane> = lane;
+            backs.extend(lane.iter().flat_map(|lane| &lane.open).map(|open| open.back.0));
+            let groups = table.lane_of(member, lane.as_ref()).groups;
+            marks.extend(groups.iter().map(|group| group.watermark.0));
         }
-    }
-
-    fn is_prompt(&self, job: &str) -> bool {
-        let oldest = || {
-            let books = self.books();
-            let table = sharding(&books, job)?;
-            let groups = table.lanes.iter().flat_map(|member| {
-                let lane: Option<ShardLane> = entry(&books, &format!("lane/{job}/{member}"));
-                table.lane_of(member, lane.as_ref()).groups
-            });
-            groups.map(|group| group.watermark.0).min()
-        };
-        oldest().is_some_and(|oldest| oldest >= wall() - PROMPT_MS)
+        let newest = marks.iter().copied().max().expect("a job has shards");
+        (marks.into_iter().chain(backs).min().unwrap_or(newest), newest)
     }
 
     fn has_no_share(&self, node: usize) -> bool {
@@ -151,6 +163,11 @@ impl<'a> Fleet<'a> {
         books(self.folder)
     }
 
+    /// What the history has about the fire of a complaint, and about those around it.
+    pub(crate) fn rows_around(&self, complaint: &str) -> String {
+        rows_around(&self.nodes[0], complaint)
+    }
+
     /// Remembers what history says at this moment.
     pub(crate) fn hear_history(&mut self) {
         for state in STATES {
@@ -158,6 +175,45 @@ impl<'a> Fleet<'a> {
             remember(&mut self.verdicts, &rows);
         }
     }
+}
+
+/// What a client asks for the leases that nodes recorded as lost.
+pub(crate) const LOST_LEASES: [&str; 6] = ["event", "list", "--kind", "lease_lost", "-n", "100000"];
+
+/// The term of a lease as an argument.
+pub(crate) fn ttl(ms: i64) -> String {
+    format!("{}s", ms / 1_000)
+}
+
+/// Lets the history that the nodes share forget no attempt that was lost, fenced or skipped. It keeps a thousand attempts of a
+/// job, and that is what a job of 50 shards makes in 20 s.
+pub(crate) fn keep_verdicts(folder: &Path) {
+    let history = Connection::open(folder.join("registry.db-history")).expect("the file opens");
+    history.busy_timeout(Duration::from_secs(60)).expect("a timeout");
+    let states = [State::Lost, State::Skipped, State::Fenced].map(|state| {
+        let number = State::ALL.iter().position(|other| *other == state);
+        number.expect("a state has a number").to_string()
+    });
+    let trigger = format!(
+        "CREATE TRIGGER verdicts_stay BEFORE DELETE ON attempt WHEN OLD.state IN ({})
+         BEGIN SELECT RAISE(IGNORE); END",
+        states.join(", ")
+    );
+    history.execute_batch(&trigger).expect("the history's file takes a trigger");
+}
+
+/// The rows of history about the fire of a complaint, and about those within two seconds of it.
+pub(crate) fn rows_around(node: &Node, complaint: &str) -> String {
+    let words: Vec<&str> = complaint.split([' ', ':']).collect();
+    let word_after = |name| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
+    let Some(due) = word_after("due").and_then(|due| due.parse::<i64>().ok()) else { return String::new() };
+    let shard = word_after("shard").and_then(|shard| shard.parse::<u64>().ok());
+    let rows = node.json(&["run", "list", "--job", words[0], "--limit", "1000000"]);
+    let is_near = |row: &&Value| {
+        let near = moment(row["due"].as_str().expect("a due time")).expect("a time");
+        (near - due).abs() <= 2_000 && shard.is_none_or(|shard| row["shard"] == shard)
+    };
+    rows.as_array().expect("a list").iter().filter(is_near).map(|row| format!("{row}\n")).collect()
 }
 
 /// Adds rows of history to those that are known.
@@ -206,7 +262,7 @@ fn sharding(books: &Connection, job: &str) -> Option<Sharding> {
 }
 
 fn serve(folder: &Path, name: &str) -> Node {
-    Node::serve(folder, name, &["--ttl", "4s", "--slots", "400"])
+    Node::serve(folder, name, &["--ttl", &ttl(LEASE_MS), "--slots", "400"])
 }
 
 pub(crate) fn wall() -> i64 {

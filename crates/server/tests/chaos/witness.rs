@@ -3,6 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::fleet::settle;
+use crate::process::millis;
+
 /// Jobs that are alike, and due each second; every second one is `at_least_once`.
 pub(crate) struct Roster {
     /// How all their names begin.
@@ -31,6 +34,9 @@ while [ $n -gt 0 ]; do sleep 0.2; say alive; n=$((n - 1)); done
 say end
 "#;
 
+/// What has not happened by then never will, however busy the machine is.
+pub(crate) const PATIENCE_MS: i64 = 240_000;
+
 /// Later than this no fire starts, in seconds: after longer than any backlog that the trial can bring about, so that every
 /// fire is wanted however unlucky a job was.
 pub(crate) const GRACE: u32 = 600;
@@ -46,7 +52,7 @@ impl Roster {
         format!("{}{job:02}", self.prefix)
     }
 
-    /// The job file.
+    /// The job file. A run takes longer than a period on a busy machine; no fire that came due meanwhile is skipped.
     pub(crate) fn file(&self, log: &Path) -> String {
         let mut file = String::new();
         for job in 0..self.jobs {
@@ -58,7 +64,7 @@ impl Roster {
             write!(
                 file,
                 "[[job]]\nname = {name:?}\nschedule = \"* * * * * ?\"\nplacement = {placement:?}\ngrace = {GRACE}\n\
-                 delivery = {delivery:?}\ncommand = [{argv}]\n"
+                 catch_up = {{ all = {GRACE} }}\ndelivery = {delivery:?}\ncommand = [{argv}]\n"
             )
             .expect("a text takes everything");
         }
@@ -96,25 +102,35 @@ pub(crate) struct Line {
     pub(crate) node: String,
     pub(crate) attempt: u32,
     pub(crate) token: u64,
-    /// When it was written, by the latest tick before it, where there are ticks.
+    /// When it was written at the earliest: the latest tick before it.
     pub(crate) at: i64,
+    /// When it was written at the latest: the first tick after it.
+    pub(crate) by: i64,
 }
 
 /// Reads the witness's file.
 pub(crate) fn read(log: &Path) -> Vec<Line> {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let mut now = 0;
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        match line.strip_prefix("tick ") {
-            Some(at) => now = at.parse().unwrap_or_else(|_| panic!("a broken line: {line}")),
-            None => lines.push(parse(line, now).unwrap_or_else(|| panic!("a broken line: {line}"))),
-        }
-    }
-    lines
+    read_between_ticks(log, parse)
 }
 
-fn parse(line: &str, at: i64) -> Option<Line> {
+/// Reads a file of lines between ticks. `parse` gets each line with the ticks before and after it.
+pub(crate) fn read_between_ticks<L>(log: &Path, parse: impl Fn(&str, (i64, i64)) -> Option<L>) -> Vec<L> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let (mut written, mut tick, mut first) = (Vec::new(), 0, 0);
+    for line in text.lines() {
+        let Some(at) = line.strip_prefix("tick ") else {
+            written.push((line, (tick, i64::MAX)));
+            continue;
+        };
+        tick = at.parse().unwrap_or_else(|_| panic!("a broken line: {line}"));
+        written[first..].iter_mut().for_each(|(_, (_, by))| *by = tick);
+        first = written.len();
+    }
+    let read = |(line, at)| parse(line, at).unwrap_or_else(|| panic!("a broken line: {line}"));
+    written.into_iter().map(read).collect()
+}
+
+fn parse(line: &str, (at, by): (i64, i64)) -> Option<Line> {
     let mut words = line.split(' ');
     let line = Line {
         word: Word::of(words.next()?)?,
@@ -124,11 +140,56 @@ fn parse(line: &str, at: i64) -> Option<Line> {
         attempt: words.next()?.parse().ok()?,
         token: words.next()?.parse().ok()?,
         at,
+        by,
     };
     words.next().is_none().then_some(line)
+}
+
+/// When runs began on which node.
+pub(crate) fn starts(lines: &[Line]) -> impl Iterator<Item = (String, i64)> {
+    lines.iter().filter(|line| line.word == Word::Start).map(|line| (line.node.clone(), line.at))
+}
+
+/// Waits until each job has begun a fire that was due at this moment or later. Fires of a job run one after another, so those
+/// before it are over by then.
+pub(crate) fn wait_until_resumed(log: &Path, roster: &Roster, since: i64) {
+    let waits = || {
+        let lines = read(log);
+        let resumed = |job: &String| lines.iter().any(|line| line.job == *job && line.due >= since);
+        (0..roster.jobs).map(|job| roster.name(job)).filter(|job| !resumed(job)).collect()
+    };
+    wait_until_none(waits);
+}
+
+/// Waits until nothing is left to wait for.
+pub(crate) fn wait_until_none(mut waits: impl FnMut() -> Vec<String>) {
+    let begun = millis();
+    loop {
+        let left = waits();
+        if left.is_empty() {
+            return;
+        }
+        assert!(millis() - begun < PATIENCE_MS, "after {PATIENCE_MS} ms still not resumed: {left:?}");
+        settle(300);
+    }
 }
 
 /// An RFC 3339 text as milliseconds.
 pub(crate) fn moment(text: &str) -> Option<i64> {
     text.parse::<jiff::Timestamp>().ok().map(|t| t.as_millisecond())
+}
+
+#[test]
+fn a_line_was_written_between_the_ticks_around_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let line = |word| format!("{word} job 1970-01-01T00:00:05Z n1 1 7\n");
+    let text =
+        [line("start"), "tick 100\n".into(), line("alive"), line("end"), "tick 130\n".into(), line("start")];
+    std::fs::write(&log, text.concat()).expect("written");
+    let read: Vec<_> = read(&log).iter().map(|line| (line.word, line.at, line.by)).collect();
+    let between = [(Word::Alive, 100, 130), (Word::End, 100, 130)];
+    assert_eq!(read[0], (Word::Start, 0, 100));
+    assert_eq!(read[1..3], between);
+    assert_eq!(read[3], (Word::Start, 130, i64::MAX));
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::fleet::{settle, wall};
 use crate::process::millis;
-use crate::witness::{Line, Roster, Word, read};
+use crate::witness::{Line, PATIENCE_MS, Roster, Word, read};
 
 /// So late no fire may be when nothing is wrong and the machine has time.
 const LATE_MS: i64 = 1_000;
@@ -16,8 +16,10 @@ const BEHIND_MS: i64 = 2_000;
 const WINDOW_MS: i64 = 8_000;
 /// A fire that was due so shortly before something went wrong may not have begun by then.
 const BEFORE_MS: i64 = 1_000;
-/// After so long whatever was late has been made up for, or never will be.
-const PATIENCE_MS: i64 = 15_000;
+/// For so long no fire may be late until nothing counts as wrong any more: two beats and more.
+const CALM_MS: i64 = 7_000;
+/// Within so long after something was mended no fire is late any more, where the machine has time.
+const RECOVERY_MS: i64 = 15_000;
 
 /// A time in which something was wrong.
 #[derive(Clone, Debug)]
@@ -26,8 +28,8 @@ pub(crate) struct Trouble {
     pub(crate) from: i64,
     /// Since when nothing was wrong any more.
     pub(crate) mended: i64,
-    /// Since when no job was late any more.
-    pub(crate) prompt: i64,
+    /// Since when no fire was late any more.
+    pub(crate) calm: i64,
 }
 
 /// What was measured, in milliseconds.
@@ -39,31 +41,70 @@ pub(crate) struct Measured {
     pub(crate) in_peace: i64,
     /// How many fires were late when nothing was wrong.
     pub(crate) late: usize,
-    /// The longest from when it was mended until no job was late any more.
+    /// The longest from when it was mended until no fire was late any more.
     pub(crate) recovery: i64,
+    /// The shortest.
+    pub(crate) best_recovery: i64,
 }
 
-/// Waits until every job has begun a fire that was due just now; when that was.
-pub(crate) fn wait_until_prompt(log: &Path, roster: &Roster) -> i64 {
-    prompt_within(PATIENCE_MS, log, roster)
-        .unwrap_or_else(|late| panic!("after {PATIENCE_MS} ms still late: {late:?}"))
+/// Waits until every job has begun a fire that was due just now.
+pub(crate) fn wait_until_prompt(log: &Path, roster: &Roster) {
+    wait_while("behind", || {
+        let (lines, now) = (read(log), wall());
+        let jobs = (0..roster.jobs).map(|job| roster.name(job));
+        jobs.filter(|job| is_behind(&lines, job, now)).collect()
+    });
 }
 
-/// The same; which jobs are late when it took longer than it may.
-pub(crate) fn prompt_within(patience: i64, log: &Path, roster: &Roster) -> Result<i64, Vec<String>> {
+/// Waits until no fire was late for longer than two beats; since when.
+///
+/// It waits for as long as that takes, since a busy machine delays everything. A cluster whose fires are late again and again
+/// never gets there.
+pub(crate) fn wait_until_calm(log: &Path, roster: &Roster) -> i64 {
+    let mut since = 0;
+    wait_while("late", || {
+        let (lines, now) = (read(log), wall());
+        since = now - BEHIND_MS - CALM_MS;
+        let jobs = (0..roster.jobs).map(|job| roster.name(job));
+        jobs.filter(|job| !is_calm(&lines, job, (since, since + CALM_MS))).collect()
+    });
+    since
+}
+
+fn wait_while(what: &str, mut jobs: impl FnMut() -> Vec<String>) {
     let begun = millis();
     loop {
-        let (lines, now) = (read(log), wall());
-        let late: Vec<String> =
-            (0..roster.jobs).map(|job| roster.name(job)).filter(|job| is_behind(&lines, job, now)).collect();
+        let late = jobs();
         if late.is_empty() {
-            return Ok(now);
+            return;
         }
-        if millis() - begun >= patience {
-            return Err(late);
-        }
-        settle(100);
+        assert!(millis() - begun < PATIENCE_MS, "after {PATIENCE_MS} ms still {what}: {late:?}");
+        settle(200);
     }
+}
+
+/// Whether every fire of a job that was due in this time began in time.
+fn is_calm(lines: &[Line], job: &str, (from, until): (i64, i64)) -> bool {
+    let ours = lines.iter().filter(|line| line.job == job && line.word == Word::Start);
+    let prompt: BTreeSet<i64> =
+        ours.filter(|line| line.at - line.due < LATE_MS).map(|line| line.due).collect();
+    let second = |at: i64| (at + 999) / 1_000 * 1_000;
+    (second(from)..until).step_by(1_000).all(|due| prompt.contains(&due))
+}
+
+/// How late a fire that was due in this time began at most.
+pub(crate) fn latest(lines: &[Line], (from, until): (i64, i64)) -> i64 {
+    let within = |((_, due), _): &((&str, i64), i64)| (from - BEFORE_MS..until).contains(due);
+    first_starts(lines).into_iter().filter(within).map(|((_, due), at)| at - due).max().unwrap_or(0)
+}
+
+/// When each fire began first.
+fn first_starts(lines: &[Line]) -> BTreeMap<(&str, i64), i64> {
+    let mut first = BTreeMap::new();
+    for line in lines.iter().filter(|line| line.word == Word::Start) {
+        first.entry((line.job.as_str(), line.due)).or_insert(line.at);
+    }
+    first
 }
 
 /// Whether a job, which is due each second, has yet to begin one that it should have begun by now.
@@ -75,36 +116,32 @@ fn is_behind(lines: &[Line], job: &str, now: i64) -> bool {
     owed.any(|due| !dues.contains(&due))
 }
 
-/// Looks at the first start of every fire due from `begun` on; what was measured, and who complains of it.
-///
-/// `slack` says how much later a fire may have begun because the machine stood still between two moments.
-pub(crate) fn judge(
-    lines: &[Line],
-    troubles: &[Trouble],
-    (begun, ended): (i64, i64),
-    slack: impl Fn(i64, i64) -> i64,
-) -> (Measured, Vec<String>) {
-    let mut first: BTreeMap<(&str, i64), i64> = BTreeMap::new();
-    for line in lines.iter().filter(|line| line.word == Word::Start) {
-        first.entry((&line.job, line.due)).or_insert(line.at);
-    }
-    let (mut measured, mut complaints) = (Measured::default(), Vec::new());
-    for ((job, due), at) in first.into_iter().filter(|((_, due), _)| (begun..ended).contains(due)) {
+/// Looks at the first start of every fire due from `begun` on.
+pub(crate) fn measure(lines: &[Line], troubles: &[Trouble], (begun, ended): (i64, i64)) -> Measured {
+    let mut measured = Measured::default();
+    let all = first_starts(lines).into_iter();
+    for ((_, due), at) in all.filter(|((_, due), _)| (begun..ended).contains(due)) {
         let late = at - due;
-        let touched = |trouble: &Trouble| due >= trouble.from - BEFORE_MS && due < trouble.prompt;
+        let touched = |trouble: &Trouble| due >= trouble.from - BEFORE_MS && due < trouble.calm;
         if troubles.iter().any(touched) {
             measured.in_trouble = measured.in_trouble.max(late);
-            continue;
-        }
-        measured.in_peace = measured.in_peace.max(late);
-        measured.late += usize::from(late >= LATE_MS);
-        if late >= LATE_MS + slack(due, at) {
-            complaints.push(format!("{job} due {due}: {late} ms late, and nothing was wrong"));
+        } else {
+            measured.in_peace = measured.in_peace.max(late);
+            measured.late += usize::from(late >= LATE_MS);
         }
     }
-    let recovery = troubles.iter().map(|trouble| trouble.prompt - trouble.mended);
-    measured.recovery = recovery.max().unwrap_or(0);
-    (measured, complaints)
+    let recoveries = || troubles.iter().map(|trouble| (trouble.calm - trouble.mended).max(0));
+    measured.recovery = recoveries().max().unwrap_or(0);
+    measured.best_recovery = recoveries().min().unwrap_or(0);
+    measured
+}
+
+impl Measured {
+    /// Whether no round was over in time: a machine that stands still may delay some rounds, and not all of them.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        let slow = self.best_recovery > RECOVERY_MS;
+        slow.then(|| format!("fires were late for at least {} ms after each fault", self.best_recovery))
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +150,7 @@ mod tests {
 
     fn start(due: i64, at: i64) -> Line {
         let (job, node) = ("job".to_owned(), "n1".to_owned());
-        Line { word: Word::Start, job, due, node, attempt: 1, token: 1, at }
+        Line { word: Word::Start, job, due, node, attempt: 1, token: 1, at, by: at + 20 }
     }
 
     #[test]
@@ -129,8 +166,24 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_without_a_cause_is_told() {
-        let troubles = [Trouble { what: "a cut".into(), from: 10_000, mended: 17_000, prompt: 19_000 }];
+    fn a_time_is_calm_when_every_fire_of_it_began_in_time() {
+        let lines = [start(3_000, 3_999), start(4_000, 4_010), start(5_000, 6_000), start(6_000, 6_100)];
+        assert!(is_calm(&lines, "job", (2_500, 5_000)));
+        assert!(!is_calm(&lines, "job", (2_500, 5_001)), "5 was late");
+        assert!(is_calm(&lines, "job", (5_001, 7_000)));
+        assert!(!is_calm(&lines, "job", (5_001, 7_001)), "7 has not begun");
+        assert!(!is_calm(&lines, "other", (2_500, 5_000)));
+        assert_eq!(latest(&lines, (4_500, 7_000)), 1_000);
+        assert_eq!(latest(&lines, (6_500, 7_000)), 100, "one that was due just before counts too");
+        assert_eq!(latest(&lines, (9_000, 10_000)), 0);
+    }
+
+    #[test]
+    fn how_late_fires_were_is_measured() {
+        let troubles = [
+            Trouble { what: "a cut".into(), from: 10_000, mended: 17_000, calm: 19_000 },
+            Trouble { what: "a kill".into(), from: 22_500, mended: 25_000, calm: 24_000 },
+        ];
         let lines = [
             start(3_000, 9_000),
             start(4_000, 9_000),
@@ -142,11 +195,12 @@ mod tests {
             start(19_000, 20_200),
             start(20_000, 20_999),
             start(21_000, 21_000 + LATE_MS + 500),
-            start(22_000, 22_000 + LATE_MS + 499),
         ];
-        let (measured, complaints) = judge(&lines, &troubles, (4_500, 30_000), |_, _| 500);
-        assert_eq!(measured, Measured { in_trouble: 6_100, in_peace: 1_500, late: 3, recovery: 2_000 });
-        assert_eq!(complaints, ["job due 21000: 1500 ms late, and nothing was wrong"]);
-        assert_eq!(judge(&lines, &[], (4_500, 15_000), |_, _| 500).1.len(), 1);
+        let measured = measure(&lines, &troubles, (4_500, 30_000));
+        let expected =
+            Measured { in_trouble: 6_100, in_peace: 1_500, late: 2, recovery: 2_000, best_recovery: 0 };
+        assert_eq!(measured, expected);
+        assert_eq!(measured.complaint(), None);
+        assert!(Measured { best_recovery: RECOVERY_MS + 1, ..expected }.complaint().is_some());
     }
 }

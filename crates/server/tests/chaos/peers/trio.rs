@@ -10,11 +10,13 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use super::network::{Network, Way, address};
-use crate::fleet::{STATES, Verdicts, books, entry, remember, settle, stop_at_rest, wall};
+use crate::evidence::{Fault, How, LostLease};
+use crate::fleet::{
+    LOST_LEASES, STATES, Verdicts, books, entry, keep_verdicts, remember, settle, stop_at_rest, ttl, wall,
+};
 use crate::process::{self, Node, millis, until, until_told};
-use crate::verdict::Fault;
 use crate::witness::Roster;
-use crate::{FREEZE_MS, NAMES};
+use crate::{FREEZE_MS, LEASE_MS, NAMES};
 
 const PORT: &str = "7700";
 const KEY: &str = "correct-horse-battery-staple\n";
@@ -41,11 +43,13 @@ impl<'a> Trio<'a> {
             trio.nodes.push(served);
         }
         trio.wait_for_all();
+        keep_verdicts(folder);
         trio
     }
 
     fn serve(&self, node: usize) -> Node {
-        let shared = ["--ttl", "4s", "--slots", "100"];
+        let ttl = ttl(LEASE_MS);
+        let shared = ["--ttl", &ttl, "--slots", "100"];
         let Some(network) = &self.network else { return Node::serve(self.folder, NAMES[node], &shared) };
         let (ip, key) = (address(node), self.key.display().to_string());
         let advertised = format!("{ip}:{PORT}");
@@ -99,8 +103,9 @@ impl<'a> Trio<'a> {
     /// Kills a node that has runs; it stays dead.
     pub(crate) fn kill(&self, victim: usize, roster: &Roster) -> Fault {
         self.wait_until_busy(victim, roster);
+        let at = wall();
         self.nodes[victim].signal("KILL");
-        self.watch_takeover(victim, "killed", roster)
+        self.watch_takeover(victim, (How::Killed, at), roster)
     }
 
     /// Starts a node that was killed.
@@ -112,14 +117,19 @@ impl<'a> Trio<'a> {
     /// Freezes a node that has runs; it stays frozen.
     pub(crate) fn freeze(&self, victim: usize, roster: &Roster) -> Fault {
         self.wait_until_busy(victim, roster);
+        let at = wall();
         stop_at_rest(self.folder, &self.nodes[victim]);
-        self.watch_takeover(victim, "frozen", roster)
+        self.watch_takeover(victim, (How::Frozen, at), roster)
     }
 
     /// Lets a frozen node go on once its lease is surely over.
     pub(crate) fn thaw(&self, fault: &Fault, victim: usize) {
-        settle(FREEZE_MS - (wall() - fault.at));
+        settle(FREEZE_MS - (wall() - fault.done));
         self.nodes[victim].signal("CONT");
+        until("the frozen node records that its lease was lost", || {
+            let recorded = |lost: &LostLease| lost.node == NAMES[victim] && lost.at >= fault.at;
+            self.lost_leases().iter().any(recorded).then_some(())
+        });
         self.wait_for_all();
     }
 
@@ -129,8 +139,8 @@ impl<'a> Trio<'a> {
     }
 
     /// Waits until no plan names the victim any more.
-    fn watch_takeover(&self, victim: usize, how: &'static str, roster: &Roster) -> Fault {
-        let (at, begun) = (wall(), millis());
+    fn watch_takeover(&self, victim: usize, (how, at): (How, i64), roster: &Roster) -> Fault {
+        let (done, begun) = (wall(), millis());
         let books = books(self.folder);
         until_told(
             "its runs are planned for others",
@@ -138,7 +148,12 @@ impl<'a> Trio<'a> {
             || format!("serving: {:?}; {:?}", self.serving(), plans(&books, roster).collect::<Vec<_>>()),
         );
         let takeover = millis() - begun;
-        Fault { node: NAMES[victim], how, at, takeover, recut: takeover }
+        Fault { node: NAMES[victim], how, at, done, takeover, recut: takeover, after_lease: None }
+    }
+
+    /// The leases that nodes recorded as lost.
+    pub(crate) fn lost_leases(&self) -> Vec<LostLease> {
+        LostLease::read(&self.json(0, &LOST_LEASES))
     }
 
     /// Waits until who sends over these ways, and whoever waits for the answer, has noticed that they are cut.

@@ -4,19 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::skips::Skip;
 use super::witness::{self, JOBS, Line, Word, moment};
-use crate::verdict::{Fault, UNGUARDED};
+use crate::evidence::{Evidence, LEAD_MS, Loss, UNGUARDED};
 
 const PERIOD_MS: i64 = 1_000;
-/// How long before its moment a fire may be claimed; what a dead node had claimed may be lost.
-const LEAD_MS: i64 = 1_000;
-/// How late a fire may be claimed because it queued behind long runs, a takeover and a new cut.
-const BACKLOG_MS: i64 = 30_000;
-/// Around a change of the number of shards, for how long nobody can say whether a shard is one.
-const CHANGING_MS: i64 = 3_000;
-/// How much later than the moment from which it counts as begun a run may say so itself: the window of a start, and what
-/// a busy machine needs for it.
-const START_MS: i64 = 2_000;
 /// Why a fire may be skipped; nothing here lasts as long as the grace.
 const MISFIRE: &str = "came due while the run before was going on";
 
@@ -29,8 +21,8 @@ pub(crate) struct Verdict {
     span: (i64, i64),
     state: State,
     attempt: u64,
-    node: String,
     reason: String,
+    loss: Option<Loss>,
 }
 
 /// How it came to its end.
@@ -60,7 +52,7 @@ impl Verdict {
             _ => State::Fenced,
         };
         let attempt = row["attempt"].as_u64().expect("an attempt");
-        Some(Self { job, shard, span: (first, last), state, attempt, node: text("node"), reason })
+        Some(Self { job, shard, span: (first, last), state, attempt, reason, loss: Loss::of(row) })
     }
 
     fn fires(&self) -> impl Iterator<Item = i64> {
@@ -68,24 +60,27 @@ impl Verdict {
     }
 }
 
-/// A job got another number of shards.
+/// A job got another number of shards. Which fires are of which number the registry itself says, by what was claimed before
+/// and after.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rescale {
     pub(crate) job: usize,
     pub(crate) from: u32,
     pub(crate) to: u32,
-    /// When it was asked for, and when it was so, in milliseconds of the calendar.
-    pub(crate) asked: i64,
-    pub(crate) done: i64,
+    /// Fires up to this one had begun, or were over, before the change was asked for.
+    pub(crate) settled: i64,
+    /// Fires after this one were claimed when the change was made.
+    pub(crate) claimed: i64,
 }
 
-/// What was done, and when.
+/// What was done, and what is known beside witness and history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course<'a> {
     pub(crate) begun: i64,
     pub(crate) ended: i64,
-    pub(crate) faults: &'a [Fault],
+    pub(crate) evidence: &'a Evidence,
     pub(crate) rescales: &'a [Rescale],
+    pub(crate) skips: &'a [Skip],
 }
 
 /// All that is known of one shard of one fire.
@@ -93,7 +88,7 @@ pub(crate) struct Course<'a> {
 struct Fire {
     starts: Vec<Line>,
     ends: Vec<Line>,
-    lost: Vec<String>,
+    lost: Vec<Loss>,
     skipped: Vec<Verdict>,
     /// Attempts that ended with their guard.
     unguarded: Vec<u64>,
@@ -135,11 +130,11 @@ impl<'a> Case<'a> {
         for verdict in verdicts {
             for due in verdict.fires().collect::<Vec<_>>() {
                 let fire = case.fire(&verdict.job, verdict.shard, due);
+                fire.lost.extend(verdict.loss.clone());
                 match verdict.state {
-                    State::Lost => fire.lost.push(verdict.node.clone()),
                     State::Skipped => fire.skipped.push(verdict.clone()),
                     State::Fenced if verdict.reason == UNGUARDED => fire.unguarded.push(verdict.attempt),
-                    State::Fenced => {}
+                    State::Lost | State::Fenced => {}
                 }
             }
         }
@@ -169,6 +164,7 @@ impl<'a> Case<'a> {
             complaints.extend(strange.map(|(due, _)| format!("{job} shard {shard} due {due}: no such fire")));
         }
         complaints.extend(self.shards.values().flat_map(BTreeMap::values).flat_map(|f| self.wrong_total(f)));
+        complaints.extend(self.needless());
         complaints
     }
 
@@ -203,17 +199,17 @@ impl<'a> Case<'a> {
                         .and_then(|()| self.made_up(verdict, fires))
                 });
         }
-        if repeats { self.at_least_once(fire, due) } else { self.at_most_once(fire, due) }
+        if repeats { self.at_least_once(fire) } else { self.at_most_once(fire, due, fires) }
     }
 
     /// Whether a shard belonged to its job's fire of this moment.
     fn wanted(&self, job: usize, shard: u32, due: i64) -> Wanted {
         let mut total = JOBS[job].shards;
         for change in self.course.rescales.iter().filter(|change| change.job == job) {
-            if due < change.asked - CHANGING_MS {
+            if due <= change.settled {
                 break;
             }
-            if due <= change.done + CHANGING_MS {
+            if due <= change.claimed {
                 return match shard {
                     s if s < change.from.min(change.to) => Wanted::Yes,
                     s if s < change.from.max(change.to) => Wanted::Perhaps,
@@ -225,8 +221,8 @@ impl<'a> Case<'a> {
         if shard < total { Wanted::Yes } else { Wanted::No }
     }
 
-    /// It ran, and ran again only as a higher attempt after its first node was gone.
-    fn at_least_once(&self, fire: &Fire, due: i64) -> Option<String> {
+    /// It ran, and ran again only as a higher attempt after its first node was interrupted.
+    fn at_least_once(&self, fire: &Fire) -> Option<String> {
         let Some(last) = fire.starts.last() else { return Some("never ran".into()) };
         if !fire.ends.iter().any(|end| end.attempt == last.attempt) {
             return Some(format!("attempt {} did not end", last.attempt));
@@ -234,34 +230,37 @@ impl<'a> Case<'a> {
         fire.starts.windows(2).find_map(|pair| {
             let (before, after) = (&pair[0], &pair[1]);
             let rising = before.attempt < after.attempt && before.token < after.token;
-            // What several faults in a row came upon may have been due long before the last of them.
-            let held = |fault: &Fault| may_hold(fault, due) || fault.at >= before.at;
-            let gone = |fault: &Fault| held(fault) && fault.at <= after.at;
-            let reason =
-                self.faults_of(&before.node).any(gone) || fire.unguarded.contains(&u64::from(before.attempt));
+            let evidence = self.course.evidence;
+            let reason = evidence.explains_repetition(&before.node, (before.at, after.by))
+                || fire.unguarded.contains(&u64::from(before.attempt));
             (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
         })
     }
 
-    /// It ran once, or its node died or froze with it claimed and history says that it is lost.
-    fn at_most_once(&self, fire: &Fire, due: i64) -> Option<String> {
+    /// It ran once, or its node was interrupted while it had the fire, and history says that it is lost.
+    fn at_most_once(&self, fire: &Fire, due: i64, fires: &BTreeMap<i64, Fire>) -> Option<String> {
         if fire.starts.len() > 1 {
             return Some(format!("doubled: {:?}", fire.starts));
         }
         if !(fire.ends.is_empty() && fire.unguarded.is_empty()) {
             return None;
         }
-        let Some(node) = fire.lost.first() else {
-            return Some(if fire.starts.is_empty() { "never ran" } else { "ended by nobody's word" }.into());
+        let start = fire.starts.first();
+        let Some(loss) = fire.lost.first() else {
+            return Some(if start.is_none() { "never ran" } else { "ended by nobody's word" }.into());
         };
-        if let Some(start) = fire.starts.first().filter(|start| start.node != *node) {
-            return Some(format!("lost on {node}, but it ran elsewhere: {start:?}"));
+        if let Some(start) = start.filter(|start| start.node != loss.node) {
+            return Some(format!("lost on {}, but it ran elsewhere: {start:?}", loss.node));
         }
-        let excused = self.faults_of(node).any(|fault| may_hold(fault, due));
-        (!excused).then(|| format!("lost on {node} without a fault that explains it"))
+        let since = start.map_or(due - LEAD_MS, |start| start.at.max(due - LEAD_MS));
+        let mut later =
+            fires.range(due + 1..).filter_map(|(_, fire)| fire.starts.first()).map(|start| start.by);
+        let went_on = later.next().unwrap_or(i64::MAX);
+        let explained = self.course.evidence.explains_loss(loss, since, |moment| went_on <= moment);
+        (!explained).then(|| format!("lost on {} without a cause that explains it", loss.node))
     }
 
-    /// It was due after the run before had begun and before that was over.
+    /// It was due after the run before had begun and before that was closed.
     fn skipped(
         &self,
         verdict: &Verdict,
@@ -275,17 +274,31 @@ impl<'a> Case<'a> {
         if !verdict.reason.ends_with(MISFIRE) {
             return Some("skipped for no good reason".into());
         }
-        let during = |(_, before): (&i64, &Fire)| {
-            let begun = before.starts.last().is_some_and(|start| start.at <= due + START_MS);
-            let over = before.ends.last().is_some_and(|end| end.at < due - LEAD_MS);
-            (begun && !over) || !before.unguarded.is_empty()
+        let known =
+            |skip: &&Skip| (&skip.job, skip.shard, skip.span) == (&verdict.job, verdict.shard, verdict.span);
+        let Some(skip) = self.course.skips.iter().find(known) else {
+            return Some("skipped, but the registry closed no run that was in its way".into());
         };
         // The earlier fire that it waited for was due before the first of those that are given up together.
-        let waited = fires
-            .range(..verdict.span.0)
-            .rev()
-            .find(|(_, before)| !(before.starts.is_empty() && before.unguarded.is_empty()));
-        (!waited.is_some_and(during)).then(|| "skipped, but no run was going on".into())
+        let waited = waited(verdict, fires).is_some_and(|(run, _)| run == skip.run);
+        let open = (skip.began..=skip.closed).contains(&due);
+        (!(waited && open)).then(|| format!("skipped, but no run was going on: {skip:?}"))
+    }
+
+    /// A run that has ended is closed soon, but for a machine that stands still in between: so not every skipped fire may have
+    /// come due after the run in its way had ended.
+    fn needless(&self) -> Option<String> {
+        let skipped = |fires: &'_ BTreeMap<i64, Fire>| -> Vec<bool> {
+            let all = fires.iter().filter_map(|(due, fire)| Some((*due, fire.skipped.first()?)));
+            let over = |(due, verdict): (i64, &Verdict)| {
+                let end = waited(verdict, fires).and_then(|(_, run)| run.ends.last());
+                end.is_some_and(|end| end.by < due - LEAD_MS)
+            };
+            all.map(over).collect()
+        };
+        let over: Vec<bool> = self.shards.values().flat_map(skipped).collect();
+        let all = !over.is_empty() && over.iter().all(|over| *over);
+        all.then(|| format!("no run was going on at any of {} skipped fires", over.len()))
     }
 
     /// The latest of the fires that a run was in the way of is made up when it has ended.
@@ -304,7 +317,7 @@ impl<'a> Case<'a> {
                 .rescales
                 .iter()
                 .filter(|r| r.job == job)
-                .filter(|r| (r.asked - CHANGING_MS..=r.done + CHANGING_MS).contains(&line.due))
+                .filter(|r| (r.settled + 1..=r.claimed).contains(&line.due))
                 .flat_map(|r| [r.from, r.to])
                 .collect();
             let exact = || {
@@ -317,15 +330,12 @@ impl<'a> Case<'a> {
         let wrong = fire.starts.iter().filter(|line| right(line).is_none());
         wrong.map(|line| format!("told a wrong number of shards: {line:?}")).collect()
     }
-
-    fn faults_of(&self, node: &str) -> impl Iterator<Item = &Fault> {
-        self.course.faults.iter().filter(move |fault| fault.node == node)
-    }
 }
 
-/// Whether a node may have had a fire claimed, or under way, at a fault.
-fn may_hold(fault: &Fault, due: i64) -> bool {
-    due <= fault.at + LEAD_MS && due >= fault.at - BACKLOG_MS
+/// The fire that ran last before those that are given up together.
+fn waited<'f>(verdict: &Verdict, fires: &'f BTreeMap<i64, Fire>) -> Option<(i64, &'f Fire)> {
+    let ran = |fire: &Fire| !(fire.starts.is_empty() && fire.unguarded.is_empty() && fire.lost.is_empty());
+    fires.range(..verdict.span.0).rev().find(|(_, fire)| ran(fire)).map(|(due, fire)| (*due, fire))
 }
 
 /// A shard beside itself, and tokens that do not grow.

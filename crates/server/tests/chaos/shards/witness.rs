@@ -1,5 +1,6 @@
 //! The sharded jobs, which write down themselves when their shards run, and what they wrote.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::witness::GRACE;
+use crate::witness::{GRACE, read_between_ticks, wait_until_none};
 pub(crate) use crate::witness::{Word, moment};
 
 /// How long running shards of these jobs keep the others from being cut again, at most.
@@ -101,25 +102,18 @@ pub(crate) struct Line {
     pub(crate) node: String,
     pub(crate) attempt: u32,
     pub(crate) token: u64,
-    /// When it was written, by the latest tick before it.
+    /// When it was written at the earliest: the latest tick before it.
     pub(crate) at: i64,
+    /// When it was written at the latest: the first tick after it.
+    pub(crate) by: i64,
 }
 
 /// Reads the witness's file.
 pub(crate) fn read(log: &Path) -> Vec<Line> {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let mut now = 0;
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        match line.strip_prefix("tick ") {
-            Some(at) => now = at.parse().unwrap_or_else(|_| panic!("a broken line: {line}")),
-            None => lines.push(parse(line, now).unwrap_or_else(|| panic!("a broken line: {line}"))),
-        }
-    }
-    lines
+    read_between_ticks(log, parse)
 }
 
-fn parse(line: &str, at: i64) -> Option<Line> {
+fn parse(line: &str, (at, by): (i64, i64)) -> Option<Line> {
     let mut words = line.split(' ');
     let line = Line {
         word: Word::of(words.next()?)?,
@@ -131,8 +125,30 @@ fn parse(line: &str, at: i64) -> Option<Line> {
         attempt: words.next()?.parse().ok()?,
         token: words.next()?.parse().ok()?,
         at,
+        by,
     };
     words.next().is_none().then_some(line)
+}
+
+/// When shards began on which node.
+pub(crate) fn starts(lines: &[Line]) -> impl Iterator<Item = (String, i64)> {
+    lines.iter().filter(|line| line.word == Word::Start).map(|line| (line.node.clone(), line.at))
+}
+
+/// Waits until each shard has begun a fire that was due at this moment or later.
+pub(crate) fn wait_until_resumed(log: &Path, totals: &[u32], since: i64) {
+    wait_until_none(|| {
+        let lines = read(log);
+        let begun: BTreeSet<(&str, u32)> = lines
+            .iter()
+            .filter(|line| line.due >= since)
+            .map(|line| (line.job.as_str(), line.shard))
+            .collect();
+        let all = totals.iter().enumerate();
+        let all = all.flat_map(|(job, total)| (0..*total).map(move |shard| (name(job), shard)));
+        let left = all.filter(|(job, shard)| !begun.contains(&(job.as_str(), *shard)));
+        left.map(|(job, shard)| format!("{job} shard {shard}")).collect()
+    });
 }
 
 /// Writes the time between the lines of the witness, so that each has one and no run pays for it.

@@ -1,6 +1,8 @@
 //! A judge that sees nothing wrong in a wrong case would prove nothing: each wrong that he must see is planted once.
 
 use super::*;
+use crate::evidence::tests::{killed, lost_lease};
+use crate::evidence::{Fault, LostLease};
 
 const ONCE: usize = 0;
 const AGAIN: usize = 3;
@@ -10,19 +12,24 @@ struct Story {
     lines: Vec<Line>,
     verdicts: Vec<Verdict>,
     faults: Vec<Fault>,
+    lost_leases: Vec<LostLease>,
     rescales: Vec<Rescale>,
+    skips: Vec<Skip>,
 }
 
 fn line(word: Word, job: usize, shard: u32, due: i64, at: i64) -> Line {
     let token = u64::try_from(due).expect("not before 1970");
     let (job, of) = (witness::name(job), JOBS[job].shards);
-    Line { word, job, due, shard, of, node: "n1".into(), attempt: 1, token, at }
+    Line { word, job, due, shard, of, node: "n1".into(), attempt: 1, token, at, by: at + 20 }
 }
 
-fn verdict(job: usize, span: (i64, i64), lost: bool) -> Verdict {
-    let (state, reason) = if lost { (State::Lost, "its node is gone") } else { (State::Skipped, MISFIRE) };
-    let (node, reason) = ("n1".into(), reason.into());
-    Verdict { job: witness::name(job), shard: 0, span, state, attempt: u64::from(lost), node, reason }
+/// History says so of fires, and of the one that was lost at that moment.
+fn verdict(job: usize, span: (i64, i64), lost: Option<i64>) -> Verdict {
+    let (state, reason) =
+        if lost.is_some() { (State::Lost, "its node is gone") } else { (State::Skipped, MISFIRE) };
+    let loss = lost.map(|recorded| Loss { node: "n1".into(), recorded });
+    let (attempt, reason) = (u64::from(lost.is_some()), reason.into());
+    Verdict { job: witness::name(job), shard: 0, span, state, attempt, reason, loss }
 }
 
 impl Story {
@@ -36,7 +43,8 @@ impl Story {
                 }
             }
         }
-        Self { lines, verdicts: Vec::new(), faults: Vec::new(), rescales: Vec::new() }
+        let (verdicts, faults, lost_leases) = (Vec::new(), Vec::new(), Vec::new());
+        Self { lines, verdicts, faults, lost_leases, rescales: Vec::new(), skips: Vec::new() }
     }
 
     /// Without what shard 0 of this job wrote of this fire.
@@ -60,13 +68,20 @@ impl Story {
     }
 
     fn fault(mut self, at: i64) -> Self {
-        self.faults.push(Fault { node: "n1", how: "killed", at, takeover: 0, recut: 0 });
+        self.faults.push(killed(at));
+        self
+    }
+
+    fn lost_lease(mut self, at: i64) -> Self {
+        self.lost_leases.push(lost_lease(at));
         self
     }
 
     #[track_caller]
     fn judged(self, expected: &[&str]) {
-        let course = Course { begun: 1_000, ended: 20_000, faults: &self.faults, rescales: &self.rescales };
+        let evidence = Evidence::gather(&self.faults, &self.lost_leases, witness::starts(&self.lines));
+        let (rescales, skips) = (&self.rescales, &self.skips);
+        let course = Course { begun: 1_000, ended: 20_000, evidence: &evidence, rescales, skips };
         let found = Case::gather(self.lines, self.verdicts.into_iter(), course).judge();
         let seen = expected.iter().zip(&found).all(|(expected, found)| found.contains(expected));
         assert!(seen && found.len() == expected.len(), "expected {expected:?}, found {found:#?}");
@@ -88,16 +103,46 @@ fn a_shard_that_did_not_run_is_found() {
 }
 
 #[test]
-fn a_loss_needs_a_fault_that_explains_it() {
-    let lost = || Story::fair().without(ONCE, 5_000).says(verdict(ONCE, (5_000, 5_000), true));
+fn a_loss_needs_an_interruption_that_explains_it() {
+    let lost_at =
+        |recorded| Story::fair().without(ONCE, 5_000).says(verdict(ONCE, (5_000, 5_000), Some(recorded)));
+    let lost = || lost_at(5_900);
     lost().fault(4_500).judged(&[]);
-    lost().judged(&["without a fault"]);
-    lost().fault(3_900).judged(&["without a fault"]);
+    lost().judged(&["without a cause"]);
+    lost().fault(3_900).judged(&["without a cause"]);
+    lost().fault(5_901).judged(&["without a cause"]);
+    lost_at(9_000).fault(7_500).judged(&["without a cause"]);
     let elsewhere = Line { node: "n2".into(), ..line(Word::Start, ONCE, 0, 5_000, 5_000) };
     lost().fault(4_500).with(&[elsewhere]).judged(&["ran elsewhere"]);
     // Where doubt means another attempt, a word of loss is not enough.
-    let again = Story::fair().without(AGAIN, 5_000).says(verdict(AGAIN, (5_000, 5_000), true));
+    let again = Story::fair().without(AGAIN, 5_000).says(verdict(AGAIN, (5_000, 5_000), Some(5_900)));
     again.fault(4_500).judged(&["never ran"]);
+}
+
+/// No fault of the trial, but the node recorded that its lease was lost.
+#[test]
+fn a_lost_lease_explains_what_the_node_had_and_nothing_else() {
+    let stalled = |recorded| {
+        let mut story = Story::fair();
+        let others = |line: &&mut Line| (5_000..17_000).contains(&line.due);
+        story.lines.iter_mut().filter(others).for_each(|line| line.node = "n2".into());
+        let late = |line: &&mut Line| (5_000..8_000).contains(&line.due);
+        story.lines.iter_mut().filter(late).for_each(|line| (line.at, line.by) = (8_000, 8_020));
+        story.without(ONCE, 5_000).says(verdict(ONCE, (5_000, 5_000), Some(recorded)))
+    };
+    stalled(7_900).lost_lease(9_500).judged(&[]);
+    stalled(7_900).judged(&["without a cause"]);
+    stalled(7_900).lost_lease(3_500).judged(&["without a cause"]);
+    stalled(7_900).lost_lease(18_500).judged(&["without a cause"]);
+    stalled(3_900).lost_lease(9_500).judged(&["without a cause"]);
+    stalled(7_900).without(ONCE, 6_000).lost_lease(9_500).judged(&["never ran"]);
+    let more = |word| Line { attempt: 2, token: 5_500, ..line(word, AGAIN, 0, 5_000, 5_800) };
+    let again = || Story::fair().with(&[Word::Start, Word::End].map(more));
+    again().lost_lease(5_900).judged(&[]);
+    again().lost_lease(4_900).judged(&["doubled"]);
+    again().lost_lease(8_900).judged(&["doubled"]);
+    let twice = [Word::Start, Word::End].map(|word| Line { job: witness::name(ONCE), of: 1, ..more(word) });
+    Story::fair().with(&twice).lost_lease(5_900).judged(&["doubled"]);
 }
 
 #[test]
@@ -132,11 +177,15 @@ fn a_second_start_needs_a_dead_node_and_a_higher_attempt() {
 fn a_run_that_ended_with_its_guard_is_told_and_may_be_attempted_again() {
     let gone = |job, reason: &str| Verdict {
         state: State::Fenced,
+        attempt: 1,
         reason: reason.into(),
-        ..verdict(job, (5_000, 5_000), true)
+        loss: Loss::of(&serde_json::json!({
+            "state": "fenced", "node": "n1", "reason": reason, "ended": "1970-01-01T00:00:05.900Z",
+        })),
+        ..verdict(job, (5_000, 5_000), None)
     };
     Story::fair().without(ONCE, 5_000).says(gone(ONCE, UNGUARDED)).judged(&[]);
-    Story::fair().without(ONCE, 5_000).says(gone(ONCE, "")).judged(&["never ran"]);
+    Story::fair().without(ONCE, 5_000).says(gone(ONCE, "")).judged(&["without a cause"]);
     Story::fair().without(AGAIN, 5_000).says(gone(AGAIN, UNGUARDED)).judged(&["never ran"]);
     let more = |word| Line { attempt: 2, token: 5_500, ..line(word, AGAIN, 0, 5_000, 5_800) };
     let again = || Story::fair().with(&[more(Word::Start), more(Word::End)]);
@@ -166,10 +215,25 @@ fn a_skipped_fire_needs_a_run_that_was_in_its_way_and_one_that_makes_up_for_it()
         let next = [Word::Start, Word::End].map(|word| line(word, ONCE, 0, 8_000, 8_500));
         story.with(&run).with(&next)
     };
-    let given_up = || verdict(ONCE, (6_000, 7_000), false);
+    let given_up = || verdict(ONCE, (6_000, 7_000), None);
+    // The registry closed the run of that fire, which could start and was closed at these moments.
+    let closed = |run, began, closed| {
+        let (job, shard, span) = (witness::name(ONCE), 0, (6_000, 7_000));
+        vec![Skip { job, shard, span, run, began, closed }]
+    };
+    let long = |end: i64| Story { skips: closed(5_000, 5_000, end + 50), ..long(end) };
     long(8_400).says(given_up()).judged(&[]);
     long(8_400).judged(&["never ran", "never ran"]);
-    long(5_900).says(given_up()).judged(&["no run was going on"]);
+    long(5_900).says(given_up()).judged(&["no run was going on", "no run was going on"]);
+    let none = |skips| Story { skips, ..long(8_400) };
+    none(Vec::new()).says(given_up()).judged(&["closed no run", "closed no run"]);
+    none(closed(5_000, 6_500, 8_450)).says(given_up()).judged(&["no run was going on"]);
+    none(closed(5_000, 5_000, 6_900)).says(given_up()).judged(&["no run was going on"]);
+    none(closed(4_000, 4_000, 8_450)).says(given_up()).judged(&["no run was", "no run was"]);
+    // The registry kept it open, and the witness saw that each of those that are skipped came due after its end.
+    let run = [line(Word::Start, ONCE, 0, 5_000, 4_600), line(Word::End, ONCE, 0, 5_000, 4_900)];
+    let early = none(closed(5_000, 5_000, 8_450)).without(ONCE, 5_000).with(&run);
+    early.says(given_up()).judged(&["at any of 2 skipped fires"]);
     long(8_400).without(ONCE, 8_000).says(given_up()).judged(&["made up", "made up", "never ran"]);
     let old = Verdict { reason: "older than the grace of 60s".into(), ..given_up() };
     long(8_400).says(old).judged(&["no good reason", "no good reason"]);
@@ -195,7 +259,7 @@ fn shards_that_there_are_not_and_wrong_numbers_of_them_are_found() {
         }
         let odd = |line: &&mut Line| line.job == witness::name(job) && line.due == due && line.shard == 0;
         story.lines.iter_mut().filter(odd).for_each(|line| line.of = of);
-        story.rescales.push(Rescale { job, from: 6, to: 9, asked: 9_000, done: 9_500 });
+        story.rescales.push(Rescale { job, from: 6, to: 9, settled: 8_000, claimed: 10_000 });
         story
     };
     rescaled(9, 15_000).judged(&[]);
@@ -211,7 +275,7 @@ fn shards_that_there_are_not_and_wrong_numbers_of_them_are_found() {
 fn rows_of_history_are_read() {
     let row = serde_json::json!({
         "job": "sharded-0", "shard": 3, "due": "1970-01-01T00:00:07.000Z", "state": "skipped", "node": "n1",
-        "attempt": 0,
+        "attempt": 0, "ended": "1970-01-01T00:00:08Z",
         "reason": format!("all fires from 1970-01-01T00:00:05.000Z on: {MISFIRE}"),
     });
     let read = Verdict::of(&row).expect("a verdict");
