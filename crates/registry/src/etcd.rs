@@ -226,7 +226,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), told).await.expect("the end is told");
+        tokio::time::timeout(Duration::from_secs(120), told).await.expect("the end is told");
         assert_eq!(tries.load(Ordering::Relaxed), 2, "it was tried again");
     }
 

@@ -9,4 +9,4 @@ use evenkeel_registry::conformance::{Real, Server};
 /// for leases that are over twice a second.
 const REAL: Real = Real { ttl: Millis::secs(3), late: Millis(1_500), shared: true, remembers: Some(100_000) };
 
-conformance!(|_| Server::find("ETCD", REAL));
+conformance!(server: |_| Server::find("ETCD", REAL));

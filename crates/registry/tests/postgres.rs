@@ -6,4 +6,4 @@ use evenkeel_registry::conformance::{Real, Server};
 
 const REAL: Real = Real { ttl: Millis::secs(3), late: Millis(200), shared: false, remembers: Some(80_000) };
 
-conformance!(|_| Server::find("POSTGRES", REAL));
+conformance!(server: |_| Server::find("POSTGRES", REAL));

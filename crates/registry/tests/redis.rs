@@ -7,4 +7,4 @@ use evenkeel_registry::conformance::{Real, Server};
 const REAL: Real =
     Real { ttl: Millis::secs(2), late: Millis::secs(1), shared: false, remembers: Some(70_000) };
 
-conformance!(|_| Server::find("REDIS", REAL));
+conformance!(server: |_| Server::find("REDIS", REAL));

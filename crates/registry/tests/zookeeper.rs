@@ -6,4 +6,4 @@ use evenkeel_registry::conformance::{Real, Server};
 
 const REAL: Real = Real { ttl: Millis::secs(3), late: Millis::secs(1), shared: true, remembers: None };
 
-conformance!(|_| Server::find("ZOOKEEPER", REAL));
+conformance!(server: |_| Server::find("ZOOKEEPER", REAL));

@@ -6,7 +6,9 @@ use std::time::Duration;
 use evenkeel_core::keys::Key;
 use evenkeel_core::registry::{Change, Entry, Outcome, Revision};
 
-use super::{Dice, Stage, WAIT, absent, at, changes, delete, key, news, news_until, put, put_by, txn};
+use super::{
+    Dice, Stage, Stalled, WAIT, absent, at, changes, delete, key, news, news_until, put, put_by, txn,
+};
 
 fn names(changes: &[Change]) -> Vec<&str> {
     changes.iter().map(|change| change.key.as_str()).collect()
@@ -87,15 +89,16 @@ pub async fn a_deletion_is_news(stage: Stage) {
     assert_eq!(changes, vec![Change { key: key("a"), entry: None, revision: gone }]);
 }
 
-pub async fn the_end_of_a_lease_is_news(stage: Stage) {
+pub async fn the_end_of_a_lease_is_news(stage: Stage) -> Result<(), Stalled> {
     let held = stage.brief().await;
-    let before = stage.made([], [put_by(held.lease, "node/a@1", "")]).await;
+    let before = stage.made_by(&held, [], [put_by(held.lease, "node/a@1", "")]).await?;
     let mut feed = stage.watch(before).await;
-    stage.over().await;
+    stage.over(&held).await;
     let batch = changes(&mut feed).await;
     let revision = batch.changes[0].revision;
     assert_eq!(batch.changes, vec![Change { key: key("node/a@1"), entry: None, revision }]);
     stage.unmoved(revision, batch.revision);
+    Ok(())
 }
 
 pub async fn hot_keys_are_no_news(stage: Stage) {

@@ -116,7 +116,7 @@ pub async fn open_fails_after_its_close(stage: Stage) {
 
 pub async fn open_fails_after_its_term(stage: Stage) {
     let held = stage.brief().await;
-    stage.over().await;
+    stage.over(&held).await;
     assert!(!stage.holds([Guard::Open(held.lease)]).await);
 }
 

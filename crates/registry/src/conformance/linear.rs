@@ -22,8 +22,11 @@ const EACH: usize = 2;
 /// How many questions a history has.
 const QUESTIONS: usize = 400;
 
-/// How many histories a case plays, unless `EVENKEEL_HISTORIES` says another number.
-const HISTORIES: u32 = 3;
+/// How many histories a case plays, unless `EVENKEEL_HISTORIES` says another number, as the soak does.
+const HISTORIES: u32 = 1;
+
+/// How many histories fit into the time that a case may take.
+const IN_TIME: u32 = 10;
 
 fn histories() -> u32 {
     std::env::var("EVENKEEL_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(HISTORIES)
@@ -31,7 +34,7 @@ fn histories() -> u32 {
 
 /// How many times as long as usual a case may take.
 pub(super) fn times() -> u32 {
-    histories().div_ceil(HISTORIES)
+    histories().div_ceil(IN_TIME)
 }
 
 /// proves: S1-05, S1-09, I46

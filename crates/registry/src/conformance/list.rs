@@ -1,10 +1,30 @@
 //! The list of all cases, as a macro that makes a test of each.
+//!
+//! A case without a mark needs no time to pass, and every engine runs it in the gate. The marks say what is so of the others
+//! where the engine is a server, whose time is real:
+//!
+//! - `waits_in_gate`: the case waits until a lease ends, and the gate runs it all the same. There are six of these.
+//! - `waits`: the case waits for time, so only the soak runs it.
+//! - `clock_only`: the case needs a clock that it can set, so there is no such test.
+//! - `server_only`: the case is about real time: only servers have it, and only the soak runs it.
 
-/// Makes one `#[test]` of each case, for the engine that the expression makes of a clock.
+/// Makes one `#[test]` of each case, for the engine that the expression makes of a clock; `server:` before the expression says
+/// that the engine is a server, whose time is real.
 #[macro_export]
 macro_rules! conformance {
+    (server: $engine:expr) => {
+        $crate::conformance_list! { server $engine }
+    };
     ($engine:expr) => {
-        $crate::conformance_tests! { $engine;
+        $crate::conformance_list! { clock $engine }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_list {
+    ($kind:ident $engine:expr) => {
+        $crate::conformance_tests! { $kind $engine;
             guards: [
                 absent_holds_for_a_key_never_written,
                 absent_fails_for_an_entry,
@@ -25,7 +45,7 @@ macro_rules! conformance {
                 born_fails_for_a_key_never_written,
                 open_holds_while_the_lease_lives,
                 open_fails_after_its_close,
-                open_fails_after_its_term,
+                open_fails_after_its_term: waits,
                 open_fails_for_a_lease_never_granted,
                 every_guard_must_hold,
                 without_guards_everything_holds,
@@ -72,7 +92,7 @@ macro_rules! conformance {
                 of_sixteen_who_insert_one_wins,
                 of_sixteen_who_replace_one_wins,
                 no_increment_is_lost,
-                a_takeover_needs_the_member_to_be_gone,
+                a_takeover_needs_the_member_to_be_gone: waits,
                 every_revision_is_given_once,
                 a_dropped_commit_is_made_whole_or_not_at_all,
                 a_close_and_a_renewal_never_both_win,
@@ -82,27 +102,28 @@ macro_rules! conformance {
                 numbers_are_not_given_again_after_a_restart,
                 a_lease_has_the_term_asked_for,
                 a_term_is_held_within_bounds,
-                a_lease_never_ends_early,
-                a_lease_ends_with_its_term,
-                a_renewal_prolongs_by_the_term,
-                an_ended_lease_is_never_renewed,
+                a_lease_never_ends_early: waits_in_gate,
+                a_lease_ends_with_its_term: waits_in_gate,
+                a_lease_is_over_soon_after_its_term: server_only,
+                a_renewal_prolongs_by_the_term: waits_in_gate,
+                an_ended_lease_is_never_renewed: waits_in_gate,
                 a_closed_lease_is_never_renewed,
                 a_lease_never_granted_is_not_renewed,
                 closing_twice_is_no_change,
                 what_lives_by_a_lease_goes_with_its_close,
-                what_lives_by_a_lease_goes_with_its_term,
+                what_lives_by_a_lease_goes_with_its_term: waits_in_gate,
                 what_lives_by_a_lease_goes_at_one_revision,
                 what_lives_by_nothing_stays,
                 an_entry_can_be_handed_to_another_lease,
                 an_entry_can_be_made_persistent,
-                an_entry_cannot_live_by_an_ended_lease,
-                somebody_elses_act_ends_a_lease,
-                several_leases_end_at_once,
-                a_lease_survives_a_restart,
-                an_engine_that_was_away_prolongs_first,
-                a_short_lease_does_not_prolong_a_long_one,
+                an_entry_cannot_live_by_an_ended_lease: waits,
+                somebody_elses_act_ends_a_lease: waits_in_gate,
+                several_leases_end_at_once: waits,
+                a_lease_survives_a_restart: waits,
+                an_engine_that_was_away_prolongs_first: clock_only,
+                a_short_lease_does_not_prolong_a_long_one: clock_only,
                 next_end_is_the_earliest,
-                the_calendar_is_told,
+                the_calendar_is_told: waits,
             ]
             feeds: [
                 a_listing_and_a_feed_miss_nothing,
@@ -110,7 +131,7 @@ macro_rules! conformance {
                 news_comes_in_order,
                 a_transaction_is_told_whole,
                 a_deletion_is_news,
-                the_end_of_a_lease_is_news,
+                the_end_of_a_lease_is_news: waits,
                 hot_keys_are_no_news,
                 quiet_progress_is_told,
                 a_refusal_is_no_news,
@@ -158,14 +179,38 @@ macro_rules! conformance {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_tests {
-    ($engine:expr; $($subject:ident: [$($case:ident),+ $(,)?])+) => {
+    ($kind:ident $engine:expr; $($subject:ident: [$($case:ident $(: $mark:ident)?),+ $(,)?])+) => {
         $(mod $subject {
             use super::*;
 
-            $(#[test]
-            fn $case() {
-                $crate::conformance::run($engine, $crate::conformance::$subject::$case);
-            })+
+            $($crate::conformance_test! { $kind $engine; $subject $case $($mark)? })+
         })+
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_test {
+    (server $engine:expr; $subject:ident $case:ident clock_only) => {};
+    (clock $engine:expr; $subject:ident $case:ident server_only) => {};
+    (server $engine:expr; $subject:ident $case:ident waits) => {
+        #[test]
+        #[ignore = "soak: waits for time on a server"]
+        fn $case() {
+            $crate::conformance::run($engine, $crate::conformance::$subject::$case);
+        }
+    };
+    (server $engine:expr; $subject:ident $case:ident server_only) => {
+        #[test]
+        #[ignore = "soak: measures how late a lease is over"]
+        fn $case() {
+            $crate::conformance::run($engine, $crate::conformance::$subject::$case);
+        }
+    };
+    ($kind:ident $engine:expr; $subject:ident $case:ident $($mark:ident)?) => {
+        #[test]
+        fn $case() {
+            $crate::conformance::run($engine, $crate::conformance::$subject::$case);
+        }
     };
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::registry::{Batch, LeaseId, Revision};
+use evenkeel_core::registry::{Batch, Guard, LeaseId, Outcome, Revision, Write};
 use evenkeel_core::time::{Millis, Mono};
 
-use super::{Stage, TTL};
+use super::{Stage, TTL, txn};
 use crate::clock::{Clock, HandClock, HostClock};
 
 /// How an engine's time passes.
@@ -31,6 +31,45 @@ pub struct Real {
     pub remembers: Option<u32>,
 }
 
+impl Real {
+    /// The same with the term that a case has when it begins for the `nth` time, counted from 0: each time twice as long.
+    pub(super) fn attempt(self, nth: u32) -> Self {
+        Self { ttl: Millis(self.ttl.0 << nth), ..self }
+    }
+}
+
+/// How often a case begins on a machine that stands still for longer than a lease's term. The last term is 16 times the first
+/// one.
+pub(super) const ATTEMPTS: u32 = 5;
+
+/// For how long after its term a lease is waited for that does not end. No promise: the limit of a wait that hangs.
+const PATIENCE: Millis = Millis::secs(120);
+
+/// How long between two looks whether a lease is over.
+const LOOK: Millis = Millis(50);
+
+/// This machine stood still for longer than a lease's term, so the case proved nothing and has to begin again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stalled;
+
+/// What a case returns.
+pub trait Verdict {
+    /// Whether the case has to begin again.
+    fn stalled(self) -> bool;
+}
+
+impl Verdict for () {
+    fn stalled(self) -> bool {
+        false
+    }
+}
+
+impl Verdict for Result<(), Stalled> {
+    fn stalled(self) -> bool {
+        self.is_err()
+    }
+}
+
 /// The time of a stage.
 #[derive(Clone)]
 pub(super) enum Time {
@@ -43,7 +82,8 @@ pub(super) enum Time {
 pub struct Held {
     /// Its number.
     pub lease: LeaseId,
-    ttl: Millis,
+    /// The term that it was granted.
+    pub ttl: Millis,
     since: Mono,
 }
 
@@ -73,7 +113,7 @@ impl Stage {
     /// A term that no case outlives, where time is real; a usual one else.
     #[must_use]
     pub fn long(&self) -> Millis {
-        self.real().map_or(TTL, |_| Millis::secs(120))
+        self.real().map_or(TTL, |_| Millis::secs(600))
     }
 
     /// Now.
@@ -93,16 +133,48 @@ impl Stage {
     }
 
     /// Renews one, which must still be possible.
-    pub async fn keep(&self, held: &mut Held) {
+    ///
+    /// # Errors
+    /// When the case has to begin again.
+    pub async fn keep(&self, held: &mut Held) -> Result<(), Stalled> {
         let since = self.now();
-        let renewed = self.renew(held.lease).await;
-        match renewed {
-            Some(_) => held.since = since,
-            None if self.real().is_some() && self.may_be_over(held) => {
-                panic!("this machine was too slow for the case: a lease of {} ended meanwhile", held.ttl)
-            }
-            None => panic!("ended early: {held:?}"),
+        let renewed = self.renew(held.lease).await.is_some();
+        self.lives(held, renewed)?;
+        held.since = since;
+        Ok(())
+    }
+
+    /// Sends a transaction whose writes live by a lease that must be open.
+    ///
+    /// # Errors
+    /// When the case has to begin again.
+    pub async fn made_by(
+        &self,
+        held: &Held,
+        guards: impl Into<Vec<Guard>>,
+        writes: impl Into<Vec<Write>>,
+    ) -> Result<Revision, Stalled> {
+        match self.commit(txn(guards, writes)).await {
+            Outcome::Applied(revision) => Ok(revision),
+            Outcome::Refused(_) => Err(self.ended(held)),
+            Outcome::Unknown => panic!("should have been answered"),
         }
+    }
+
+    /// Checks what was seen of a lease whose term has not passed: that it is open.
+    ///
+    /// # Errors
+    /// When it is not, and this machine stood still for so long that the lease ended rightly: the case has to begin again.
+    ///
+    /// # Panics
+    /// When the lease ended early.
+    pub fn lives(&self, held: &Held, open: bool) -> Result<(), Stalled> {
+        if open { Ok(()) } else { Err(self.ended(held)) }
+    }
+
+    fn ended(&self, held: &Held) -> Stalled {
+        assert!(self.real().is_some() && self.may_be_over(held), "ended early: {held:?}");
+        Stalled
     }
 
     /// Whether enough time has passed since it was asked for that it may rightly have ended.
@@ -117,38 +189,48 @@ impl Stage {
         self.now() - held.since >= held.ttl - early
     }
 
-    /// Lets most of a usual term pass: all but a millisecond by hand, half of it really.
+    /// Lets most of a usual term pass: all but a millisecond of a clock that is set, half of it where time is real.
     pub async fn almost(&self) {
-        self.pass(self.most()).await;
-    }
-
-    /// Lets the rest of the term pass, after [`almost`](Self::almost).
-    pub async fn rest(&self) {
-        self.end_by(self.ttl() - self.most(), async || self.act().await).await;
-    }
-
-    /// Lets a whole usual term pass, until what was granted before is over for everybody.
-    pub async fn over(&self) {
-        self.over_by(async || self.act().await).await;
-    }
-
-    /// The same with an act of one's own by which the engine notices.
-    pub async fn over_by(&self, act: impl AsyncFn()) {
-        self.end_by(self.ttl(), act).await;
-    }
-
-    /// Lets a term end that has so much left. Where nobody could act for so long that leases may have their term once more, it
-    /// begins again.
-    async fn end_by(&self, left: Millis, act: impl AsyncFn()) {
-        let late = self.real().map_or(Millis::ZERO, |real| real.late);
-        while self.pass_by(left + late, &act).await > Millis(self.ttl().0 / 2) && self.real().is_some() {}
-    }
-
-    fn most(&self) -> Millis {
-        match &self.time {
+        let most = match &self.time {
             Time::Hand(_) => TTL - Millis(1),
             Time::Real(real) => Millis(real.ttl.0 / 2),
+        };
+        self.pass(most).await;
+    }
+
+    /// Lets the rest of a lease's term pass, until it is over for all.
+    pub async fn over(&self, held: &Held) {
+        let is_over = async || !self.holds([Guard::Open(held.lease)]).await;
+        self.over_by(held, async || self.act().await, is_over).await;
+    }
+
+    /// The same for what is seen to go with the lease.
+    pub async fn gone(&self, held: &Held, is_gone: impl AsyncFn() -> bool) {
+        self.over_by(held, async || self.act().await, is_gone).await;
+    }
+
+    /// The same with an act by which the engine notices that the lease is over.
+    ///
+    /// Where time is real this waits until the end is seen, however long that takes on this machine.
+    ///
+    /// # Panics
+    /// When the end is seen early, or never.
+    pub async fn over_by(&self, held: &Held, act: impl AsyncFn(), is_over: impl AsyncFn() -> bool) {
+        if self.by_hand().is_some() {
+            self.pass_by(held.since + held.ttl - self.now(), &act).await;
+            assert!(is_over().await, "it is over with its term: {held:?}");
+            return;
         }
+        let begun = self.now();
+        loop {
+            act().await;
+            if is_over().await {
+                break;
+            }
+            assert!(self.now() - begun < held.ttl + PATIENCE, "never over: {held:?}");
+            self.idle(LOOK).await;
+        }
+        assert!(self.may_be_over(held), "ended early: {held:?}");
     }
 
     /// Lets time pass in steps in which somebody acts, so that the engine does not count as having been away.
@@ -156,26 +238,21 @@ impl Stage {
         self.pass_by(span, &async || self.act().await).await;
     }
 
-    /// The same with an act of one's own. Returns for how long nobody acted at most.
-    async fn pass_by(&self, span: Millis, act: &impl AsyncFn()) -> Millis {
-        let step = Millis(400);
-        let (mut left, mut acted, mut away) = (span, self.now(), Millis::ZERO);
+    /// The same with an act of one's own.
+    async fn pass_by(&self, span: Millis, act: &impl AsyncFn()) {
+        let (mut left, step) = (span, Millis(400));
         while left > Millis::ZERO {
             self.idle(left.min(step)).await;
             left = left - step;
-            let before = self.now();
             act().await;
-            away = away.max(self.now() - acted);
-            acted = before;
         }
-        away
     }
 
     async fn act(&self) {
         self.made([], []).await;
     }
 
-    /// Lets time pass in which nobody acts.
+    /// Lets time pass in which nothing acts.
     pub async fn idle(&self, span: Millis) {
         match &self.time {
             Time::Hand(clock) => clock.pass(span),

@@ -53,7 +53,7 @@ pub(crate) async fn entry(registry: &Engine, at: &str) -> Option<Entry> {
 pub(crate) async fn next(feed: &mut Feed) -> Option<Vec<String>> {
     loop {
         let batch =
-            tokio::time::timeout(Duration::from_secs(30), feed.next()).await.expect("news in time")?;
+            tokio::time::timeout(Duration::from_secs(120), feed.next()).await.expect("news in time")?;
         if !batch.changes.is_empty() {
             return Some(batch.changes.into_iter().map(|change| change.key.as_str().to_owned()).collect());
         }

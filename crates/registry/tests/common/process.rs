@@ -25,10 +25,19 @@ impl Process {
         }
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.0.as_ref().expect("it runs").id()
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.0.as_mut().is_none_or(|child| child.try_wait().expect("it can be asked").is_some())
+    }
+
     /// Stops it; it does nothing more when this returns.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
-        wait_until_still(self.0.as_ref().expect("it runs").id());
+        wait_until_still(self.id());
     }
 
     pub(crate) fn thaw(&self) {

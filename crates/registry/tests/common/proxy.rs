@@ -71,7 +71,7 @@ impl Proxy {
     pub(crate) async fn holds(&self, kind: [u8; 4]) {
         let mut held = self.held.subscribe();
         let found = held.wait_for(|held| held.iter().any(|bytes| has_request(bytes, kind)));
-        tokio::time::timeout(Duration::from_secs(30), found)
+        tokio::time::timeout(Duration::from_secs(120), found)
             .await
             .expect("in time")
             .expect("the proxy lives");

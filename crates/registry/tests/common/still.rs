@@ -14,7 +14,7 @@ const ESRCH: i32 = 3;
 /// # Panics
 /// When it does not.
 pub(crate) fn wait_until_still(pid: u32) {
-    for _ in 0..20_000 {
+    for _ in 0..120_000 {
         if stands_still(pid) {
             return;
         }

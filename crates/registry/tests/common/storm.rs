@@ -8,8 +8,9 @@ use evenkeel_core::registry::{Guard, Outcome};
 use evenkeel_registry::conformance::linear;
 use tokio::task::JoinHandle;
 
-use crate::asks::{Engine, commit, entry, key, made, put, txn};
+use crate::asks::{Engine, commit, key, made, put, txn};
 use crate::proxy::{Proxy, Way};
+use crate::until::until;
 
 /// Somebody who counts.
 pub(crate) struct Counter {
@@ -33,7 +34,9 @@ impl Counter {
     pub(crate) async fn check(self, near: &Engine) {
         self.over.store(true, Ordering::Relaxed);
         let added = self.added.await.unwrap();
-        let count = entry(near, "count").await.unwrap();
+        // A connection that was cut last may not be back yet.
+        let read = until("the count", || async { near.read(vec![key("count")]).await.ok() }).await;
+        let count = read[0].entry.clone().unwrap();
         assert_eq!(String::from_utf8_lossy(&count.value), added.to_string());
     }
 }

@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use evenkeel_registry::clock::Stopwatch;
 use tempfile::TempDir;
 
+use crate::LONG;
 use crate::certificates::Certificates;
 use crate::host::{free_ports, skip};
+use crate::listening::{PORTS, listens, says_in_use};
 use crate::process::Process;
 use crate::until::until;
 
@@ -32,9 +35,7 @@ pub(crate) struct Etcd {
 impl Etcd {
     /// Starts so many members, with short elections; `None`, said aloud, where etcd is not installed.
     pub(crate) fn start(count: usize) -> Option<Self> {
-        let mut etcd = Self::new(count)?;
-        etcd.run();
-        Some(etcd)
+        Self::start_as(count, |_| {})
     }
 
     /// Which of them leads, once one does.
@@ -44,43 +45,46 @@ impl Etcd {
 
     /// Starts one with an option more.
     pub(crate) fn with(option: &str) -> Option<Self> {
-        let mut etcd = Self::new(1)?;
-        etcd.members[0].options.push(option.into());
-        etcd.run();
-        Some(etcd)
+        Self::start_as(1, |member| member.options.push(option.into()))
     }
 
     /// Starts one that speaks with encryption only, and to those whom the same authority vouches for.
     pub(crate) fn encrypted(certificates: &Certificates) -> Option<Self> {
-        let mut etcd = Self::new(1)?;
-        let member = &mut etcd.members[0];
-        member.plain = free_ports(1)[0];
-        for option in &mut member.options {
-            if option.contains("client-urls=") {
-                *option = option.replace("http:", "https:");
+        Self::start_as(1, |member| {
+            member.plain = free_ports(1)[0];
+            for option in &mut member.options {
+                if option.contains("client-urls=") {
+                    *option = option.replace("http:", "https:");
+                }
             }
-        }
-        member.options.extend([
-            format!("--listen-metrics-urls=http://127.0.0.1:{}", member.plain),
-            format!("--cert-file={}", certificates.at("cert.pem")),
-            format!("--key-file={}", certificates.at("key.pem")),
-            format!("--trusted-ca-file={}", certificates.at("ca.pem")),
-            "--client-cert-auth".to_owned(),
-        ]);
-        etcd.run();
-        Some(etcd)
+            member.options.extend([
+                format!("--listen-metrics-urls=http://127.0.0.1:{}", member.plain),
+                format!("--cert-file={}", certificates.at("cert.pem")),
+                format!("--key-file={}", certificates.at("key.pem")),
+                format!("--trusted-ca-file={}", certificates.at("ca.pem")),
+                "--client-cert-auth".to_owned(),
+            ]);
+        })
     }
 
-    fn run(&mut self) {
-        self.members.iter_mut().for_each(Member::spawn);
-        self.members.iter().for_each(Member::wait);
-    }
-
-    fn new(count: usize) -> Option<Self> {
+    /// Starts members with options that `set` changes, with other ports each time one of theirs is in use.
+    fn start_as(count: usize, set: impl Fn(&mut Member)) -> Option<Self> {
         if Command::new("etcd").arg("--version").stdout(Stdio::null()).status().is_err() {
             skip("there is no etcd here: `cargo xtask engines install` gets it");
             return None;
         }
+        for _ in 0..PORTS {
+            let mut etcd = Self::new(count);
+            etcd.members.iter_mut().for_each(&set);
+            etcd.members.iter_mut().for_each(Member::spawn);
+            if etcd.members.iter_mut().all(Member::serves) {
+                return Some(etcd);
+            }
+        }
+        panic!("the ports of etcd were in use {PORTS} times");
+    }
+
+    fn new(count: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let ports = free_ports(2 * count);
         let peer = |member: usize| format!("http://127.0.0.1:{}", ports[2 * member + 1]);
@@ -102,7 +106,7 @@ impl Etcd {
             let port = ports[2 * member];
             Member { port, plain: port, folder, options, process: Process::default() }
         });
-        Some(Self { members: members.collect(), _folder: folder })
+        Self { members: members.collect(), _folder: folder }
     }
 
     /// A URL with every member in it.
@@ -114,20 +118,33 @@ impl Etcd {
 
 impl Member {
     fn spawn(&mut self) {
+        let log = std::fs::File::create(self.folder.with_extension("log")).expect("a log");
         let mut etcd = Command::new("etcd");
-        etcd.args(&self.options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        etcd.args(&self.options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.process.start(&mut etcd);
     }
 
-    /// Until it serves.
-    fn wait(&self) {
-        for _ in 0..600 {
-            if self.says("GET", "/health", "").is_some_and(|answer| answer.contains("\"true\"")) {
-                return;
+    /// Waits until it, and no other program at its ports, serves; `false` when it has ended because one of them is in use.
+    fn serves(&mut self) -> bool {
+        let begun = Stopwatch::start();
+        let log = || std::fs::read_to_string(self.folder.with_extension("log")).unwrap_or_default();
+        while !self.listens() || !self.is_healthy() {
+            if self.process.has_ended() {
+                assert!(says_in_use(&log()), "etcd does not start: {}", log());
+                return false;
             }
+            assert!(begun.passed() < LONG, "etcd does not start: {}", log());
             std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("etcd does not start");
+        true
+    }
+
+    fn listens(&self) -> bool {
+        [self.port, self.plain].into_iter().all(|port| listens(self.process.id(), port))
+    }
+
+    fn is_healthy(&self) -> bool {
+        self.says("GET", "/health", "").is_some_and(|answer| answer.contains("\"true\""))
     }
 
     pub(crate) fn at(&self) -> SocketAddr {
@@ -140,7 +157,7 @@ impl Member {
 
     pub(crate) fn start(&mut self) {
         self.spawn();
-        self.wait();
+        assert!(self.serves(), "its port is in use");
     }
 
     pub(crate) fn freeze(&self) {

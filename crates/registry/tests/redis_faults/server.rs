@@ -1,13 +1,15 @@
 //! A Redis server of one test: started, killed, frozen, and spoken to past the engine.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use evenkeel_core::registry::LeaseId;
+use evenkeel_registry::clock::Stopwatch;
 use redis::Value;
 
 use crate::host::{free_ports, skip};
+use crate::listening::{PORTS, listens, says_in_use};
 use crate::process::Process;
 
 /// The settings of a server that keeps all it answered.
@@ -17,6 +19,8 @@ pub(crate) const ALWAYS: &[&str] = &["--appendonly", "yes", "--appendfsync", "al
 pub(crate) struct Server {
     folder: tempfile::TempDir,
     port: u16,
+    /// Where it is spoken to with encryption, if at all.
+    secure: Option<u16>,
     settings: Vec<String>,
     process: Process,
 }
@@ -24,31 +28,75 @@ pub(crate) struct Server {
 impl Server {
     /// Starts one, in a folder of its own.
     pub(crate) fn start(settings: &[&str]) -> Option<Self> {
+        Self::start_at(settings, false)
+    }
+
+    /// Starts one that is spoken to with encryption as well.
+    pub(crate) fn start_encrypted(settings: &[&str]) -> Option<Self> {
+        Self::start_at(settings, true)
+    }
+
+    fn start_at(settings: &[&str], encrypted: bool) -> Option<Self> {
         if Command::new("redis-server").arg("--version").output().is_err() {
             skip("there is no redis-server: `cargo xtask engines install`");
             return None;
         }
         let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
         let folder = tempfile::tempdir().unwrap();
-        let mut server = Self { folder, port: free_ports(1)[0], settings, process: Process::default() };
-        server.again();
-        Some(server)
+        let mut server = Self { folder, port: 0, secure: None, settings, process: Process::default() };
+        for ports in free_ports(2 * PORTS).chunks(2) {
+            (server.port, server.secure) = (ports[0], encrypted.then_some(ports[1]));
+            server.launch();
+            if server.serves() {
+                return Some(server);
+            }
+            assert!(says_in_use(&server.log()), "the server does not start: {}", server.log());
+            server.kill();
+        }
+        panic!("each of {PORTS} ports is in use: {}", server.log());
     }
 
     /// Starts it again, with what is on its disk.
     pub(crate) fn again(&mut self) {
+        self.launch();
+        assert!(self.serves(), "the server does not start again: {}", self.log());
+    }
+
+    fn launch(&mut self) {
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--save", "", "--repl-diskless-sync-delay", "0", "--port"]);
         command.arg(self.port.to_string()).arg("--dir").arg(self.folder.path()).args(&self.settings);
+        if let Some(port) = self.secure {
+            command.args(["--tls-port", &port.to_string()]);
+        }
         let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
         self.process.start(command.stdout(log).stderr(Stdio::inherit()));
-        for _ in 0..1_000 {
-            if TcpStream::connect(self.at()).is_ok() && self.ask("PING", &[]).is_ok() {
-                return;
+    }
+
+    /// Waits until it, and no other program at its ports, answers; `false` when it has ended.
+    fn serves(&mut self) -> bool {
+        let begun = Stopwatch::start();
+        while !self.listens() || self.ask("PING", &[]).is_err() {
+            if self.process.has_ended() {
+                return false;
             }
+            assert!(begun.passed() < Duration::from_secs(120), "the server does not come up: {}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("the server does not come up: {:?}", std::fs::read_to_string(self.folder.path().join("log")));
+        true
+    }
+
+    fn listens(&self) -> bool {
+        [Some(self.port), self.secure].into_iter().flatten().all(|port| listens(self.process.id(), port))
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Where it is spoken to with encryption.
+    pub(crate) fn secure_port(&self) -> u16 {
+        self.secure.expect("it is encrypted")
     }
 
     pub(crate) fn at(&self) -> SocketAddr {

@@ -31,7 +31,7 @@ async fn a_user_without_rights_is_told_which_and_one_with_few_can_work(kind: Kin
     let lease = registry.open(Millis::secs(60)).await.unwrap().lease;
     let mut feed = registry.watch(Revision(0)).await.unwrap();
     made(&registry, vec![put("a", "1"), put_by(lease, "b")]).await;
-    let told = tokio::time::timeout(Duration::from_secs(10), feed.next()).await.unwrap().unwrap();
+    let told = tokio::time::timeout(LONG, feed.next()).await.unwrap().unwrap();
     assert_eq!(told.changes.len(), 2);
     registry.close(lease).await.unwrap();
     assert_eq!(registry.list().await.unwrap().changes.len(), 1);
@@ -104,7 +104,7 @@ async fn the_way_to_the_server_may_be_encrypted(kind: Kind) {
     made(&registry, vec![put("a", "1")]).await;
     // Word of others comes the same way.
     let mut feed = registry.watch(Revision(0)).await.unwrap();
-    let told = tokio::time::timeout(Duration::from_secs(10), feed.next()).await.unwrap().unwrap();
+    let told = tokio::time::timeout(LONG, feed.next()).await.unwrap().unwrap();
     assert_eq!(told.changes.len(), 1);
     // Nobody vouches for this server to the world, and the other certificate is none that vouches.
     for bad in ["tls=on".to_owned(), format!("tls=on&ca={}", server.path("other.pem"))] {

@@ -47,7 +47,7 @@ impl Cutter {
     /// Waits until that has happened so often.
     pub(crate) async fn sprung(&self, times: u32) {
         let mut sprung = self.sprung.subscribe();
-        tokio::time::timeout(std::time::Duration::from_secs(30), sprung.wait_for(|count| *count >= times))
+        tokio::time::timeout(std::time::Duration::from_secs(120), sprung.wait_for(|count| *count >= times))
             .await
             .expect("the request came")
             .unwrap();

@@ -50,16 +50,17 @@ async fn a_layout_half_made_is_finished_and_a_newer_one_refused(kind: Kind) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn a_step_of_a_layout_may_take_longer_than_a_question() {
     let Some(server) = Server::start(Kind::Postgres, &[]).await else { return };
     let url = server.url("slow");
     let (target, _) = Target::of(&url).unwrap();
-    let mut link = Link::open(&target, "SET statement_timeout = '1s'").await.unwrap();
+    let mut link = Link::open(&target, "SET statement_timeout = '4s'").await.unwrap();
     let first = [
         "CREATE TABLE slow (layout BIGINT NOT NULL, busy_until BIGINT NOT NULL)".to_owned(),
         "INSERT INTO slow VALUES (0, 0)".to_owned(),
     ];
-    let wait = "SELECT pg_sleep(1.5)";
+    let wait = "SELECT pg_sleep(5)";
     let steps = vec![vec![wait.to_owned(), "CREATE TABLE made (a BIGINT)".to_owned()]];
     let layout = Layout { place: url.place(), tongue: target.tongue(), meta: "slow".into(), first, steps };
     layout.prepare(&mut link).await.unwrap();

@@ -5,11 +5,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use evenkeel_registry::EngineUrl;
+use evenkeel_registry::clock::Stopwatch;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::{AssertSqlSafe, Connection as _};
 
+use crate::LONG;
 use crate::host::{free_ports, skip};
+use crate::listening::{PORTS, listens, says_in_use};
 use crate::still::wait_until_still;
 use crate::until::until;
 
@@ -69,10 +72,18 @@ impl Server {
 
     async fn start_in(folder: tempfile::TempDir, kind: Kind, program: &Path, settings: &[&str]) -> Self {
         initialise(kind, program, folder.path());
-        let port = free_ports(1)[0];
         let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
-        let child = launch(kind, program, folder.path(), port, &settings);
-        let mut server = Self { kind, folder, port, child, settings };
+        let ports = free_ports(PORTS);
+        let child = launch(kind, program, folder.path(), ports[0], &settings);
+        let mut server = Self { kind, folder, port: ports[0], child, settings };
+        for other in &ports[1..] {
+            if server.serves().await {
+                break;
+            }
+            assert!(says_in_use(&server.log()), "the server does not start:\n{}", server.log());
+            server.port = *other;
+            server.launch();
+        }
         server.wait().await;
         if kind == Kind::MySql {
             server.sql_in("mysql", "CREATE DATABASE evenkeel").await;
@@ -217,26 +228,41 @@ impl Server {
 
     /// Starts again on the same folder and port.
     pub(crate) async fn restart(&mut self) {
-        let program = program(self.kind).unwrap();
-        self.child = launch(self.kind, &program, self.folder.path(), self.port, &self.settings);
+        self.launch();
         self.wait().await;
     }
 
+    fn launch(&mut self) {
+        let program = program(self.kind).unwrap();
+        self.child = launch(self.kind, &program, self.folder.path(), self.port, &self.settings);
+    }
+
     async fn wait(&mut self) {
+        let begun = Stopwatch::start();
+        while !self.serves().await {
+            assert!(begun.passed() < LONG, "the server does not stay:\n{}", self.log());
+            // After a kill the last of the old processes may still be leaving.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            self.launch();
+        }
+    }
+
+    /// Waits until it, and no other program at its port, answers; `false` when it has ended.
+    async fn serves(&mut self) -> bool {
         let database = if self.kind == Kind::Postgres { "postgres" } else { "mysql" };
-        for _ in 0..600 {
-            if self.try_sql(database, "SELECT 1").await.is_ok() {
-                return;
-            }
+        let begun = Stopwatch::start();
+        while !listens(self.child.id(), self.port) || self.try_sql(database, "SELECT 1").await.is_err() {
             if self.child.try_wait().unwrap().is_some() {
-                // After a kill the last of the old processes may still be leaving.
-                let program = program(self.kind).unwrap();
-                self.child = launch(self.kind, &program, self.folder.path(), self.port, &self.settings);
+                return false;
             }
+            assert!(begun.passed() < LONG, "the server does not answer:\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-        panic!("the server does not answer:\n{log}");
+        true
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
     /// Stops every process of the server; none does anything more when this returns.

@@ -31,6 +31,7 @@ async fn is_written_at_once(proxy: &Proxy, far: &Engine, at: &str, guard: Revisi
 }
 
 #[tokio::test]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn what_was_made_or_read_is_written_at_once() {
     let Some(place) = Place::find() else { return };
     let proxy = Proxy::start(place.at).await;
@@ -58,6 +59,7 @@ async fn what_was_made_or_read_is_written_at_once() {
 ///
 /// proves: S1-09
 #[tokio::test]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn what_was_made_or_read_and_is_another_by_now_is_left_alone() {
     let Some(place) = Place::find() else { return };
     let (near, far) = (connect(&place.url()).await, connect(&place.url()).await);
@@ -82,6 +84,7 @@ async fn make_anew(registry: &Engine, at: &str) {
 ///
 /// proves: S1-09
 #[tokio::test]
+#[ignore = "soak: kills, freezes or cuts off real servers"]
 async fn somebody_elses_deletion_is_not_taken_for_ones_own() {
     const AS_ONE: usize = 64;
     let Some(place) = Place::find() else { return };

@@ -6,12 +6,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use evenkeel_registry::clock::Stopwatch;
+
 use crate::certificates::Certificates;
 use crate::host::{free_ports, skip};
+use crate::listening::{PORTS, listens, says_in_use};
 use crate::process::Process;
 
 /// What it is started from: Debian's name of the server forgets a library that it needs for encryption.
 const JARS: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/netty-codec.jar";
+
+/// How long a server may take. No promise: the limit of a wait that hangs.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The server. Killed when it is dropped.
 pub(crate) struct Server {
@@ -27,7 +33,7 @@ pub(crate) struct Server {
 }
 
 /// Whether this host has the server at all; says so aloud where it has not.
-fn is_there() -> bool {
+pub(crate) fn is_there() -> bool {
     let jars = JARS.split(':').all(|jar| Path::new(jar).is_file());
     let found = jars && Command::new("java").arg("-version").output().is_ok();
     if !found {
@@ -39,46 +45,47 @@ fn is_there() -> bool {
 impl Server {
     /// Starts one, in a folder of its own; `None`, said aloud, where there is none to start.
     pub(crate) fn start() -> Option<Self> {
-        if !is_there() {
-            return None;
-        }
-        let mut server = Self::new(String::new());
-        server.again();
-        Some(server)
+        Self::start_as(|_| {})
     }
 
     /// Starts one with lines more in its configuration, which count instead of those before.
     pub(crate) fn with(more: &str) -> Option<Self> {
-        if !is_there() {
-            return None;
-        }
-        let mut server = Self::new(String::new());
-        more.clone_into(&mut server.more);
-        server.again();
-        Some(server)
+        Self::start_as(|server| more.clone_into(&mut server.more))
     }
 
     /// Starts one that is spoken to with encryption as well, by those whom the same authority vouches for.
     pub(crate) fn encrypted(certificates: &Certificates) -> Option<Self> {
+        Self::start_as(|server| {
+            let parts =
+                ["key.pem", "cert.pem"].map(|name| std::fs::read_to_string(certificates.at(name)).unwrap());
+            let ours = server.folder.path().join("server.pem");
+            std::fs::write(&ours, parts.concat()).unwrap();
+            let port = free_ports(1)[0];
+            let said = format!(
+                "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\nssl.clientAuth=need\n\
+                 serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+                 ssl.keyStore.location={}\nssl.trustStore.location={}\n",
+                ours.display(),
+                certificates.at("ca.pem")
+            );
+            server.secure = Some((port, said));
+        })
+    }
+
+    /// Starts one as `set` says, with other ports each time one of its is in use.
+    fn start_as(set: impl Fn(&mut Self)) -> Option<Self> {
         if !is_there() {
             return None;
         }
-        let mut server = Self::new(String::new());
-        let parts =
-            ["key.pem", "cert.pem"].map(|name| std::fs::read_to_string(certificates.at(name)).unwrap());
-        let ours = server.folder.path().join("server.pem");
-        std::fs::write(&ours, parts.concat()).unwrap();
-        let port = free_ports(1)[0];
-        let said = format!(
-            "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\nssl.clientAuth=need\n\
-             serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
-             ssl.keyStore.location={}\nssl.trustStore.location={}\n",
-            ours.display(),
-            certificates.at("ca.pem")
-        );
-        server.secure = Some((port, said));
-        server.again();
-        Some(server)
+        for _ in 0..PORTS {
+            let mut server = Self::new(String::new());
+            set(&mut server);
+            server.launch();
+            if server.serves() {
+                return Some(server);
+            }
+        }
+        panic!("the ports of ZooKeeper were in use {PORTS} times");
     }
 
     fn new(peers: String) -> Self {
@@ -106,13 +113,30 @@ impl Server {
     /// Starts it again, with what is on its disk, and waits until it answers.
     pub(crate) fn again(&mut self) {
         self.launch();
-        for _ in 0..1_500 {
-            if !self.mode().is_empty() {
-                return;
+        assert!(self.serves(), "its port is in use");
+    }
+
+    /// Waits until it, and no other program at its ports, answers; `false` when one of them is in use.
+    fn serves(&mut self) -> bool {
+        let begun = Stopwatch::start();
+        while !self.listens() || self.mode().is_empty() {
+            if says_in_use(&self.log()) {
+                return false;
             }
+            let ended = self.process.has_ended();
+            assert!(!ended && begun.passed() < PATIENCE, "the server does not come up: {}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("the server does not come up: {:?}", std::fs::read_to_string(self.folder.path().join("log")));
+        true
+    }
+
+    fn listens(&self) -> bool {
+        let ports = [Some(self.port), self.secure.as_ref().map(|(port, _)| *port)];
+        ports.into_iter().flatten().all(|port| listens(self.process.id(), port))
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
     /// Copies what is on its disk. It must have been killed.
@@ -193,42 +217,46 @@ pub(crate) struct Ensemble {
 }
 
 impl Ensemble {
-    /// Starts one; `None`, said aloud, where there is none to start.
+    /// Starts one, with other ports each time one of its is in use; `None`, said aloud, where there is none to start.
     pub(crate) fn start() -> Option<Self> {
-        let ports = free_ports(6);
-        Self::of(&ports, &ports, "")
-    }
-
-    /// Starts one at these ports: two a member, the first for whom it leads. The first member reaches the others at
-    /// `detours`, written likewise, and takes long to give up one that leads it.
-    pub(crate) fn with_detours(ports: &[u16], detours: &[u16]) -> Option<Self> {
-        Self::of(ports, detours, "syncLimit=2000\n")
-    }
-
-    fn of(ports: &[u16], of_first: &[u16], more: &str) -> Option<Self> {
         if !is_there() {
             return None;
         }
+        let started = (0..PORTS).find_map(|_| {
+            let ports = free_ports(6);
+            Self::of(&ports, &ports, "")
+        });
+        Some(started.expect("its ports are free once"))
+    }
+
+    /// Starts one at these ports: two a member, the first for whom it leads. The first member reaches the others at
+    /// `detours`, written likewise, and takes long to give up one that leads it. `None` where there is none to start, or where a
+    /// port is in use.
+    pub(crate) fn with_detours(ports: &[u16], detours: &[u16]) -> Option<Self> {
+        if is_there() { Self::of(ports, detours, "syncLimit=2000\n") } else { None }
+    }
+
+    fn of(ports: &[u16], of_first: &[u16], more: &str) -> Option<Self> {
         let peers = |ports: &[u16]| {
             let pairs = ports.chunks(2).zip(1..);
             pairs.map(|(at, id)| format!("server.{id}=127.0.0.1:{}:{}\n", at[0], at[1])).collect::<String>()
         };
         let first = Server::member(1, &peers(of_first), more);
         let others = (2..=3).map(|id| Server::member(id, &peers(ports), ""));
-        let ensemble = Self { members: std::iter::once(first).chain(others).collect() };
-        ensemble.wait(|modes| modes.iter().filter(|mode| !mode.is_empty()).count() == 3);
-        Some(ensemble)
+        let mut ensemble = Self { members: std::iter::once(first).chain(others).collect() };
+        ensemble.members.iter_mut().all(Server::serves).then_some(ensemble)
     }
 
     fn wait(&self, good: impl Fn(&[&str]) -> bool) {
-        for _ in 0..1_500 {
+        let begun = Stopwatch::start();
+        loop {
             let modes: Vec<_> = self.members.iter().map(Server::mode).collect();
             if good(&modes) {
                 return;
             }
+            assert!(begun.passed() < PATIENCE, "the ensemble does not come up: {modes:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("the ensemble does not come up");
     }
 
     pub(crate) fn url(&self) -> String {
