@@ -6,7 +6,8 @@
 //! ```
 //! Where the engine takes a [`HandClock`] no case sleeps through a lease and every bound is met to the millisecond; a
 //! server's time is its own, so there a case waits until a lease is seen to be over, and never fails because the machine is
-//! slow: a case whose lease ended rightly while the machine stood still begins again with a longer term. How soon a lease must
+//! slow: a case whose lease ended rightly while the machine stood still begins again with a longer term, and so does one that
+//! fails after the engine gave up a question. How soon a lease must
 //! be over is measured by a case of its own, of which only the soak makes use. Cases compare revisions only with each other.
 
 #[doc(hidden)]
@@ -24,6 +25,7 @@ pub mod limits;
 pub mod linear;
 mod list;
 mod pace;
+mod patience;
 #[doc(hidden)]
 pub mod races;
 #[doc(hidden)]
@@ -34,6 +36,7 @@ pub mod transactions;
 #[doc(hidden)]
 pub mod writes;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +47,7 @@ use evenkeel_core::time::Millis;
 use crate::clock::HandClock;
 use crate::{BoxFuture, Feed, Registry, RegistryError};
 use pace::{ATTEMPTS, Time};
+use patience::{Noted, Notes};
 
 pub use pace::{Held, Pace, Real, Stalled, Verdict};
 pub use server::{Server, fresh, server};
@@ -105,31 +109,45 @@ pub fn run<E: Engine, F: Future<Output: Verdict>>(
     engine: impl Fn(Arc<HandClock>) -> E,
     case: impl Fn(Stage) -> F,
 ) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.expect("a test may start threads");
     for attempt in 0..ATTEMPTS {
-        let stalled = runtime.block_on(async {
-            let clock = Arc::new(HandClock::default());
-            let engine = Box::new(engine(clock.clone()));
-            if !engine.is_there() {
-                return false;
-            }
-            let time = match engine.pace() {
-                Pace::Hand => Time::Hand(clock),
-                Pace::Real(real) => Time::Real(real.attempt(attempt)),
-            };
-            let registry = engine.connect().await.expect("the engine connects");
-            let longest = WAIT * 4 * linear::times();
-            let verdict = tokio::time::timeout(longest, case(Stage { registry, time, engine })).await;
-            verdict.expect("the case ends").stalled()
-        });
-        if !stalled {
-            return;
+        let notes = Notes::start();
+        let played = AssertUnwindSafe(|| play(attempt, &notes, &engine, &case));
+        let played = catch_unwind(played);
+        assert!(!notes.too_soon(), "the engine is unavailable, and it cannot have waited for long");
+        match played {
+            Ok(stalled) if !stalled => return,
+            Err(why) if !notes.gave_up() => resume_unwind(why),
+            _ => eprintln!("this machine stood still for too long: the case begins again"),
         }
     }
     panic!(
-        "this machine stood still for longer than each term of {ATTEMPTS}, the last one 16 times the first one"
+        "this machine stood still for too long in each of {ATTEMPTS} attempts, the last one with a term 16 times as long"
     );
+}
+
+/// Plays a case for the `nth` time, counted from 0. Returns whether it has to begin again.
+fn play<E: Engine, F: Future<Output: Verdict>>(
+    nth: u32,
+    notes: &Notes,
+    engine: impl Fn(Arc<HandClock>) -> E,
+    case: impl Fn(Stage) -> F,
+) -> bool {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a test may start threads").block_on(async {
+        let clock = Arc::new(HandClock::default());
+        let engine = Box::new(Noted { inner: engine(clock.clone()), notes: notes.clone() });
+        if !engine.is_there() {
+            return false;
+        }
+        let time = match engine.pace() {
+            Pace::Hand => Time::Hand(clock),
+            Pace::Real(real) => Time::Real(real.attempt(nth)),
+        };
+        let registry = engine.connect().await.expect("the engine connects");
+        let longest = WAIT * 4 * linear::times();
+        let verdict = tokio::time::timeout(longest, case(Stage { registry, time, engine })).await;
+        verdict.expect("the case ends").stalled()
+    })
 }
 
 impl Stage {
@@ -314,6 +332,37 @@ impl Dice {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::{Engine, Stage, Stalled, run};
+    use crate::memory::Memory;
+    use crate::{BoxFuture, Registry, RegistryError};
+
+    struct Process(Arc<Memory>);
+
+    impl Engine for Process {
+        fn connect(&self) -> BoxFuture<'_, Result<Arc<dyn Registry>, RegistryError>> {
+            Box::pin(async { Ok(self.0.clone() as Arc<dyn Registry>) })
+        }
+    }
+
+    #[test]
+    fn a_case_begins_again_where_the_machine_stood_still_and_not_where_it_fails() {
+        let memory = |clock: Arc<crate::clock::HandClock>| Process(Arc::new(Memory::new(clock)));
+        let attempts = AtomicU32::new(0);
+        let begun = || attempts.fetch_add(1, Ordering::Relaxed);
+        run(memory, async |_: Stage| if begun() < 2 { Err(Stalled) } else { Ok(()) });
+        assert_eq!(attempts.swap(0, Ordering::Relaxed), 3);
+        let fails = || run(memory, async |_: Stage| assert_eq!(begun(), 7, "it fails"));
+        assert!(catch_unwind(AssertUnwindSafe(fails)).is_err());
+        assert_eq!(attempts.swap(0, Ordering::Relaxed), 1);
+        let stalls = || run(memory, async |_: Stage| if begun() < 100 { Err(Stalled) } else { Ok(()) });
+        assert!(catch_unwind(AssertUnwindSafe(stalls)).is_err());
+        assert_eq!(attempts.load(Ordering::Relaxed), super::ATTEMPTS);
+    }
+
     /// A case that nobody calls proves nothing.
     #[test]
     fn every_case_is_on_the_list() {
