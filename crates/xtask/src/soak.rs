@@ -98,16 +98,20 @@ fn bring_up_engines(request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// Names the sources that results belong to: the commit, and what is changed since then.
+/// Names the sources that results belong to: the commit, and what is changed or new since then.
 fn source_tree() -> Result<String> {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let commit = changed::git(&["rev-parse", "HEAD"])?;
     let changes = changed::git(&["diff", "HEAD"])?;
-    if changes.is_empty() {
+    let new_files = changed::git(&["ls-files", "--others", "--exclude-standard"])?;
+    if changes.is_empty() && new_files.is_empty() {
         return Ok(commit);
     }
     let mut hasher = DefaultHasher::new();
     changes.hash(&mut hasher);
+    for path in new_files.lines() {
+        (path, std::fs::read(crate::root().join(path)).ok()).hash(&mut hasher);
+    }
     Ok(format!("{commit}+{:016x}", hasher.finish()))
 }
 
