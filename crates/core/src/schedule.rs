@@ -336,6 +336,30 @@ pub fn span(word: &str, text: &str) -> Result<Millis, ScheduleError> {
     named::span(word, text, 1_000).map(Millis)
 }
 
+/// A span of time as jobs write it, such as `1500ms` or `1h30m`, from no time at all to 100 years.
+///
+/// # Errors
+/// It is none, or longer.
+pub fn duration(text: &str) -> Result<Millis, ScheduleError> {
+    named::span_within("span", text, (0, named::LONG)).map(Millis)
+}
+
+/// A span of whole seconds as jobs write it, such as `90s` or `1h30m`, from no time at all to 366 days.
+///
+/// # Errors
+/// It is none, longer than a year, or no whole number of seconds.
+pub fn seconds(text: &str) -> Result<u64, ScheduleError> {
+    let ms = named::span("span", text, 0)?.unsigned_abs();
+    match ms % 1_000 {
+        0 => Ok(ms / 1_000),
+        _ => Err(ScheduleError::new(format_args!(
+            "span {}: only whole seconds count here; write `{}s`",
+            error::quote(text),
+            ms.div_ceil(1_000)
+        ))),
+    }
+}
+
 /// What decides a job's moment in a span.
 #[must_use]
 pub fn seed(name: &str) -> u64 {
