@@ -4,6 +4,7 @@
 //! The words live in `schedule/`: `cron` reads the two cron dialects over `field`, `named` reads `@daily`, `@every` and
 //! `at`, `calendar` finds the next local time, and `zone` alone knows what a clock change does. `bounds` keeps fires between
 //! two moments and moves them by a jitter, `spread` is the hash that decides how far, `notes` says what is odd about a fire.
+//! `foreign` knows what other programs write.
 //! `under` leaves out what the calendars of a job close; `edit` compares two schedules.
 
 mod bounds;
@@ -12,6 +13,7 @@ mod cron;
 mod edit;
 mod error;
 mod field;
+mod foreign;
 mod named;
 mod notes;
 mod spread;
@@ -113,6 +115,9 @@ impl Rule {
             cron::parse(text.trim_ascii(), dialect, spread)
                 .map(|(calendar, dst)| Self::Calendar(calendar, dst))
         };
+        if let Some(refused) = foreign::refuse(text) {
+            return Err(refused);
+        }
         let rule = if text.starts_with('@') {
             named::at_sign(text, spread)?
         } else if let Some(moment) = text.strip_prefix("at ").or_else(|| text.strip_prefix("at\t")) {
@@ -165,6 +170,7 @@ impl Rule {
                 "schedule {} never fires: no date has that day, month and year; check the day fields",
                 error::quote(text)
             ))
+            .never()
             .on(text)),
         }
     }
