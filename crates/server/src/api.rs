@@ -20,6 +20,7 @@ mod search;
 mod settings;
 mod shards;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
@@ -29,6 +30,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use evenkeel::Handle;
+use evenkeel_core::words::NotifierName;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -37,7 +39,7 @@ use crate::console;
 use crate::peer::{self, Ear, Line};
 use crate::upgrade::Upgrades;
 pub(crate) use denials::Denials;
-pub(crate) use error::{ApiError, REPLAYED, STALE, done};
+pub(crate) use error::{ApiError, REPLAYED, STALE, done, read_body};
 pub(crate) use gate::Door;
 pub(crate) use live::{Live, Others, Picture};
 
@@ -53,6 +55,8 @@ pub(crate) struct App {
     pub(crate) line: Line,
     /// What was asked by them.
     pub(crate) ear: Arc<Ear>,
+    /// What jobs may call the notifiers of this node.
+    pub(crate) notifiers: Arc<BTreeSet<NotifierName>>,
     /// Where an upgrade of this node is asked for.
     pub(crate) upgrades: Upgrades,
     /// Whether the process ends, so that answers which would go on for ever end too.

@@ -4,6 +4,7 @@ mod capacity;
 pub(crate) mod explain;
 mod nodes;
 mod shards;
+mod warnings;
 mod whole;
 
 use std::collections::BTreeSet;
@@ -21,6 +22,7 @@ use crate::zones;
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
 pub(crate) use nodes::{nodes, nodes_with_times};
 pub(crate) use shards::{folded, shards, wanted};
+pub(crate) use warnings::warnings;
 pub(crate) use whole::whole;
 
 /// So many jobs are copied at one look, which the node waits for.
@@ -165,15 +167,6 @@ pub(crate) fn enabled(handle: &Handle) -> usize {
         let view = node.view();
         let others = view.sharded().chain(view.dispatched()).filter(|id| view.job(*id).is_enabled());
         view.enabled() + others.count()
-    })
-}
-
-/// Why nothing of a job will run just now: no living node fits it.
-pub(crate) fn warning(handle: &Handle, name: &JobName) -> Option<String> {
-    handle.look(|node| {
-        let view = node.view();
-        let job = view.find(name).filter(|job| view.fits_nobody(job.group()))?;
-        Some(format!("no living node fits job {name}, which is for {}", view.nodes_named(job.group())))
     })
 }
 

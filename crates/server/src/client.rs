@@ -1,6 +1,7 @@
 //! The client's side of the API: JSON over HTTP to one node.
 
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ use crate::output::Output;
 
 /// Answers are bounded, so that a wrong address cannot fill the memory.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// What of a key file's mode lets everybody read it, or more than its owner change it.
+const OPEN: u32 = 0o027;
 
 /// A question whose connection was cut is asked so many times again: a node that goes on in another program cuts them all.
 const REPEATS: u32 = 3;
@@ -72,6 +76,15 @@ impl Reach {
 pub(crate) fn read_key(path: &Path) -> Result<String, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| Failure::usage(format!("cluster key {}: cannot be read: {e}", path.display())))?;
+    if let Ok(meta) = std::fs::metadata(path) {
+        let mode = meta.permissions().mode() & 0o777;
+        if mode & OPEN != 0 {
+            let path = path.display();
+            eprintln!(
+                "evenkeel: cluster key {path}: others on this host can read or change it (mode {mode:03o}): chmod 600 {path}"
+            );
+        }
+    }
     let key = text.lines().next().unwrap_or_default().trim();
     let printable = key.bytes().all(|b| b.is_ascii_graphic());
     if key.len() < 16 || !printable {

@@ -19,6 +19,7 @@ mod serve;
 mod settings;
 mod tree;
 mod upgrade;
+mod written;
 mod zones;
 
 use std::process::ExitCode;

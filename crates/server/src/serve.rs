@@ -55,6 +55,7 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
     meant.node.address = meant.advertise.unwrap_or_else(|| address.to_string());
     let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name));
     let home = meant.node.home.clone();
+    let notifiers = meant.node.notify.iter().filter_map(|notifier| notifier.name().cloned()).collect();
     let key = meant.key.map(|text| Arc::new(Key::new(text)));
     let line = Line::new(key.clone());
     meant.node.peers = Arc::new(Reach::new(line.clone()));
@@ -79,6 +80,7 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
         live: Arc::new(Live::default()),
         denials: Arc::new(Denials::default()),
         handle: handle.clone(),
+        notifiers: Arc::new(notifiers),
         upgrades: upgrades.clone(),
         ending: ending.clone(),
     };

@@ -21,7 +21,7 @@ use super::search::{self, Text};
 use super::{ApiError, App, elsewhere, jobs, output, relay};
 use crate::peer::Piece;
 use crate::rows::{RunPage, RunRow, moment};
-use crate::{board, request};
+use crate::{board, request, written};
 
 /// The most rows of a page, and how many there are when nobody says.
 const PAGE_MAX: u32 = 1_000;
@@ -58,6 +58,7 @@ pub(super) struct Output {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wait {
+    #[serde(default, deserialize_with = "written::seconds")]
     timeout: Option<u64>,
 }
 
