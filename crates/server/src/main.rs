@@ -10,6 +10,7 @@ mod exit;
 mod files;
 mod host;
 mod key;
+mod kubernetes;
 mod listen;
 mod output;
 mod peer;
