@@ -6,6 +6,8 @@ mod cli;
 mod client;
 mod console;
 mod crontab;
+#[cfg(test)]
+mod examples;
 mod exit;
 mod files;
 mod host;
