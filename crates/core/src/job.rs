@@ -410,6 +410,11 @@ impl Job {
     /// Says the field and what is allowed.
     pub fn validate(&self) -> Result<(), JobError> {
         let fail = |text: String| Err(JobError(format!("job {}: {text}", self.name)));
+        if let Some(key) = self.moot_without_schedule() {
+            return fail(format!(
+                "{key} says how a schedule is read, and the schedule is empty: give schedule, or leave {key} out"
+            ));
+        }
         if let Err(e) = self.schedule() {
             let place = e.place().map_or_else(String::new, |at| match at.line {
                 0 => format!(" (at character {} of its schedule)", at.column + 1),
@@ -466,6 +471,18 @@ impl Job {
             Ok(bytes) if bytes.len() <= SPEC_BYTES_MAX => Ok(()),
             _ => fail(format!("the declaration is larger than {SPEC_BYTES_MAX} bytes")),
         }
+    }
+
+    /// The first of the keys about times that a job has which runs only by hand.
+    fn moot_without_schedule(&self) -> Option<&'static str> {
+        let keys = [
+            ("zone", !self.zone.is_empty()),
+            ("dst", self.dst.is_some()),
+            ("from", !self.from.is_empty()),
+            ("until", !self.until.is_empty()),
+            ("jitter", !self.jitter.is_empty()),
+        ];
+        keys.into_iter().find(|(_, written)| self.schedule.is_empty() && *written).map(|(key, _)| key)
     }
 
     /// The schedule, parsed, whatever calendars say; `None` for a job that runs only by hand.

@@ -193,6 +193,25 @@ mod tests {
     }
 
     #[test]
+    fn a_key_about_times_takes_a_schedule() {
+        for key in [
+            r#""zone":"UTC""#,
+            r#""dst":"skip""#,
+            r#""from":"2026-01-01""#,
+            r#""until":"2026-01-01""#,
+            r#""jitter":"5m""#,
+        ] {
+            let said = read(key).unwrap_err();
+            assert!(
+                said.contains(
+                    "says how a schedule is read, and the schedule is empty: give schedule, or leave"
+                ),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
     fn a_key_that_is_written_says_something() {
         for empty in [
             r#""schedule":"""#,

@@ -166,6 +166,9 @@ pub(super) fn nearest<'a>(word: &str, allowed: &[&'a str]) -> Option<&'a str> {
     if let Some(ours) = elsewhere.and_then(|ours| allowed.iter().find(|known| **known == ours)) {
         return Some(ours);
     }
+    if plain.chars().count() < 2 {
+        return None;
+    }
     let distance = |known: &str| strsim::damerau_levenshtein(&plain, known);
     let near = allowed.iter().map(|known| (distance(known), *known)).min()?;
     // A third of the word may be wrong, and of a short one a letter. A word may also be cut short.

@@ -87,6 +87,7 @@ fn the_commonest_mistakes_are_told_with_their_line_their_key_and_the_fix() {
         ),
         ("nodes = [\"a b\"]", "4:9: nodes: label \"a b\" is not allowed"),
         ("notify = { on = [\"failed\"] }", "notify.on is \"failed\": it takes a list of \"failure\""),
+        ("guarantee = \"D\"", "guarantee is \"D\": it takes \"A\", \"B\" or \"C\""),
         ("pool = \"db\"", "pool takes a pool, as { name = \"db\", at_most = 3 }, not the text \"db\""),
         (
             "limits = { memory = 512 }",
