@@ -306,7 +306,9 @@ fn a_node_shut_down_for_a_job_takes_part_again_when_it_is_started_again() {
         second.json(&["job", "show", "beat"])["sharing"]["leader"].is_null().then_some(())
     });
     first.ok(&["job", "delete", "beat"]);
-    assert_eq!(second.json(&["job", "list"]), json!([]), "it can be deleted");
+    until("the other node hears that it is deleted", || {
+        (second.json(&["job", "list"]) == json!([])).then_some(())
+    });
 }
 
 #[test]
