@@ -27,6 +27,7 @@ mod peers;
 mod plan;
 mod pools;
 mod priority;
+mod private;
 mod process;
 mod redis;
 mod retries;
@@ -39,6 +40,7 @@ mod shards;
 mod shared_history;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
+mod terminal;
 mod told;
 mod tree;
 mod upgrade;
