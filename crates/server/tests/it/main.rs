@@ -13,6 +13,7 @@ mod dev;
 mod doctor;
 mod events;
 mod explain;
+mod heads;
 mod histories;
 #[expect(dead_code, reason = "other tests look for free ports")]
 #[path = "../../../registry/tests/common/host.rs"]
