@@ -192,6 +192,8 @@ fn connection(
         let last = open.is_spare() || open.heads().is_last();
         let answered = router.clone().call(request.map(Body::new));
         async move {
+            // Whoever sends many requests at once waits after each for everybody else.
+            tokio::task::yield_now().await;
             let mut response: Response = answered.await?;
             if last {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

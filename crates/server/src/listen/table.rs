@@ -197,8 +197,10 @@ mod tests {
     fn who_has_asked_stays_longer_and_a_node_longest() {
         let table = table();
         let [node, person, silent] = [(); 3].map(|()| table.admit(ip("10.0.0.1")).expect("there is room"));
-        (node.begins(), person.begins());
-        (node.ends(true), person.ends(false));
+        node.begins();
+        person.begins();
+        node.ends(true);
+        person.ends(false);
         let mut more = Vec::new();
         for left in [vec![node.id, person.id], vec![node.id, person.id], vec![node.id, person.id]] {
             more.push(table.admit(ip("10.0.0.1")).expect("there is room"));
@@ -228,7 +230,8 @@ mod tests {
         assert!(!busy("10.0.0.2").spare, "another address has its own share");
         let third = table.admit(ip("10.0.0.1")).expect("the oldest of the reserve goes");
         spare[0].close.notified().await;
-        (spare[1].begins(), third.begins());
+        spare[1].begins();
+        third.begins();
         assert!(table.admit(ip("10.0.0.1")).is_none(), "all of them are busy");
         drop(third);
         assert!(table.admit(ip("10.0.0.1")).is_some_and(|place| place.spare));

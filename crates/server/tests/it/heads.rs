@@ -214,6 +214,7 @@ fn a_page_from_elsewhere_may_not_even_ask() {
     }
 }
 
+/// The order in which connections give way is tested without sockets; this shows that they do.
 #[test]
 fn idle_connections_keep_nobody_out() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -267,4 +268,26 @@ fn a_large_file_of_jobs_is_taken_whole() {
         format!("{{\"jobs\":[{{\"name\":\"a\",\"command\":[\"x\"]}}]{}}}", " ".repeat((16 << 20) - 100));
     let (status, answer) = node.raw(&head, body.as_bytes());
     assert_eq!(status, 200, "{answer}");
+}
+
+#[test]
+#[ignore = "soak: a caller that does not read is cut off after 30 seconds"]
+fn a_caller_that_reads_nothing_is_cut_off() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let open = || {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", node.pid())).expect("it lives");
+        let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+    };
+    let before = open();
+    let mut stream = TcpStream::connect(node.address).expect("it listens");
+    stream.set_nonblocking(true).expect("a socket");
+    let request = format!("GET /console.js HTTP/1.1\r\nHost: {}\r\n\r\n", node.address);
+    until("it is taken", || (open() > before).then_some(()));
+    until("it is closed, although it is still open here", || {
+        // As many as the node takes: its answers fill what the system keeps for us.
+        while stream.write(request.as_bytes()).is_ok() {}
+        (open() <= before).then_some(())
+    });
 }
