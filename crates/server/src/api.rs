@@ -1,6 +1,7 @@
 //! The HTTP interface: one router for people, programs and peers (S0-20).
 
 mod audit;
+mod bodies;
 mod calendars;
 pub(crate) mod changes;
 mod cluster;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -40,6 +41,7 @@ pub(crate) use denials::Denials;
 pub(crate) use error::{ApiError, REPLAYED, STALE, done};
 pub(crate) use gate::Door;
 pub(crate) use live::{Live, Others, Picture};
+pub(crate) use search::Searches;
 
 /// What every handler knows.
 #[derive(Clone)]
@@ -53,6 +55,8 @@ pub(crate) struct App {
     pub(crate) line: Line,
     /// What was asked by them.
     pub(crate) ear: Arc<Ear>,
+    /// The turns of searches through output.
+    pub(crate) searches: Searches,
     /// Where an upgrade of this node is asked for.
     pub(crate) upgrades: Upgrades,
     /// Whether the process ends, so that answers which would go on for ever end too.
@@ -107,6 +111,8 @@ pub(crate) fn router(app: App) -> Router {
         .nest("/api/v1", keyed)
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)
+        // Bodies are bounded where they are taken in.
+        .layer(DefaultBodyLimit::disable())
         .layer(axum::middleware::from_fn_with_state(app.clone(), gate::guard))
         .with_state(app)
 }

@@ -5,17 +5,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body};
 
+use crate::bounded;
 use crate::exit::{Exit, Failure};
 use crate::host;
 use crate::output::Output;
 
 /// Answers are bounded, so that a wrong address cannot fill the memory.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Far larger than any key file.
+const KEY_BYTES_MAX: u64 = 64 * 1024;
 
 /// A question whose connection was cut is asked so many times again: a node that goes on in another program cuts them all.
 const REPEATS: u32 = 3;
@@ -50,6 +54,17 @@ pub(crate) struct Client {
     key: Option<String>,
 }
 
+/// The members of a cluster, as a node lists them.
+#[derive(Deserialize)]
+struct Nodes {
+    nodes: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    address: String,
+}
+
 impl Reach {
     /// A client of that node.
     ///
@@ -70,7 +85,7 @@ impl Reach {
 /// # Errors
 /// It cannot be read, or is too short to keep anybody out.
 pub(crate) fn read_key(path: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(path)
+    let text = bounded::text(path, KEY_BYTES_MAX)
         .map_err(|e| Failure::usage(format!("cluster key {}: cannot be read: {e}", path.display())))?;
     let key = text.lines().next().unwrap_or_default().trim();
     let printable = key.bytes().all(|b| b.is_ascii_graphic());
@@ -172,10 +187,29 @@ impl Client {
     /// Sends it, and once more to the serving leader when the node says that it is another one.
     fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Response<Body>, Failure> {
         let response = self.sent(&self.base, method.clone(), path, body.clone())?;
-        let leader = response.headers().get(LEADER).and_then(|leader| leader.to_str().ok());
-        match leader.filter(|leader| leader.starts_with("http://")).map(ToOwned::to_owned) {
-            Some(leader) => self.sent(&leader, method, path, body),
-            None => Ok(response),
+        let Some(leader) = response.headers().get(LEADER) else { return Ok(response) };
+        let leader = String::from_utf8_lossy(leader.as_bytes()).into_owned();
+        self.is_member(&leader)?;
+        self.sent(&leader, method, path, body)
+    }
+
+    /// Makes sure that this is where a member of the cluster answers: the request may carry the key, and is an order to whoever
+    /// gets it. Who is a member, the node says that the user named, to which the key was shown already.
+    fn is_member(&self, leader: &str) -> Result<(), Failure> {
+        let doubt = |why: &str| {
+            let text = format!(
+                "{} says that {leader:?} serves, which {why}: nothing was sent there; if it is right, name it with --server",
+                self.base
+            );
+            Failure::new(Exit::Denied, text)
+        };
+        let address = leader.strip_prefix("http://").ok_or_else(|| doubt("is no http://HOST:PORT"))?;
+        let nodes: Nodes = self
+            .read(self.sent(&self.base, Method::GET, "/nodes", None)?)
+            .map_err(|_| doubt("cannot be looked up in its list of nodes"))?;
+        match nodes.nodes.iter().any(|node| node.address == address) {
+            true => Ok(()),
+            false => Err(doubt("is not in its list of nodes")),
         }
     }
 
@@ -316,6 +350,108 @@ mod tests {
         let (client, callers) = answering(vec!["", "HTTP/1.1 2", HALF, WHOLE]);
         assert_eq!(client.get::<u32>("/nodes").expect("an answer"), 17);
         callers.join().expect("all came");
+    }
+
+    const KEY: &str = "correct-horse-battery";
+
+    fn answer(status: &str, more: &str, body: &str) -> String {
+        let length = body.len();
+        format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{more}\r\n{body}")
+    }
+
+    /// Answers each caller by one of these; tells what it was asked.
+    fn server(answers: Vec<String>, listener: TcpListener) -> std::thread::JoinHandle<Vec<String>> {
+        std::thread::spawn(move || {
+            let heard = answers.iter().map(|answer| {
+                let (mut caller, _) = listener.accept().expect("a caller");
+                let mut asked = vec![0; 4096];
+                let n = caller.read(&mut asked).expect("what it wants");
+                caller.write_all(answer.as_bytes()).expect("it listens");
+                String::from_utf8_lossy(&asked[..n]).into_owned()
+            });
+            heard.collect()
+        })
+    }
+
+    fn listener() -> (TcpListener, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        (listener, address)
+    }
+
+    #[test]
+    fn the_key_follows_a_leader_that_the_named_server_lists_as_a_member() {
+        let ((named, at), (leader, other)) = (listener(), listener());
+        let standby =
+            answer("503 Service Unavailable", &format!("evenkeel-leader: http://{other}\r\n"), "{}");
+        let nodes =
+            answer("200 OK", "", &format!("{{\"nodes\":[{{\"name\":\"b\",\"address\":\"{other}\"}}]}}"));
+        let (named, leader) =
+            (server(vec![standby, nodes], named), server(vec![answer("200 OK", "", "17")], leader));
+        let client = Client::new(&format!("http://{at}"), Some(KEY.to_owned()));
+        assert_eq!(client.post::<u32>("/jobs/a/run", &()).expect("the leader answers"), 17);
+        let heard = leader.join().expect("it was asked");
+        assert!(heard[0].starts_with("POST /api/v1/jobs/a/run ") && heard[0].contains(KEY), "{}", heard[0]);
+        let asked = named.join().expect("it was asked");
+        assert!(asked[1].starts_with("GET /api/v1/nodes "), "{}", asked[1]);
+    }
+
+    #[test]
+    fn nothing_is_sent_to_where_a_lying_server_leads() {
+        for nodes in [
+            answer("200 OK", "", "{\"nodes\":[{\"name\":\"b\",\"address\":\"127.0.0.1:1\"}]}"),
+            answer("200 OK", "", "{\"nodes\":[]}"),
+            answer("200 OK", "", "[]"),
+            answer("503 Service Unavailable", "", "{}"),
+        ] {
+            let ((named, at), (thief, other)) = (listener(), listener());
+            let lie =
+                answer("503 Service Unavailable", &format!("evenkeel-leader: http://{other}\r\n"), "{}");
+            let named = server(vec![lie, nodes], named);
+            let client = Client::new(&format!("http://{at}"), Some(KEY.to_owned()));
+            let refused = client.post::<u32>("/jobs/a/run", &()).expect_err("it lies");
+            assert_eq!(refused.exit, Exit::Denied);
+            assert!(refused.message.contains("nothing was sent there"), "{}", refused.message);
+            named.join().expect("it was asked");
+            thief.set_nonblocking(true).expect("a socket");
+            let came = thief.accept().map(|_| ()).map_err(|e| e.kind());
+            assert_eq!(came, Err(std::io::ErrorKind::WouldBlock));
+        }
+    }
+
+    #[test]
+    fn a_lead_to_another_scheme_or_into_an_address_is_not_followed() {
+        for lead in [
+            "https://127.0.0.1:1",
+            "http://127.0.0.1:1@127.0.0.1:2",
+            "127.0.0.1:1",
+            "http://127.0.0.1:1/x",
+            "",
+        ] {
+            let (named, at) = listener();
+            let lie = answer("200 OK", &format!("evenkeel-leader: {lead}\r\n"), "17");
+            let nodes = answer("200 OK", "", "{\"nodes\":[{\"address\":\"127.0.0.1:1\"}]}");
+            let has_scheme = lead.starts_with("http://");
+            let named =
+                server([Some(lie), has_scheme.then_some(nodes)].into_iter().flatten().collect(), named);
+            let client = Client::new(&format!("http://{at}"), Some(KEY.to_owned()));
+            assert_eq!(client.get::<u32>("/nodes").expect_err("it lies").exit, Exit::Denied, "{lead}");
+            named.join().expect("it was asked");
+        }
+    }
+
+    #[test]
+    fn a_redirect_is_not_followed() {
+        let ((named, at), (thief, other)) = (listener(), listener());
+        let named = server(
+            vec![answer("307 Temporary Redirect", &format!("location: http://{other}/\r\n"), "")],
+            named,
+        );
+        let client = Client::new(&format!("http://{at}"), Some(KEY.to_owned()));
+        assert_eq!(client.get::<u32>("/nodes").expect_err("it is no answer").exit, Exit::Failed);
+        named.join().expect("it was asked");
+        thief.set_nonblocking(true).expect("a socket");
+        assert!(thief.accept().is_err());
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) enum Exit {
     Conflict = 6,
     /// The node cannot do it just now; try again.
     Unavailable = 7,
-    /// The cluster key is missing or wrong, or the address is not one of the node's own.
+    /// The cluster key is missing or wrong, the address is not one of the node's own, or a server names a leader that is no member.
     Denied = 8,
 }
 
@@ -33,7 +33,10 @@ impl Exit {
         (Self::Invalid, "a job file, schedule, crontab line or name makes no sense; nothing was changed"),
         (Self::Conflict, "it does not go with how things stand, for example a disabled job"),
         (Self::Unavailable, "the node cannot do it just now; try again"),
-        (Self::Denied, "the cluster key is missing or wrong"),
+        (
+            Self::Denied,
+            "the cluster key is missing or wrong, or a server names a leader that is not in its list of nodes",
+        ),
     ];
 }
 

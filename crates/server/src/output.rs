@@ -17,6 +17,7 @@ use crate::rows::{
     AuditRow, BalanceRow, CalendarRow, EventRow, FoldedRow, JobRow, LayoutRow, LoadRow, NodeRow, Point,
     RunRow, ServiceRow, SettingsRow, ShareRow, Then, word,
 };
+use crate::visible::{self, Visible, visible};
 
 /// How a verb prints its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -313,16 +314,33 @@ pub(crate) fn table<R: Row>(rows: &[R]) -> String {
 /// Nobody reads standard output any more.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
-    line(&text)
+    line(&visible::json(&text))
 }
 
-/// Prints a line.
+/// Prints a line, or several; whatever a terminal would obey or hide is written out.
 ///
 /// # Errors
 /// Nobody reads standard output any more.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    written(writeln!(out, "{text}").and_then(|()| out.flush()))
+    written(writeln!(out, "{}", visible(text)).and_then(|()| out.flush()))
+}
+
+/// Prints what comes piece by piece, so that no terminal obeys it; as it is where `raw`.
+///
+/// # Errors
+/// What `come` says, or nobody reads standard output any more.
+pub(crate) fn stream(
+    raw: bool,
+    come: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if raw {
+        return come(&mut |piece| bytes(piece));
+    }
+    let mut shown = Visible::default();
+    let come = come(&mut |piece| bytes(shown.take(piece).as_bytes()));
+    bytes(shown.end().as_bytes())?;
+    come
 }
 
 /// Prints bytes as they are.

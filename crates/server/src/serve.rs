@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use crate::api::{App, Denials, Door, Live, router};
+use crate::api::{App, Denials, Door, Live, Searches, router};
 use crate::exit::{Exit, Failure};
 use crate::key::Key;
 use crate::peer::{Ear, Line, Reach};
@@ -78,6 +78,7 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
         ear: Arc::new(Ear::new()),
         live: Arc::new(Live::default()),
         denials: Arc::new(Denials::default()),
+        searches: Searches::new(),
         handle: handle.clone(),
         upgrades: upgrades.clone(),
         ending: ending.clone(),

@@ -12,6 +12,7 @@ use evenkeel_core::node::Quota;
 use evenkeel_core::words::NodeName;
 use serde::Deserialize;
 
+use crate::bounded;
 use crate::client::read_key;
 use crate::exit::Failure;
 use crate::files::position;
@@ -19,6 +20,8 @@ use notify::WrittenNotifier;
 
 /// The port when nobody says one (S0-06).
 pub(crate) const PORT: u16 = 7700;
+/// Far larger than any settings file.
+const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 /// Shorter leases end by mere scheduling noise.
 const TTL_MIN: Duration = Duration::from_secs(2);
 const TTL_MAX: Duration = Duration::from_hours(1);
@@ -130,7 +133,7 @@ impl Written {
     /// It cannot be read or holds something unknown; the text says the line.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
+        let text = bounded::text(path, SETTINGS_BYTES_MAX)
             .map_err(|e| Failure::usage(format!("settings {shown}: cannot be read: {e}")))?;
         toml::from_str(&text).map_err(|e| {
             let (line, _) = e.span().map_or((1, 1), |span| position(&text, span.start));

@@ -1,7 +1,7 @@
 //! `evenkeel cluster backup`, `restore` and `move`: a cluster's books as a file, back again, and in another registry.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -11,9 +11,14 @@ use evenkeel_core::carry::Tally;
 use evenkeel_core::time::Millis;
 use serde::Serialize;
 
+use crate::bounded;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output, Row};
 use crate::settings::{self, Written};
+use crate::visible::visible;
+
+/// Larger than the backup of a cluster with a million jobs.
+const BACKUP_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Which registry.
 #[derive(Debug, Args)]
@@ -318,7 +323,7 @@ fn tell(on_stdout: bool, said: &str) -> Result<(), Failure> {
         return output::line(said);
     }
     // Nobody need read it.
-    let _ = writeln!(io::stderr(), "{said}");
+    let _ = writeln!(io::stderr(), "{}", visible(said));
     Ok(())
 }
 
@@ -357,13 +362,8 @@ fn keep(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
 }
 
 fn read(file: &str) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    let read = match file {
-        "-" => io::stdin().read_to_end(&mut bytes).map(drop),
-        path => fs::read(path).map(|found| bytes = found),
-    };
-    read.map_err(|error| Failure::new(Exit::Invalid, format!("{file} cannot be read: {error}")))?;
-    Ok(bytes)
+    let read = bounded::bytes(Path::new(file), BACKUP_BYTES_MAX);
+    read.map_err(|error| Failure::new(Exit::Invalid, format!("{file} cannot be read: {error}")))
 }
 
 fn wait<T>(carried: impl Future<Output = Result<T, CarryError>>) -> Result<T, Failure> {

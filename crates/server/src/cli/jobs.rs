@@ -58,6 +58,9 @@ pub(crate) enum Verb {
         /// How many attempts are looked through, the latest first
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
         runs: u32,
+        /// Print the output unchanged; otherwise control characters are printed as \x1b and the like
+        #[arg(long)]
+        raw: bool,
     },
     /// Run a job once, now
     Run {
@@ -168,9 +171,10 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             output::list(reach.output, &jobs, &none)
         }
         Verb::Show { job } => show(&job),
-        Verb::Logs { job, grep, runs } => {
+        Verb::Logs { job, grep, runs, raw } => {
             let path = format!("/jobs/{}/logs?runs={runs}&grep={}", escape(&job.name), escape(&grep));
-            job.reach.client()?.stream(&path, output::bytes)
+            let client = job.reach.client()?;
+            output::stream(raw, |each| client.stream(&path, each))
         }
         Verb::Next(next) => super::next::fires(&next),
         Verb::Run { job, request, place } => run_now(&job, request, &place),

@@ -1,7 +1,8 @@
 //! What `evenkeel run …` does.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -39,7 +40,10 @@ pub(crate) enum Verb {
         /// Only the lines that hold this text
         #[arg(long, value_name = "TEXT")]
         grep: Option<String>,
-        /// Write it to this file, which is there only when all of it is
+        /// Print the output unchanged; otherwise control characters are printed as \x1b and the like
+        #[arg(long)]
+        raw: bool,
+        /// Write it unchanged to this file, which is there only when all of it is
         #[arg(long, value_name = "FILE")]
         save: Option<PathBuf>,
     },
@@ -101,13 +105,16 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::List(list) => some(&list),
         Verb::Show { run } => show(&run),
-        Verb::Logs { run, follow, attempt, grep, save } => {
+        Verb::Logs { run, follow, attempt, grep, raw, save } => {
             let attempt = attempt.map(|n| format!("&attempt={n}")).unwrap_or_default();
             let grep = grep.map(|text| format!("&grep={}", escape(&text))).unwrap_or_default();
             let path = format!("/runs/{}/logs?follow={follow}{attempt}{grep}", escape(&run.run));
             match save {
                 Some(file) => saved(&run.reach.client()?, &path, &file),
-                None => run.reach.client()?.stream(&path, output::bytes),
+                None => {
+                    let client = run.reach.client()?;
+                    output::stream(raw, |each| client.stream(&path, each))
+                }
             }
         }
         Verb::Wait { run, timeout } => wait(&run, timeout),
@@ -137,7 +144,8 @@ fn saved(client: &Client, path: &str, file: &Path) -> Result<(), Failure> {
     let failed = |e: std::io::Error| {
         Failure::new(Exit::Failed, format!("{} cannot be written: {e}: save it elsewhere", file.display()))
     };
-    let open = File::create(&part).map_err(failed)?;
+    let open = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&part);
+    let open = open.map_err(failed)?;
     let taken = client.stream(path, |bytes| (&open).write_all(bytes).map_err(failed));
     let whole = taken.and_then(|()| std::fs::rename(&part, file).map_err(failed));
     if whole.is_err() {

@@ -13,6 +13,7 @@ mod dev;
 mod doctor;
 mod events;
 mod explain;
+mod heads;
 mod histories;
 #[expect(dead_code, reason = "other tests look for free ports")]
 #[path = "../../../registry/tests/common/host.rs"]
@@ -27,6 +28,7 @@ mod peers;
 mod plan;
 mod pools;
 mod priority;
+mod private;
 mod process;
 mod redis;
 mod retries;
@@ -39,6 +41,7 @@ mod shards;
 mod shared_history;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
+mod terminal;
 mod told;
 mod tree;
 mod upgrade;
