@@ -122,9 +122,7 @@ fn both(path: &Path) -> Result<Declared, Failure> {
 
 /// The texts to read, each with the name shown for it.
 fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
-    let cannot = |path: &Path, why: &dyn std::fmt::Display| {
-        Failure::invalid(format!("{}: cannot be read: {why}", path.display()))
-    };
+    let cannot = |path: &Path, why: &dyn std::fmt::Display| Failure::unreadable(path.display(), why);
     if path == Path::new("-") {
         let mut text = String::new();
         let read = std::io::stdin().lock().take(FILE_BYTES_MAX).read_to_string(&mut text);

@@ -51,7 +51,9 @@ impl Door {
     /// Whether a `Host` header names this node, whatever the port.
     fn knows(&self, authority: &str) -> bool {
         let host = host_of(authority).to_ascii_lowercase();
-        self.hosts.contains(&host)
+        // A name may end with the dot of the root.
+        let host = host.trim_end_matches('.');
+        self.hosts.contains(host)
             || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 }
@@ -123,15 +125,17 @@ async fn checked(door: &Door, request: Request) -> Result<Request, ApiError> {
     let headers = request.headers();
     let host = text(headers, &header::HOST).unwrap_or_default();
     if !door.knows(host) {
+        let name = host_of(host);
         return Err(ApiError::forbidden(format!(
-            "this node is not called {host:?}: use 127.0.0.1, or start it with --advertise {host}"
+            "this node is not called {name:?}: use the name that it advertises, or start it with --allowed-host {name}"
         )));
     }
     if [Method::GET, Method::HEAD].contains(request.method()) {
         return Ok(request);
     }
     if let Some(origin) = text(headers, &header::ORIGIN)
-        && origin.strip_prefix("http://") != Some(host)
+        && origin.split_once("://").filter(|(scheme, _)| ["http", "https"].contains(scheme)).map(|(_, of)| of)
+            != Some(host)
     {
         return Err(ApiError::forbidden(format!("a page of {origin} may not change anything here")));
     }

@@ -79,7 +79,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     } else {
         std::fs::read(path).map(|read| bytes = read)
     };
-    done.map_err(|e| Failure::invalid(format!("{}: cannot be read: {e}", path.display())))?;
+    done.map_err(|e| Failure::unreadable(path.display(), e))?;
     String::from_utf8(bytes).map_err(|_| {
         Failure::invalid(format!("{}: it is not UTF-8: convert it with iconv first", path.display()))
     })
