@@ -2,6 +2,7 @@
 
 mod audit;
 mod bodies;
+mod body;
 mod calendars;
 pub(crate) mod changes;
 mod cluster;
@@ -10,12 +11,16 @@ mod elsewhere;
 mod error;
 mod events;
 mod explain;
+mod fires;
+mod follow;
 mod gate;
 mod jobs;
 mod live;
 mod nodes;
 pub(crate) mod output;
+mod queries;
 mod relay;
+mod running;
 mod runs;
 mod search;
 mod settings;
@@ -71,7 +76,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/console.js", get(console::script))
         .route("/favicon.svg", get(console::icon))
         .route("/favicon.ico", get(console::icon))
-        .route("/api/v1/health", get(health));
+        .route("/api/v1/health", get(health))
+        .layer(axum::middleware::from_fn(queries::known));
     let keyed = Router::new()
         .route("/jobs", get(jobs::list))
         .route("/jobs/apply", post(jobs::apply))
@@ -86,6 +92,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/calendars", get(calendars::list))
         .route("/calendars/{name}", get(calendars::show).put(calendars::put).delete(calendars::delete))
         .route("/runs", get(runs::list))
+        .route("/runs/running", get(runs::running))
         .route("/runs/{run}", get(runs::show))
         .route("/runs/{run}/explain", get(explain::run))
         .route("/runs/{run}/logs", get(runs::logs).delete(runs::forget))
@@ -103,6 +110,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/events", get(events::list))
         .route("/audit", get(audit::list))
         .route("/live", get(live::stream))
+        .layer(axum::middleware::from_fn(queries::known))
         .layer(axum::middleware::from_fn_with_state(app.clone(), changes::noted))
         .layer(axum::middleware::from_fn_with_state(app.clone(), gate::key));
     Router::new()

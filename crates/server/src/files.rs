@@ -130,9 +130,7 @@ fn both(path: &Path) -> Result<Declared, Failure> {
 
 /// The texts to read, each with the name shown for it.
 fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
-    let cannot = |path: &Path, why: &dyn std::fmt::Display| {
-        Failure::invalid(format!("{}: cannot be read: {why}", path.display()))
-    };
+    let cannot = |path: &Path, why: &dyn std::fmt::Display| Failure::unreadable(path.display(), why);
     if path == Path::new("-") {
         let text = bounded::text(path, FILE_BYTES_MAX).map_err(|e| cannot(Path::new(STDIN), &e))?;
         return Ok(vec![(STDIN.to_owned(), Language::Toml, text)]);

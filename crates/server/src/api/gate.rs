@@ -55,7 +55,8 @@ impl Door {
     /// Whether a `Host` header names this node, whatever the port.
     fn knows(&self, authority: &str) -> bool {
         let Some(host) = host_of(authority).map(str::to_ascii_lowercase) else { return false };
-        self.hosts.contains(&host)
+        // A name may end with the dot of the root.
+        self.hosts.contains(host.trim_end_matches('.'))
             || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 }
@@ -167,7 +168,8 @@ fn named<'a>(door: &Door, request: &'a Request) -> Result<&'a str, ApiError> {
     }
     let unknown = |name: &str| {
         ApiError::forbidden(format!(
-            "this node is not called {name:?}: use 127.0.0.1, or start it with --advertise {name}"
+            "this node is not called {name:?}: use the name that it advertises, or start it with --allowed-host {}",
+            host_of(name).unwrap_or(name)
         ))
     };
     if !door.knows(host) {
@@ -193,7 +195,7 @@ fn foreign(request: &Request, host: &str) -> Result<(), ApiError> {
     let asks = [Method::GET, Method::HEAD].contains(request.method());
     let may = if asks { "ask for anything" } else { "change anything" };
     if let Some(origin) = text(headers, &header::ORIGIN)
-        && origin.strip_prefix("http://") != Some(host)
+        && origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) != Some(host)
     {
         return Err(ApiError::forbidden(format!(
             "a page of {origin} may not {may} here: use the node's own"

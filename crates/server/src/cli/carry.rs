@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use evenkeel::carry::{self, Backup, CarryError};
+use evenkeel::carry::{self, Backup, CarryError, Past};
 use evenkeel_core::carry::Tally;
 use evenkeel_core::time::Millis;
 use serde::Serialize;
@@ -85,6 +85,9 @@ struct Done<'a> {
     taken: Option<String>,
     generation: u16,
     carried: &'a Tally,
+    /// Where old runs are found after a move.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<String>,
 }
 
 /// How many of something are in the books.
@@ -154,6 +157,7 @@ pub(crate) fn backup(args: &BackUp) -> Result<(), Failure> {
             taken: Some(header.taken.to_string()),
             generation: header.generation,
             carried: &tally,
+            history: None,
         });
     }
     let mut said = format!(
@@ -202,6 +206,7 @@ pub(crate) fn restore(args: &Restore) -> Result<(), Failure> {
             taken: Some(header.taken.to_string()),
             generation: restored.generation,
             carried: &restored.tally,
+            history: None,
         });
     }
     if restored.already {
@@ -243,21 +248,24 @@ pub(crate) fn relocate(args: &Move) -> Result<(), Failure> {
             taken: None,
             generation: moved.generation,
             carried: &moved.tally,
+            history: Some(past(&moved.past)),
         });
     }
     let (from, to) = (&moved.from, &moved.to);
     if moved.already {
         return output::line(&format!(
-            "{from} was moved to {to} before, generation {}: nothing was changed\nnext: start its nodes with --registry {to}",
-            moved.generation
+            "{from} was moved to {to} before, generation {}: nothing was changed there\nnext: start its nodes with \
+             --registry {to}\n{}",
+            moved.generation,
+            past(&moved.past)
         ));
     }
     let mut said = format!(
         "moved from {from} to {to}, generation {}; no node can join at {from} any more\n{}\nnext: start the nodes with \
-         --registry {to}\nhistory was not moved: it stays where it is (with sqlite: beside the old registry, \
-         unless --history says otherwise)",
+         --registry {to}\n{}",
         moved.generation,
-        counts(&moved.tally)
+        counts(&moved.tally),
+        past(&moved.past)
     );
     if let Some((was, is)) = moved.weaker {
         said.push_str(&format!(
@@ -267,6 +275,18 @@ pub(crate) fn relocate(args: &Move) -> Result<(), Failure> {
     say_drained(&moved.tally, &mut said);
     say_unreadable(&moved.tally, &mut said);
     output::line(&said)
+}
+
+/// Where old runs are found after a move.
+fn past(past: &Past) -> String {
+    match past {
+        Past::None => "no history lies beside the old registry: it stays where the nodes keep it, and where --history says".into(),
+        Past::Copied(to) => format!("history was copied to {}, where the nodes look for it", to.display()),
+        Past::Stays(at, why) => format!(
+            "history was not moved, for {why}: to see old runs start a node of this host with --history sqlite:{}",
+            at.display()
+        ),
+    }
 }
 
 /// What a restore may do twice.
@@ -334,7 +354,7 @@ fn exists(file: &str) -> Failure {
 /// Writes a file that is whole or not there at all. What is in it is for its owner's eyes.
 fn keep(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
     let shown = path.display().to_string();
-    let failed = |error: io::Error| Failure::new(Exit::Failed, format!("{shown} cannot be written: {error}"));
+    let failed = |error: io::Error| Failure::unwritable(&shown, error);
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     let part = path.with_file_name(name);
@@ -362,8 +382,7 @@ fn keep(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
 }
 
 fn read(file: &str) -> Result<Vec<u8>, Failure> {
-    let read = bounded::bytes(Path::new(file), BACKUP_BYTES_MAX);
-    read.map_err(|error| Failure::new(Exit::Invalid, format!("{file} cannot be read: {error}")))
+    bounded::bytes(Path::new(file), BACKUP_BYTES_MAX).map_err(|error| Failure::unreadable(file, error))
 }
 
 fn wait<T>(carried: impl Future<Output = Result<T, CarryError>>) -> Result<T, Failure> {

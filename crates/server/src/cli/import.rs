@@ -75,8 +75,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    bounded::text(path, CRONTAB_BYTES_MAX)
-        .map_err(|e| Failure::invalid(format!("{}: cannot be read: {e}", path.display())))
+    bounded::text(path, CRONTAB_BYTES_MAX).map_err(|e| Failure::unreadable(path.display(), e))
 }
 
 fn origin(args: &Crontab) -> Result<Origin, Failure> {

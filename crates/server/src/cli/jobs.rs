@@ -314,18 +314,28 @@ fn run_now(job: &OneJob, request: Option<String>, place: &OneNode) -> Result<(),
     let path = format!("/jobs/{}/run", escape(&job.name));
     let body = json!({ "request": request, "node": place.node });
     let answer: Value = job.reach.client()?.post(&path, &body)?;
+    output::warn(&answer);
     let run = answer["run"].as_str().unwrap_or_default();
     let more = match answer["shards"].as_str() {
         Some("") => {
             "no shard is to run: `evenkeel shard list` shows who has which, and which are off".to_owned()
         }
         Some(shards) => {
-            let list = format!("evenkeel run list --job {}", job.name);
-            format!("wait for it with `evenkeel run wait {run}`; shards {shards} run, see all with `{list}`")
+            let show = format!("evenkeel run show {run}");
+            format!(
+                "wait for all its shards with `evenkeel run wait {run}`; shards {shards} run, see them with `{show}`"
+            )
         }
         None => format!("wait for it with `evenkeel run wait {run}`"),
     };
-    said(&job.reach, &answer, &format!("{run}\n{more}"))
+    let before = match answer["applied"].as_str() {
+        Some("unchanged") => format!(
+            "\nit was asked for before, at {}: nothing was asked for now",
+            output::local(answer["asked"].as_str())
+        ),
+        _ => String::new(),
+    };
+    said(&job.reach, &answer, &format!("{run}{before}\n{more}"))
 }
 
 /// Switches a job, or its part on one node; says one of the two ends of the sentence.
@@ -337,6 +347,12 @@ fn switch(job: &OneJob, place: &OneNode, verb: &str, done: [&str; 2]) -> Result<
         what = format!("job {} on node {node} is {}", job.name, done[1]);
     }
     let answer: Value = job.reach.client()?.post(&path, &json!({}))?;
+    if output::warn(&answer)
+        && let Some((short, _)) = what.split_once(": ")
+    {
+        // What would follow does not, as the warnings tell.
+        what = short.to_owned();
+    }
     said(&job.reach, &answer, &what)
 }
 

@@ -1,5 +1,6 @@
 //! The binary from outside: real processes on loopback, each in a folder of its own.
 
+mod answers;
 mod audit;
 mod bad_input;
 mod calendars;
@@ -13,6 +14,7 @@ mod dev;
 mod doctor;
 mod events;
 mod explain;
+mod fires;
 mod heads;
 mod histories;
 #[expect(dead_code, reason = "other tests look for free ports")]
@@ -45,5 +47,6 @@ mod terminal;
 mod told;
 mod tree;
 mod upgrade;
+mod usage;
 mod versions;
 mod wire;
