@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::job::Job;
 use serde::Deserialize;
 
+use crate::bounded;
 use crate::exit::Failure;
 use crate::written::{self, Kind, Language, Mistake};
 
 /// Far more than a person writes, far less than the memory of a small machine.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
 /// What `-` is called in messages.
 const STDIN: &str = "standard input";
 
@@ -128,13 +127,10 @@ fn both(path: &Path) -> Result<Declared, Failure> {
 
 /// The texts to read, each with the name shown for it.
 fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
-    let cannot = |path: &Path, why: &dyn std::fmt::Display| {
-        Failure::invalid(format!("{}: cannot be read: {why}", path.display()))
-    };
+    let cannot = |path: &Path, why: &dyn std::fmt::Display| Failure::unreadable(path.display(), why);
     if path == Path::new("-") {
-        let mut text = String::new();
-        let read = std::io::stdin().lock().take(FILE_BYTES_MAX).read_to_string(&mut text);
-        read.map_err(|e| cannot(Path::new(STDIN), &unreadable(&e)))?;
+        let text =
+            bounded::text(path, FILE_BYTES_MAX).map_err(|e| cannot(Path::new(STDIN), &unreadable(&e)))?;
         return Ok(vec![(STDIN.to_owned(), Language::Toml, written::plain(text))]);
     }
     let meta = fs::metadata(path).map_err(|e| cannot(path, &e))?;
@@ -148,11 +144,7 @@ fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
         let Some(language) = language(&path) else {
             return Err(cannot(&path, &"a job file is named *.toml, *.yaml, *.yml or *.json"));
         };
-        let size = fs::metadata(&path).map_err(|e| cannot(&path, &e))?.len();
-        if size > FILE_BYTES_MAX {
-            return Err(cannot(&path, &format!("it is larger than {FILE_BYTES_MAX} bytes: split it")));
-        }
-        let text = fs::read_to_string(&path).map_err(|e| cannot(&path, &unreadable(&e)))?;
+        let text = bounded::text(&path, FILE_BYTES_MAX).map_err(|e| cannot(&path, &unreadable(&e)))?;
         texts.push((path.display().to_string(), language, written::plain(text)));
     }
     Ok(texts)
@@ -313,6 +305,47 @@ mod tests {
             text.starts_with("3:11: ") && text.contains("the program and its arguments as a list"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_lies_too_deep_is_refused_before_it_costs_anything() {
+        for (language, text) in [
+            (Language::Yaml, "[".repeat(200_000)),
+            (Language::Yaml, "{".repeat(200_000)),
+            (Language::Yaml, "- ".repeat(200_000)),
+            (Language::Yaml, "? ".repeat(200_000)),
+            (Language::Yaml, format!("job:\n- name: a\n  command: {}", "[".repeat(200_000))),
+            (Language::Yaml, (0..2_000).map(|n| format!("{}a:\n", " ".repeat(n))).collect()),
+            (Language::Toml, format!("job = {}", "[".repeat(200_000))),
+            (Language::Toml, format!("job = {}", "{a=".repeat(200_000))),
+            (Language::Toml, format!("{} = 1", vec!["a"; 200_000].join("."))),
+            (Language::Toml, format!("[{}]", vec!["a"; 200_000].join("."))),
+        ] {
+            let refused = mistake(language, &text);
+            assert!(refused.len() < 500, "{language:?} {}: {refused}", &text[..20]);
+        }
+        let refused = mistake(Language::Yaml, &"[".repeat(200_000));
+        assert!(refused.starts_with("1:65: ") && refused.contains("64"), "{refused}");
+    }
+
+    #[test]
+    fn aliases_repeat_no_more_than_a_file_may_hold() {
+        let yaml = "job:\n- {name: a, environment: &e {A: '1'}, command: [x]}\n- {name: b, environment: *e, command: [x]}\n";
+        let read = jobs(Language::Yaml, yaml).expect("a few are fine");
+        assert_eq!(read[0].environment, read[1].environment);
+        let long = format!(
+            "job:\n- &a {{name: a, description: {}}}\n{}",
+            "x".repeat(300_000),
+            "- *a\n".repeat(9_000)
+        );
+        let many = format!("job:\n- &a {{name: a}}\n{}", "- *a\n".repeat(70_000));
+        let laughs: String =
+            (1..12).map(|n| format!("- &x{n} [{}]\n", vec![format!("*x{}", n - 1); 9].join(", "))).collect();
+        for text in [long, many] {
+            let refused = mistake(Language::Yaml, &text);
+            assert!(refused.contains("write it out, or split the file"), "{refused}");
+        }
+        assert!(jobs(Language::Yaml, &format!("job:\n- &x0 [a]\n{laughs}")).is_err(), "nor do they nest");
     }
 
     #[test]

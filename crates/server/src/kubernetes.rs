@@ -96,6 +96,7 @@ struct Variable {
 /// One makes no sense as a CronJob, or none is one; the text names it and the fix.
 pub(crate) fn read(text: &str, shown: &str) -> Result<Import, Failure> {
     let wrong = |why: &dyn std::fmt::Display| Failure::invalid(format!("{shown}: {why}"));
+    written::within_limits(text).map_err(|mistake| wrong(&mistake))?;
     let mut import = Import::default();
     for document in serde_yaml_ng::Deserializer::from_str(text) {
         let document = Value::deserialize(document).map_err(|e| wrong(&e))?;

@@ -13,6 +13,20 @@ use serde_path_to_error::{Path, Segment};
 use fault::Fault;
 pub(crate) use keys::Kind;
 
+/// How deep lists and tables may lie in each other: a job needs 5.
+const DEPTH_MAX: usize = 64;
+/// How many values and keys a YAML file may hold, with those that its aliases repeat.
+const YAML_EVENTS_MAX: usize = 20_000_000;
+/// How many anchors, and how many aliases, a YAML file may have.
+const ALIASES_MAX: usize = 10_000;
+/// How many values and keys the aliases of a YAML file may repeat altogether.
+const REPEATED_EVENTS_MAX: usize = 200_000;
+
+/// How many documents a YAML file may have.
+const DOCUMENTS_MAX: usize = 10_000;
+/// How many bytes the values of a YAML file may have altogether, with those that its aliases repeat.
+const YAML_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// The languages that users write in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
@@ -61,7 +75,52 @@ fn toml<T: DeserializeOwned>(text: &str, kind: Kind) -> Result<T, Mistake> {
     })
 }
 
+/// Makes sure that a YAML text costs little to read.
+///
+/// # Errors
+/// Where it lies too deep, or repeats too much.
+pub(crate) fn within_limits(text: &str) -> Result<(), Mistake> {
+    let read = serde_saphyr::from_str_with_options::<serde::de::IgnoredAny>(text, yaml_limits());
+    let Err(error) = read else { return Ok(()) };
+    let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let at = error.location().map_or((1, 1), |at| (place(at.line()), place(at.column())));
+    let what = error.to_string();
+    let what = what.split_once(" at line ").map_or(what.as_str(), |(what, _)| what);
+    let text = match what {
+        what if what.starts_with("recursion limit") || what.contains("Depth {") => {
+            format!("lists and tables lie in each other more than {DEPTH_MAX} deep: write them flatter")
+        }
+        what if what.starts_with("budget breached") || what.starts_with("alias replay") => format!(
+            "it holds too much, or its aliases repeat too much ({what}): write it out, or split the file"
+        ),
+        // Any other mistake is found again, and said better, when it is read.
+        _ => return Ok(()),
+    };
+    Err(Mistake { line: at.0, column: at.1, value: String::new(), text })
+}
+
+/// What a YAML file may cost to read. Everything that an alias repeats counts as if it were written out.
+fn yaml_limits() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH_MAX,
+            flow_nesting_limit: DEPTH_MAX,
+            max_documents: DOCUMENTS_MAX,
+            max_events: YAML_EVENTS_MAX,
+            max_nodes: YAML_EVENTS_MAX,
+            max_aliases: ALIASES_MAX,
+            max_anchors: ALIASES_MAX,
+            max_total_scalar_bytes: YAML_BYTES_MAX,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: REPEATED_EVENTS_MAX,
+        },
+    }
+}
+
 fn yaml<T: DeserializeOwned>(text: &str, kind: Kind) -> Result<T, Mistake> {
+    within_limits(text)?;
     let mut track = serde_path_to_error::Track::new();
     let input = serde_yaml_ng::Deserializer::from_str(text);
     let input = serde_path_to_error::Deserializer::new(input, &mut track);

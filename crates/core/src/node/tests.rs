@@ -35,6 +35,7 @@ mod priority;
 mod retries;
 mod run_timeout;
 mod sharded;
+mod switched;
 mod together;
 mod told;
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use evenkeel::Handle;
 use evenkeel_core::job::Job;
+use evenkeel_core::view::{JobView, View};
 use evenkeel_core::words::{JobName, NotifierName};
 
 use crate::{host, zones};
@@ -16,9 +17,7 @@ pub(crate) fn warnings(handle: &Handle, name: &JobName, notifiers: &BTreeSet<Not
         let view = node.view();
         let found = view.find(name)?;
         let job = found.spec()?.job;
-        let nobody = view.fits_nobody(found.group()).then(|| {
-            format!("no living node fits job {name}, which is for {}", view.nodes_named(found.group()))
-        });
+        let nobody = without_node(view, &found);
         let own = view.members().any(|(member, _)| member.node == *handle.name() && found.fits(member));
         Some((job, nobody, own))
     });
@@ -31,6 +30,17 @@ pub(crate) fn warnings(handle: &Handle, name: &JobName, notifiers: &BTreeSet<Not
         warnings.extend(lacking(handle, &job, notifiers));
     }
     warnings
+}
+
+/// That no living node fits a job, in words.
+pub(crate) fn fits_nobody(handle: &Handle, name: &JobName) -> Option<String> {
+    handle.look(|node| without_node(node.view(), &node.view().find(name)?))
+}
+
+fn without_node(view: &View, job: &JobView<'_>) -> Option<String> {
+    let text =
+        || format!("no living node fits job {}, which is for {}", job.name(), view.nodes_named(job.group()));
+    view.fits_nobody(job.group()).then(text)
 }
 
 /// A schedule whose last moment is past. It is no mistake: the file was right once, and declaring it again must do no harm.

@@ -1,7 +1,6 @@
 //! What `evenkeel import …` does.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -13,7 +12,10 @@ use crate::crontab::{self, Form, Import, Origin};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::rows::JobDetail;
-use crate::{host, kubernetes, zones};
+use crate::{bounded, host, kubernetes, zones};
+
+/// Far larger than any crontab.
+const CRONTAB_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// What can be taken over.
 #[derive(Debug, Subcommand)]
@@ -99,7 +101,7 @@ fn crontab(args: &Crontab) -> Result<(), Failure> {
     }
     let import = crontab::read(&text, &origin)?;
     for remark in &import.remarks {
-        eprintln!("{remark}");
+        eprintln!("{}", output::plain(&remark.to_string()));
     }
     if import.jobs.iter().any(|job| job.directory.is_empty()) {
         eprintln!(
@@ -156,16 +158,7 @@ fn gone(import: &Import, origin: &Origin, args: &Crontab) -> Result<(), Failure>
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    let done = if path == Path::new("-") {
-        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| ())
-    } else {
-        std::fs::read(path).map(|read| bytes = read)
-    };
-    done.map_err(|e| Failure::invalid(format!("{}: cannot be read: {e}", path.display())))?;
-    String::from_utf8(bytes).map_err(|_| {
-        Failure::invalid(format!("{}: it is not UTF-8: convert it with iconv first", path.display()))
-    })
+    bounded::text(path, CRONTAB_BYTES_MAX).map_err(|e| Failure::unreadable(path.display(), e))
 }
 
 fn origin(args: &Crontab) -> Result<Origin, Failure> {
