@@ -130,11 +130,7 @@ pub struct Job {
     #[serde(default, deserialize_with = "written::seconds_or_none", skip_serializing_if = "Option::is_none")]
     pub max_difference: Option<u64>,
     /// How long shards that still run keep the others from being cut again, in seconds; then they stay where they are.
-    #[serde(
-        default = "recut_wait",
-        deserialize_with = "written::seconds",
-        skip_serializing_if = "is_recut_wait"
-    )]
+    #[serde(default = "recut_wait", deserialize_with = "written::seconds", skip_serializing_if = "is_usual")]
     pub recut_wait: u64,
     /// What doubt about a run means.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -301,7 +297,7 @@ fn recut_wait() -> u64 {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_recut_wait(secs: &u64) -> bool {
+fn is_usual(secs: &u64) -> bool {
     *secs == RECUT_WAIT
 }
 
