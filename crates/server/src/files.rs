@@ -132,7 +132,7 @@ fn both(path: &Path) -> Result<Declared, Failure> {
 fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
     let cannot = |path: &Path, why: &dyn std::fmt::Display| Failure::unreadable(path.display(), why);
     if path == Path::new("-") {
-        let text = bounded::text(path, FILE_BYTES_MAX).map_err(|e| cannot(Path::new(STDIN), &e))?;
+        let text = bounded::text(path, FILE_BYTES_MAX).map_err(|e| Failure::unreadable_input(STDIN, &e))?;
         return Ok(vec![(STDIN.to_owned(), Language::Toml, text)]);
     }
     let meta = fs::metadata(path).map_err(|e| cannot(path, &e))?;
@@ -146,7 +146,8 @@ fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
         let Some(language) = Language::of(&path) else {
             return Err(cannot(&path, &"a job file is named *.toml, *.yaml or *.yml"));
         };
-        let text = bounded::text(&path, FILE_BYTES_MAX).map_err(|e| cannot(&path, &e))?;
+        let text = bounded::text(&path, FILE_BYTES_MAX)
+            .map_err(|e| Failure::unreadable_input(path.display(), &e))?;
         texts.push((path.display().to_string(), language, text));
     }
     Ok(texts)

@@ -75,7 +75,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    bounded::text(path, CRONTAB_BYTES_MAX).map_err(|e| Failure::unreadable(path.display(), e))
+    bounded::text(path, CRONTAB_BYTES_MAX).map_err(|e| Failure::unreadable_input(path.display(), &e))
 }
 
 fn origin(args: &Crontab) -> Result<Origin, Failure> {
