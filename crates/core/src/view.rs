@@ -287,7 +287,7 @@ impl View {
         self.owned.get(member).map_or(0, BTreeSet::len)
     }
 
-    /// How many jobs are held by lives of this node that are over: nobody has taken them over yet.
+    /// How many jobs earlier incarnations of this node, which are gone, still own: no other node has taken them over yet.
     #[must_use]
     pub fn left_behind(&self, node: &NodeName) -> usize {
         let first = Member { node: node.clone(), incarnation: 0 };

@@ -45,7 +45,7 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
     if !evenkeel_registry::exists(url).await? {
         let shown = evenkeel_registry::redacted(url);
         return Err(RegistryError::Refused(format!(
-            "there is no registry at {shown}: give the one that the nodes are started with; the first node that is started \
+            "there is no registry at {shown}: name the URL that the nodes use; the first node that is started \
              with --registry {shown} makes it"
         )));
     }

@@ -400,15 +400,22 @@ mod tests {
             chosen: OnceCell::from(base),
             key: None,
         };
-        let callers = std::thread::spawn(move || {
+        (client, answer_each(listener, answers))
+    }
+
+    /// Answers one caller after the other by one of these, and ends.
+    fn answer_each<A: AsRef<str> + Send + 'static>(
+        listener: TcpListener,
+        answers: impl IntoIterator<Item = A> + Send + 'static,
+    ) -> std::thread::JoinHandle<()> {
+        std::thread::spawn(move || {
             for answer in answers {
                 let (mut caller, _) = listener.accept().expect("a caller");
                 let mut asked = [0; 4096];
                 let _ = caller.read(&mut asked).expect("what it wants");
-                caller.write_all(answer.as_bytes()).expect("it listens");
+                caller.write_all(answer.as_ref().as_bytes()).expect("it listens");
             }
-        });
-        (client, callers)
+        })
     }
 
     const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n17";
@@ -420,15 +427,7 @@ mod tests {
         let base = format!("http://{}", listener.local_addr().expect("bound"));
         let head = "content-length: 2\r\nconnection: close\r\n\r\n17";
         let answers = [format!("HTTP/1.1 {status}\r\n{head}"), format!("HTTP/1.1 200 OK\r\n{head}")];
-        let callers = std::thread::spawn(move || {
-            for answer in answers {
-                let (mut caller, _) = listener.accept().expect("a caller");
-                let mut asked = [0; 4096];
-                let _ = caller.read(&mut asked).expect("what it wants");
-                caller.write_all(answer.as_bytes()).expect("it listens");
-            }
-        });
-        (base, callers)
+        (base, answer_each(listener, answers))
     }
 
     fn with_key(base: String) -> Client {

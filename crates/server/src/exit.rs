@@ -1,6 +1,6 @@
 //! How a verb fails: an exit code for programs and a sentence that says the fix for people.
 
-use std::fmt;
+use std::{fmt, io};
 
 /// Why a verb did not do what was asked. Its number is the process's exit code and part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,13 @@ impl Failure {
     /// A file that was named cannot be read.
     pub(crate) fn unreadable(file: impl fmt::Display, why: impl fmt::Display) -> Self {
         Self::usage(format!("{file}: cannot be read: {why}"))
+    }
+
+    /// The same of a file whose contents are the input: what is in it may be at fault.
+    pub(crate) fn unreadable_input(file: impl fmt::Display, why: &io::Error) -> Self {
+        let is_contents = matches!(why.kind(), io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge);
+        let exit = if is_contents { Exit::Invalid } else { Exit::Usage };
+        Self { exit, ..Self::unreadable(file, why) }
     }
 
     /// A file that was named cannot be written.

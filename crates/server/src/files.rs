@@ -129,8 +129,7 @@ fn both(path: &Path) -> Result<Declared, Failure> {
 fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
     let cannot = |path: &Path, why: &dyn std::fmt::Display| Failure::unreadable(path.display(), why);
     if path == Path::new("-") {
-        let text =
-            bounded::text(path, FILE_BYTES_MAX).map_err(|e| cannot(Path::new(STDIN), &unreadable(&e)))?;
+        let text = bounded::text(path, FILE_BYTES_MAX).map_err(|e| Failure::unreadable_input(STDIN, &e))?;
         return Ok(vec![(STDIN.to_owned(), Language::Toml, written::plain(text))]);
     }
     let meta = fs::metadata(path).map_err(|e| cannot(path, &e))?;
@@ -144,17 +143,11 @@ fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
         let Some(language) = language(&path) else {
             return Err(cannot(&path, &"a job file is named *.toml, *.yaml, *.yml or *.json"));
         };
-        let text = bounded::text(&path, FILE_BYTES_MAX).map_err(|e| cannot(&path, &unreadable(&e)))?;
+        let text = bounded::text(&path, FILE_BYTES_MAX)
+            .map_err(|e| Failure::unreadable_input(path.display(), &e))?;
         texts.push((path.display().to_string(), language, written::plain(text)));
     }
     Ok(texts)
-}
-
-fn unreadable(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::InvalidData => "it is no UTF-8: convert it with iconv first".to_owned(),
-        _ => error.to_string(),
-    }
 }
 
 fn folder(path: &Path) -> std::io::Result<Vec<PathBuf>> {

@@ -80,7 +80,7 @@ fn toml<T: DeserializeOwned>(text: &str, kind: Kind) -> Result<T, Mistake> {
 /// # Errors
 /// Where it lies too deep, or repeats too much.
 pub(crate) fn within_limits(text: &str) -> Result<(), Mistake> {
-    let read = serde_saphyr::from_str_with_options::<serde::de::IgnoredAny>(text, yaml_limits());
+    let read = serde_saphyr::from_multiple_with_options::<serde::de::IgnoredAny>(text, yaml_limits());
     let Err(error) = read else { return Ok(()) };
     let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let at = error.location().map_or((1, 1), |at| (place(at.line()), place(at.column())));

@@ -75,7 +75,7 @@ impl Books {
         if !evenkeel_registry::exists(url).await? {
             let shown = evenkeel_registry::redacted(url);
             return Err(CarryError::Conflict(format!(
-                "there is no registry at {shown}: give the one that the nodes are started with"
+                "there is no registry at {shown}: name the URL that the nodes use"
             )));
         }
         Self::open(url).await

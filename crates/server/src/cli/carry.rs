@@ -382,7 +382,7 @@ fn keep(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
 }
 
 fn read(file: &str) -> Result<Vec<u8>, Failure> {
-    bounded::bytes(Path::new(file), BACKUP_BYTES_MAX).map_err(|error| Failure::unreadable(file, error))
+    bounded::bytes(Path::new(file), BACKUP_BYTES_MAX).map_err(|error| Failure::unreadable_input(file, &error))
 }
 
 fn wait<T>(carried: impl Future<Output = Result<T, CarryError>>) -> Result<T, Failure> {

@@ -86,7 +86,7 @@ fn kubernetes(args: &Kubernetes) -> Result<(), Failure> {
         args.file.display().to_string()
     };
     let import = kubernetes::read(&read(&args.file)?, &shown)?;
-    import.remarks.iter().for_each(|remark| eprintln!("{remark}"));
+    import.remarks.iter().for_each(|remark| eprintln!("{}", output::plain(remark)));
     match args.dry_run {
         true => dry(&import.jobs, args.reach.output),
         false => super::jobs::apply(&import.jobs, &args.reach),
@@ -158,7 +158,7 @@ fn gone(import: &Import, origin: &Origin, args: &Crontab) -> Result<(), Failure>
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    bounded::text(path, CRONTAB_BYTES_MAX).map_err(|e| Failure::unreadable(path.display(), e))
+    bounded::text(path, CRONTAB_BYTES_MAX).map_err(|e| Failure::unreadable_input(path.display(), &e))
 }
 
 fn origin(args: &Crontab) -> Result<Origin, Failure> {

@@ -334,7 +334,7 @@ fn run_now(job: &OneJob, request: Option<String>, place: &OneNode) -> Result<(),
     };
     let before = match answer["applied"].as_str() {
         Some("unchanged") => format!(
-            "\nit was asked for before, at {}: nothing was asked for now",
+            "\nthe same request was made before, at {}: no new run was requested",
             output::local(answer["asked"].as_str())
         ),
         _ => String::new(),

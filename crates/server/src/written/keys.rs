@@ -147,6 +147,7 @@ const KEYS: &[(&str, &str)] = &[
     ("settings.data", "the path of a folder, as \"/var/lib/evenkeel\""),
     ("settings.listen", "an address of this host, as \"0.0.0.0\""),
     ("settings.advertise", "an address with a port, as \"10.0.0.7:7700\""),
+    ("settings.allowed_host", "a list of host names, as [\"jobs.example.org\"]"),
     ("settings.cluster_key_file", "the path of a file, as \"/etc/evenkeel/key\""),
     ("settings.ttl", "a span with its unit, as \"15s\""),
     ("settings.tolerance", "a number, 1 or more"),

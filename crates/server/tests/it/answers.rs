@@ -93,7 +93,7 @@ fn what_was_asked_for_before_is_said_to_have_been() {
     node.ok(&["run", "wait", "plain:ask-r:0"]);
     let again = node.ok(&["job", "run", "plain", "--request", "r"]);
     assert!(
-        again.contains("it was asked for before") && again.contains("nothing was asked for now"),
+        again.contains("the same request was made before") && again.contains("no new run was requested"),
         "{again}"
     );
     let restarted = node.ok(&["run", "restart", "plain:ask-r:0"]);

@@ -589,10 +589,10 @@ fn a_node_that_is_gone_is_named_with_what_it_held_by_those_that_stay() {
     };
     let (held, behind) = view(&world);
     assert!(held > 0 && behind == 0, "{held}");
-    assert!(world.events.iter().all(|event| !event.contains(" left;")), "nobody has left");
+    assert!(world.events.iter().all(|event| !event.contains(" left;")), "no node has left");
     world.crash("b");
     world.run(10_000);
-    let told: Vec<&String> = world.events.iter().filter(|event| event.contains(" left;")).collect();
-    assert_eq!(told, [&Event::NodeLeft(b.node.clone(), held).to_string()]);
+    let named: Vec<&String> = world.events.iter().filter(|event| event.contains(" left;")).collect();
+    assert_eq!(named, [&Event::NodeLeft(b.node.clone(), held).to_string()]);
     assert_eq!(view(&world), (0, 0), "another one has taken its jobs over");
 }
