@@ -239,6 +239,7 @@ pub(super) fn unknown(read: (Language, Kind), address: &str, key: &str, allowed:
             let place = known.rsplit_once('.').map_or("", |(place, _)| place);
             format!("{begin}: it is a key of {}, which takes {}", shown(place), takes(read, place))
         }
+        _ if allowed.is_empty() => format!("{begin}: there are no keys here, leave it empty"),
         _ => format!("{begin}: the keys are {}", allowed.join(", ")),
     }
 }
