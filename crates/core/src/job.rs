@@ -63,19 +63,19 @@ pub struct Job {
     #[serde(default, with = "written::rules", skip_serializing_if = "String::is_empty")]
     pub schedule: String,
     /// The IANA zone in which the schedule is read; UTC when empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub zone: String,
     /// What clock changes do to it; when absent what suits how each rule is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst: Option<Dst>,
     /// The first moment at which it may be due, local to the zone where no offset is written.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub from: String,
     /// The moment from which on it is due no more, written likewise.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub until: String,
     /// How far each fire may be moved, such as `5m`; the job's name and the moment decide.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub jitter: String,
     /// Calendars: it is not due at a moment that one of them holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -127,10 +127,10 @@ pub struct Job {
     pub monitor: bool,
     /// How much a node's clock may differ from the registry's, in seconds, before it fires none of this job (S2-25); a
     /// node's own limit holds anyway.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "written::seconds_or_none", skip_serializing_if = "Option::is_none")]
     pub max_difference: Option<u64>,
     /// How long shards that still run keep the others from being cut again, in seconds; then they stay where they are.
-    #[serde(default = "recut_wait", skip_serializing_if = "is_recut_wait")]
+    #[serde(default = "recut_wait", deserialize_with = "written::seconds", skip_serializing_if = "is_usual")]
     pub recut_wait: u64,
     /// What doubt about a run means.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -146,7 +146,7 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub shell: bool,
     /// The folder in which the command starts; that of the node when empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub directory: String,
     /// Variables that the command gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -158,13 +158,13 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stdin: String,
     /// The user it runs as, on nodes that run as root; that of the node when empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub user: String,
     /// How much of its host it may use.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limits: Limits,
     /// The function to call that the embedding program registered under this name.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub function: String,
     /// How the function fetches, processes and counts data, where it is one that does (S2-21 … S2-24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,25 +173,25 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<Box<Http>>,
     /// How long one attempt may take, in seconds; for ever when absent, or [`http::HTTP_TIMEOUT`] for a request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "written::seconds_or_none", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
     /// How long a run may take with all its attempts and the waits between them, in seconds; for ever when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "written::seconds_or_none", skip_serializing_if = "Option::is_none")]
     pub run_timeout: Option<u64>,
     /// Whether a run that failed is attempted again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     /// How late a fire may still start, in seconds; `max(60, lease + 5)` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "written::seconds_or_none", skip_serializing_if = "Option::is_none")]
     pub grace: Option<u64>,
     /// What becomes of fires older than the grace.
     #[serde(default, skip_serializing_if = "is_default")]
     pub catch_up: CatchUp,
     /// How old a fire may be that is made up, such as `6h`; any age when empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub catch_up_age: String,
     /// Over which span fires that are made up are spread, such as `10m`: each job has its turn once in it. At once when empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub catch_up_spread: String,
     /// What becomes of fires that come due while a run goes on.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -297,7 +297,7 @@ fn recut_wait() -> u64 {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_recut_wait(secs: &u64) -> bool {
+fn is_usual(secs: &u64) -> bool {
     *secs == RECUT_WAIT
 }
 
@@ -406,6 +406,11 @@ impl Job {
     /// Says the field and what is allowed.
     pub fn validate(&self) -> Result<(), JobError> {
         let fail = |text: String| Err(JobError(format!("job {}: {text}", self.name)));
+        if let Some(key) = self.moot_without_schedule() {
+            return fail(format!(
+                "{key} says how a schedule is read, and the schedule is empty: give schedule, or leave {key} out"
+            ));
+        }
         if let Err(e) = self.schedule() {
             let place = e.place().map_or_else(String::new, |at| match at.line {
                 0 => format!(" (at character {} of its schedule)", at.column + 1),
@@ -462,6 +467,18 @@ impl Job {
             Ok(bytes) if bytes.len() <= SPEC_BYTES_MAX => Ok(()),
             _ => fail(format!("the declaration is larger than {SPEC_BYTES_MAX} bytes")),
         }
+    }
+
+    /// The first of the keys about times that a job has which runs only by hand.
+    fn moot_without_schedule(&self) -> Option<&'static str> {
+        let keys = [
+            ("zone", !self.zone.is_empty()),
+            ("dst", self.dst.is_some()),
+            ("from", !self.from.is_empty()),
+            ("until", !self.until.is_empty()),
+            ("jitter", !self.jitter.is_empty()),
+        ];
+        keys.into_iter().find(|(_, written)| self.schedule.is_empty() && *written).map(|(key, _)| key)
     }
 
     /// The schedule, parsed, whatever calendars say; `None` for a job that runs only by hand.

@@ -4,6 +4,7 @@
 //! The words live in `schedule/`: `cron` reads the two cron dialects over `field`, `named` reads `@daily`, `@every` and
 //! `at`, `calendar` finds the next local time, and `zone` alone knows what a clock change does. `bounds` keeps fires between
 //! two moments and moves them by a jitter, `spread` is the hash that decides how far, `notes` says what is odd about a fire.
+//! `foreign` knows what other programs write.
 //! `under` leaves out what the calendars of a job close; `edit` compares two schedules.
 
 mod bounds;
@@ -12,6 +13,7 @@ mod cron;
 mod edit;
 mod error;
 mod field;
+mod foreign;
 mod named;
 mod notes;
 mod spread;
@@ -113,6 +115,9 @@ impl Rule {
             cron::parse(text.trim_ascii(), dialect, spread)
                 .map(|(calendar, dst)| Self::Calendar(calendar, dst))
         };
+        if let Some(refused) = foreign::refuse(text) {
+            return Err(refused);
+        }
         let rule = if text.starts_with('@') {
             named::at_sign(text, spread)?
         } else if let Some(moment) = text.strip_prefix("at ").or_else(|| text.strip_prefix("at\t")) {
@@ -165,6 +170,7 @@ impl Rule {
                 "schedule {} never fires: no date has that day, month and year; check the day fields",
                 error::quote(text)
             ))
+            .never()
             .on(text)),
         }
     }
@@ -334,6 +340,30 @@ fn within(moment: Wall) -> i64 {
 /// It is none, or longer than a year; `word` names whose it is.
 pub fn span(word: &str, text: &str) -> Result<Millis, ScheduleError> {
     named::span(word, text, 1_000).map(Millis)
+}
+
+/// A span of time as jobs write it, such as `1500ms` or `1h30m`, from no time at all to 100 years.
+///
+/// # Errors
+/// It is none, or longer.
+pub fn duration(text: &str) -> Result<Millis, ScheduleError> {
+    named::span_within("span", text, (0, named::LONG)).map(Millis)
+}
+
+/// A span of whole seconds as jobs write it, such as `90s` or `1h30m`, from no time at all to 366 days.
+///
+/// # Errors
+/// It is none, longer than a year, or no whole number of seconds.
+pub fn seconds(text: &str) -> Result<u64, ScheduleError> {
+    let ms = named::span("span", text, 0)?.unsigned_abs();
+    match ms % 1_000 {
+        0 => Ok(ms / 1_000),
+        _ => Err(ScheduleError::new(format_args!(
+            "span {}: only whole seconds count here; write `{}s`",
+            error::quote(text),
+            ms.div_ceil(1_000)
+        ))),
+    }
 }
 
 /// What decides a job's moment in a span.

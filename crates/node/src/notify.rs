@@ -116,6 +116,12 @@ impl Notifier {
         Self::checked(Some(name), on, means)
     }
 
+    /// What jobs call it.
+    #[must_use]
+    pub fn name(&self) -> Option<&NotifierName> {
+        self.name.as_ref()
+    }
+
     fn checked(name: Option<NotifierName>, on: Vec<String>, means: Means) -> Result<Self, String> {
         if let Some(unknown) = on.iter().find(|kind| *kind != "*" && event_kind(kind).is_none()) {
             return Err(format!("no event is called {unknown:?}: use \"*\" or some of {}", KINDS.join(", ")));

@@ -26,6 +26,7 @@ mod search;
 mod settings;
 mod shards;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
@@ -35,6 +36,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use evenkeel::Handle;
+use evenkeel_core::words::NotifierName;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -43,7 +45,7 @@ use crate::console;
 use crate::peer::{self, Ear, Line};
 use crate::upgrade::Upgrades;
 pub(crate) use denials::Denials;
-pub(crate) use error::{ApiError, REPLAYED, STALE, done};
+pub(crate) use error::{ApiError, REPLAYED, STALE, done, read_body};
 pub(crate) use gate::Door;
 pub(crate) use live::{Live, Others, Picture};
 pub(crate) use search::Searches;
@@ -60,6 +62,8 @@ pub(crate) struct App {
     pub(crate) line: Line,
     /// What was asked by them.
     pub(crate) ear: Arc<Ear>,
+    /// What jobs may call the notifiers of this node.
+    pub(crate) notifiers: Arc<BTreeSet<NotifierName>>,
     /// The turns of searches through output.
     pub(crate) searches: Searches,
     /// Where an upgrade of this node is asked for.

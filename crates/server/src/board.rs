@@ -7,6 +7,7 @@ mod nodes;
 mod open;
 mod remarks;
 mod shards;
+mod warnings;
 mod whole;
 
 use std::collections::BTreeSet;
@@ -27,6 +28,7 @@ pub(crate) use nodes::{gone, nodes, nodes_with_times};
 pub(crate) use open::{OpenFire, is_open, open};
 pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, shards, wanted};
+pub(crate) use warnings::{fits_nobody, warnings};
 pub(crate) use whole::whole;
 
 /// So many jobs are copied at one look, which the node waits for.
@@ -171,15 +173,6 @@ pub(crate) fn enabled(handle: &Handle) -> usize {
         let view = node.view();
         let others = view.sharded().chain(view.dispatched()).filter(|id| view.job(*id).is_enabled());
         view.enabled() + others.count()
-    })
-}
-
-/// Why nothing of a job will run just now: no living node fits it.
-pub(crate) fn warning(handle: &Handle, name: &JobName) -> Option<String> {
-    handle.look(|node| {
-        let view = node.view();
-        let job = view.find(name).filter(|job| view.fits_nobody(job.group()))?;
-        Some(format!("no living node fits job {name}, which is for {}", view.nodes_named(job.group())))
     })
 }
 

@@ -210,7 +210,7 @@ fn exposed(args: impl Iterator<Item = OsString>) -> Vec<(&'static str, &'static 
 
 /// One of the words that are written for this.
 fn chosen<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(text.into()).map_err(|e: serde_json::Error| e.to_string())
+    serde_json::from_value(text.into()).map_err(|e: serde_json::Error| crate::written::query(&e.to_string()))
 }
 
 fn complain(failure: &Failure) -> ExitCode {

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use crate::output::Output;
 /// Answers are bounded, so that a wrong address cannot fill the memory.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// What of a key file's mode lets everybody read it, or more than its owner change it.
+const OPEN: u32 = 0o027;
 /// Far larger than any key file.
 const KEY_BYTES_MAX: u64 = 64 * 1024;
 
@@ -121,6 +124,15 @@ fn agent(connect: Duration, answer: Option<Duration>) -> Agent {
 pub(crate) fn read_key(path: &Path) -> Result<String, Failure> {
     let text = bounded::text(path, KEY_BYTES_MAX)
         .map_err(|e| Failure::unreadable(format!("cluster key {}", path.display()), e))?;
+    if let Ok(meta) = std::fs::metadata(path) {
+        let mode = meta.permissions().mode() & 0o777;
+        if mode & OPEN != 0 {
+            let path = path.display();
+            eprintln!(
+                "evenkeel: cluster key {path}: others on this host can read or change it (mode {mode:03o}): chmod 600 {path}"
+            );
+        }
+    }
     let key = text.lines().next().unwrap_or_default().trim();
     let printable = key.bytes().all(|b| b.is_ascii_graphic());
     if key.len() < 16 || !printable {

@@ -2,15 +2,17 @@
 
 mod line;
 mod name;
+mod seconds;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use evenkeel_core::job::{CatchUp, Job, Work};
+use evenkeel_core::job::{CatchUp, Job, Program, SHELL, Work};
+use evenkeel_core::schedule::Schedule;
 use evenkeel_core::words::JobName;
 
 use crate::exit::Failure;
-use line::{Entry, Line, When};
+use line::{Entry, Line};
 
 /// The two forms of a crontab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +32,23 @@ pub(crate) struct Origin {
     pub(crate) prefix: String,
     /// The form; `None` to find it out.
     pub(crate) form: Option<Form>,
+    /// Whether the first of six or seven fields is the second.
+    pub(crate) seconds: bool,
     /// The zone of lines without `CRON_TZ`: cron's own local zone. Empty for UTC.
     pub(crate) zone: String,
     /// Who runs this import, to tell a user column apart that asks for somebody else.
     pub(crate) user: String,
     /// The user names this host knows, to find the form out.
     pub(crate) users: Vec<String>,
+    /// The jobs of earlier imports of this crontab, each with its schedule.
+    pub(crate) known: BTreeMap<String, String>,
+}
+
+impl Origin {
+    /// What the descriptions of all jobs of this crontab begin with.
+    pub(crate) fn description(&self) -> String {
+        format!("imported from {}", self.shown)
+    }
 }
 
 /// Something that an entry loses, or that a reader must know, by line.
@@ -66,86 +79,130 @@ pub(crate) struct Import {
 #[derive(Clone, Debug)]
 struct Setting {
     shell: String,
+    home: String,
     zone: String,
     environment: BTreeMap<String, String>,
 }
 
-/// Reads a crontab. Nothing is returned unless every line makes sense, as cron itself refuses a file with a mistake.
+/// An entry that becomes a job, and what held for it.
+struct Taken {
+    line: usize,
+    entry: Entry,
+    schedule: String,
+    set: Setting,
+}
+
+/// Reads a crontab. Nothing is returned unless every line makes sense, as cron itself refuses a file with a mistake; what makes
+/// sense and cannot be carried over is left out with a remark.
 ///
 /// # Errors
 /// A line is none of cron's; the text names it and the fix.
 pub(crate) fn read(text: &str, origin: &Origin) -> Result<Import, Failure> {
-    let form = origin.form.unwrap_or_else(|| line::form(text, &origin.users));
-    let mut setting =
-        Setting { shell: "/bin/sh".to_owned(), zone: origin.zone.clone(), environment: BTreeMap::new() };
     let mut import = Import::default();
-    let mut names = name::Names::new(&origin.prefix);
+    let text = match text.strip_prefix('\u{feff}') {
+        Some(rest) => {
+            let what = line::named('\u{feff}');
+            let text =
+                format!("{what} begins the file and is skipped: save it without one, cron stumbles over it");
+            import.remarks.push(Remark { line: 1, text });
+            rest
+        }
+        None => text,
+    };
+    let form = form(text, origin)?;
+    let mut setting = Setting {
+        shell: SHELL.to_owned(),
+        home: String::new(),
+        zone: origin.zone.clone(),
+        environment: BTreeMap::new(),
+    };
+    let mut taken = Vec::new();
     for (index, text) in text.lines().enumerate() {
         let number = index + 1;
         let wrong = |why: String| Failure::invalid(format!("{}:{number}: {why}", origin.shown));
         let mut remark = |text: String| import.remarks.push(Remark { line: number, text });
-        match line::parse(text, form).map_err(wrong)? {
+        match line::parse(text, form, origin.seconds).map_err(wrong)? {
             Line::Nothing => {}
             Line::Setting { name, value } => setting.take(name, value, &mut remark).map_err(wrong)?,
             Line::Entry(entry) => {
-                if let Some(loss) = entry.loss() {
+                if let Some(loss) = entry.loss(&origin.users) {
                     remark(loss);
                     continue;
                 }
+                let schedule = entry.schedule(origin.seconds);
+                match Schedule::parse(&schedule, &setting.zone) {
+                    Err(why) if why.is_never() => {
+                        remark(format!("it is left out: {why}"));
+                        continue;
+                    }
+                    read => read.map_err(|why| wrong(why.to_string()))?,
+                };
                 entry.remarks(&origin.user, &mut remark);
-                import.jobs.push(job(&entry, &setting, &mut names, number, origin).map_err(wrong)?);
+                taken.push(Taken { line: number, entry, schedule, set: setting.clone() });
             }
         }
     }
+    import.jobs = jobs(&taken, origin)?;
     Ok(import)
 }
 
-/// The job that does what cron did for this entry.
-fn job(
-    entry: &Entry,
-    set: &Setting,
-    names: &mut name::Names,
-    line: usize,
-    origin: &Origin,
-) -> Result<Job, String> {
-    let name: JobName = names.of(&entry.command).parse().map_err(|e| format!("{e}"))?;
-    let schedule = match &entry.when {
-        When::Fields(fields) => fields.join(" "),
-        When::Word(word) => word.clone(),
+/// The form that is said, or that the sixth words show.
+fn form(text: &str, origin: &Origin) -> Result<Form, Failure> {
+    if let Some(form) = origin.form {
+        return Ok(form);
+    }
+    let wrong = |why: &str| Failure::invalid(format!("{}: {why}", origin.shown));
+    match line::form(text, &origin.users) {
+        Ok(Some(form)) => Ok(form),
+        Ok(None) => Err(wrong(
+            "the word before each command may be a user or a command: say --system if it is a user, as in /etc/crontab, or --user \
+             if the crontab has no user column, as `crontab -l` prints it",
+        )),
+        Err(why) => Err(wrong(&why)),
+    }
+}
+
+/// The jobs that do what cron did for these entries.
+fn jobs(taken: &[Taken], origin: &Origin) -> Result<Vec<Job>, Failure> {
+    let named = |taken: &Taken| {
+        let Taken { entry, schedule, set, .. } = taken;
+        let more = format!("{} {:?} {:?}", set.zone, entry.user, entry.input);
+        name::Named { command: entry.command.clone(), schedule: schedule.clone(), more }
     };
-    let mut job = Job::new(name, &schedule, Work::Command(argv(entry, set)));
+    let entries: Vec<_> = taken.iter().map(named).collect();
+    let names = name::all(&origin.prefix, &entries, &origin.known);
+    let jobs = taken.iter().zip(names).map(|(taken, name)| {
+        let wrong = |why: String| Failure::invalid(format!("{}:{}: {why}", origin.shown, taken.line));
+        job(taken, &name, origin).map_err(wrong)
+    });
+    jobs.collect()
+}
+
+/// The job that does what cron did for this entry.
+fn job(taken: &Taken, name: &str, origin: &Origin) -> Result<Job, String> {
+    let Taken { entry, schedule, set, .. } = taken;
+    let name: JobName = name.parse().map_err(|e| format!("{e}"))?;
+    let mut job = Job::new(name, schedule, Work::Command(Vec::new()));
+    if set.shell == SHELL {
+        job.shell = true;
+        job.command = Program::Line(entry.command.clone());
+    } else {
+        job.command = Program::Argv(vec![set.shell.clone(), "-c".to_owned(), entry.command.clone()]);
+    }
     job.zone.clone_from(&set.zone);
+    job.environment.clone_from(&set.environment);
+    job.directory.clone_from(&set.home);
+    job.stdin = entry.input.clone().unwrap_or_default();
+    job.user = entry.user.clone().unwrap_or_default();
     // Cron makes nothing up after an outage; whoever wants it says so in a job file.
     job.catch_up = CatchUp::Skip;
-    job.description = format!("imported from {} line {line}", origin.shown);
+    job.description = origin.description();
     job.validate().map_err(|e| {
         let text = e.to_string();
         let own = format!("job {}: ", job.name);
         text.strip_prefix(&own).map_or(text.clone(), ToOwned::to_owned)
     })?;
     Ok(job)
-}
-
-/// Cron's own call: `SHELL -c COMMAND` with the crontab's environment and, behind a `%`, standard input.
-fn argv(entry: &Entry, set: &Setting) -> Vec<String> {
-    let mut argv = Vec::new();
-    if !set.environment.is_empty() {
-        argv.push("/usr/bin/env".to_owned());
-        argv.extend(set.environment.iter().map(|(name, value)| format!("{name}={value}")));
-    }
-    match &entry.input {
-        None => argv.extend([set.shell.clone(), "-c".to_owned(), entry.command.clone()]),
-        // The texts go in as arguments, so that no shell reads them a second time.
-        Some(input) => argv.extend([
-            "/bin/sh".to_owned(),
-            "-c".to_owned(),
-            r#"printf %s "$1" | "$2" -c "$0""#.to_owned(),
-            entry.command.clone(),
-            input.clone(),
-            set.shell.clone(),
-        ]),
-    }
-    argv
 }
 
 impl Setting {
@@ -171,8 +228,21 @@ impl Setting {
                 return Err(format!("SHELL is {value:?}: give the whole path"));
             }
             "SHELL" => {
-                self.environment.insert(name, value.clone());
+                // What every shell takes for its own name need not be said.
+                match value == SHELL {
+                    true => self.environment.remove(&name),
+                    false => self.environment.insert(name, value.clone()),
+                };
                 self.shell = value;
+            }
+            "HOME" if !value.starts_with('/') => {
+                return Err(format!(
+                    "HOME is {value:?}: give the whole path, where cron starts the commands below"
+                ));
+            }
+            "HOME" => {
+                self.environment.insert(name, value.clone());
+                self.home = value;
             }
             "TZ" => {
                 remark(

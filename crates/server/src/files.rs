@@ -1,4 +1,4 @@
-//! Job files: TOML or YAML in, declarations of calendars and jobs out, and every mistake with its file and line.
+//! Job files: TOML, YAML or JSON in, declarations of calendars and jobs out, and every mistake with its file and line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,18 +10,10 @@ use serde::Deserialize;
 
 use crate::bounded;
 use crate::exit::Failure;
+use crate::written::{self, Kind, Language, Mistake};
 
 /// Far more than a person writes, far less than the memory of a small machine.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// How deep lists and tables may lie in each other: a job needs 5.
-const DEPTH_MAX: usize = 64;
-/// How many values and keys a YAML file may hold, with those that its aliases repeat.
-const YAML_EVENTS_MAX: usize = 20_000_000;
-/// How many anchors, and how many aliases, a YAML file may have.
-const ALIASES_MAX: usize = 10_000;
-/// How many values and keys the aliases of a YAML file may repeat altogether.
-const REPEATED_EVENTS_MAX: usize = 200_000;
-
 /// What `-` is called in messages.
 const STDIN: &str = "standard input";
 
@@ -43,20 +35,13 @@ pub(crate) struct Declared {
     pub(crate) jobs: Vec<Job>,
 }
 
-/// The two languages of a job file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Language {
-    Toml,
-    Yaml,
-}
-
-impl Language {
-    fn of(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
-            "toml" => Some(Self::Toml),
-            "yaml" | "yml" => Some(Self::Yaml),
-            _ => None,
-        }
+/// The language of a job file, by its name.
+fn language(path: &Path) -> Option<Language> {
+    match path.extension()?.to_str()? {
+        "toml" => Some(Language::Toml),
+        "yaml" | "yml" => Some(Language::Yaml),
+        "json" => Some(Language::Json),
+        _ => None,
     }
 }
 
@@ -69,10 +54,7 @@ impl Language {
 pub(crate) fn read(path: &Path) -> Result<Declared, Failure> {
     let all = both(path)?;
     if all.jobs.is_empty() && all.calendars.is_empty() {
-        return Err(Failure::invalid(format!(
-            "{}: holds no job: write [[job]] and its name, schedule and command",
-            shown(path)
-        )));
+        return Err(Failure::invalid(format!("{}: holds no job: {}", shown(path), empty(path))));
     }
     Ok(all)
 }
@@ -90,6 +72,17 @@ pub(crate) fn calendars(path: &Path) -> Result<Vec<Calendar>, Failure> {
         )));
     }
     Ok(all)
+}
+
+/// How a first job is written.
+fn empty(path: &Path) -> &'static str {
+    match language(path) {
+        Some(Language::Yaml) => {
+            "write job: and below it a list of jobs, each with its name, schedule and command"
+        }
+        Some(Language::Json) => "write {\"job\": [{\"name\": …, \"schedule\": …, \"command\": […]}]}",
+        _ => "write [[job]] and its name, schedule and command",
+    }
 }
 
 fn shown(path: &Path) -> String {
@@ -117,7 +110,11 @@ fn both(path: &Path) -> Result<Declared, Failure> {
         let mut lines = NameLines::new(&text);
         for job in jobs {
             let at = format!("{shown}:{}", lines.of(job.name.as_str()));
-            job.validate().map_err(|e| Failure::invalid(format!("{at}: {e}")))?;
+            job.validate().map_err(|e| {
+                let (said, own) = (e.to_string(), format!("job {}: ", job.name));
+                let line = lines.of_key(said.strip_prefix(&own).unwrap_or(&said));
+                Failure::invalid(format!("{shown}:{line}: {said}"))
+            })?;
             if let Some(first) = seen.insert(job.name.clone(), at.clone()) {
                 let name = &job.name;
                 return Err(Failure::invalid(format!("{at}: job {name} is already declared at {first}")));
@@ -133,22 +130,22 @@ fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
     let cannot = |path: &Path, why: &dyn std::fmt::Display| Failure::unreadable(path.display(), why);
     if path == Path::new("-") {
         let text = bounded::text(path, FILE_BYTES_MAX).map_err(|e| Failure::unreadable_input(STDIN, &e))?;
-        return Ok(vec![(STDIN.to_owned(), Language::Toml, text)]);
+        return Ok(vec![(STDIN.to_owned(), Language::Toml, written::plain(text))]);
     }
     let meta = fs::metadata(path).map_err(|e| cannot(path, &e))?;
     let paths =
         if meta.is_dir() { folder(path).map_err(|e| cannot(path, &e))? } else { vec![path.to_path_buf()] };
     if paths.is_empty() {
-        return Err(cannot(path, &"the folder holds no *.toml, *.yaml or *.yml"));
+        return Err(cannot(path, &"the folder holds no *.toml, *.yaml, *.yml or *.json"));
     }
     let mut texts = Vec::new();
     for path in paths {
-        let Some(language) = Language::of(&path) else {
-            return Err(cannot(&path, &"a job file is named *.toml, *.yaml or *.yml"));
+        let Some(language) = language(&path) else {
+            return Err(cannot(&path, &"a job file is named *.toml, *.yaml, *.yml or *.json"));
         };
         let text = bounded::text(&path, FILE_BYTES_MAX)
             .map_err(|e| Failure::unreadable_input(path.display(), &e))?;
-        texts.push((path.display().to_string(), language, text));
+        texts.push((path.display().to_string(), language, written::plain(text)));
     }
     Ok(texts)
 }
@@ -157,7 +154,7 @@ fn folder(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(path)? {
         let path = entry?.path();
-        if Language::of(&path).is_some() && path.is_file() {
+        if language(&path).is_some() && path.is_file() {
             paths.push(path);
         }
     }
@@ -165,85 +162,66 @@ fn folder(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The error is `LINE:COLUMN: what` or ` what`, to be put behind the file's name and a colon.
-fn parse(language: Language, text: &str) -> Result<File, String> {
+fn parse(language: Language, text: &str) -> Result<File, Mistake> {
     match language {
-        Language::Toml => toml::from_str::<File>(text).map_err(|e| {
-            let (line, column) = e.span().map_or((1, 1), |span| position(text, span.start));
-            format!("{line}:{column}: {}", one_line(e.message()))
-        }),
-        Language::Yaml if text.trim().is_empty() => Ok(File::default()),
-        Language::Yaml => {
-            serde_saphyr::from_str_with_options(text, yaml_limits()).map_err(|e| yaml_mistake(&e))
-        }
+        Language::Yaml | Language::Json if text.trim().is_empty() => Ok(File::default()),
+        _ => written::read(language, text, Kind::JobFile),
     }
-}
-
-fn yaml_mistake(error: &serde_saphyr::Error) -> String {
-    let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
-    let what = error.to_string();
-    let what = what.split_once(" at line ").map_or(what.as_str(), |(what, _)| what);
-    let what = match what {
-        what if what.starts_with("recursion limit") || what.contains("Depth {") => {
-            format!("lists and tables lie in each other more than {DEPTH_MAX} deep: write them flatter")
-        }
-        what if what.starts_with("budget breached") || what.starts_with("alias replay") => format!(
-            "it holds too much, or its aliases repeat too much ({what}): write it out, or split the file"
-        ),
-        what => one_line(what),
-    };
-    format!("{line}:{column}: {what}")
-}
-
-/// What a YAML file may cost to read. Everything that an alias repeats counts as if it were written out.
-fn yaml_limits() -> serde_saphyr::Options {
-    serde_saphyr::options! {
-        with_snippet: false,
-        budget: serde_saphyr::budget! {
-            max_depth: DEPTH_MAX,
-            flow_nesting_limit: DEPTH_MAX,
-            max_documents: 1,
-            max_events: YAML_EVENTS_MAX,
-            max_nodes: YAML_EVENTS_MAX,
-            max_aliases: ALIASES_MAX,
-            max_anchors: ALIASES_MAX,
-            max_total_scalar_bytes: usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX),
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: REPEATED_EVENTS_MAX,
-        },
-    }
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// The line and column, counted from 1, of an offset into a text.
-pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-    (line, column)
 }
 
 /// Finds the line on which each job is named, going down the file as the jobs do.
 struct NameLines<'a> {
     ahead: std::iter::Enumerate<std::str::Lines<'a>>,
+    /// The line of the last one, counted from 1.
+    last: usize,
 }
 
 impl<'a> NameLines<'a> {
     fn new(text: &'a str) -> Self {
-        Self { ahead: text.lines().enumerate() }
+        Self { ahead: text.lines().enumerate(), last: 1 }
     }
 
     /// The next line that names this job; 1 when the file spells it in a way this cannot see.
     fn of(&mut self, name: &str) -> usize {
         let mut ahead = self.ahead.clone();
+        self.last = 1;
         let Some((index, _)) = ahead.find(|(_, line)| names(line, name)) else { return 1 };
         self.ahead = ahead;
-        index + 1
+        self.last = index + 1;
+        self.last
     }
+
+    /// The line of the key that a message about the last job begins with, or that of its name where the key stands nowhere below.
+    fn of_key(&self, message: &str) -> usize {
+        let end =
+            message.find(|c: char| !(c.is_ascii_lowercase() || "_.".contains(c))).unwrap_or(message.len());
+        let address = message[..end].trim_matches('.');
+        let below = self.ahead.clone().take_while(|(_, line)| !begins(line));
+        let mut lines: Vec<_> = below.filter(|_| self.last > 1 || !address.is_empty()).collect();
+        lines.retain(|(_, line)| address.split('.').any(|key| !key.is_empty() && holds(line, key)));
+        // The innermost key has a line of its own, or stands on that of its table.
+        let inner = address.rsplit('.').next().unwrap_or_default();
+        let found = lines.iter().find(|(_, line)| holds(line, inner)).or(lines.first());
+        found.map_or(self.last, |(index, _)| index + 1)
+    }
+}
+
+/// Whether the next job or calendar begins on this line.
+fn begins(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("[[") || line.starts_with("- name") || line.starts_with("- {")
+}
+
+/// Whether this line gives a value to the key, as its first or in a table on one line.
+fn holds(line: &str, key: &str) -> bool {
+    let line = line.trim_start();
+    line.match_indices(key).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let apart = before.is_none_or(|c| " {,.[\"".contains(c));
+        let rest = line[at + key.len()..].trim_start_matches(['"', ']']).trim_start();
+        let is_table = line.starts_with("[job.") && rest.is_empty();
+        apart && (rest.starts_with(['=', ':']) || is_table)
+    })
 }
 
 /// Whether this line of either language says `name` is that.
@@ -262,11 +240,11 @@ mod tests {
     use super::*;
 
     fn mistake(language: Language, text: &str) -> String {
-        parse(language, text).expect_err("it is a mistake")
+        parse(language, text).expect_err("it is a mistake").to_string()
     }
 
     fn jobs(language: Language, text: &str) -> Result<Vec<Job>, String> {
-        parse(language, text).map(|file| file.job)
+        parse(language, text).map(|file| file.job).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -277,7 +255,8 @@ mod tests {
         assert_eq!(jobs(Language::Toml, toml).map(|jobs| jobs.len()), Ok(1));
         let toml = "[[calendar]]\nname = \"c\"\ndays = [\"12-25\"]\n";
         let yaml = "calendar:\n  - {name: c, days: [12-25]}\n";
-        let calendars = |language, text| parse(language, text).map(|file| file.calendar);
+        let calendars =
+            |language, text| parse(language, text).map(|file| file.calendar).map_err(|e| e.to_string());
         assert_eq!(calendars(Language::Toml, toml), calendars(Language::Yaml, yaml));
         assert_eq!(calendars(Language::Toml, toml).map(|calendars| calendars.len()), Ok(1));
     }
@@ -316,20 +295,9 @@ mod tests {
         assert_eq!(serde_json::from_str::<Vec<Job>>(&json).expect("it is read back"), jobs);
         let text = mistake(Language::Toml, "[[job]]\nname = \"a\"\ncommand = 7\n");
         assert!(
-            text.starts_with("3:11: ") && text.contains("a program and its arguments as a list"),
+            text.starts_with("3:11: ") && text.contains("the program and its arguments as a list"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn an_unknown_key_is_named_with_its_line_and_what_is_allowed() {
-        let text = mistake(Language::Toml, "[[job]]\nname = \"a\"\nshedule = \"@daily\"\n");
-        assert!(text.starts_with("3:1: unknown field `shedule`"), "{text}");
-        assert!(text.contains("`schedule`"), "{text}");
-        let text = mistake(Language::Yaml, "job:\n  - name: a\n    shedule: '@daily'\n");
-        assert!(text.starts_with("3:5: ") && text.contains("unknown field `shedule`"), "{text}");
-        let text = mistake(Language::Toml, "[jobs]\nname = \"a\"\n");
-        assert!(text.starts_with("1:2: unknown field `jobs`, expected `job`"), "{text}");
     }
 
     #[test]
@@ -386,5 +354,22 @@ mod tests {
         let text = "[[job]]\nname = \"ab\"\n[[job]]\nname = 'a'\n\n[[job]]\nname=\"a\"\n";
         let mut lines = NameLines::new(text);
         assert_eq!([lines.of("ab"), lines.of("a"), lines.of("a"), lines.of("zz")], [2, 4, 7, 1]);
+    }
+
+    #[test]
+    fn a_wrong_value_is_found_on_the_line_of_its_key() {
+        let text = "[[job]]\nname = \"a\"\ntimeout = 0\nretry = { times = 0 }\n\n[job.notify]\non = [\"late\"]\n\n\
+                    [[job]]\nname = \"b\"\n\ntimeout = 0\n";
+        let mut lines = NameLines::new(text);
+        lines.of("a");
+        let keys =
+            ["timeout is 0 seconds", "retry.times is 0", "notify.on has", "shards is 0", "it does nothing"];
+        assert_eq!(keys.map(|key| lines.of_key(key)), [3, 4, 7, 2, 2]);
+        lines.of("b");
+        assert_eq!(["timeout is 0", "retry.times is 0"].map(|key| lines.of_key(key)), [12, 10]);
+        let yaml = "job:\n- name: a\n  shards: 0\n- name: b\n  shards: 0\n";
+        let mut lines = NameLines::new(yaml);
+        lines.of("a");
+        assert_eq!(lines.of_key("shards is 0"), 3);
     }
 }

@@ -25,6 +25,13 @@ pub(crate) fn users() -> Vec<String> {
     passwd().into_iter().map(|(name, _)| name).collect()
 }
 
+/// Whether the host knows a user of this name, wherever it keeps its users.
+#[must_use]
+pub(crate) fn is_user(name: &str) -> bool {
+    let asked = std::process::Command::new("getent").args(["passwd", "--", name]).output();
+    asked.is_ok_and(|answer| answer.status.success())
+}
+
 fn passwd() -> Vec<(String, Option<u32>)> {
     let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let lines = text.lines().filter_map(|line| {

@@ -7,10 +7,13 @@ mod cli;
 mod client;
 mod console;
 mod crontab;
+#[cfg(test)]
+mod examples;
 mod exit;
 mod files;
 mod host;
 mod key;
+mod kubernetes;
 mod listen;
 mod output;
 mod peer;
@@ -21,6 +24,7 @@ mod settings;
 mod tree;
 mod upgrade;
 mod visible;
+mod written;
 mod zones;
 
 use std::process::ExitCode;

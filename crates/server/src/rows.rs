@@ -15,6 +15,7 @@ use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
+use crate::written;
 pub(crate) use audit::{AuditPage, AuditRow};
 pub(crate) use balance::{Balance, BalanceRow, Then, WhatIfRow};
 pub(crate) use calendars::{CalendarDetail, CalendarRow};
@@ -192,6 +193,7 @@ pub(crate) struct Wanted {
     /// Who plans dispatched jobs.
     pub(crate) planner: Option<PlannerKind>,
     /// The length of a beat in seconds.
+    #[serde(default, deserialize_with = "written::seconds")]
     pub(crate) beat: Option<u32>,
     /// How many strikes make a node offline.
     pub(crate) strikes: Option<u32>,

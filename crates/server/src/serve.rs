@@ -56,6 +56,7 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
     let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name));
     let names: Vec<String> = names.into_iter().chain(meant.hosts).collect();
     let home = meant.node.home.clone();
+    let notifiers = meant.node.notify.iter().filter_map(|notifier| notifier.name().cloned()).collect();
     let key = meant.key.map(|text| Arc::new(Key::new(text)));
     let line = Line::new(key.clone());
     meant.node.peers = Arc::new(Reach::new(line.clone()));
@@ -81,6 +82,7 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
         denials: Arc::new(Denials::default()),
         searches: Searches::new(),
         handle: handle.clone(),
+        notifiers: Arc::new(notifiers),
         upgrades: upgrades.clone(),
         ending: ending.clone(),
     };

@@ -4,6 +4,7 @@ mod notify;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use serde::Deserialize;
 use crate::bounded;
 use crate::client::read_key;
 use crate::exit::Failure;
-use crate::files::position;
+use crate::written::{self, Kind, Language};
 use notify::WrittenNotifier;
 
 /// The port when nobody says one (S0-06).
@@ -39,8 +40,8 @@ pub(crate) struct Written {
     #[arg(long, value_name = "NAME", env = "EVENKEEL_NAME")]
     pub(crate) name: Option<String>,
     /// The port of the HTTP interface; 7700 when absent
-    #[arg(long, env = "EVENKEEL_PORT")]
-    pub(crate) port: Option<u16>,
+    #[arg(long, env = "EVENKEEL_PORT", value_parser = port)]
+    pub(crate) port: Option<Port>,
     /// The node's own folder; two nodes never share one
     #[arg(long, value_name = "DIR", env = "EVENKEEL_DATA")]
     pub(crate) data: Option<PathBuf>,
@@ -104,6 +105,32 @@ pub(crate) struct Written {
     pub(crate) notify: Vec<WrittenNotifier>,
 }
 
+/// A port; none where the environment says something else by the name of its variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Port(Option<u16>);
+
+impl From<u16> for Port {
+    fn from(port: u16) -> Self {
+        Self(Some(port))
+    }
+}
+
+/// Reads a port. Kubernetes sets `EVENKEEL_PORT` to an address in each container beside a Service called evenkeel; that is no
+/// setting of this node.
+fn port(text: &str) -> Result<Port, String> {
+    if ["tcp://", "udp://", "sctp://"].iter().any(|scheme| text.starts_with(scheme)) {
+        eprintln!(
+            "evenkeel: EVENKEEL_PORT={text} is ignored: Kubernetes sets it for a Service called evenkeel; give the port with --port, \
+             or set enableServiceLinks: false"
+        );
+        return Ok(Port(None));
+    }
+    text.parse()
+        .map(|port| Port(Some(port)))
+        .map_err(|_| "write a number from 0 to 65535, as 7700".to_owned())
+}
+
 /// Addresses may have passwords in them.
 impl fmt::Debug for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -141,11 +168,9 @@ impl Written {
         let shown = path.display();
         let text = bounded::text(path, SETTINGS_BYTES_MAX)
             .map_err(|e| Failure::unreadable(format!("settings {shown}"), e))?;
-        toml::from_str(&text).map_err(|e| {
-            let (line, _) = e.span().map_or((1, 1), |span| position(&text, span.start));
-            let message = e.message().split_whitespace().collect::<Vec<_>>().join(" ");
-            Failure::usage(format!("settings {shown}:{line}: {message}"))
-        })
+        let text = written::plain(text);
+        written::read(Language::Toml, &text, Kind::Settings)
+            .map_err(|e| Failure::usage(format!("settings {shown}:{}: {}", e.line, e.text)))
     }
 
     /// These settings, and where they say nothing those.
@@ -154,7 +179,7 @@ impl Written {
         Self {
             registry: self.registry.or(below.registry),
             name: self.name.or(below.name),
-            port: self.port.or(below.port),
+            port: self.port.filter(|port| port.0.is_some()).or(below.port),
             data: self.data.or(below.data),
             listen: self.listen.or(below.listen),
             advertise: self.advertise.or(below.advertise),
@@ -188,7 +213,8 @@ impl Written {
             self.registry,
             "--registry URL: where the cluster keeps its books, sqlite:PATH or an engine such as etcd://HOST,HOST,HOST",
         )?;
-        let data = needed(self.data, "--data DIR: the node's own folder")?;
+        let data = self.data.filter(|data| !data.as_os_str().is_empty());
+        let data = needed(data, "--data DIR: the node's own folder")?;
         let mut node = evenkeel::Config::new(name, registry, data);
         if let Some(text) = self.ttl {
             node.ttl = span(&text).filter(|ttl| (TTL_MIN..=TTL_MAX).contains(ttl)).ok_or_else(|| {
@@ -202,7 +228,7 @@ impl Written {
         node.labels = self.label.join(",").parse().map_err(|e| Failure::usage(format!("--label: {e}")))?;
         node.history = self.history;
         node.cgroups = self.cgroups.as_deref().map_or(Ok(node.cgroups), cgroups)?;
-        node.secrets = self.secrets;
+        node.secrets = self.secrets.map(secrets).transpose()?;
         node.keep.output = self.output_max.unwrap_or(node.keep.output);
         node.keep.output_rate =
             self.output_rate.map_or(node.keep.output_rate, |rate| Some(rate).filter(|rate| *rate > 0));
@@ -218,8 +244,10 @@ impl Written {
         node.http_allow =
             networks.collect::<Result<_, _>>().map_err(|e| Failure::usage(format!("--http-allow: {e}")))?;
         node.home = home();
-        let listen =
-            SocketAddr::new(self.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()), self.port.unwrap_or(PORT));
+        let listen = SocketAddr::new(
+            self.listen.unwrap_or(Ipv4Addr::LOCALHOST.into()),
+            self.port.and_then(|port| port.0).unwrap_or(PORT),
+        );
         let key = self.cluster_key_file.as_deref().map(read_key).transpose()?;
         if !listen.ip().is_loopback() && key.is_none() {
             return Err(Failure::usage(format!(
@@ -268,6 +296,28 @@ fn cgroups(word: &str) -> Result<bool, Failure> {
     }
 }
 
+/// A folder that is there, and that nobody but its owner can put a secret into.
+fn secrets(folder: PathBuf) -> Result<PathBuf, Failure> {
+    let shown = folder.display();
+    let meta = std::fs::metadata(&folder).map_err(|e| {
+        Failure::usage(format!(
+            "--secrets {shown}: cannot be read ({e}): make the folder with `mkdir -m 700 {shown}`, or leave the flag out"
+        ))
+    })?;
+    if !meta.is_dir() {
+        return Err(Failure::usage(format!(
+            "--secrets {shown}: it is no folder: name one that holds a file for each secret"
+        )));
+    }
+    let mode = meta.permissions().mode() & 0o777;
+    if mode & 0o002 != 0 {
+        return Err(Failure::usage(format!(
+            "--secrets {shown}: everybody on this host may put files there (mode {mode:03o}): chmod 700 {shown}"
+        )));
+    }
+    Ok(folder)
+}
+
 /// A host name or an address, as it stands in a request, without a port. Names are compared whole, for whoever may choose a
 /// part of one could point it at this node.
 fn allowed(text: &str) -> Result<String, Failure> {
@@ -298,20 +348,21 @@ fn advertised(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// `90s`, `1500ms`, `2m`, `1h`, `2d`.
+/// `90s`, `1500ms`, `1h30m`; the same spans as in job files.
 pub(crate) fn span(text: &str) -> Option<Duration> {
-    let digits = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().ok()?;
-    let millis = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    number.checked_mul(millis).map(Duration::from_millis)
+    let millis = evenkeel_core::schedule::duration(text).ok()?;
+    Some(Duration::from_millis(millis.0.unsigned_abs()))
+}
+
+/// Seconds, as a span such as `90s` or as a plain number.
+///
+/// # Errors
+/// It is neither.
+pub(crate) fn seconds(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(secs) => Ok(secs),
+        Err(_) => evenkeel_core::schedule::seconds(text).map_err(|e| e.to_string()),
+    }
 }
 
 /// The folder this program is installed in, the same on every node (S0-04).
@@ -345,8 +396,16 @@ mod tests {
     #[test]
     fn flags_win_over_the_file() {
         let networks = |text: &str| vec![text.to_owned()];
-        let file = Written { port: Some(1), alarm: Some(7), http_allow: networks("10.0.0.0/8"), ..least() };
-        let flags = Written { port: Some(2), ..Written::default() };
+        let file = Written {
+            port: Some(Port::from(1)),
+            alarm: Some(7),
+            http_allow: networks("10.0.0.0/8"),
+            ..least()
+        };
+        let flags = Written { port: Some(Port::from(2)), ..Written::default() };
+        let linked = Written { port: port("tcp://10.96.0.5:7700").ok(), ..Written::default() };
+        assert_eq!(linked.over(file.clone()).meant().expect("it makes sense").listen.port(), 1);
+        assert!(port("tcp").is_err());
         let meant = flags.clone().over(file.clone()).meant().expect("it makes sense");
         assert_eq!((meant.listen.port(), meant.node.alarm), (2, 7));
         assert_eq!(meant.node.http_allow[0].to_string(), "10.0.0.0/8");
@@ -390,6 +449,19 @@ mod tests {
             ),
             (Written { http_allow: vec!["10.1.0.0/8".to_owned()], ..least() }, "write 10.0.0.0/8"),
             (Written { advertise: text("a b:1"), ..least() }, "write IP:PORT"),
+            (Written { data: Some("".into()), ..least() }, "say --data DIR"),
+            (
+                Written { secrets: Some("/nonexistent".into()), ..least() },
+                "make the folder with `mkdir -m 700 /nonexistent`",
+            ),
+            (
+                Written { secrets: Some("/dev/null".into()), ..least() },
+                "--secrets /dev/null: it is no folder",
+            ),
+            (
+                Written { secrets: Some("/tmp".into()), ..least() },
+                "everybody on this host may put files there (mode 777): chmod 700 /tmp",
+            ),
             (Written { allowed_host: labels(&["*.example.org"]), ..least() }, "without port or wildcard"),
             (Written { allowed_host: labels(&["a.example.org:80"]), ..least() }, "without port or wildcard"),
             (Written { allowed_host: labels(&[""]), ..least() }, "without port or wildcard"),
@@ -406,6 +478,7 @@ mod tests {
     fn spans_are_read() {
         assert_eq!(span("1500ms"), Some(Duration::from_millis(1500)));
         assert_eq!(span("2m"), Some(Duration::from_secs(120)));
+        assert_eq!(span("1h30m"), Some(Duration::from_secs(5_400)));
         for nonsense in ["", "s", "-1s", "1", "1y", "1.5s"] {
             assert_eq!(span(nonsense), None, "{nonsense}");
         }

@@ -21,6 +21,7 @@ pub struct Dataflow {
     #[serde(
         default = "interval",
         alias = "processCountIntervalSeconds",
+        deserialize_with = "super::written::seconds",
         skip_serializing_if = "is_interval"
     )]
     pub interval: u64,

@@ -50,7 +50,7 @@ pub struct Http {
     /// Whom to ask: `http://…` or `https://…`.
     pub url: String,
     /// The request's word; GET when empty, POST where there is a body.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub method: String,
     /// What the request says beside what every request of a run says; `{{secret:NAME}}` stands for what a file of the node
     /// holds.
@@ -67,7 +67,7 @@ pub struct Http {
     #[serde(default, skip_serializing_if = "is_default")]
     pub redirects: u32,
     /// A file with the certificates that are trusted instead of the host's, on each node.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub ca: String,
     /// `false`: whoever answers is believed to be the server.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]

@@ -20,10 +20,10 @@ const CORES_MAX: u32 = 100_000_000;
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     /// How long each process may compute, such as `10m`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub cpu: String,
     /// How much address space each process may have, such as `512M`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub memory: String,
     /// How many files each process may have open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ pub struct Limits {
 #[serde(deny_unknown_fields)]
 pub struct Together {
     /// How much memory they may have, such as `512M`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub memory: String,
     /// How many cores they may keep busy, such as `1.5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

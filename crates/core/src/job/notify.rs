@@ -69,13 +69,13 @@ pub struct Notify {
     pub on: Option<Vec<Occasion>>,
     /// The notifiers that are told, by the names that the nodes' settings give them; when empty those of each node that ask for
     /// such events.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "super::written::some", skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<NotifierName>,
     /// How long after its moment a fire that has not started is late, such as `5m`; never when empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub late_after: String,
     /// How long after its moment a fire without an outcome is absent, such as `2h`; never when empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub absent_after: String,
 }
 
@@ -155,7 +155,9 @@ mod tests {
     use super::*;
 
     fn read(schedule: &str, notify: &str) -> Result<Notify, String> {
-        let text = format!(r#"{{"name":"j","function":"f","schedule":"{schedule}","notify":{notify}}}"#);
+        let schedule =
+            if schedule.is_empty() { String::new() } else { format!(r#""schedule":"{schedule}","#) };
+        let text = format!(r#"{{"name":"j","function":"f",{schedule}"notify":{notify}}}"#);
         let job: Job = serde_json::from_str(&text).map_err(|e| e.to_string())?;
         job.validate().map_err(|e| e.to_string())?;
         Ok(*job.notify.unwrap())

@@ -175,7 +175,7 @@ impl Job {
             (Program::Line(line), true) if line.trim().is_empty() => {
                 return Err("command says nothing to the shell".into());
             }
-            (Program::Argv(argv), false) if argv.first().is_some_and(String::is_empty) => {
+            (Program::Argv(argv), false) if argv.first().is_some_and(|program| program.trim().is_empty()) => {
                 return Err("command names no program".into());
             }
             _ => {}
@@ -186,7 +186,7 @@ impl Job {
                 self.directory
             ));
         }
-        if self.user.contains(['\0', ':', '/']) {
+        if self.user.contains(['\0', ':', '/', ' ', '\t', '\n']) {
             return Err(format!("user is {:?}, which is no user's name", self.user));
         }
         self.limits.read()?;

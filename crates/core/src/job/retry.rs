@@ -30,13 +30,13 @@ pub struct Retry {
     /// How many attempts may follow the first one.
     pub times: u32,
     /// How long the second attempt waits, such as `10s`, which is the default; each later one twice as long as the one before.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub wait: String,
     /// The longest wait, such as `5m`; `10m` when empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
     pub up_to: String,
     /// The exit codes after which a command is attempted again; after any failure when empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "super::written::some", skip_serializing_if = "Vec::is_empty")]
     pub codes: Vec<u8>,
 }
 

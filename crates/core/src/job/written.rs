@@ -4,8 +4,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use serde::Deserializer;
-use serde::de::{self, SeqAccess, Visitor};
+use serde::de::{self, Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::SHARDS_MAX;
 
@@ -16,6 +16,7 @@ pub(super) mod rules {
 
     /// Far more rules than are allowed, so that it is the schedule that says how many are.
     const READ: usize = 1_000;
+    const EMPTY: &str = "is empty: write when the job is due, as \"0 5 * * *\", or leave the key out for a job that runs only by hand";
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
         struct Written;
@@ -25,12 +26,18 @@ pub(super) mod rules {
                 f.write_str("a schedule, or a list of schedules")
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(text.into())
+                match text.trim().is_empty() {
+                    true => Err(E::custom(EMPTY)),
+                    false => Ok(text.into()),
+                }
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let rules = core::iter::from_fn(|| list.next_element::<String>().transpose()).take(READ);
                 let rules = rules.collect::<Result<alloc::vec::Vec<_>, _>>()?;
-                Ok(rules.join("\n"))
+                match rules.is_empty() || rules.iter().any(|rule| rule.trim().is_empty()) {
+                    true => Err(de::Error::custom(EMPTY)),
+                    false => Ok(rules.join("\n")),
+                }
             }
         }
         input.deserialize_any(Written)
@@ -41,6 +48,68 @@ pub(super) mod rules {
             true => output.collect_seq(text.split('\n')),
             false => output.serialize_str(text),
         }
+    }
+}
+
+/// A text. Where the key is written it must say something: an empty text would silently mean the default.
+pub(super) fn filled<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
+    let text = String::deserialize(input)?;
+    match text.trim().is_empty() {
+        true => Err(D::Error::custom("is empty: write a value, or leave the key out")),
+        false => Ok(text),
+    }
+}
+
+/// A list. Where the key is written the list must hold something, for the same reason.
+pub(super) fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<Vec<T>, D::Error> {
+    let list = Vec::deserialize(input)?;
+    match list.is_empty() {
+        true => Err(D::Error::custom("is an empty list: write what it holds, or leave the key out")),
+        false => Ok(list),
+    }
+}
+
+/// A span of whole seconds: a text such as `90s`, or a plain number of seconds.
+pub(super) fn seconds<'de, D: Deserializer<'de>>(input: D) -> Result<u64, D::Error> {
+    input.deserialize_any(Seconds)
+}
+
+/// The same; nothing where nothing is written.
+pub(super) fn seconds_or_none<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
+    struct Written;
+    impl<'de> Visitor<'de> for Written {
+        type Value = Option<u64>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            Seconds.expecting(f)
+        }
+        fn visit_none<E: de::Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+        fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+        fn visit_some<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
+            seconds(input).map(Some)
+        }
+    }
+    input.deserialize_option(Written)
+}
+
+struct Seconds;
+
+impl Visitor<'_> for Seconds {
+    type Value = u64;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a span such as \"90s\" or \"1h30m\", or a number of seconds")
+    }
+    fn visit_u64<E: de::Error>(self, secs: u64) -> Result<u64, E> {
+        Ok(secs)
+    }
+    fn visit_i64<E: de::Error>(self, secs: i64) -> Result<u64, E> {
+        u64::try_from(secs).map_err(|_| E::invalid_value(de::Unexpected::Signed(secs), &self))
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+        crate::schedule::seconds(text).map_err(E::custom)
     }
 }
 
@@ -80,4 +149,103 @@ fn parse_parameters(text: &str) -> Result<Vec<String>, String> {
         }
     }
     Ok(list.into_iter().map(Option::unwrap_or_default).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::{String, ToString};
+
+    use crate::job::Job;
+
+    fn read(fields: &str) -> Result<Job, String> {
+        let text = format!(r#"{{"name":"j","function":"f",{fields}}}"#);
+        let job: Job = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+        job.validate().map(|()| job).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn every_span_is_a_text_and_a_number_of_seconds_is_still_read() {
+        let spans = r#""placement":"sharded","timeout":"1m","run_timeout":"1h30m","grace":"0s","max_difference":"2s","recut_wait":"1m""#;
+        let job = read(spans).unwrap();
+        assert_eq!((job.timeout, job.run_timeout, job.grace), (Some(60), Some(5_400), Some(0)));
+        assert_eq!((job.max_difference, job.recut_wait), (Some(2), 60));
+        let numbers = r#""placement":"sharded","timeout":60,"run_timeout":5400,"grace":0,"max_difference":2,"recut_wait":60"#;
+        assert_eq!(read(numbers).unwrap(), job);
+        let text = serde_json::to_string(&job).unwrap();
+        assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job, "what is kept is read back");
+        let counted = read(r#""dataflow":{"interval":"5m"}"#).unwrap().dataflow.unwrap();
+        assert_eq!(counted.interval, 300);
+        assert_eq!(read(r#""timeout":null"#).unwrap().timeout, None);
+        for (wrong, says) in [
+            (r#""timeout":"5x""#, "span `5x`: write numbers with a unit (d, h, m, s or ms)"),
+            (r#""timeout":"300""#, "such as `90s` or `1h30m`"),
+            (r#""timeout":"1500ms""#, "only whole seconds count here; write `2s`"),
+            (r#""timeout":-1"#, "integer `-1`, expected a span such as"),
+            (r#""timeout":1.5"#, "expected a span such as \"90s\" or \"1h30m\", or a number of seconds"),
+            (r#""timeout":"""#, "the span is missing"),
+            (r#""timeout":"0s""#, "timeout is 0 seconds"),
+            (r#""recut_wait":"soon""#, "span `soon`"),
+        ] {
+            let said = read(wrong).unwrap_err();
+            assert!(said.contains(says), "{wrong}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_key_about_times_takes_a_schedule() {
+        for key in [
+            r#""zone":"UTC""#,
+            r#""dst":"skip""#,
+            r#""from":"2026-01-01""#,
+            r#""until":"2026-01-01""#,
+            r#""jitter":"5m""#,
+        ] {
+            let said = read(key).unwrap_err();
+            assert!(
+                said.contains(
+                    "says how a schedule is read, and the schedule is empty: give schedule, or leave"
+                ),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_written_says_something() {
+        for empty in [
+            r#""schedule":"""#,
+            r#""schedule":" ""#,
+            r#""schedule":[]"#,
+            r#""schedule":["@daily",""]"#,
+            r#""schedule":"@daily","zone":"""#,
+            r#""schedule":"@daily","from":"""#,
+            r#""schedule":"@daily","until":"""#,
+            r#""schedule":"@daily","jitter":"""#,
+            r#""catch_up_age":"""#,
+            r#""catch_up_spread":"""#,
+            r#""function":"""#,
+            r#""directory":"""#,
+            r#""user":"""#,
+            r#""limits":{"cpu":""}"#,
+            r#""limits":{"memory":""}"#,
+            r#""limits":{"together":{"memory":""}}"#,
+            r#""retry":{"times":1,"wait":""}"#,
+            r#""retry":{"times":1,"up_to":""}"#,
+            r#""retry":{"times":1,"codes":[]}"#,
+            r#""notify":{"to":[]}"#,
+            r#""notify":{"late_after":""}"#,
+            r#""notify":{"absent_after":""}"#,
+            r#""http":{"url":"http://h/","method":""}"#,
+            r#""http":{"url":"https://h/","ca":""}"#,
+        ] {
+            let said =
+                serde_json::from_str::<Job>(&format!(r#"{{"name":"j",{empty}}}"#)).unwrap_err().to_string();
+            assert!(
+                said.starts_with("is empty: ") || said.starts_with("is an empty list: "),
+                "{empty}: {said}"
+            );
+            assert!(said.contains("leave the key out"), "{empty}: {said}");
+        }
+    }
 }

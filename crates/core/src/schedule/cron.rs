@@ -209,7 +209,11 @@ fn weekdays(calendar: &mut Calendar, text: &str, d: (Dialect, Spread)) -> Result
         } else if let Some(day) = part.strip_suffix(['L', 'l']) {
             calendar.last |= 1 << (field.number(day)? - 1);
         } else {
-            field.numbers(Dialect::Quartz, part, |n| calendar.weekdays |= 1 << (n - 1))?;
+            let sunday = |why: String| match part.starts_with('0') {
+                true => format!("{why}; with 6 fields Sunday is 1 or SUN, as in Quartz"),
+                false => why,
+            };
+            field.numbers(Dialect::Quartz, part, |n| calendar.weekdays |= 1 << (n - 1)).map_err(sunday)?;
         }
         Ok(())
     })

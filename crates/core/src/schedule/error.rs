@@ -12,6 +12,7 @@ pub struct ScheduleError {
     /// The address and the length of the wrong part, while the text is still at hand.
     part: Option<(usize, usize)>,
     place: Option<Place>,
+    never: bool,
 }
 
 /// Where in the text of a schedule something is wrong.
@@ -27,7 +28,18 @@ pub struct Place {
 
 impl ScheduleError {
     pub(super) fn new(message: impl fmt::Display) -> Self {
-        Self { message: message.to_string(), part: None, place: None }
+        Self { message: message.to_string(), part: None, place: None, never: false }
+    }
+
+    /// The text is a schedule, and never due.
+    pub(super) fn never(self) -> Self {
+        Self { never: true, ..self }
+    }
+
+    /// Whether the text is a schedule, though one that is never due.
+    #[must_use]
+    pub fn is_never(&self) -> bool {
+        self.never
     }
 
     /// Points at a part of the text, unless something points already.

@@ -25,6 +25,9 @@ const NAMES: &[(&str, &str)] = &[
 /// Units of spans, in milliseconds.
 const UNITS: &[(&str, i64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
+/// The longest span that anything but a schedule may name, in days: a hundred years.
+pub(super) const LONG: i64 = 36_500;
+
 /// Reads a schedule that begins with `@`.
 pub(super) fn at_sign(text: &str, spread: Spread) -> Result<Rule, ScheduleError> {
     let (word, rest) = match text.split_once([' ', '\t']) {
@@ -79,11 +82,16 @@ fn every(text: &str) -> Result<Rule, ScheduleError> {
     Ok(Rule::Every(every, phase))
 }
 
-/// Reads a span such as `1h30m`, in milliseconds.
+/// Reads a span such as `1h30m`, in milliseconds, of at most a year.
 pub(super) fn span(word: &str, text: &str, least: i64) -> Result<i64, ScheduleError> {
+    span_within(word, text, (least, 366))
+}
+
+/// The same with other bounds: the least span in milliseconds, and the longest one in days.
+pub(super) fn span_within(word: &str, text: &str, (least, days): (i64, i64)) -> Result<i64, ScheduleError> {
     let wrong = |reason: &str| ScheduleError::new(format_args!("{word} {}: {reason}", quote(text))).on(text);
     let least_text = if least == 0 { "0s" } else { "1s" };
-    let bounds = || wrong(&format!("the span must be at least {least_text} and at most 366d"));
+    let bounds = || wrong(&format!("the span must be at least {least_text} and at most {days}d"));
     let (mut rest, mut period) = (text, 0_i64);
     while !rest.is_empty() {
         step();
@@ -102,7 +110,7 @@ pub(super) fn span(word: &str, text: &str, least: i64) -> Result<i64, ScheduleEr
     if text.is_empty() {
         return Err(wrong("the span is missing, such as `90s` or `1h30m`"));
     }
-    if (least..=366 * 86_400_000).contains(&period) { Ok(period) } else { Err(bounds()) }
+    if (least..=days * 86_400_000).contains(&period) { Ok(period) } else { Err(bounds()) }
 }
 
 /// Reads the time behind `at`, or a job's first or last moment: with an offset it is an instant, without one it is a local time of the zone.

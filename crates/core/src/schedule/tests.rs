@@ -207,7 +207,10 @@ fn refusals_say_what_is_wrong() {
             "minute field `?`: `?` is for day-of-month and day-of-week in schedules of 6 or 7 fields",
         ),
         ("60 * * * * ?", "second field `60`: 60 is outside 0-59"),
-        ("0 0 0 ? * 0", "day-of-week field `0`: 0 is outside 1-7"),
+        (
+            "0 0 0 ? * 0",
+            "day-of-week field `0`: 0 is outside 1-7; with 6 fields Sunday is 1 or SUN, as in Quartz",
+        ),
         ("0 0 0 ? * 6#6", "day-of-week field `6#6`: `#` takes a number 1-5, as in `6#3`"),
         ("0 0 0 L-31 * ?", "day-of-month field `L-31`: `L-` takes a number 0-30, as in `L-3`"),
         ("0 0 0 L3 * ?", "day-of-month field `L3`: `L` stands alone or as `L-3`, `LW`"),

@@ -85,6 +85,12 @@ impl Zone {
             Ok(zone) if !zone.is_unknown() => return Ok(Self(zone)),
             _ => {}
         }
+        if let Some(fix) = super::foreign::zone(name) {
+            return Err(ScheduleError::new(format_args!(
+                "zone {} is not an IANA time zone; {fix}",
+                quote(name)
+            )));
+        }
         let city = |full: &str| full.rsplit('/').next().is_some_and(|last| last.eq_ignore_ascii_case(name));
         let meant = names.available().find(|known| city(known.as_str()));
         let fix = meant.map_or("`Europe/Berlin` or `UTC`".into(), |known| format!("`{}`", known.as_str()));

@@ -46,13 +46,36 @@ pub(crate) struct Authority(TempDir);
 impl Authority {
     /// `None`, said aloud, without `openssl`.
     pub(crate) fn new() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let script = "
+        Self::made_by(
+            "
             openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem &&
             openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.csr &&
             printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' > names &&
             openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names \
-                -out server.pem";
+                -out server.pem",
+        )
+    }
+
+    /// One that vouches for itself alone, as people make it by one line, under this name.
+    pub(crate) fn of_itself(name: &str) -> Option<Self> {
+        Self::made_by(&format!(
+            "openssl req -x509 -newkey rsa:2048 -nodes -keyout server.key -out server.pem -days 2 -subj /CN=localhost \
+             -addext 'subjectAltName=DNS:{name}' && cp server.pem ca.pem"
+        ))
+    }
+
+    /// The same for localhost, out of date.
+    pub(crate) fn out_of_date() -> Option<Self> {
+        Self::made_by(
+            "openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.csr &&
+             printf 'basicConstraints=CA:TRUE\nsubjectAltName=DNS:localhost' > names &&
+             openssl x509 -req -in server.csr -signkey server.key -days -1 -extfile names -out server.pem &&
+             cp server.pem ca.pem",
+        )
+    }
+
+    fn made_by(script: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
         let made = Command::new("sh").args(["-ec", script]).current_dir(folder.path()).output();
         if made.as_ref().is_ok_and(|made| made.status.success()) {
             return Some(Self(folder));

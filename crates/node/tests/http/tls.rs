@@ -43,6 +43,30 @@ async fn a_server_is_believed_by_its_certificate_unless_the_job_says_otherwise()
 }
 
 #[tokio::test]
+async fn a_server_that_signed_its_certificate_itself_is_believed_where_ca_names_it() {
+    let (Some(own), Some(other), Some(named), Some(old)) = (
+        Authority::of_itself("localhost"),
+        Authority::of_itself("localhost"),
+        Authority::of_itself("elsewhere"),
+        Authority::out_of_date(),
+    ) else {
+        return;
+    };
+    let (node, _data) = node(&["127.0.0.0/8", "::1"]).await;
+    for (name, server, ca, says) in [
+        ("own", &own, &own, "HTTP 200"),
+        ("other", &own, &other, "no TLS"),
+        ("named", &named, &named, "no TLS"),
+        ("old", &old, &old, "no TLS"),
+    ] {
+        let server = Server::secure(server).await;
+        let http = Http::new(&format!("https://localhost:{}/ok", server.address.port()));
+        let record = run(&node, job(name, Http { ca: ca.file(), ..http })).await;
+        assert!(record.reason.contains(says), "{name}: {}", record.reason);
+    }
+}
+
+#[tokio::test]
 async fn nobody_is_sent_on_from_https_to_http() {
     let Some(authority) = Authority::new() else { return };
     let (secure, plain) = (Server::secure(&authority).await, Server::start().await);

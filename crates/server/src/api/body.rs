@@ -4,7 +4,8 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use serde::Deserialize;
 
-use super::ApiError;
+use super::{ApiError, read_body};
+use crate::written::Kind;
 
 /// An empty body, or `{}`. A key that nobody reads would be taken for one that is kept.
 #[derive(Debug, Deserialize)]
@@ -15,7 +16,7 @@ impl Nothing {
     /// # Errors
     /// It says something.
     pub(super) fn of(body: &[u8]) -> Result<Self, ApiError> {
-        if body.is_empty() || body == b"null" { Ok(Self {}) } else { Ok(serde_json::from_slice(body)?) }
+        if body.is_empty() || body == b"null" { Ok(Self {}) } else { read_body(body, Kind::Body) }
     }
 }
 

@@ -12,9 +12,10 @@ use evenkeel_core::words::CalendarName;
 use serde_json::{Value, json};
 
 use super::changes::Asked;
-use super::error::done;
+use super::error::{done, read_body};
 use super::{ApiError, App};
 use crate::rows::{CalendarDetail, CalendarRow, moment};
+use crate::written::Kind;
 
 type Answered = Result<Json<Value>, ApiError>;
 
@@ -57,7 +58,7 @@ pub(super) async fn put(
     body: Bytes,
 ) -> Answered {
     let Path(name) = name?;
-    let calendar: Calendar = serde_json::from_slice(&body)?;
+    let calendar: Calendar = read_body(&body, Kind::Calendar)?;
     if calendar.name != name {
         let text = format!("the body is of calendar {}, the address of {name}: send it there", calendar.name);
         return Err(ApiError::invalid(text));

@@ -7,9 +7,11 @@ use axum::response::{IntoResponse, Response};
 use evenkeel::HistoryError;
 use evenkeel_core::input::{Answer, Refusal};
 use evenkeel_core::words::WordError;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
+use crate::written::{self, Kind, Mistake};
 
 /// A refusal: `{"error": {"code": …, "message": …}}`.
 #[derive(Debug)]
@@ -117,7 +119,8 @@ impl From<HistoryError> for ApiError {
 impl From<QueryRejection> for ApiError {
     fn from(error: QueryRejection) -> Self {
         let text = error.body_text();
-        Self::invalid(text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text))
+        let text = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+        Self::invalid(written::query(text))
     }
 }
 
@@ -128,10 +131,15 @@ impl From<PathRejection> for ApiError {
     }
 }
 
-impl From<serde_json::Error> for ApiError {
-    fn from(error: serde_json::Error) -> Self {
-        Self::invalid(format!("the body makes no sense: {error}"))
-    }
+/// Reads a body that somebody wrote.
+///
+/// # Errors
+/// The first mistake in it: which value is wrong, where it stands, and what is allowed.
+pub(crate) fn read_body<T: DeserializeOwned>(body: &[u8], kind: Kind) -> Result<T, ApiError> {
+    written::json(body, kind).map_err(|Mistake { line, column, value, text }| {
+        let value = if value.is_empty() || value == "." { String::new() } else { format!("{value}, ") };
+        ApiError::invalid(format!("the body makes no sense: {value}line {line}, column {column}: {text}"))
+    })
 }
 
 /// What another node said when it was asked in the caller's name.

@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 
 use super::body::Nothing;
 use super::changes::Asked;
-use super::error::done;
+use super::error::{done, read_body};
 use super::{ApiError, App};
 use crate::rows::{JobDetail, JobPage, moment};
+use crate::written::Kind;
 use crate::{board, request, zones};
 
 /// The most rows of a page, and how many there are when nobody says.
@@ -112,13 +113,15 @@ pub(super) async fn next(
 }
 
 pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> Answered {
-    let Apply { jobs } = serde_json::from_slice(&body)?;
+    let Apply { jobs } = read_body(&body, Kind::Jobs)?;
     match asked.ask(&app, Command::Apply(jobs)).await {
         Answer::Applied(applied) => {
             let jobs: Vec<_> =
                 applied.iter().map(|(name, applied)| json!({ "name": name, "applied": applied })).collect();
-            let warnings: Vec<_> =
-                applied.iter().filter_map(|(name, _)| board::warning(&app.handle, name)).collect();
+            let warnings: Vec<_> = applied
+                .iter()
+                .flat_map(|(name, _)| board::warnings(&app.handle, name, &app.notifiers))
+                .collect();
             Ok(Json(json!({ "jobs": jobs, "warnings": warnings })))
         }
         other => done(other),
@@ -172,7 +175,7 @@ pub(super) async fn switch(
 
 async fn run(app: &App, asked: &Asked, name: JobName, place: Option<NodeName>, body: &Bytes) -> Answered {
     let RunNow { request, node } =
-        if body.is_empty() { RunNow::default() } else { serde_json::from_slice(body)? };
+        if body.is_empty() { RunNow::default() } else { read_body(body, Kind::Body)? };
     let request = match request {
         Some(request) => request,
         None => request::fresh()?.parse()?,

@@ -17,11 +17,12 @@ use serde_json::{Value, json};
 
 use super::body::Nothing;
 use super::changes::Asked;
-use super::error::done;
+use super::error::{done, read_body};
 use super::events::when;
 use super::{ApiError, App, elsewhere};
 use crate::rows::{Balance, LoadRow, ServiceRow};
 use crate::upgrade::{WAIT, WAIT_MAX};
+use crate::written::Kind;
 use crate::{board, settings, zones};
 
 /// How far back loads are told, and how many, unless somebody says.
@@ -144,7 +145,7 @@ pub(super) async fn switch(
 /// Refuses what would leave jobs without room, unless somebody insists; says what else to think of.
 async fn drain(app: &App, asked: &Asked, name: NodeName, body: &Bytes) -> Result<Json<Value>, ApiError> {
     let Insisting { force } =
-        if body.is_empty() { Insisting::default() } else { serde_json::from_slice(body)? };
+        if body.is_empty() { Insisting::default() } else { read_body(body, Kind::Body)? };
     let why =
         board::cannot_drain(&app.handle, &name).filter(|_| !force && !board::is_draining(&app.handle, &name));
     if let Some(why) = why {
@@ -174,7 +175,7 @@ struct Patience {
 
 /// Says what the node is going to become, and lets it: how that went the events tell.
 async fn upgrade(app: &App, name: &NodeName, body: &Bytes) -> Result<Json<Value>, ApiError> {
-    let Patience { wait } = if body.is_empty() { Patience::default() } else { serde_json::from_slice(body)? };
+    let Patience { wait } = if body.is_empty() { Patience::default() } else { read_body(body, Kind::Body)? };
     let wait = match wait {
         Some(text) => settings::span(&text).filter(|wait| *wait <= WAIT_MAX).ok_or_else(|| {
             ApiError::invalid(format!("wait is {text:?}: write a time of at most 1h, like 30s or 5m"))

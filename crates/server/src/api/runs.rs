@@ -23,7 +23,7 @@ use super::{ApiError, App, elsewhere, fires, follow, jobs, output, relay, runnin
 use crate::client::escape;
 use crate::peer::Piece;
 use crate::rows::{RunPage, RunRow, RunningRow, moment};
-use crate::{board, request};
+use crate::{board, request, written};
 
 /// The most rows of a page, and how many there are when nobody says.
 const PAGE_MAX: u32 = 1_000;
@@ -60,6 +60,7 @@ pub(super) struct Output {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wait {
+    #[serde(default, deserialize_with = "written::seconds")]
     timeout: Option<u64>,
 }
 

@@ -7,8 +7,10 @@ use evenkeel_core::input::{Answer, Command, Setting};
 
 use super::body::Nothing;
 use super::changes::Asked;
+use super::error::read_body;
 use super::{ApiError, App};
 use crate::rows::{LayoutRow, SettingsRow, Wanted};
+use crate::written::Kind;
 
 pub(super) async fn show(State(app): State<App>) -> Json<SettingsRow> {
     Json(row(&app))
@@ -20,7 +22,7 @@ pub(super) async fn set(
     asked: Asked,
     body: Bytes,
 ) -> Result<Json<SettingsRow>, ApiError> {
-    let Wanted { planner, beat, strikes, handover } = serde_json::from_slice(&body)?;
+    let Wanted { planner, beat, strikes, handover } = read_body(&body, Kind::Body)?;
     let settings = [
         beat.map(Setting::Beat),
         strikes.map(Setting::Strikes),

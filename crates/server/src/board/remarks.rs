@@ -53,7 +53,7 @@ pub(crate) fn remarks(handle: &Handle, name: &JobName, node: Option<&NodeName>, 
             remarks.push(format!("the schedule of job {name} has no further fire"));
         }
     }
-    remarks.extend(super::warning(handle, name));
+    remarks.extend(super::fits_nobody(handle, name));
     remarks
 }
 

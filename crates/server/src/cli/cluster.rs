@@ -9,6 +9,7 @@ use crate::client::{Client, Reach, escape};
 use crate::exit::Failure;
 use crate::output::{self, Output};
 use crate::rows::{LayoutRow, SettingsRow, Wanted};
+use crate::settings;
 use crate::tree::{self, Entry, Form};
 
 /// What can be looked at.
@@ -54,8 +55,8 @@ pub(crate) enum Verb {
         /// Who plans dispatched jobs: beat (in each beat the idlest) or leader (one for as long as it lives)
         #[arg(long, value_name = "WHO", value_parser = chosen::<PlannerKind>)]
         planner: Option<PlannerKind>,
-        /// The length of a beat, 1 to 3600
-        #[arg(long, value_name = "SECONDS")]
+        /// The length of a beat, 1s to 1h; a plain number is seconds
+        #[arg(long, value_name = "TIME", value_parser = beat)]
         beat: Option<u32>,
         /// How many strikes make a node offline, 1 to 100
         #[arg(long, value_name = "N")]
@@ -66,6 +67,11 @@ pub(crate) enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
+}
+
+/// The length of a beat in seconds.
+fn beat(text: &str) -> Result<u32, String> {
+    u32::try_from(settings::seconds(text)?).map_err(|_| "the longest beat is 1h".to_owned())
 }
 
 /// What a node answers.
@@ -88,12 +94,12 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Move(args) => carry::relocate(&args),
         Verb::Finalize { reach } => finalize(&reach),
         Verb::Settings { planner, beat, strikes, handover, reach } => {
-            settings(Wanted { planner, beat, strikes, handover }, &reach)
+            set(Wanted { planner, beat, strikes, handover }, &reach)
         }
     }
 }
 
-fn settings(wanted: Wanted, reach: &Reach) -> Result<(), Failure> {
+fn set(wanted: Wanted, reach: &Reach) -> Result<(), Failure> {
     let client = reach.client()?;
     let row: SettingsRow = if wanted == Wanted::default() {
         client.get("/cluster/settings")?

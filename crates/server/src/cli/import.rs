@@ -1,15 +1,18 @@
 //! What `evenkeel import …` does.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use evenkeel_core::job::Job;
 use serde_json::json;
 
-use crate::client::Reach;
+use crate::client::{Client, Reach, escape};
 use crate::crontab::{self, Form, Import, Origin};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
-use crate::{bounded, host, zones};
+use crate::rows::JobDetail;
+use crate::{bounded, host, kubernetes, zones};
 
 /// Far larger than any crontab.
 const CRONTAB_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -19,6 +22,20 @@ const CRONTAB_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub(crate) enum Verb {
     /// Make a job of each entry of a crontab; importing it again changes nothing
     Crontab(Crontab),
+    /// Make a job of each CronJob of Kubernetes manifests; importing them again changes nothing
+    Kubernetes(Kubernetes),
+}
+
+/// `import kubernetes`.
+#[derive(Debug, Args)]
+pub(crate) struct Kubernetes {
+    /// The manifests, or - for standard input: kubectl get cronjob -o yaml | evenkeel import kubernetes -
+    file: PathBuf,
+    /// Print the job file it would apply, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 /// `import crontab`.
@@ -32,6 +49,9 @@ pub(crate) struct Crontab {
     /// It has a user column, as /etc/crontab and /etc/cron.d have it
     #[arg(long)]
     system: bool,
+    /// The first of six or seven fields is the second, as supercronic and ofelia read it
+    #[arg(long)]
+    seconds: bool,
     /// The zone of entries without CRON_TZ; this host's own when absent
     #[arg(long)]
     zone: Option<String>,
@@ -41,6 +61,9 @@ pub(crate) struct Crontab {
     /// Print the job file it would apply, and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Delete the jobs that an earlier import made of entries which are not in the crontab any more
+    #[arg(long, conflicts_with = "dry_run")]
+    prune: bool,
     #[command(flatten)]
     reach: Reach,
 }
@@ -50,28 +73,88 @@ pub(crate) struct Crontab {
 /// # Errors
 /// A line is none of cron's, or the jobs are refused.
 pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
-    let Verb::Crontab(args) = verb;
+    match verb {
+        Verb::Crontab(args) => crontab(&args),
+        Verb::Kubernetes(args) => kubernetes(&args),
+    }
+}
+
+fn kubernetes(args: &Kubernetes) -> Result<(), Failure> {
+    let shown = if args.file == Path::new("-") {
+        "standard input".to_owned()
+    } else {
+        args.file.display().to_string()
+    };
+    let import = kubernetes::read(&read(&args.file)?, &shown)?;
+    import.remarks.iter().for_each(|remark| eprintln!("{}", output::plain(remark)));
+    match args.dry_run {
+        true => dry(&import.jobs, args.reach.output),
+        false => super::jobs::apply(&import.jobs, &args.reach),
+    }
+}
+
+fn crontab(args: &Crontab) -> Result<(), Failure> {
     let text = read(&args.file)?;
-    let import = crontab::read(&text, &origin(&args)?)?;
+    let mut origin = origin(args)?;
+    if !args.dry_run {
+        origin.known = known(&args.reach.client()?, &origin)?;
+    }
+    let import = crontab::read(&text, &origin)?;
     for remark in &import.remarks {
         eprintln!("{}", output::plain(&remark.to_string()));
     }
-    if !import.jobs.is_empty() {
+    if import.jobs.iter().any(|job| job.directory.is_empty()) {
         eprintln!(
-            "note: cron starts a command in its user's home folder, a node in the folder it was started in itself"
+            "note: cron starts a command in its user's home folder, a node in the folder it was started in itself; a HOME line sets it"
         );
     }
-    if args.dry_run {
-        return dry(&import, args.reach.output);
-    }
     if import.jobs.is_empty() {
-        return output::list(
+        output::list(
             args.reach.output,
             &[] as &[crate::rows::JobRow],
             "the crontab holds no entry to import",
-        );
+        )?;
+    } else if args.dry_run {
+        return dry(&import.jobs, args.reach.output);
+    } else {
+        super::jobs::apply(&import.jobs, &args.reach)?;
     }
-    super::jobs::apply(&import.jobs, &args.reach)
+    gone(&import, &origin, args)
+}
+
+/// The jobs that earlier imports of this crontab made, each with its schedule.
+fn known(client: &Client, origin: &Origin) -> Result<BTreeMap<String, String>, Failure> {
+    let mut known = BTreeMap::new();
+    for row in super::jobs::all(client, &origin.prefix)?
+        .into_iter()
+        .filter(|row| row.name.starts_with(&origin.prefix))
+    {
+        let found: JobDetail = client.get(&format!("/jobs/{}", escape(&row.name)))?;
+        let description = found.job.description.strip_prefix(&origin.description());
+        // An earlier version named the line as well.
+        if description.is_some_and(|rest| rest.is_empty() || rest.starts_with(" line ")) {
+            known.insert(row.name, row.schedule);
+        }
+    }
+    Ok(known)
+}
+
+/// Deletes the jobs of entries that are gone, where that is asked for; otherwise says which they are.
+fn gone(import: &Import, origin: &Origin, args: &Crontab) -> Result<(), Failure> {
+    let stays = |name: &str| import.jobs.iter().any(|job| job.name.as_str() == name);
+    let gone: Vec<&String> = origin.known.keys().filter(|name| !stays(name)).collect();
+    for name in gone {
+        if args.prune {
+            let _: serde_json::Value = args.reach.client()?.delete(&format!("/jobs/{}", escape(name)))?;
+            eprintln!("deleted: job {name}, whose entry is not in the crontab any more");
+        } else {
+            eprintln!(
+                "job {name} was imported from this crontab before and its entry is not there any more; the job goes on: delete it \
+                 with --prune, or with `evenkeel job delete {name}`"
+            );
+        }
+    }
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -90,19 +173,25 @@ fn origin(args: &Crontab) -> Result<Origin, Failure> {
         form: match (args.user, args.system) {
             (true, _) => Some(Form::User),
             (_, true) => Some(Form::System),
+            // Where Debian keeps those that have a user column.
+            _ if args.file == Path::new("/etc/crontab") || args.file.starts_with("/etc/cron.d") => {
+                Some(Form::System)
+            }
             _ => None,
         },
         zone: if ["UTC", "Etc/UTC"].contains(&zone.as_str()) { String::new() } else { zone },
+        seconds: args.seconds,
         user: host::user(),
         users: host::users(),
+        known: BTreeMap::new(),
     })
 }
 
-fn dry(import: &Import, output: Output) -> Result<(), Failure> {
+fn dry(jobs: &[Job], output: Output) -> Result<(), Failure> {
     match output {
-        Output::Json => output::json(&import.jobs),
+        Output::Json => output::json(&jobs),
         Output::Table => {
-            let text = toml::to_string(&json!({ "job": import.jobs }));
+            let text = toml::to_string(&json!({ "job": jobs }));
             output::line(text.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?.trim_end())
         }
     }

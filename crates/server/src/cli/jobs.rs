@@ -252,7 +252,11 @@ fn handful(jobs: &[Job]) -> usize {
     light.count().max(1)
 }
 
-fn all(client: &Client, find: &str) -> Result<Vec<JobRow>, Failure> {
+/// The jobs whose names hold a text, all of them for none.
+///
+/// # Errors
+/// Nobody answers, or the answer is a refusal.
+pub(super) fn all(client: &Client, find: &str) -> Result<Vec<JobRow>, Failure> {
     let mut jobs = Vec::new();
     let mut first = "/jobs?limit=1000".to_owned();
     // A node that is not upgraded yet knows no such word.

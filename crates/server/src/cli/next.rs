@@ -153,6 +153,7 @@ fn tried(next: &Next) -> Result<Vec<Listed>, Failure> {
         let marked = error.marked(&text).map_or_else(String::new, |marked| format!("\n{marked}"));
         Failure::invalid(format!("{error}{marked}"))
     })?;
+    schedule.doubts().iter().for_each(|doubt| eprintln!("evenkeel: {doubt}"));
     let schedule = schedule.under(calendars(next)?);
     let after = next.from.as_deref().map_or_else(|| Ok(zones::now()), zones::just_before)?;
     let fires = std::iter::successors(schedule.next(after), |last| schedule.next(*last));

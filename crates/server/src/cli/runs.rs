@@ -13,6 +13,7 @@ use crate::client::{Client, Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::rows::{RunPage, RunRow, RunningRow};
+use crate::settings::seconds;
 
 /// One question waits so long; then it is asked again, so that nothing on the way takes the silence for an end.
 const WAIT_SLICE_SECS: u64 = 25;
@@ -56,8 +57,8 @@ pub(crate) enum Verb {
     Wait {
         #[command(flatten)]
         run: OneRun,
-        /// Give up after so many seconds
-        #[arg(long, value_name = "SECONDS")]
+        /// Give up after this time, as 90s or 5m; a plain number is seconds
+        #[arg(long, value_name = "TIME", value_parser = seconds)]
         timeout: Option<u64>,
     },
     /// End a run that goes on, or that is claimed or planned and waits: for a slot, a seat in its pool or its next attempt

@@ -71,7 +71,7 @@ pub(crate) fn dev(args: &Dev) -> Result<(), Failure> {
     let written = Written {
         registry: Some(format!("sqlite:{}", args.data.join("registry.db").display())),
         name: Some("dev".to_owned()),
-        port: Some(args.port),
+        port: Some(args.port.into()),
         data: Some(args.data.join("node")),
         http_allow: args.http_allow.clone(),
         ..Written::default()

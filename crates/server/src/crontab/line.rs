@@ -21,7 +21,7 @@ pub(super) enum Line {
 /// When an entry is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum When {
-    /// Cron's five fields.
+    /// Cron's five fields, or six or seven with seconds first.
     Fields(Vec<String>),
     /// `@daily` and kin.
     Word(String),
@@ -43,8 +43,17 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Its times as a schedule of ours.
+    pub(super) fn schedule(&self, seconds: bool) -> String {
+        match &self.when {
+            When::Fields(fields) if seconds => super::seconds::schedule(fields),
+            When::Fields(fields) => fields.join(" "),
+            When::Word(word) => word.clone(),
+        }
+    }
+
     /// Why nothing of this entry can be carried over, where that is so.
-    pub(super) fn loss(&self) -> Option<String> {
+    pub(super) fn loss(&self, users: &[String]) -> Option<String> {
         match &self.when {
             When::Word(word) if word == "@reboot" => Some(
                 "@reboot is left out: a fire belongs to the cluster, not to one host's start; use the host's own init"
@@ -54,45 +63,85 @@ impl Entry {
                 "a random time (~) is left out: write a fixed one, since every node must compute the same fire"
                     .to_owned(),
             ),
-            _ => None,
+            _ => self.user.as_ref().filter(|user| !is_known(user, users)).map(|user| {
+                format!(
+                    "it is left out, for this host has no user {user}: create the user here, correct the line, or say --user \
+                     if {user} is a command and the crontab has no user column"
+                )
+            }),
         }
     }
 
     /// What changes for this entry.
     pub(super) fn remarks(&self, me: &str, remark: &mut impl FnMut(String)) {
         if let Some(user) = self.user.as_deref().filter(|user| *user != me) {
+            let own = if user == "root" { String::new() } else { format!(" or as {user}") };
             remark(format!(
-                "cron runs it as {user}; here it runs as the user of the node (this one is {me}): \
-                 start the nodes as {user}, or use sudo -n -u {user} in the command"
+                "it runs as {user}, which takes nodes that run as root{own}: on others its runs fail"
             ));
         }
         if self.quiet {
             remark("the minus before the minutes is left out: every run is in the history".to_owned());
         }
-    }
-}
-
-/// Finds out which form a crontab has: in the system form every sixth word is a user and something follows it.
-pub(super) fn form(text: &str, users: &[String]) -> Form {
-    let mut entries = 0;
-    for line in text.lines() {
-        if let Ok(Line::Entry(entry)) = parse(line, Form::System) {
-            entries += 1;
-            if entry.user.is_none_or(|user| user != "root" && !users.contains(&user)) {
-                return Form::User;
-            }
-        } else if matches!(parse(line, Form::User), Ok(Line::Entry(_))) {
-            return Form::User;
+        if self.input.is_some() {
+            remark(
+                "cron cuts the command at its first bare %, also within quotes: what follows is its standard input; \
+                 write \\% where a percent sign is meant"
+                    .to_owned(),
+            );
         }
     }
-    if entries == 0 { Form::User } else { Form::System }
 }
 
-/// Takes a line apart.
+/// Whether the host knows this user; where the host tells none, every user may be one.
+fn is_known(user: &str, users: &[String]) -> bool {
+    users.is_empty() || user == "root" || users.iter().any(|known| known == user)
+}
+
+/// Finds out which form a crontab has, by the sixth words of all its entries. `None` where both forms would make sense.
+///
+/// # Errors
+/// Some entries have a user column and some have none; the text names a line of each.
+pub(super) fn form(text: &str, users: &[String]) -> Result<Option<Form>, String> {
+    let (mut with, mut without, mut known, mut root) = (None, None, false, false);
+    for (at, line) in text.lines().enumerate() {
+        let Some((word, rest)) = sixth(line) else { continue };
+        let is_user = is_user(&word) && !rest.is_empty();
+        // An option stands behind a command, never behind a user.
+        let column = is_user && !rest.starts_with('-');
+        *(if column { &mut with } else { &mut without }) = Some(at + 1);
+        root |= column && word == "root";
+        known |= column && users.contains(&word);
+    }
+    match (with, without) {
+        (Some(with), Some(without)) if root => Err(format!(
+            "line {with} has a user before its command and line {without} has none: say --user or --system, or correct one of them"
+        )),
+        (Some(_), None) if root => Ok(Some(Form::System)),
+        (Some(_), None) if known => Ok(None),
+        _ => Ok(Some(Form::User)),
+    }
+}
+
+/// The first word behind the times of an entry, and what follows it.
+fn sixth(line: &str) -> Option<(String, String)> {
+    let Ok(Line::Entry(entry)) = parse(line, Form::User, false) else { return None };
+    let mut rest = entry.command.as_str();
+    let word = word(&mut rest).split(':').next().unwrap_or_default().to_owned();
+    Some((word, rest.to_owned()))
+}
+
+/// Whether this may be a user's name as `useradd` allows it.
+fn is_user(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c))
+}
+
+/// Takes a line apart; with `seconds` its first field is the second, and a seventh may be the year.
 ///
 /// # Errors
 /// It is nothing that cron knows; the text says what is missing.
-pub(super) fn parse(line: &str, form: Form) -> Result<Line, String> {
+pub(super) fn parse(line: &str, form: Form, seconds: bool) -> Result<Line, String> {
     let line = line.trim_start_matches([' ', '\t']).trim_end_matches('\r');
     if line.trim().is_empty() || line.starts_with('#') {
         return Ok(Line::Nothing);
@@ -104,9 +153,12 @@ pub(super) fn parse(line: &str, form: Form) -> Result<Line, String> {
     let when = if line.starts_with('@') {
         When::Word(word(&mut rest).to_ascii_lowercase())
     } else {
-        let fields: Vec<String> = (0..5).map(|_| word(&mut rest).to_owned()).collect();
-        When::Fields(fields)
+        When::Fields(fields(&mut rest, seconds)?)
     };
+    let times = line.len() - rest.len() + rest.chars().next().map_or(0, char::len_utf8);
+    if let Some(unseen) = line[..times].chars().find(|c| is_odd(*c)) {
+        return Err(format!("{} stands among the times: write a plain space, or nothing", named(unseen)));
+    }
     let user = match form {
         Form::User => None,
         // Debian and BSD allow `user:group`; the group is cron's business.
@@ -127,6 +179,57 @@ pub(super) fn parse(line: &str, form: Form) -> Result<Line, String> {
         return Err("there is no command before the %".to_owned());
     }
     Ok(Line::Entry(quiet(Entry { when, user, command, input, quiet: false })))
+}
+
+/// The words that say when.
+fn fields(rest: &mut &str, seconds: bool) -> Result<Vec<String>, String> {
+    let mut take = |n: usize| (0..n).map(|_| word(rest).to_owned()).collect::<Vec<String>>();
+    let mut fields = take(if seconds { 6 } else { 5 });
+    let mut ahead = *rest;
+    let more = is_field(word(&mut ahead));
+    match (seconds, more) {
+        (false, true) => Err(
+            "six or seven fields before the command: say --seconds if the first field is the second, as supercronic and ofelia \
+             read it; cron reads five"
+                .to_owned(),
+        ),
+        (true, true) => {
+            fields.push(word(rest).to_owned());
+            Ok(fields)
+        }
+        (_, false) => Ok(fields),
+    }
+}
+
+/// Whether a word is a field of times rather than the beginning of a command.
+fn is_field(word: &str) -> bool {
+    const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+    let part = |part: &str| {
+        let part = part.to_ascii_lowercase();
+        ["*", "?"].contains(&part.as_str())
+            || DAYS.contains(&part.as_str())
+            || (!part.is_empty() && part.chars().all(|c| c.is_ascii_digit()))
+    };
+    !word.is_empty() && word.split([',', '-', '/']).all(part)
+}
+
+/// Whether a character looks like nothing or like a space, and is none.
+fn is_odd(c: char) -> bool {
+    evenkeel_core::words::is_unseen(c) && c != '\t' || c.is_whitespace() && !c.is_ascii()
+}
+
+/// A character that nobody sees, by its name.
+pub(super) fn named(c: char) -> String {
+    let name = match c {
+        '\u{a0}' => "a no-break space",
+        '\u{feff}' => "a byte order mark",
+        '\u{200b}' => "a zero-width space",
+        '\u{202f}' => "a narrow no-break space",
+        '\u{3000}' => "an ideographic space",
+        c if c.is_whitespace() => "a space that is none of cron's",
+        _ => "an invisible character",
+    };
+    format!("{name} (U+{:04X})", u32::from(c))
 }
 
 /// cronie and SUSE write `-*/5 * * * *` for "do not log".

@@ -1,6 +1,8 @@
 //! Names for entries that have none: made of the file and the command, so that moving a line renames nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::key::digest;
 
 /// Words of a shell line that say nothing about what it is for.
 const DULL: [&str; 28] = [
@@ -11,34 +13,81 @@ const DULL: [&str; 28] = [
 const WORDS: usize = 3;
 const LENGTH: usize = 48;
 
-/// Gives names, each once.
-pub(super) struct Names {
-    prefix: String,
-    given: BTreeMap<String, u32>,
+/// An entry as far as its name goes by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    /// What it runs.
+    pub(super) command: String,
+    /// When.
+    pub(super) schedule: String,
+    /// What else tells it from an entry of the same command and times: its zone, its user, its input.
+    pub(super) more: String,
 }
 
-impl Names {
-    /// Names that begin with this.
-    pub(super) fn new(prefix: &str) -> Self {
-        Self { prefix: narrow(prefix), given: BTreeMap::new() }
+/// The names of all entries of a crontab: each is made of the file's name and the words of the command.
+///
+/// Entries whose words are the same are told apart by their commands and times, never by their place, so that taking one out renames none of
+/// the others. `known` are the jobs of an earlier import with their schedules: an entry that had the plain name keeps it when
+/// another one with the same words comes, and one that was told apart keeps its name when the other one goes.
+pub(super) fn all(prefix: &str, entries: &[Named], known: &BTreeMap<String, String>) -> Vec<String> {
+    let bases: Vec<String> = entries.iter().map(|entry| base(prefix, &entry.command)).collect();
+    let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, base) in bases.iter().enumerate() {
+        groups.entry(base).or_default().push(at);
     }
-
-    /// The name of the next entry with this command: `crontab-run-parts-cron.hourly`, a second one with `-2` behind.
-    pub(super) fn of(&mut self, command: &str) -> String {
-        let mut name = self.prefix.clone();
-        for word in telling(command).take(WORDS) {
-            if name.len() + word.len() >= LENGTH {
-                break;
+    let mut names = vec![String::new(); entries.len()];
+    let mut given = BTreeSet::new();
+    for (base, group) in groups {
+        let kept = known.get(base).and_then(|schedule| {
+            group.iter().find(|at| shown(&entries[**at].schedule) == *schedule).copied()
+        });
+        for at in group.iter().copied() {
+            let alike = group.iter().filter(|other| entries[**other].command == entries[at].command).count();
+            let (by_command, by_times) = marked(base, &entries[at]);
+            let name = match group.len() {
+                1 if kept.is_some() => base.to_owned(),
+                1 if known.contains_key(&by_times) => by_times,
+                1 if known.contains_key(&by_command) => by_command,
+                1 => base.to_owned(),
+                _ if kept == Some(at) => base.to_owned(),
+                _ if alike == 1 && !known.contains_key(&by_times) => by_command,
+                _ => by_times,
+            };
+            // Only entries that are the same in everything are counted, and of these it does not matter which is which.
+            let mut count = 1;
+            names[at].clone_from(&name);
+            while !given.insert(names[at].clone()) {
+                count += 1;
+                names[at] = format!("{name}-{count}");
             }
-            name = if name.is_empty() { word } else { format!("{name}-{word}") };
         }
-        if name.is_empty() {
-            "crontab".clone_into(&mut name);
-        }
-        let count = self.given.entry(name.clone()).or_insert(0);
-        *count += 1;
-        if *count == 1 { name } else { format!("{name}-{count}") }
     }
+    names
+}
+
+/// A schedule as lists of jobs show it.
+fn shown(schedule: &str) -> String {
+    schedule.replace('\n', "; ")
+}
+
+/// The names of an entry that has the words of another one: by its whole command, which its times may change under; and by
+/// everything of it, where only that tells it apart.
+fn marked(base: &str, entry: &Named) -> (String, String) {
+    let Named { command, schedule, more } = entry;
+    let mark = |text: &str| format!("{base}-{}", digest(text.as_bytes()).chars().take(4).collect::<String>());
+    (mark(command), mark(&format!("{schedule}\n{command}\n{more}")))
+}
+
+/// The name of an entry with this command, as far as the command alone decides: `crontab-run-parts-cron.hourly`.
+fn base(prefix: &str, command: &str) -> String {
+    let mut name = narrow(prefix);
+    for word in telling(command).take(WORDS) {
+        if name.len() + word.len() >= LENGTH {
+            break;
+        }
+        name = if name.is_empty() { word } else { format!("{name}-{word}") };
+    }
+    if name.is_empty() { "crontab".to_owned() } else { name }
 }
 
 /// The words that tell an entry from others: programs and paths by their last part, no options, no shell words.
@@ -62,9 +111,17 @@ fn narrow(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn entries(list: &[(&str, &str)]) -> Vec<Named> {
+        let entry = |(schedule, command): &(&str, &str)| Named {
+            command: (*command).to_owned(),
+            schedule: (*schedule).to_owned(),
+            more: String::new(),
+        };
+        list.iter().map(entry).collect()
+    }
+
     #[test]
     fn names_tell_what_an_entry_is_for() {
-        let mut names = Names::new("crontab");
         for (command, name) in [
             ("cd / && run-parts --report /etc/cron.hourly", "crontab-run-parts-cron.hourly"),
             (
@@ -72,11 +129,46 @@ mod tests {
                 "crontab-anacron-run-parts-cron.daily",
             ),
             ("/usr/local/bin/backup.sh --full /home >/dev/null 2>&1", "crontab-backup.sh-home"),
-            ("/usr/local/bin/backup.sh --full /home", "crontab-backup.sh-home-2"),
             ("mail -s \"It's 10pm\" joe", "crontab-mail-It-s"),
             ("; ;", "crontab"),
         ] {
-            assert_eq!(names.of(command), name, "{command}");
+            assert_eq!(
+                all("crontab", &entries(&[("@daily", command)]), &BTreeMap::new()),
+                [name],
+                "{command}"
+            );
         }
+    }
+
+    #[test]
+    fn twins_are_told_apart_by_their_times_and_taking_one_out_renames_none() {
+        let play = "/usr/local/bin/play.sh";
+        let (a, b, c) = (("30 6 * * *", play), ("0 19 * * *", play), ("0 13 * * *", play));
+        let none = BTreeMap::new();
+        let named = |list: &[(&str, &str)], known: &BTreeMap<String, String>| all("t", &entries(list), known);
+        let three = named(&[a, b, c], &none);
+        assert!(three.iter().all(|name| name.starts_with("t-play.sh-")), "{three:?}");
+        assert_eq!(BTreeSet::from_iter(&three).len(), 3);
+        assert_eq!(named(&[b, c], &none), three[1..]);
+        assert_eq!(named(&[c, a, b], &none), [&three[2], &three[0], &three[1]].map(Clone::clone));
+        // One that is left alone keeps the name that it had; one that was alone keeps its own when another one comes.
+        let known = BTreeMap::from_iter(
+            three.iter().cloned().zip(["30 6 * * *", "0 19 * * *", "0 13 * * *"].map(String::from)),
+        );
+        assert_eq!(named(&[b], &known), [three[1].clone()]);
+        let alone = BTreeMap::from([("t-play.sh".to_owned(), "30 6 * * *".to_owned())]);
+        assert_eq!(named(&[c, a], &alone), [three[2].clone(), "t-play.sh".to_owned()]);
+        // Its times may change as well, as long as it is alone.
+        assert_eq!(named(&[("1 1 * * *", play)], &alone), ["t-play.sh"]);
+        // Of two commands with the same words the times may change.
+        let (full, part) = ("backup.sh --full", "backup.sh --part");
+        let one = named(&[("0 1 * * *", full), ("0 2 * * *", part)], &none);
+        assert_eq!(
+            named(&[("0 3 * * *", part), ("0 4 * * *", full)], &none),
+            [one[1].clone(), one[0].clone()]
+        );
+        // What is the same in everything runs twice, as with cron.
+        let same = named(&[a, a], &none);
+        assert_eq!(same[1], format!("{}-2", same[0]));
     }
 }

@@ -8,9 +8,17 @@ fn origin(prefix: &str) -> Origin {
         shown: format!("{prefix}.crontab"),
         prefix: prefix.to_owned(),
         form: None,
+        seconds: false,
         zone: "Europe/Berlin".to_owned(),
         user: "deploy".to_owned(),
-        users: vec!["root".to_owned(), "deploy".to_owned(), "www-data".to_owned()],
+        users: vec![
+            "root".to_owned(),
+            "deploy".to_owned(),
+            "www-data".to_owned(),
+            "mail".to_owned(),
+            "backup".to_owned(),
+        ],
+        known: BTreeMap::new(),
     }
 }
 
@@ -28,7 +36,13 @@ fn shown(import: &Import) -> String {
         });
         let fires: Vec<_> = fires.take(3).collect();
         out.push_str(&format!("{}\n  {} [{}]\n", job.name, job.schedule, job.zone));
-        out.push_str(&format!("  {:?}\n  {}\n", job.command.argv(), fires.join("  ")));
+        out.push_str(&format!("  {:?} {:?}\n", job.command, job.environment));
+        for (key, value) in [("user", &job.user), ("directory", &job.directory), ("stdin", &job.stdin)] {
+            if !value.is_empty() {
+                out.push_str(&format!("  {key} {value:?}\n"));
+            }
+        }
+        out.push_str(&format!("  {}\n", fires.join("  ")));
     }
     for remark in &import.remarks {
         out.push_str(&format!("{remark}\n"));
@@ -48,20 +62,44 @@ fn a_user_crontab_becomes_jobs_with_the_right_fires() {
     insta::assert_snapshot!(shown(&import.expect("it is a crontab")));
 }
 
+fn one(text: &str) -> Job {
+    let import = read(text, &origin("u")).expect(text);
+    assert_eq!(import.jobs.len(), 1, "{text}: {:?}", import.remarks);
+    import.jobs.into_iter().next().expect("it is one")
+}
+
+fn remarks(text: &str) -> Vec<String> {
+    let import = read(text, &origin("u")).expect(text);
+    import.remarks.iter().map(ToString::to_string).collect()
+}
+
 #[test]
-fn a_command_and_its_input_are_read_by_one_shell_only() {
-    let import = read("0 1 * * * cat -; echo \"$HOME\" '%a\\%b%%\n", &origin("u")).expect("it is a crontab");
-    let command = &import.jobs[0].command.argv();
-    assert_eq!(command[3..], ["cat -; echo \"$HOME\" '", "a%b\n\n", "/bin/sh"]);
+fn an_entry_is_written_with_the_keys_that_a_person_would_use() {
+    let job = one("GREETING = \"good  day\"\n0 1 * * * cat -; echo \"$HOME\" '%a\\%b%%\n");
+    assert_eq!(job.command, Program::Line("cat -; echo \"$HOME\" '".to_owned()));
+    assert!(job.shell);
+    assert_eq!(job.stdin, "a%b\n\n");
+    assert_eq!(job.environment, BTreeMap::from([("GREETING".to_owned(), "good  day".to_owned())]));
+    let bash = one("SHELL=/bin/bash\n0 1 * * * echo {1..3}\n");
+    assert_eq!(bash.command.argv(), ["/bin/bash", "-c", "echo {1..3}"]);
+    assert!(!bash.shell && bash.environment["SHELL"] == "/bin/bash");
+    let home = one("HOME=/var/log\n0 2 * * * pwd > here.out\n");
+    assert_eq!((home.directory.as_str(), home.environment["HOME"].as_str()), ("/var/log", "/var/log"));
+    let user = one("0 8 * * 1-5 root /bin/true\n@reboot www-data id -un\n");
+    assert_eq!((user.user.as_str(), user.command), ("root", Program::Line("/bin/true".to_owned())));
 }
 
 #[test]
 fn the_input_of_an_imported_command_reaches_it() {
-    let import = read("0 1 * * * cat; false%one \\% 'two'%three\n", &origin("u")).expect("it is a crontab");
-    let argv = &import.jobs[0].command.argv();
-    let done = std::process::Command::new(&argv[0]).args(&argv[1..]).output().expect("sh runs");
-    assert_eq!(String::from_utf8_lossy(&done.stdout), "one % 'two'\nthree\n");
-    assert_eq!(done.status.code(), Some(1), "the command's own end is the run's end");
+    let job = one("0 1 * * * cat; false%one \\% 'two'%three\n");
+    assert_eq!(job.stdin, "one % 'two'\nthree\n");
+    let said = remarks("0 1 * * * echo \"now:\"$(date +\"%H\")\n");
+    assert!(
+        said[0].starts_with("line 1: cron cuts the command at its first bare %, also within quotes"),
+        "{said:?}"
+    );
+    let command = one("0 1 * * * echo \"now:\"$(date +\"%H\")\n").command;
+    assert_eq!(command, Program::Line("echo \"now:\"$(date +\"".to_owned()), "as cron does");
 }
 
 #[test]
@@ -82,11 +120,17 @@ fn importing_again_gives_the_same_and_moving_a_line_renames_nothing() {
 fn a_wrong_line_refuses_the_file_and_says_the_line() {
     for (text, line, says) in [
         ("0 1 * * * a\n61 * * * * b\n", 2, "minute"),
-        ("0 0 30 2 * a\n", 1, "never fires"),
         ("0 1 * *\n", 1, "too few words"),
         ("0 1 * * * %input only\n", 1, "no command before the %"),
         ("CRON_TZ=Mars/Olympus\n0 1 * * * a\n", 1, "names no zone"),
         ("SHELL=bash\n", 1, "give the whole path"),
+        ("HOME=logs\n", 1, "give the whole path"),
+        ("0 1 * * * a\n5 4 * * *\u{a0} /bin/b\n", 2, "a no-break space (U+00A0) stands among the times"),
+        ("5 4 *\u{200b} * * /bin/b\n", 1, "a zero-width space (U+200B)"),
+        ("5 4 * * * \u{a0}/bin/b\n", 1, "a no-break space (U+00A0)"),
+        ("*/6 * * * * * echo starting\n", 1, "say --seconds"),
+        ("*/10 * * * * * * /app/run.sh\n", 1, "say --seconds"),
+        ("0 0 9 * * MON-FRI /app/run.sh\n", 1, "say --seconds"),
         ("@sometimes a\n", 1, "@sometimes"),
     ] {
         let failure = read(text, &origin("u")).expect_err(text);
@@ -98,16 +142,73 @@ fn a_wrong_line_refuses_the_file_and_says_the_line() {
 }
 
 #[test]
-fn the_form_is_found_out() {
+fn what_makes_sense_and_cannot_be_carried_over_leaves_the_other_lines_alone() {
+    for (text, says) in [
+        ("0 0 30 2 * a\n0 1 * * * b\n", "line 1: it is left out: schedule `0 0 30 2 *` never fires"),
+        ("@reboot a\n0 1 * * * b\n", "line 1: @reboot is left out"),
+        (
+            "*/5 * * * * nobody-here /bin/a\n0 1 * * * root b\n",
+            "line 1: it is left out, for this host has no user nobody-here",
+        ),
+    ] {
+        let import = read(text, &origin("u")).expect(text);
+        let commands: Vec<_> = import.jobs.iter().map(|job| job.command.clone()).collect();
+        assert_eq!(commands, [Program::Line("b".to_owned())], "{text}");
+        assert!(
+            import.remarks.iter().any(|remark| remark.to_string().starts_with(says)),
+            "{:?}",
+            import.remarks
+        );
+    }
+    let marked =
+        read("\u{feff}# with a mark\n0 5 * * * /bin/echo a\n", &origin("u")).expect("it is a crontab");
+    assert_eq!(marked.jobs.len(), 1);
+    assert!(marked.remarks[0].to_string().starts_with("line 1: a byte order mark (U+FEFF) begins the file"));
+}
+
+#[test]
+fn a_first_field_of_seconds_is_read_when_it_is_asked_for() {
+    let text =
+        "*/6 * * * * * echo starting ; sleep 1\n0 0 9 * * 1-5 /bin/a\n*/10 * * * * * * /bin/b\n@daily c\n";
+    let import = read(text, &Origin { seconds: true, ..origin("u") }).expect("it is a crontab");
+    let read: Vec<_> =
+        import.jobs.iter().map(|job| (job.schedule.as_str(), job.command.argv()[2].clone())).collect();
+    let of = |schedule, command: &str| (schedule, command.to_owned());
+    assert_eq!(
+        read,
+        [
+            of("*/6 * * * * *", "echo starting ; sleep 1"),
+            of("0 0 9 * * MON-FRI", "/bin/a"),
+            of("*/10 * * * * * *", "/bin/b"),
+            of("@daily", "c"),
+        ]
+    );
+}
+
+#[test]
+fn the_form_is_found_out_or_asked_for() {
     let users = origin("u").users;
     for (text, form) in [
-        ("17 * * * * root run-parts /etc/cron.hourly\n", Form::System),
-        ("17 * * * * run-parts /etc/cron.hourly\n", Form::User),
-        ("17 * * * * root\n", Form::User),
-        ("@daily www-data /usr/bin/php cron.php\n", Form::System),
-        ("* * * * * root a\n* * * * * backup now\n", Form::User),
-        ("", Form::User),
+        ("17 * * * * root run-parts /etc/cron.hourly\n", Ok(Some(Form::System))),
+        ("17 * * * * run-parts /etc/cron.hourly\n", Ok(Some(Form::User))),
+        ("17 * * * * root\n", Ok(Some(Form::User))),
+        // Commands that are called like users of the host.
+        ("0 * * * * backup --full /srv\n30 6 * * * backup --verify\n", Ok(Some(Form::User))),
+        ("0 22 * * 1-5 mail -s \"Closing time\" ops%Hello,\n", Ok(Some(Form::User))),
+        ("0 22 * * 1-5 mail ops < /tmp/text\n", Ok(None)),
+        ("@daily www-data /usr/bin/php cron.php\n", Ok(None)),
+        ("@daily www-data /usr/bin/php cron.php\n@daily root a\n", Ok(Some(Form::System))),
+        // A user that this host does not know makes no user crontab of it.
+        ("* * * * * deploy /usr/bin/a\n* * * * * root /usr/bin/b\n", Ok(Some(Form::System))),
+        ("* * * * * root a\n* * * * * /bin/b\n", Err(())),
+        ("", Ok(Some(Form::User))),
     ] {
-        assert_eq!(line::form(text, &users), form, "{text:?}");
+        assert_eq!(line::form(text, &users).map_err(|_| ()), form, "{text:?}");
     }
+    let refused = read("@daily www-data id -un\n", &origin("u")).expect_err("both make sense");
+    assert!(refused.message.contains("say --system") && refused.message.contains("--user"), "{refused}");
+    let system = read("@daily www-data id -un\n", &Origin { form: Some(Form::System), ..origin("u") });
+    let system = system.expect("it is said");
+    assert_eq!(system.jobs[0].user, "www-data");
+    assert!(system.remarks[0].to_string().contains("takes nodes that run as root"), "{:?}", system.remarks);
 }

@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 
 use super::OUTPUT_PATIENCE;
 use super::gate::{self, From};
-use crate::api::{ApiError, App, done, output};
+use crate::api::{ApiError, App, done, output, read_body};
 use crate::board;
+use crate::written::Kind;
 
 /// The most attempts or events that one answer tells of.
 const ROWS_MAX: u32 = 1_000;
@@ -87,7 +88,7 @@ async fn role(State(app): State<App>) -> Json<Role> {
 
 /// Only names runs: whether they are planned for this node, it reads in the registry.
 async fn offers(State(app): State<App>, body: Bytes) -> Result<Json<Busy>, ApiError> {
-    let Offers { runs } = serde_json::from_slice(&body)?;
+    let Offers { runs } = read_body(&body, Kind::Body)?;
     match app.handle.ask(Command::Offer(runs)).await {
         Answer::Busy(busy) => Ok(Json(Busy { busy })),
         Answer::Refused(refusal, message) => Err((refusal, message).into()),
@@ -96,7 +97,7 @@ async fn offers(State(app): State<App>, body: Bytes) -> Result<Json<Busy>, ApiEr
 }
 
 async fn runs(State(app): State<App>, body: Bytes) -> Result<Json<Found<RunRecord>>, ApiError> {
-    let Wanted { run, filter } = serde_json::from_slice(&body)?;
+    let Wanted { run, filter } = read_body(&body, Kind::Body)?;
     let rows = match run {
         Some(run) => app.handle.run(&run).await?,
         None => {
@@ -111,13 +112,13 @@ async fn runs(State(app): State<App>, body: Bytes) -> Result<Json<Found<RunRecor
 }
 
 async fn events(State(app): State<App>, body: Bytes) -> Result<Json<Found<EventRecord>>, ApiError> {
-    let filter: EventFilter = serde_json::from_slice(&body)?;
+    let filter: EventFilter = read_body(&body, Kind::Body)?;
     let rows = app.handle.events(EventFilter { limit: filter.limit.min(ROWS_MAX), ..filter }).await?;
     Ok(Json(Found { rows }))
 }
 
 async fn audit(State(app): State<App>, body: Bytes) -> Result<Json<Found<AuditRecord>>, ApiError> {
-    let filter: AuditFilter = serde_json::from_slice(&body)?;
+    let filter: AuditFilter = read_body(&body, Kind::Body)?;
     let rows = app.handle.audit(AuditFilter { limit: filter.limit.min(ROWS_MAX), ..filter }).await?;
     Ok(Json(Found { rows }))
 }

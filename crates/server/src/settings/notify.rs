@@ -54,10 +54,23 @@ impl WrittenEmail {
     }
 }
 
+/// Says at the start of the node what would otherwise fail only when somebody is to be told.
+fn warn_of_absent(command: Option<&String>, password: Option<&PathBuf>) {
+    let program = command.filter(|program| program.starts_with('/')).map(PathBuf::from);
+    let named = [("command", program.as_ref()), ("email.password_file", password)];
+    for (key, path) in named {
+        if let Some(path) = path.filter(|path| !path.exists()) {
+            tracing::warn!("[[notify]]: {key} {} is not on this host: nobody is told by it", path.display());
+        }
+    }
+}
+
 impl WrittenNotifier {
     /// What it means.
     pub(super) fn meant(self) -> Result<Notifier, Failure> {
         let wrong = |what: String| Failure::usage(format!("[[notify]]: {what}"));
+        let password = self.email.as_ref().and_then(|email| email.password_file.as_ref());
+        warn_of_absent(self.command.as_ref().and_then(|argv| argv.first()), password);
         let means = match (self.webhook, self.command, self.email) {
             (Some(url), None, None) => Means::Webhook(url),
             (None, Some(argv), None) => Means::Command(argv),

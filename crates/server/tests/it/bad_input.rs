@@ -5,13 +5,16 @@ use std::net::TcpListener;
 
 use serde_json::json;
 
-use crate::process::{Node, run, text};
+use crate::process::{Node, evenkeel, run, text};
 
 /// What is wrong with a job file, its exit code, and what the message must say.
 const JOBS: &[(&str, &str)] = &[
-    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshedule = \"@daily\"\n", ":4:1: unknown field `shedule`"),
-    ("[[jobs]]\nname = \"a\"\n", "unknown field `jobs`, expected `job`"),
-    ("[[job]]\ncommand = [\"x\"]\n", "missing field `name`"),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshedule = \"@daily\"\n",
+        ":4:1: unknown key \"shedule\" in job: did you mean \"schedule\"? It takes a schedule",
+    ),
+    ("[[jobs]]\nname = \"a\"\n", "unknown key \"jobs\": did you mean \"job\"?"),
+    ("[[job]]\ncommand = [\"x\"]\n", "the key \"name\" of job is missing"),
     ("[[job]]\nname = \"a b\"\ncommand = [\"x\"]\n", ":2:8: job name \"a b\" is not allowed"),
     ("[[job]]\nname = \"../a\"\ncommand = [\"x\"]\n", "is not allowed"),
     ("[[job]]\nname = \"a\"\n", ":2: job a: it does nothing: give command"),
@@ -28,8 +31,8 @@ const JOBS: &[(&str, &str)] = &[
     ),
     ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshards = 5000000000\n", ":4:10: "),
     ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\ntimeout = 0\n", "timeout is 0"),
-    ("[[job]]\nname = \"a\"\ncommand = 7\n", ":3:11: invalid type: integer"),
-    ("[[job]]\nname = \"a\"\ncommand = \"x\"\n", ":2: job a: command is a text, which only a shell reads"),
+    ("[[job]]\nname = \"a\"\ncommand = 7\n", ":3:11: command takes the program and its arguments as a list"),
+    ("[[job]]\nname = \"a\"\ncommand = \"x\"\n", ":3: job a: command is a text, which only a shell reads"),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\n[[job]]\nname = \"a\"\ncommand = [\"y\"]\n",
         "already declared at",
@@ -42,15 +45,18 @@ const JOBS: &[(&str, &str)] = &[
     ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nmonitor = false\n", "monitor is for sharded jobs"),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"spread\"\n",
-        ":4:13: unknown variant `spread`, expected one of `claimed`, `sharded`, `dispatched`",
+        ":4:13: placement is \"spread\": it takes \"claimed\", \"sharded\" or \"dispatched\"",
     ),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nstrategy = \"even\"\n",
-        ":5:12: unknown variant `even`, expected one of `average`, `odd_even`, `rotate`",
+        ":5:12: strategy is \"even\": it takes \"average\", \"odd_even\" or \"rotate\"",
     ),
     ("[[job]]\nname = \"a\"\nparameters = \"0:x\"\n", ":3:14: parameters: \"0:x\" is not shard=parameter"),
     ("[[job]]\nname = \"a\"\nparameters = \"1=x,1=y\"\n", ":3:14: parameters: shard 1 is named twice"),
-    ("[[job]]\nname = \"a\"\nparameters = 7\n", "expected a list of texts, or a text as 0=north,1=south"),
+    (
+        "[[job]]\nname = \"a\"\nparameters = 7\n",
+        "parameters takes a list of texts, or a text as \"0=north,1=south\", not the number 7",
+    ),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nshards = 3\nparameters = \"3=x\"\n",
         "parameters has one for shard 3, but the last shard is 2",
@@ -59,10 +65,13 @@ const JOBS: &[(&str, &str)] = &[
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nmonitor = false\ndelivery = \"at_least_once\"\n",
         "which takes monitor = true",
     ),
-    ("[[job]]\nname = \"a\"\nhttp = { method = \"GET\" }\n", "missing field `url`"),
+    (
+        "[[job]]\nname = \"a\"\nhttp = { method = \"GET\" }\n",
+        "the key \"url\" of http is missing: it takes an address",
+    ),
     (
         "[[job]]\nname = \"a\"\n[job.http]\nurl = \"http://h/\"\nbody = \"\"\"\nrun\n {{tokn}}\"\"\"\n",
-        ":2: job a: http.body, line 2, column 2: there is no such fact of a run: use one of job, run",
+        ":5: job a: http.body, line 2, column 2: there is no such fact of a run: use one of job, run",
     ),
     (
         "[[job]]\nname = \"a\"\nhttp = { url = \"http://h/\" }\ncommand = [\"x\"]\n",
@@ -77,6 +86,16 @@ const JOBS: &[(&str, &str)] = &[
         "[[job]]\nname = \"a\"\nhttp = { url = \"http://h/\", success = [\"2xx\"] }\n",
         "write 404 or \"200-299\"",
     ),
+    ("[job]\nname = \"a\"\n", ":1:1: job takes a list: write [[job]], with two brackets"),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nretry = 3\n",
+        ":4:9: retry takes a table, as { times = 3, wait = \"10s\" }",
+    ),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"\"\n",
+        ":4:12: schedule is empty: write when the job is due",
+    ),
+    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"@daily\"\nzone = \"\"\n", ":5:8: zone is empty"),
     ("[[job]\n", ":1:"),
     ("", "holds no job"),
 ];
@@ -98,7 +117,11 @@ fn a_wrong_job_file_is_refused_with_its_line_and_nothing_of_it_is_applied() {
     fs::write(jobs.join("2.yaml"), "job:\n  - name: second\n    comand: [x]\n").expect("written");
     let output = node.cli(&["job", "apply", "-f", &jobs.display().to_string()]);
     let said = text(&output.stderr);
-    assert!(said.contains("2.yaml:3:5: ") && said.contains("unknown field `comand`"), "{said}");
+    assert!(
+        said.contains("2.yaml:3:5: ")
+            && said.contains("unknown key \"comand\" in job: did you mean \"command\"?"),
+        "{said}"
+    );
     assert_eq!(output.status.code(), Some(5));
     assert_eq!(node.json(&["job", "list"]), json!([]), "nothing is half applied");
 }
@@ -112,7 +135,10 @@ fn the_api_checks_for_itself() {
     for (body, says) in [
         ("", "the body makes no sense"),
         ("[]", "the body makes no sense"),
-        (r#"{"jobs":[{"name":"a","command":["x"],"shedule":""}]}"#, "unknown field `shedule`"),
+        (
+            r#"{"jobs":[{"name":"a","command":["x"],"shedule":""}]}"#,
+            r#"jobs[0].shedule, line 1, column 46: unknown key \"shedule\" in job: did you mean \"schedule\"?"#,
+        ),
         (r#"{"jobs":[{"name":"a/b","command":["x"]}]}"#, "is not allowed"),
         (r#"{"jobs":[{"name":"ok","command":["x"]},{"name":"b"}]}"#, "nothing was applied"),
         (r#"{"jobs":[{"name":"a","command":["x\u0000"]}]}"#, "NUL"),
@@ -191,12 +217,81 @@ fn a_node_that_cannot_live_says_why() {
     }
     let output = run(&["serve", "--config", &at("odd.toml"), "--registry", &good, "--data", &at("d8")]);
     assert!(
-        text(&output.stderr).contains("odd.toml:2: unknown field `prot`, expected"),
+        text(&output.stderr).contains("odd.toml:2: unknown key \"prot\": did you mean \"port\"?"),
         "{}",
         text(&output.stderr)
     );
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(fs::read(at("other.db")).expect("read").len(), 58, "what is no registry stays as it was");
+}
+
+#[test]
+fn what_is_applied_and_probably_not_meant_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = folder.path().join("settings.toml");
+    fs::write(&settings, "[[notify]]\nname = \"oncall\"\ncommand = [\"/bin/true\"]\n").expect("written");
+    let node = Node::serve(folder.path(), "a", &["--config", &settings.display().to_string()]);
+    for (keys, says) in [
+        ("schedule = \"at 2020-01-01T00:00:00\"", "job j is never due again"),
+        ("schedule = \"0 0 9 1 1 ? 2021\"", "job j is never due again"),
+        ("schedule = \"@daily\"\nuntil = \"2021-01-01\"", "job j is never due again"),
+        ("schedule = \"0 0 9 * * 1-5\"", "is SUN-THU: write MON-FRI"),
+        ("schedule = \"30 2 * * * *\"", "write `30 2 * * *` if five were meant"),
+        (
+            "notify = { to = [\"nobody\"] }",
+            "notify.to nobody, a notifier that is none of oncall, those of node a",
+        ),
+        ("directory = \"/nonexistent\"", "names the directory /nonexistent, which is not on node a"),
+        ("user = \"nobody-here\"", "names the user nobody-here, whom nobody knows on node a"),
+    ] {
+        let input = format!("[[job]]\nname = \"j\"\ncommand = [\"/bin/true\"]\n{keys}\n");
+        let output = node.fed(&["job", "apply", "-f", "-"], &input);
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{keys}: {said}");
+        assert!(said.contains(says), "{keys}: {said}");
+    }
+    let absent = "[[job]]\nname = \"j\"\ncommand = [\"/nonexistent/program\"]\n";
+    let said = text(&node.fed(&["job", "apply", "-f", "-"], absent).stderr);
+    assert!(said.contains("names the program /nonexistent/program, which is not on node a"), "{said}");
+    let sound = "[[job]]\nname = \"j\"\nschedule = \"@daily\"\ncommand = [\"/bin/true\"]\nnotify = { to = [\"oncall\"] }\n";
+    assert_eq!(text(&node.fed(&["job", "apply", "-f", "-"], sound).stderr), "");
+}
+
+#[test]
+fn what_a_flag_names_is_looked_at_before_the_node_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Node::command(folder.path(), "a", &["--secrets", "/nonexistent"]);
+    let output = command.output().expect("evenkeel starts");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("--secrets /nonexistent: cannot be read"),
+        "{}",
+        text(&output.stderr)
+    );
+    let key = folder.path().join("key");
+    fs::write(&key, "0123456789abcdef\n").expect("written");
+    let list = |mode| {
+        fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("it is ours");
+        let key = key.display().to_string();
+        text(&run(&["job", "list", "--server", "http://127.0.0.1:1", "--cluster-key-file", &key]).stderr)
+    };
+    let open = list(0o644);
+    assert!(open.contains("others on this host can read or change it (mode 644): chmod 600"), "{open}");
+    assert!(!list(0o640).contains("chmod"), "the group may");
+}
+
+#[test]
+fn what_kubernetes_puts_into_the_environment_for_a_service_is_no_port() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = folder.path().join("settings.toml");
+    fs::write(&settings, "port = 0\n").expect("written");
+    let registry = format!("sqlite:{}", folder.path().join("registry.db").display());
+    let data = folder.path().join("a").display().to_string();
+    let config = settings.display().to_string();
+    let mut command =
+        evenkeel(&["serve", "--name", "a", "--registry", &registry, "--data", &data, "--config", &config]);
+    let node = Node::start(command.env("EVENKEEL_PORT", "tcp://10.96.0.5:7700"));
+    assert_ne!(node.address.port(), 7700, "the settings file says which");
 }
 
 #[test]

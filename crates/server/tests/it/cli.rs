@@ -244,7 +244,11 @@ fn what_else_a_job_says_of_its_times_is_tried_out_with_its_schedule() {
     for (schedule, more, says) in [
         ("0 5,H * * *", &[][..], "`H` goes by the job's name: say which it is to be with --name"),
         ("0 5 * * *", &["--jitter", "5m"], "--name <JOB>"),
-        ("0 5 * * *", &["--dst", "never"], "expected one of `skip`, `shift`, `once`, `twice`"),
+        (
+            "0 5 * * *",
+            &["--dst", "never"],
+            "the value is \"never\": it takes one of \"skip\", \"shift\", \"once\", \"twice\"",
+        ),
     ] {
         let refused = tried(schedule, more);
         assert_eq!(refused.status.code(), Some(2), "{schedule} {more:?}");

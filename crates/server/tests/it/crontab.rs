@@ -4,7 +4,7 @@ use evenkeel_core::schedule::Schedule;
 use evenkeel_core::time::Wall;
 use serde_json::Value;
 
-use crate::process::{Node, repository, text, until};
+use crate::process::{Node, repository, run, text, until};
 
 fn next(schedule: &str, zone: &str, after: Wall) -> String {
     let zone = if zone == "UTC" { "" } else { zone };
@@ -32,7 +32,9 @@ fn both_forms_are_imported_and_listed_with_the_right_next_times() {
     let node = Node::serve(folder.path(), "a", &[]);
     let system = repository("examples/crontab/system.crontab").display().to_string();
     let user = repository("examples/crontab/user.crontab").display().to_string();
-    for (file, created, said) in [(system, 4, "cron runs it as"), (user, 19, "@reboot is left out")] {
+    for (file, created, said) in
+        [(system, 4, "it runs as root, which takes"), (user, 19, "@reboot is left out")]
+    {
         let import = ["import", "crontab", &file, "--zone", "Europe/Berlin"];
         let output = node.cli(&import);
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -75,6 +77,60 @@ fn a_due_entry_runs_with_its_environment_and_its_input() {
     node.ok(&["run", "wait", run.lines().next().expect("the run")]);
     let written = until("it wrote", || std::fs::read_to_string(folder.path().join("out")).ok());
     assert!(written.starts_with("one\ntwo\ngood  morning\n"), "{written}");
+}
+
+#[test]
+fn twins_keep_their_names_and_what_left_the_crontab_is_said_and_pruned_when_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let play = |times: &[&str]| times.iter().map(|at| format!("{at} * * * true play\n")).collect::<String>();
+    let import = |tab: &str, more: &[&str]| {
+        let args = ["import", "crontab", "-", "--user", "--prefix", "tab", "--zone", "UTC"];
+        let output = node.fed(&[&args[..], more].concat(), tab);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let jobs = || {
+        let jobs = node.json(&["job", "list"]);
+        let word = |job: &Value, key: &str| job[key].as_str().unwrap_or_default().to_owned();
+        let list = jobs.as_array().expect("a list").iter();
+        list.map(|job| (word(job, "schedule"), word(job, "name")))
+            .collect::<std::collections::BTreeMap<_, _>>()
+    };
+    import(&play(&["30 6", "0 19", "0 13"]), &[]);
+    let three = jobs();
+    assert_eq!(three.len(), 3);
+    let said = import(&play(&["0 13", "0 19"]), &[]);
+    let gone = &three["30 6 * * *"];
+    assert!(said.contains(&format!("job {gone} was imported from this crontab before")), "{said}");
+    assert_eq!(jobs(), three, "nothing is renamed, and nothing deleted that nobody asked for");
+    let said = import(&play(&["0 19"]), &["--prune"]);
+    assert!(said.contains(&format!("deleted: job {gone}")), "{said}");
+    let one = jobs();
+    assert_eq!(one.len(), 1);
+    assert_eq!(one["0 19 * * *"], three["0 19 * * *"], "one that is left alone keeps its name as well");
+    // Another crontab's jobs are none of this one's affair.
+    let said = import("# nothing\n", &[]);
+    assert!(said.contains(&one["0 19 * * *"]), "{said}");
+    node.ok(&["job", "delete", &one["0 19 * * *"]]);
+}
+
+#[test]
+fn a_crontab_without_entries_says_so_and_a_manifest_of_kubernetes_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().join("empty");
+    std::fs::write(&empty, "# nothing\n").expect("written");
+    let output = run(&["import", "crontab", &empty.display().to_string(), "--dry-run"]);
+    assert_eq!(text(&output.stdout), "the crontab holds no entry to import\n", "{}", text(&output.stderr));
+    let manifest = folder.path().join("nightly.yaml");
+    let yaml = "kind: CronJob\nmetadata: {name: nightly}\nspec:\n  schedule: '0 3 * * 7'\n  timeZone: Europe/Berlin\n  \
+                jobTemplate: {spec: {template: {spec: {containers: [{image: busybox, command: [date]}]}}}}\n";
+    std::fs::write(&manifest, yaml).expect("written");
+    let output = run(&["import", "kubernetes", &manifest.display().to_string(), "--dry-run"]);
+    let job = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(job.contains("name = \"nightly\"") && job.contains("zone = \"Europe/Berlin\""), "{job}");
+    assert!(text(&output.stderr).contains("the image busybox is left out"), "{}", text(&output.stderr));
 }
 
 #[test]

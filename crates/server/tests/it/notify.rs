@@ -93,7 +93,10 @@ fn notifiers_that_make_no_sense_are_refused_at_the_start() {
     let path = folder.path().join("settings.toml");
     for (notify, says) in [
         ("[[notify]]\non = [\"alarms\"]\nwebhook = \"http://h/\"\n", "no event is called \"alarms\""),
-        ("[[notify]]\non = [\"*\"]\nhook = \"http://h/\"\n", "settings.toml:3: unknown field `hook`"),
+        (
+            "[[notify]]\non = [\"*\"]\nhook = \"http://h/\"\n",
+            "settings.toml:3: unknown key \"hook\" in notify: the keys are name, on, webhook",
+        ),
     ] {
         fs::write(&path, notify).expect("written");
         let data = folder.path().join("data").display().to_string();

@@ -147,7 +147,10 @@ fn what_makes_no_sense_together_is_refused_with_what_does() {
         ("overlap = { queue = 0 }", "\"skip\" lets nothing wait"),
         ("overlap = { queue = 2 }\ncatch_up = \"skip\"", "leave catch_up out"),
         ("overlap = { at_most = 1 }", "one at a time is \"forbid\""),
-        ("overlap = \"sometimes\"", "`forbid`, `skip`, `queue`, `replace`, `allow`, `at_most`"),
+        (
+            "overlap = \"sometimes\"",
+            "it takes \"forbid\", \"skip\", \"replace\", \"allow\", { queue = 2 } or { at_most = 4 }",
+        ),
     ] {
         let job = format!("[[job]]\nname = \"j\"\nschedule = \"@hourly\"\ncommand = [\"true\"]\n{lines}\n");
         let refused = node.fed(&["job", "apply", "-f", "-"], &job);

@@ -60,7 +60,7 @@ fn a_pool_that_makes_no_sense_is_refused_with_the_fix() {
     };
     assert!(refused("pool = { name = \"db\", at_most = 0 }").contains("allowed are 1 to 500"));
     assert!(refused("pool = { name = \"db\" }").contains("at_most"));
-    assert!(refused("pool = \"db\"").contains("expected a pool, like { name = "));
+    assert!(refused("pool = \"db\"").contains("pool takes a pool, as { name = "));
 }
 
 #[test]

@@ -53,7 +53,20 @@ const VERBS: &[&str] = &[
     "cluster finalize",
     "cluster settings",
     "import crontab CRONTAB --user --zone UTC",
+    "import kubernetes MANIFEST",
 ];
+
+const CRON_JOB: &str = r#"
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: a}
+spec:
+  schedule: "0 5 * * *"
+  jobTemplate:
+    spec:
+      template:
+        spec: {containers: [{name: a, command: [/bin/true]}]}
+"#;
 
 /// The error that a program reads: its code and exit code.
 fn error(stderr: &[u8]) -> (String, i64, String) {
@@ -75,6 +88,7 @@ fn every_verb_has_the_same_exit_codes_and_says_them_to_programs() {
     let job = file("job.toml", "[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n");
     let calendar = file("calendar.toml", "[[calendar]]\nname = \"a\"\ndays = [\"2026-01-01\"]\n");
     let crontab = file("crontab", "0 5 * * * /bin/true\n");
+    let manifest = file("cronjob.yaml", CRON_JOB);
     // No program listens on the first port.
     let nowhere = "http://127.0.0.1:1";
     let documented = std::fs::read_to_string(repository("docs/cli.md")).expect("the reference");
@@ -87,6 +101,7 @@ fn every_verb_has_the_same_exit_codes_and_says_them_to_programs() {
                 "FILE" => job.as_str(),
                 "CALENDAR" => &calendar,
                 "CRONTAB" => &crontab,
+                "MANIFEST" => &manifest,
                 word => word,
             })
             .collect();
@@ -129,6 +144,7 @@ fn a_file_that_cannot_be_read_is_one_exit_code_whatever_it_is() {
         "job apply --plan -f /nowhere",
         "calendar apply -f /nowhere",
         "import crontab /nowhere --user --zone UTC",
+        "import kubernetes /nowhere",
         "job list --cluster-key-file /nowhere",
         "serve --config /nowhere",
         "cluster doctor --config /nowhere",

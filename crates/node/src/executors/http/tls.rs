@@ -3,12 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use evenkeel_core::job::Http;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 /// The largest file of certificates that is read.
 const FILE_MAX: u64 = 4 << 20;
@@ -35,15 +36,16 @@ impl Tls {
             return Err(fail(&"it is no file of certificates"));
         }
         let text = tokio::fs::read(path).await.map_err(|e| fail(&e))?;
-        let mut roots = RootCertStore::empty();
+        let (mut roots, mut listed) = (RootCertStore::empty(), Vec::new());
         for certificate in CertificateDer::pem_slice_iter(&text) {
             let certificate = certificate.map_err(|e| fail(&e))?;
-            roots.add(certificate).map_err(|e| fail(&e))?;
+            roots.add(certificate.clone()).map_err(|e| fail(&e))?;
+            listed.push(certificate);
         }
         if roots.is_empty() {
             return Err(fail(&"it holds no certificate: it must be PEM"));
         }
-        trusting(roots)
+        trusting(roots, listed)
     }
 }
 
@@ -57,13 +59,15 @@ fn of_host() -> Result<Arc<ClientConfig>, String> {
             "this host has no certificates to trust: install its ca-certificates, or say http.ca".into()
         );
     }
-    trusting(roots)
+    trusting(roots, Vec::new())
 }
 
-fn trusting(roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {
+/// Trusts servers with a certificate that one of the roots vouches for, and those that show one of the listed certificates itself.
+fn trusting(roots: RootCertStore, listed: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-    config(verifier.map_err(|e| format!("TLS cannot be spoken: {e}"))?)
+    let vouched = verifier.map_err(|e| format!("TLS cannot be spoken: {e}"))?;
+    config(Arc::new(Listed { vouched, listed }))
 }
 
 fn config(verifier: Arc<dyn ServerCertVerifier>) -> Result<Arc<ClientConfig>, String> {
@@ -74,6 +78,66 @@ fn config(verifier: Arc<dyn ServerCertVerifier>) -> Result<Arc<ClientConfig>, St
     let mut config = builder.with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+/// Verifies a server by the roots, and one that signed its certificate itself by comparing it with those that are listed.
+///
+/// `openssl req -x509` makes a certificate that may vouch for others as well, and such a one is refused as that of a server even
+/// where it is a root. Its times, its name and the server's possession of its key are verified all the same.
+#[derive(Debug)]
+struct Listed {
+    vouched: Arc<WebPkiServerVerifier>,
+    listed: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Listed {
+    fn verify_server_cert(
+        &self,
+        server: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let refused = match self.vouched.verify_server_cert(server, between, name, ocsp, now) {
+            Ok(verified) => return Ok(verified),
+            Err(refused) => refused,
+        };
+        // The check of the times comes before this one. The error has no type of its own here, only its name.
+        let as_server = match &refused {
+            rustls::Error::InvalidCertificate(CertificateError::Other(why)) => {
+                format!("{why:?}").contains("CaUsedAsEndEntity")
+            }
+            _ => false,
+        };
+        if !as_server || !self.listed.iter().any(|listed| listed == server) {
+            return Err(refused);
+        }
+        verify_server_name(&ParsedCertificate::try_from(server)?, name)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.vouched.verify_tls12_signature(message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.vouched.verify_tls13_signature(message, cert, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.vouched.supported_verify_schemes()
+    }
 }
 
 /// Believes whoever answers, for jobs that say `verify = false`. What is said stays secret from those who only listen.
