@@ -179,7 +179,7 @@ pub static ALL: &[Mutant] = {
             &[I1, I2, I6, I14, I15, I16, I20, I22, I46],
         ),
         mutant("furthest fire not remembered", &peers::ForgetsReached, &[I14]),
-        rare("runs dealt backwards", &peers::PlansBackwards, &[I42], 3),
+        mutant("all runs dealt to one node", &peers::PlansForOne, &[I42]),
         mutant("drained node is planned for", &peers::PlansForTheDrained, &[I38]),
         mutant("strikes of an earlier life counted", &peers::RemembersStrikes, &[I42, I44]),
         mutant("two strikes in a beat", &peers::StrikesTwice, &[I44]),

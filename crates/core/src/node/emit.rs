@@ -176,6 +176,8 @@ impl Node {
             Decision::JobWaits(id, due) => {
                 let first = Reverse(self.view.job(id).priority());
                 self.local.waiting.insert((first, due, id));
+                // Until there is a slot another node may have taken it.
+                self.local.peers.set_overdue_read(id, false);
             }
             Decision::JobSeeks(pool, id, due, was_first) => {
                 let first = Reverse(self.view.job(id).priority());

@@ -10,8 +10,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::called_off::ended_by_hand;
+use super::overlap::time_of;
 use super::retry::{given_up, wait_after, wait_of};
-use super::{BY_HAND, START_WINDOW, is_admitted, is_misdated, keeps_pace, moment, run_of};
+use super::{BY_HAND, START_WINDOW, free_slots, is_admitted, is_misdated, keeps_pace, moment, run_of};
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::{Delivery, Job};
@@ -23,8 +24,8 @@ use crate::registry::{Txn, Write};
 use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
 use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
-use crate::time::{Millis, Wall};
-use crate::view::{JobView, KnownPlan, Terms};
+use crate::time::{Millis, Mono, Wall};
+use crate::view::{JobId, JobView, KnownPlan, Terms};
 use crate::words::{Fire, Member, RunId, Shard};
 
 mod accept;
@@ -42,13 +43,14 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
         out.add(Decision::JobAt(job.id, at));
     }
     let reread = reread.is_some_and(|at| at <= now);
-    if scene.local.peers.offered.contains(&job.id) || reread {
+    if scene.local.peers.offered.contains(&job.id) || reread || must_read_overdue(scene, job.id, out) {
         return out.add(Decision::Read(job.id, [keys::plan(job.name())].into()));
     }
     let Some(plan) = job.plan() else { return };
     let Some(record) = &plan.known.value else { return };
     let mine = |verdict: &Verdict| verdict.node == scene.member.node.as_str();
-    if !record.runs.iter().any(|run| run.by == *scene.member) && !record.verdicts.iter().any(mine) {
+    let concerns = |run: &Planned| run.by == *scene.member || takes_overdue(scene, job.id, run);
+    if !record.runs.iter().any(concerns) && !record.verdicts.iter().any(mine) {
         return;
     }
     let terms = job.dispatched().and_then(|state| state.terms.as_deref());
@@ -65,6 +67,27 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
             desk.start_all(out);
         }
     }
+}
+
+/// Whether the plan is to be read because another node had no slot for a run of it, and this node has one. Where it has none
+/// either the job is called when there is one.
+fn must_read_overdue(scene: &Scene<'_>, id: JobId, out: &mut Decisions) -> bool {
+    let unread = scene.local.peers.overdue_of(id).filter(|(_, read)| !read);
+    let due = unread.map(|(fire, _)| moment(fire, scene.now.wall, scene.now.wall)).min();
+    let has_slot = free_slots(scene.view, scene.local) > out.claimed;
+    if let Some(due) = due.filter(|_| !has_slot) {
+        out.add(Decision::JobWaits(id, due));
+    }
+    due.is_some() && has_slot
+}
+
+/// Whether this node takes a run that is planned for another one, which had no slot for it when it was due.
+fn takes_overdue(scene: &Scene<'_>, id: JobId, run: &Planned) -> bool {
+    let now = scene.now.wall;
+    let waits = run.wait.is_some_and(|wait| wait.left(now).is_some());
+    let is_due = !run.is_accepted() && !waits && moment(&run.fire, run.due, now) <= now;
+    let key = (id, run.fire.clone());
+    is_due && run.by != *scene.member && scene.local.peers.overdue.get(&key) == Some(&true)
 }
 
 /// A run that the plan does not show as accepted by this node must end.
@@ -145,14 +168,16 @@ impl<'a> Desk<'a> {
             self.draft.verdicts.push(lost_verdict(self.id(&run), &run, repeats));
             if repeats {
                 let (attempt, began) = (run.attempt + 1, run.began());
-                self.draft.runs.insert(at, Planned { attempt, seq: 0, from: None, began, ..run });
+                let next = Planned { attempt, seq: 0, from: None, began, planned_for: None, ..run };
+                self.draft.runs.insert(at, next);
             }
             return self.act("settle");
         }
+        self.note_length(&run, over);
         self.make_way((run.from.unwrap_or(run.due), over));
         if let Some(length) = wait_after(given) {
             let (attempt, began) = (run.attempt + 1, run.began());
-            let next = Planned { attempt, seq: 0, from: None, began, ..run };
+            let next = Planned { attempt, seq: 0, from: None, began, planned_for: None, ..run };
             let wait = wait_of(self.scene, length);
             // By a clock that is off nobody knows.
             let agrees = self.scene.clock_agrees();
@@ -171,6 +196,14 @@ impl<'a> Desk<'a> {
         }
         self.next = self.others_next();
         self.act("finish");
+    }
+
+    /// How long a run took helps to say when the next ones will have ended.
+    fn note_length(&mut self, run: &Planned, over: Mono) {
+        let Some((from, over)) = run.from.zip(time_of(self.scene, over)) else { return };
+        let took = (over - from).max(Millis(1));
+        self.draft.took =
+            Some(self.draft.took.map_or(took, |before| Millis(i64::midpoint(before.0, took.0))));
     }
 
     /// Whose run is next, and due, if it is another node's: only by being told does that one hear of it.
@@ -413,10 +446,21 @@ impl<'a> Desk<'a> {
             PlannerKind::Beat => "in beat",
             PlannerKind::Leader => "by epoch",
         };
-        format!(
-            "planned by {} {right} {}: {} had most slots free, {}",
-            planner.member, planner.number, run.by.node, run.free
-        )
+        let planned = format!("planned by {} {right} {}", planner.member, planner.number);
+        let by = run.planned_for.as_ref().unwrap_or(&run.by);
+        let chosen = match (&run.fire, run.free) {
+            (Fire::Asked(_), _) => format!("{} had the lowest load score", by.node),
+            (Fire::Due(_), 1..) => format!("{} had the most slots free, {}", by.node, run.free),
+            (Fire::Due(_), queue) => {
+                format!("no node had a slot free, and of all {} had the shortest queue, {}", by.node, -queue)
+            }
+        };
+        match &run.planned_for {
+            Some(_) => {
+                format!("{planned}: {chosen}; it had none when the run was due, and {} had one", run.by.node)
+            }
+            None => format!("{planned}: {chosen}"),
+        }
     }
 
     /// A run that was accepted and has not started leaves the plan for a later fire.
