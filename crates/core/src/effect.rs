@@ -128,6 +128,8 @@ pub enum Event {
     Disconnected,
     /// Nodes joined or went: there are so many now (S4-13: children changed).
     NodesChanged(usize),
+    /// No life of this node is a member any more; it held so many jobs, which others may take over now.
+    NodeLeft(NodeName, usize),
     /// Its peers take a node for unreachable: it is offered nothing and takes no beat (S0-51).
     Offline(NodeName),
     /// A node that was taken for unreachable is online again (S0-52).
@@ -263,6 +265,8 @@ impl fmt::Display for Event {
             }
             Self::Connected => f.write_str("connected with the registry"),
             Self::Disconnected => f.write_str("the registry does not answer: the lease may be lost"),
+            Self::NodeLeft(node, 1) => write!(f, "{node} left; it held 1 job"),
+            Self::NodeLeft(node, held) => write!(f, "{node} left; it held {held} jobs"),
             Self::NodesChanged(1) => f.write_str("there is 1 node now"),
             Self::NodesChanged(nodes) => write!(f, "there are {nodes} nodes now"),
             Self::Offline(node) => {

@@ -287,6 +287,14 @@ impl View {
         self.owned.get(member).map_or(0, BTreeSet::len)
     }
 
+    /// How many jobs earlier incarnations of this node, which are gone, still own: no other node has taken them over yet.
+    #[must_use]
+    pub fn left_behind(&self, node: &NodeName) -> usize {
+        let first = Member { node: node.clone(), incarnation: 0 };
+        let lives = self.owned.range(first..).take_while(|(member, _)| member.node == *node);
+        lives.filter(|(member, _)| self.member(member).is_none()).map(|(_, jobs)| jobs.len()).sum()
+    }
+
     /// The jobs a member holds, in the view's order.
     pub fn owned(&self, member: &Member) -> impl DoubleEndedIterator<Item = JobId> {
         self.owned.get(member).into_iter().flatten().copied()

@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Wall;
 
+mod fire;
+
+pub use fire::FireId;
+
 /// The longest name in bytes.
 pub const NAME_MAX: usize = 128;
 

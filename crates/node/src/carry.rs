@@ -6,6 +6,7 @@
 mod books;
 mod file;
 mod fill;
+mod history;
 mod relocate;
 
 use evenkeel_core::carry::{Tally, open_runs, settled, tally};
@@ -17,6 +18,7 @@ use crate::clock;
 use books::Books;
 pub use file::{Backup, Header};
 use fill::Filled;
+pub use history::Past;
 pub use relocate::{Moved, relocate};
 
 /// Why books were not carried. Each text says the fix.

@@ -9,7 +9,7 @@ use evenkeel_core::record::{ClusterRecord, Layouts, MemberInfo, SpecRecord, deco
 use evenkeel_core::registry::{Change, Class, Facts, FeedKind, Granted, Outcome, Txn, Write};
 use evenkeel_core::time::{Millis, Now};
 use evenkeel_registry::clock::Stopwatch;
-use evenkeel_registry::{Registry, RegistryError};
+use evenkeel_registry::{Exposure, Registry, RegistryError};
 
 use crate::clock;
 
@@ -33,13 +33,23 @@ pub struct Finding {
     pub found: String,
     /// What is to be done; `None` when all is well.
     pub fix: Option<String>,
+    /// Whether the registry works all the same, so that this is only to be thought of.
+    pub mild: bool,
 }
 
 /// Looks at the registry at a URL. Writes one entry that nobody looks at, and takes it away again.
 ///
 /// # Errors
-/// It cannot be opened or asked; the text says what to do.
+/// There is none, or it cannot be opened or asked; the text says what to do.
 pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
+    if !evenkeel_registry::exists(url).await? {
+        let shown = evenkeel_registry::redacted(url);
+        return Err(RegistryError::Refused(format!(
+            "there is no registry at {shown}: name the URL that the nodes use; the first node that is started \
+             with --registry {shown} makes it"
+        )));
+    }
+    let exposure = evenkeel_registry::exposure(url)?;
     let registry = evenkeel_registry::open(url).await?;
     let facts = registry.facts();
     let examined = registry.examine().await?;
@@ -49,6 +59,7 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
     let generation = own.as_ref().map_or(facts.generation, |own| own.generation_on(facts.generation));
     found.extend(limits(&Facts { generation, ..facts }));
     found.extend(own.map(joining));
+    found.extend(exposure.map(access));
     found.extend(examined.told.into_iter().map(|(name, value)| good(name, value)));
     found.extend(examined.faults.into_iter().map(|it| bad(it.name, it.what, it.fix)));
 
@@ -68,11 +79,42 @@ pub async fn examine(url: &str) -> Result<Vec<Finding>, RegistryError> {
 }
 
 fn good(check: &str, found: impl Into<String>) -> Finding {
-    Finding { check: check.to_owned(), found: found.into(), fix: None }
+    Finding { check: check.to_owned(), found: found.into(), fix: None, mild: false }
 }
 
 fn bad(check: &str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { check: check.to_owned(), found: found.into(), fix: Some(fix.into()) }
+    Finding { check: check.to_owned(), found: found.into(), fix: Some(fix.into()), mild: false }
+}
+
+/// Who can read and change the books beside the nodes. Beyond this host that is everybody on the way; on it, everybody who
+/// works there.
+fn access(exposure: Exposure) -> Finding {
+    let check = "access";
+    let Exposure { loopback, login, tls } = exposure;
+    let fix =
+        "set up users and encryption as docs/engines.md says, and give user, password and tls=on in the URL";
+    match (loopback, login, tls) {
+        (_, true, true) => good(check, "with a login, encrypted"),
+        (true, true, false) => good(check, "with a login, on this host only"),
+        (true, false, _) => Finding {
+            mild: true,
+            ..bad(
+                check,
+                "without a login: every user of this host can change the books, and which commands run",
+                fix,
+            )
+        },
+        (false, false, _) => bad(
+            check,
+            "without a login: whoever reaches the engine can change the books, and which commands run",
+            fix,
+        ),
+        (false, true, false) => bad(
+            check,
+            "not encrypted: whoever is on the way reads the password, and can change the books",
+            "encrypt it as docs/engines.md says, and give tls=on in the URL",
+        ),
+    }
 }
 
 /// The cluster's own entry, if nodes were here before and it is theirs.
@@ -332,6 +374,21 @@ mod tests {
             let finding = guarantee(&Facts { engine, class, ..facts() });
             assert_eq!(finding.fix.is_none(), ok, "{engine} {class:?}");
         }
+    }
+
+    #[test]
+    fn an_engine_that_anybody_can_change_is_not_well() {
+        let graded = |loopback, login, tls| {
+            let found = access(Exposure { loopback, login, tls });
+            (found.fix.is_some(), found.mild)
+        };
+        for tls in [false, true] {
+            assert_eq!(graded(true, false, tls), (true, true), "it works, and is told of");
+            assert_eq!(graded(false, false, tls), (true, false));
+        }
+        assert_eq!(graded(false, true, false), (true, false));
+        assert_eq!(graded(false, true, true), (false, false));
+        assert_eq!(graded(true, true, false), (false, false), "nobody is on the way");
     }
 
     #[test]

@@ -380,6 +380,7 @@ impl Driver {
             Event::Connected => "connected",
             Event::Disconnected => "disconnected",
             Event::NodesChanged(_) => "nodes_changed",
+            Event::NodeLeft(..) => "node.left",
             Event::Offline(_) => "node.offline",
             Event::Online(_) => "node.online",
             Event::LeaderChanged(..) => "leader_changed",
@@ -400,6 +401,7 @@ impl Driver {
             | Event::Elected(_)
             | Event::Connected
             | Event::NodesChanged(_)
+            | Event::NodeLeft(..)
             | Event::LeaderChanged(..)
             | Event::Resuming(_)
             | Event::Serving(_)
@@ -408,7 +410,9 @@ impl Driver {
         }
         let (now, node) = (clock::now(), self.runs.node().to_string());
         self.notifiers.tell(now, &node, kind, &event, &text);
-        self.history.put(Entry::Event { at: now.wall, node, kind, text: text.clone() });
+        // One that is gone tells nothing itself.
+        let about = if let Event::NodeLeft(left, _) = &event { left.to_string() } else { node };
+        self.history.put(Entry::Event { at: now.wall, node: about, kind, text: text.clone() });
         let over = match &event {
             // What this node knew of the registry is over, its generation too: it begins anew or not at all.
             Event::Shut(shut) => Some(shut.to_string()),

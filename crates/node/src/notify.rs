@@ -25,7 +25,7 @@ use window::{Telling, Window};
 use worker::Worker;
 
 /// Every kind of event there is, as history, notifiers and `event list` write them.
-pub(crate) const KINDS: [&str; 35] = [
+pub(crate) const KINDS: [&str; 36] = [
     "joined",
     "upgraded",
     "not_upgraded",
@@ -44,6 +44,7 @@ pub(crate) const KINDS: [&str; 35] = [
     "connected",
     "disconnected",
     "nodes_changed",
+    "node.left",
     "node.offline",
     "node.online",
     "leader_changed",

@@ -48,7 +48,7 @@ use evenkeel_core::time::Millis;
 pub use error::RegistryError;
 pub use examine::Examined;
 pub use feed::Feed;
-pub use url::{EngineUrl, Host, PASSWORD, Purpose, Tls, open, redacted};
+pub use url::{EngineUrl, Exposure, Host, PASSWORD, Purpose, Tls, exists, exposure, open, redacted};
 
 /// A future behind a pointer, so that [`Registry`] can be used as `dyn Registry`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -61,6 +61,15 @@ impl MySql {
         let (target, namespace) = target(url)?;
         Sql::connect(Config::new(&DIALECT, target, url, namespace)).await.map(Self)
     }
+
+    /// Whether the tables are there. Makes none.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn exists(url: &EngineUrl) -> Result<bool, RegistryError> {
+        let (target, namespace) = target(url)?;
+        Sql::exists(&Config::new(&DIALECT, target, url, namespace)).await
+    }
 }
 
 /// Where the server is, who asks, and the namespace there.

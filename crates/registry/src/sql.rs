@@ -160,6 +160,13 @@ impl Config {
 }
 
 impl Sql {
+    /// Connects, and looks whether the tables are there.
+    pub(crate) async fn exists(config: &Config) -> Result<bool, RegistryError> {
+        let explain = |error| fault::explain(&config.place, &error);
+        let mut link = Link::open(&config.target, config.dialect.greeting).await.map_err(explain)?;
+        layout::of(config).is_there(&mut link).await
+    }
+
     /// Connects, makes or updates the tables, and starts to write.
     pub(crate) async fn connect(config: Config) -> Result<Self, RegistryError> {
         let explain = |error| fault::explain(&config.place, &error);

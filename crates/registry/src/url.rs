@@ -10,7 +10,7 @@ use crate::memory::Memory;
 use crate::sqlite::Sqlite;
 use crate::{Registry, RegistryError};
 
-pub use engine::{EngineUrl, Host, PASSWORD, Purpose, Tls};
+pub use engine::{EngineUrl, Exposure, Host, PASSWORD, Purpose, Tls};
 
 const KNOWN: &str = "use sqlite:PATH (a file that the processes of this host share), memory: (this process only), \
                      postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, redis://HOST/DB, etcd://HOST,HOST,HOST or \
@@ -30,17 +30,50 @@ pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
         Some(("memory", "")) => Ok(Arc::new(Memory::new(Arc::new(HostClock)))),
         Some(("memory", name)) => Ok(Memory::named(name)),
         Some(("sqlite", "" | ":memory:")) => Err(refused("names no file".into())),
-        Some(("sqlite", rest)) => {
-            // `sqlite:///var/x` is how others write `sqlite:/var/x`.
-            let path = rest.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(rest);
-            Ok(Arc::new(Sqlite::open(Path::new(path), Arc::new(HostClock)).await?))
-        }
+        Some(("sqlite", rest)) => Ok(Arc::new(Sqlite::open(path_of(rest), Arc::new(HostClock)).await?)),
         Some(("postgres" | "mysql" | "redis" | "etcd" | "zookeeper", _)) => {
             connect(&EngineUrl::parse(url)?).await
         }
         Some((scheme, _)) => Err(refused(format!("has the unknown scheme {scheme:?}"))),
         None => Err(refused("has no scheme".into())),
     }
+}
+
+/// Whether there is a registry at a URL. Nothing is made in order to find out; so of engines where only a look that writes could
+/// tell, it is said that there is one.
+///
+/// # Errors
+/// As [`open`].
+pub async fn exists(url: &str) -> Result<bool, RegistryError> {
+    match url.split_once(':') {
+        Some(("sqlite", rest)) if !["", ":memory:"].contains(&rest) => {
+            // An empty file is one in which nothing was made yet.
+            Ok(std::fs::metadata(path_of(rest)).is_ok_and(|found| found.len() > 0))
+        }
+        #[cfg(feature = "postgres")]
+        Some(("postgres", _)) => crate::postgres::Postgres::exists(&EngineUrl::parse(url)?).await,
+        #[cfg(feature = "mysql")]
+        Some(("mysql", _)) => crate::mysql::MySql::exists(&EngineUrl::parse(url)?).await,
+        _ => Ok(true),
+    }
+}
+
+/// How an engine at a URL is reached; `None` for one that is in a file or in this process.
+///
+/// # Errors
+/// [`RegistryError::Refused`] for a URL that makes no sense.
+pub fn exposure(url: &str) -> Result<Option<Exposure>, RegistryError> {
+    match url.split_once(':') {
+        Some(("postgres" | "mysql" | "redis" | "etcd" | "zookeeper", _)) => {
+            EngineUrl::parse(url)?.exposure().map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The path in what stands behind `sqlite:`: `sqlite:///var/x` is how others write `sqlite:/var/x`.
+fn path_of(rest: &str) -> &Path {
+    Path::new(rest.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(rest))
 }
 
 /// A registry's URL as it may be shown and written down: without its password.
@@ -133,6 +166,39 @@ mod tests {
             assert!(why.contains("sqlite:PATH") && why.contains("postgres://"), "{why}");
             assert!(!why.contains("hunter2"), "{why}");
         }
+    }
+
+    #[test]
+    fn how_an_engine_is_reached_is_told_by_its_url() {
+        let told = |url: &str| {
+            let Exposure { loopback, login, tls } = exposure(url).unwrap().expect("an engine");
+            (loopback, login, tls)
+        };
+        // Without the environment's password, whatever it may be.
+        assert_eq!(
+            told("etcd://127.0.0.1,[::1]:2379,localhost"),
+            (true, std::env::var(PASSWORD).is_ok(), false)
+        );
+        assert_eq!(told("redis://:pw@10.0.0.7/0"), (false, true, false));
+        assert_eq!(told("etcd://u:pw@127.0.0.1,h2?tls=on"), (false, true, true), "one of them is elsewhere");
+        assert!(told("zookeeper://h?tls=on&cert=c&key=k").1, "a certificate says who asks");
+        assert_eq!(exposure("sqlite:/x").unwrap(), None);
+        assert_eq!(exposure("memory:").unwrap(), None);
+        assert!(exposure("etcd://h?tls=perhaps").is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_looked_for_is_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.db");
+        let url = format!("sqlite:{}", path.display());
+        assert!(!exists(&url).await.unwrap() && !path.exists());
+        std::fs::write(&path, "").unwrap();
+        assert!(!exists(&url).await.unwrap(), "nothing is in it");
+        drop(open(&url).await.unwrap());
+        assert!(exists(&url).await.unwrap());
+        assert!(exists(&url.replace("sqlite:", "sqlite://")).await.unwrap());
+        assert!(exists("memory:").await.unwrap());
     }
 
     #[tokio::test]

@@ -1,6 +1,8 @@
 //! The HTTP interface: one router for people, programs and peers (S0-20).
 
 mod audit;
+mod bodies;
+mod body;
 mod calendars;
 pub(crate) mod changes;
 mod cluster;
@@ -9,12 +11,16 @@ mod elsewhere;
 mod error;
 mod events;
 mod explain;
+mod fires;
+mod follow;
 mod gate;
 mod jobs;
 mod live;
 mod nodes;
 pub(crate) mod output;
+mod queries;
 mod relay;
+mod running;
 mod runs;
 mod search;
 mod settings;
@@ -24,7 +30,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -40,6 +46,7 @@ pub(crate) use denials::Denials;
 pub(crate) use error::{ApiError, REPLAYED, STALE, done};
 pub(crate) use gate::Door;
 pub(crate) use live::{Live, Others, Picture};
+pub(crate) use search::Searches;
 
 /// What every handler knows.
 #[derive(Clone)]
@@ -53,6 +60,8 @@ pub(crate) struct App {
     pub(crate) line: Line,
     /// What was asked by them.
     pub(crate) ear: Arc<Ear>,
+    /// The turns of searches through output.
+    pub(crate) searches: Searches,
     /// Where an upgrade of this node is asked for.
     pub(crate) upgrades: Upgrades,
     /// Whether the process ends, so that answers which would go on for ever end too.
@@ -67,7 +76,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/console.js", get(console::script))
         .route("/favicon.svg", get(console::icon))
         .route("/favicon.ico", get(console::icon))
-        .route("/api/v1/health", get(health));
+        .route("/api/v1/health", get(health))
+        .layer(axum::middleware::from_fn(queries::known));
     let keyed = Router::new()
         .route("/jobs", get(jobs::list))
         .route("/jobs/apply", post(jobs::apply))
@@ -82,6 +92,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/calendars", get(calendars::list))
         .route("/calendars/{name}", get(calendars::show).put(calendars::put).delete(calendars::delete))
         .route("/runs", get(runs::list))
+        .route("/runs/running", get(runs::running))
         .route("/runs/{run}", get(runs::show))
         .route("/runs/{run}/explain", get(explain::run))
         .route("/runs/{run}/logs", get(runs::logs).delete(runs::forget))
@@ -99,6 +110,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/events", get(events::list))
         .route("/audit", get(audit::list))
         .route("/live", get(live::stream))
+        .layer(axum::middleware::from_fn(queries::known))
         .layer(axum::middleware::from_fn_with_state(app.clone(), changes::noted))
         .layer(axum::middleware::from_fn_with_state(app.clone(), gate::key));
     Router::new()
@@ -107,6 +119,8 @@ pub(crate) fn router(app: App) -> Router {
         .nest("/api/v1", keyed)
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)
+        // Bodies are bounded where they are taken in.
+        .layer(DefaultBodyLimit::disable())
         .layer(axum::middleware::from_fn_with_state(app.clone(), gate::guard))
         .with_state(app)
 }

@@ -2,7 +2,10 @@
 
 mod capacity;
 pub(crate) mod explain;
+mod names;
 mod nodes;
+mod open;
+mod remarks;
 mod shards;
 mod whole;
 
@@ -14,12 +17,15 @@ use evenkeel_core::record::{LoadRecord, Request, ShardLane};
 use evenkeel_core::schedule::{Calendars, Schedule};
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::{JobView, View};
-use evenkeel_core::words::{Fire, JobName, Member, NodeName, RunId};
+use evenkeel_core::words::{Fire, JobName, Member, NodeName, RequestId, RunId};
 
 use crate::rows::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, Sharing, moment, zone};
 use crate::zones;
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
-pub(crate) use nodes::{nodes, nodes_with_times};
+pub(crate) use names::{no_living, no_node};
+pub(crate) use nodes::{gone, nodes, nodes_with_times};
+pub(crate) use open::{OpenFire, is_open, open};
+pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, shards, wanted};
 pub(crate) use whole::whole;
 
@@ -211,6 +217,24 @@ pub(crate) fn is_draining(handle: &Handle, name: &NodeName) -> bool {
     handle.look(|node| node.view().intent(name).is_some())
 }
 
+/// Whether the living node of this name is taken for unreachable by its peers.
+pub(crate) fn is_offline(handle: &Handle, name: &NodeName) -> bool {
+    handle.look(|node| {
+        let view = node.view();
+        view.members().any(|(member, _)| member.node == *name && view.is_offline(member))
+    })
+}
+
+/// Whether an attempt that a history takes for running goes on: on this node only what it executes, elsewhere only what a node
+/// that lives has.
+pub(crate) fn still_runs(handle: &Handle, record: &RunRecord) -> bool {
+    let name = record.node.split('@').next().unwrap_or_default();
+    handle.look(|node| match name == handle.name().as_str() {
+        true => node.executes(&record.run),
+        false => node.view().members().any(|(member, _)| member.node.as_str() == name),
+    })
+}
+
 /// The names of the living nodes.
 pub(crate) fn names(handle: &Handle) -> BTreeSet<NodeName> {
     handle.look(|node| node.view().members().map(|(member, _)| member.node.clone()).collect())
@@ -286,6 +310,15 @@ pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Memb
     })
 }
 
+/// Whether a run of a job was asked for by hand under this id, as far as the registry remembers.
+pub(crate) fn is_asked(handle: &Handle, job: &JobName, id: &RequestId) -> bool {
+    handle.look(|node| {
+        let asked =
+            node.view().find(job).and_then(|job| job.asked()?.value.as_ref().map(|asked| &asked.requests));
+        asked.is_some_and(|requests| requests.iter().any(|request| request.id == *id))
+    })
+}
+
 /// Whether a run that history does not know yet may still come: somebody asked for it, or it is just due.
 pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
     let known = handle.look(|node| {
@@ -312,6 +345,16 @@ pub(crate) fn is_expected(handle: &Handle, run: &RunId) -> bool {
             *due > spec.since && schedule.is_some_and(|schedule| schedule.has(*due))
         }
     }
+}
+
+/// Whether a fire of a job has a run for each of several shards.
+pub(crate) fn has_shards(handle: &Handle, name: &JobName) -> bool {
+    handle.look(|node| {
+        let spec = node.view().find(name).and_then(|job| job.spec());
+        spec.is_some_and(|spec| {
+            spec.job.placement == Placement::Sharded && (spec.job.every_node || spec.job.shards > 1)
+        })
+    })
 }
 
 /// The jobs of these attempts that are sharded.

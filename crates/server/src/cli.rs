@@ -18,19 +18,38 @@ mod serve;
 mod shards;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Output};
 
 /// Evenkeel keeps scheduled work on an even keel: every due fire starts once, on a healthy node
 #[derive(Debug, Parser)]
 #[command(name = "evenkeel", version, max_term_width = 100, disable_help_subcommand = true)]
 struct Cli {
+    #[command(flatten)]
+    anywhere: Anywhere,
     #[command(subcommand)]
     verb: Verb,
+}
+
+/// The flags of [`Reach`](crate::client::Reach), which may stand before the verb that takes them too. Clap carries what is said
+/// here to the verb, which shows and explains them.
+#[derive(Debug, Args)]
+struct Anywhere {
+    #[arg(long, global = true, hide = true, value_name = "URL", value_delimiter = ',')]
+    server: Vec<String>,
+    #[arg(long, global = true, hide = true, value_name = "FILE")]
+    cluster_key_file: Option<PathBuf>,
+    #[arg(short, long, global = true, hide = true, value_enum, default_value_t)]
+    output: Output,
 }
 
 #[derive(Debug, Subcommand)]
@@ -75,12 +94,15 @@ enum Verb {
 
 /// Reads the command line and does what it says.
 pub(crate) fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match parsed() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     for (flag, fix) in exposed(std::env::args_os()) {
-        eprintln!(
-            "evenkeel: warning: the password in {flag} stands in the list of processes and in the shell's history: leave it \
-             out of the URL and {fix}"
-        );
+        output::tell(&format!(
+            "warning: the password in {flag} stands in the list of processes and in the shell's history: leave it out of \
+             the URL and {fix}"
+        ));
     }
     let done = match cli.verb {
         Verb::Dev(args) => serve::dev(&args),
@@ -101,6 +123,68 @@ pub(crate) fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => complain(&failure),
     }
+}
+
+/// Reads the command line. What is wrong with it, or help, is printed here.
+fn parsed() -> Result<Cli, ExitCode> {
+    let matches = Cli::command().try_get_matches();
+    // Also what is wrong with the line is told as the line asks for.
+    output::choose(matches.as_ref().map_or_else(|_| wanted(std::env::args_os()), output_of));
+    let cli = matches.and_then(|matches| {
+        misplaced(&matches)?;
+        Cli::from_arg_matches(&matches)
+    });
+    cli.map_err(|error| {
+        if !error.use_stderr() || output::chosen() == Output::Table {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
+        }
+        let text = error.render().to_string();
+        complain(&Failure::usage(text.trim_start_matches("error: ").trim()))
+    })
+}
+
+/// How the verb is to print its answer.
+fn output_of(matches: &ArgMatches) -> Output {
+    let verb = leaf(matches).1;
+    verb.try_get_one::<Output>("output").ok().flatten().copied().unwrap_or_default()
+}
+
+/// The verb that was given, by its words, and what stood behind it.
+fn leaf(matches: &ArgMatches) -> (Vec<&str>, &ArgMatches) {
+    let (mut words, mut at) = (Vec::new(), matches);
+    while let Some((word, next)) = at.subcommand() {
+        words.push(word);
+        at = next;
+    }
+    (words, at)
+}
+
+/// Refuses a flag that the verb does not read, although it may stand before every verb.
+fn misplaced(matches: &ArgMatches) -> Result<(), clap::Error> {
+    let (words, verb) = leaf(matches);
+    let mut root = Cli::command();
+    let mut command = &root;
+    for word in &words {
+        command = command.find_subcommand(word).unwrap_or(command);
+    }
+    let given = |id: &&str| matches!(verb.value_source(id), Some(ValueSource::CommandLine));
+    let reads = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
+    let Some(id) = ["server", "cluster_key_file", "output"].into_iter().filter(given).find(|id| !reads(id))
+    else {
+        return Ok(());
+    };
+    let text = format!("`{}` does not take --{}: leave it out", words.join(" "), id.replace('_', "-"));
+    Err(root.error(ErrorKind::UnknownArgument, text))
+}
+
+/// How answers are to be printed by a line that clap could not read.
+fn wanted(args: impl Iterator<Item = OsString>) -> Output {
+    let args: Vec<_> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let apart =
+        args.windows(2).any(|pair| ["-o", "--output"].contains(&pair[0].as_str()) && pair[1] == "json");
+    let joined = args.iter().any(|arg| ["-ojson", "-o=json", "--output=json"].contains(&arg.as_str()));
+    if apart || joined { Output::Json } else { Output::Table }
 }
 
 /// The flags whose URLs were written with a password, and what to do instead.
@@ -130,7 +214,10 @@ fn chosen<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 }
 
 fn complain(failure: &Failure) -> ExitCode {
-    if !failure.message.is_empty() {
+    if !failure.message.is_empty() && output::chosen() == Output::Json {
+        let (code, exit) = (failure.exit.name(), failure.exit as u8);
+        eprintln!("{}", json!({ "error": { "code": code, "exit": exit, "message": failure.message } }));
+    } else if !failure.message.is_empty() {
         // A node may say anything, in several lines.
         let lines: Vec<String> = failure.to_string().split('\n').map(crate::output::plain).collect();
         eprintln!("evenkeel: {}", lines.join("\n"));
@@ -141,6 +228,49 @@ fn complain(failure: &Failure) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_that_every_verb_takes_may_stand_before_it() {
+        let read = |line: &str| Cli::try_parse_from(line.split(' ')).expect("it can be read");
+        for line in [
+            "evenkeel --server http://h:1 -o json job list",
+            "evenkeel job --server http://h:1 -o json list",
+            "evenkeel job list --server http://h:1 -o json",
+            "evenkeel -o json job list --server http://h:1",
+        ] {
+            let Verb::Job(jobs::Verb::List { reach, .. }) = read(line).verb else { panic!("{line}") };
+            assert_eq!(
+                (reach.server.as_slice(), reach.output),
+                (&["http://h:1".to_owned()][..], Output::Json),
+                "{line}"
+            );
+        }
+        let two = read("evenkeel --server http://h:1,http://h:2 job list");
+        let Verb::Job(jobs::Verb::List { reach, .. }) = two.verb else { panic!("it lists") };
+        assert_eq!(reach.server, ["http://h:1", "http://h:2"]);
+        let none = read("evenkeel job list");
+        let Verb::Job(jobs::Verb::List { reach, .. }) = none.verb else { panic!("it lists") };
+        assert_eq!((reach.server, reach.output), (vec!["http://127.0.0.1:7700".to_owned()], Output::Table));
+    }
+
+    #[test]
+    fn a_flag_that_a_verb_does_not_read_is_refused_wherever_it_stands() {
+        let tried = |line: &str| {
+            let matches = Cli::command().try_get_matches_from(line.split(' ')).expect("it can be read");
+            misplaced(&matches).map_err(|e| e.to_string())
+        };
+        for line in [
+            "evenkeel --server http://h:1 docs cli",
+            "evenkeel -o json dev",
+            "evenkeel dev --server http://h:1",
+        ] {
+            assert!(tried(line).is_err_and(|text| text.contains("leave it out")), "{line}");
+        }
+        for line in ["evenkeel --server http://h:1 job list", "evenkeel -o json cluster doctor --registry x"]
+        {
+            assert!(tried(line).is_ok(), "{line}");
+        }
+    }
 
     #[test]
     fn a_password_on_the_command_line_is_told_of() {

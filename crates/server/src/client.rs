@@ -1,15 +1,17 @@
 //! The client's side of the API: JSON over HTTP to one node.
 
+use std::cell::OnceCell;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body};
 
+use crate::bounded;
 use crate::exit::{Exit, Failure};
 use crate::host;
 use crate::output::Output;
@@ -17,10 +19,21 @@ use crate::output::Output;
 /// Answers are bounded, so that a wrong address cannot fill the memory.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// Far larger than any key file.
+const KEY_BYTES_MAX: u64 = 64 * 1024;
+
 /// A question whose connection was cut is asked so many times again: a node that goes on in another program cuts them all.
 const REPEATS: u32 = 3;
 /// The pause before each.
 const BREATH: Duration = Duration::from_millis(100);
+
+/// So long may a connection take, and a node that is asked whether it lives.
+const CONNECT: Duration = Duration::from_secs(3);
+const ALIVE: Duration = Duration::from_secs(3);
+/// So long may any other answer take: some wait for the registry, or for another node.
+const ANSWER: Duration = Duration::from_secs(60);
+/// What to do where no node answers.
+const START: &str = "start one with `evenkeel dev`, or say where it is with --server URL or EVENKEEL_SERVER";
 
 /// Where the serving leader answers, on the refusal of a node that is on standby.
 pub(crate) const LEADER: &str = "evenkeel-leader";
@@ -31,9 +44,15 @@ pub(crate) const CLIENT: &str = "evenkeel-client";
 /// Where the node is, how to be let in, and how to print: every client verb takes these.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Reach {
-    /// The address of any node
-    #[arg(long, value_name = "URL", env = "EVENKEEL_SERVER", default_value = "http://127.0.0.1:7700")]
-    pub(crate) server: String,
+    /// The address of any node; of several, with commas or the flag again, the first that answers is asked
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "EVENKEEL_SERVER",
+        default_value = "http://127.0.0.1:7700",
+        value_delimiter = ','
+    )]
+    pub(crate) server: Vec<String>,
     /// The file that holds the cluster's key, where the node asks for one
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
@@ -46,8 +65,22 @@ pub(crate) struct Reach {
 #[derive(Debug)]
 pub(crate) struct Client {
     agent: Agent,
-    base: String,
+    /// Where nodes may answer, in the order in which they are tried.
+    bases: Vec<String>,
+    /// The one that does.
+    chosen: OnceCell<String>,
     key: Option<String>,
+}
+
+/// The members of a cluster, as a node lists them.
+#[derive(Deserialize)]
+struct Nodes {
+    nodes: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    address: String,
 }
 
 impl Reach {
@@ -56,13 +89,29 @@ impl Reach {
     /// # Errors
     /// The address is none, or the key cannot be read.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
-        let base = self.server.trim_end_matches('/');
-        if !base.starts_with("http://") {
+        let bases = self.server.iter().map(|base| base.trim().trim_end_matches('/'));
+        let bases: Vec<String> = bases.filter(|base| !base.is_empty()).map(ToOwned::to_owned).collect();
+        if let Some(base) = bases.iter().find(|base| !base.starts_with("http://")) {
             return Err(Failure::usage(format!("--server is {base:?}: write http://HOST:PORT")));
         }
+        if bases.is_empty() {
+            return Err(Failure::usage("--server is empty: write http://HOST:PORT"));
+        }
         let key = self.cluster_key_file.as_deref().map(read_key).transpose()?;
-        Ok(Client::new(base, key))
+        Ok(Client { agent: agent(CONNECT, Some(ANSWER)), bases, chosen: OnceCell::new(), key })
     }
+}
+
+/// What asks over HTTP, and how long it waits for a connection and for the first word of an answer.
+fn agent(connect: Duration, answer: Option<Duration>) -> Agent {
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_connect(Some(connect))
+        .timeout_recv_response(answer)
+        .max_redirects(0)
+        .proxy(None)
+        .build();
+    config.into()
 }
 
 /// Reads a cluster key: the file's first line.
@@ -70,8 +119,8 @@ impl Reach {
 /// # Errors
 /// It cannot be read, or is too short to keep anybody out.
 pub(crate) fn read_key(path: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Failure::usage(format!("cluster key {}: cannot be read: {e}", path.display())))?;
+    let text = bounded::text(path, KEY_BYTES_MAX)
+        .map_err(|e| Failure::unreadable(format!("cluster key {}", path.display()), e))?;
     let key = text.lines().next().unwrap_or_default().trim();
     let printable = key.bytes().all(|b| b.is_ascii_graphic());
     if key.len() < 16 || !printable {
@@ -86,17 +135,36 @@ pub(crate) fn read_key(path: &Path) -> Result<String, Failure> {
 }
 
 impl Client {
-    /// A client of the node at `base`, without a slash at its end.
-    #[must_use]
-    pub(crate) fn new(base: &str, key: Option<String>) -> Self {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_connect(Some(Duration::from_secs(5)))
-            .timeout_recv_response(Some(Duration::from_secs(60)))
-            .max_redirects(0)
-            .proxy(None)
-            .build();
-        Self { agent: config.into(), base: base.to_owned(), key }
+    /// The first address at which a node answers; of a node that is no member only where no other answers. Some answers take
+    /// long, so a node that is frozen is told by another question, which is answered at once.
+    fn base(&self) -> Result<&str, Failure> {
+        if let Some(base) = self.chosen.get() {
+            return Ok(base);
+        }
+        let asker = agent(CONNECT, Some(ALIVE));
+        let (mut fallback, mut whys) = (None, Vec::new());
+        for base in &self.bases {
+            let request = Request::builder().uri(format!("{base}/api/v1/health")).body(());
+            let request = request.map_err(|e| Failure::usage(format!("--server is {base:?}: {e}")))?;
+            match asker.run(request) {
+                Ok(answer) if answer.status().is_success() => {
+                    return Ok(self.chosen.get_or_init(|| base.clone()));
+                }
+                Ok(_) => fallback = fallback.or(Some(base)),
+                // Somebody was there: the question itself may be asked again.
+                Err(e) if is_cut(&e) => fallback = fallback.or(Some(base)),
+                Err(e) => whys.push(format!("no node answers at {base}: {e}")),
+            }
+        }
+        match fallback {
+            Some(base) => Ok(self.chosen.get_or_init(|| base.clone())),
+            None => Err(Failure::new(Exit::Unreachable, format!("{}\n{START}", whys.join("\n")))),
+        }
+    }
+
+    /// The address that is asked, for messages.
+    fn shown(&self) -> &str {
+        self.chosen.get().or(self.bases.first()).map_or("", String::as_str)
     }
 
     /// Asks.
@@ -164,18 +232,37 @@ impl Client {
             match reader.read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(n) => each(buffer.get(..n).unwrap_or_default())?,
-                Err(e) => return Err(Failure::new(Exit::Failed, format!("{} broke off: {e}", self.base))),
+                Err(e) => return Err(Failure::new(Exit::Failed, format!("{} broke off: {e}", self.shown()))),
             }
         }
     }
 
     /// Sends it, and once more to the serving leader when the node says that it is another one.
     fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Response<Body>, Failure> {
-        let response = self.sent(&self.base, method.clone(), path, body.clone())?;
-        let leader = response.headers().get(LEADER).and_then(|leader| leader.to_str().ok());
-        match leader.filter(|leader| leader.starts_with("http://")).map(ToOwned::to_owned) {
-            Some(leader) => self.sent(&leader, method, path, body),
-            None => Ok(response),
+        let response = self.sent(self.base()?, method.clone(), path, body.clone())?;
+        let Some(leader) = response.headers().get(LEADER) else { return Ok(response) };
+        let leader = String::from_utf8_lossy(leader.as_bytes()).into_owned();
+        self.is_member(&leader)?;
+        self.sent(&leader, method, path, body)
+    }
+
+    /// Makes sure that this is where a member of the cluster answers: the request may carry the key, and is an order to whoever
+    /// gets it. Who is a member, the node says that the user named, to which the key was shown already.
+    fn is_member(&self, leader: &str) -> Result<(), Failure> {
+        let doubt = |why: &str| {
+            let text = format!(
+                "{} says that {leader:?} serves, which {why}: nothing was sent there; if it is right, name it with --server",
+                self.chosen.get().map_or("the server", String::as_str)
+            );
+            Failure::new(Exit::Denied, text)
+        };
+        let address = leader.strip_prefix("http://").ok_or_else(|| doubt("is no http://HOST:PORT"))?;
+        let nodes: Nodes = self
+            .read(self.sent(self.base()?, Method::GET, "/nodes", None)?)
+            .map_err(|_| doubt("cannot be looked up in its list of nodes"))?;
+        match nodes.nodes.iter().any(|node| node.address == address) {
+            true => Ok(()),
+            false => Err(doubt("is not in its list of nodes")),
         }
     }
 
@@ -198,10 +285,7 @@ impl Client {
             let told = if is_cut(&e) && method != Method::GET {
                 format!("{base} broke off ({e}): it is not known whether that was done, so look before you ask again")
             } else {
-                format!(
-                    "no node answers at {base}: {e}\nstart one with `evenkeel dev`, or say where it is with --server URL \
-                     or EVENKEEL_SERVER"
-                )
+                format!("no node answers at {base}: {e}\n{START}")
             };
             Failure::new(Exit::Unreachable, told)
         })
@@ -238,7 +322,8 @@ impl Client {
         status: u16,
         text: Result<Vec<u8>, ureq::Error>,
     ) -> Result<T, Failure> {
-        let text = text.map_err(|e| Failure::new(Exit::Failed, format!("{} broke off: {e}", self.base)))?;
+        let text =
+            text.map_err(|e| Failure::new(Exit::Failed, format!("{} broke off: {e}", self.shown())))?;
         if (200..300).contains(&status) {
             return serde_json::from_slice(&text).map_err(|e| self.odd(&e.to_string()));
         }
@@ -247,7 +332,7 @@ impl Client {
             401 | 403 => Exit::Denied,
             404 => Exit::NotFound,
             409 => Exit::Conflict,
-            503 => Exit::Unavailable,
+            408 | 503 => Exit::Unavailable,
             _ => Exit::Failed,
         };
         let error = serde_json::from_slice::<serde_json::Value>(&text).ok();
@@ -256,7 +341,7 @@ impl Client {
     }
 
     fn odd(&self, what: &str) -> Failure {
-        Failure::new(Exit::Failed, format!("what answers at {} is no evenkeel node: {what}", self.base))
+        Failure::new(Exit::Failed, format!("what answers at {} is no evenkeel node: {what}", self.shown()))
     }
 }
 
@@ -296,26 +381,181 @@ mod tests {
     /// Answers each caller by one of these and hangs up; nobody listens after the last of them. Ends once all were asked for.
     fn answering(answers: Vec<&'static str>) -> (Client, std::thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let client = Client::new(&format!("http://{}", listener.local_addr().expect("bound")), None);
-        let callers = std::thread::spawn(move || {
+        let base = format!("http://{}", listener.local_addr().expect("bound"));
+        let client = Client {
+            agent: agent(CONNECT, Some(ANSWER)),
+            bases: vec![base.clone()],
+            chosen: OnceCell::from(base),
+            key: None,
+        };
+        (client, answer_each(listener, answers))
+    }
+
+    /// Answers one caller after the other by one of these, and ends.
+    fn answer_each<A: AsRef<str> + Send + 'static>(
+        listener: TcpListener,
+        answers: impl IntoIterator<Item = A> + Send + 'static,
+    ) -> std::thread::JoinHandle<()> {
+        std::thread::spawn(move || {
             for answer in answers {
                 let (mut caller, _) = listener.accept().expect("a caller");
                 let mut asked = [0; 4096];
                 let _ = caller.read(&mut asked).expect("what it wants");
-                caller.write_all(answer.as_bytes()).expect("it listens");
+                caller.write_all(answer.as_ref().as_bytes()).expect("it listens");
             }
-        });
-        (client, callers)
+        })
     }
 
     const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n17";
     const HALF: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n1";
+
+    /// Answers that it lives, then whatever it is asked; ends once both were asked for.
+    fn living(status: &'static str) -> (String, std::thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let base = format!("http://{}", listener.local_addr().expect("bound"));
+        let head = "content-length: 2\r\nconnection: close\r\n\r\n17";
+        let answers = [format!("HTTP/1.1 {status}\r\n{head}"), format!("HTTP/1.1 200 OK\r\n{head}")];
+        (base, answer_each(listener, answers))
+    }
+
+    fn with_key(base: String) -> Client {
+        let (agent, chosen) = (agent(CONNECT, Some(ANSWER)), OnceCell::from(base.clone()));
+        Client { agent, bases: vec![base], chosen, key: Some(KEY.to_owned()) }
+    }
+
+    fn of(server: Vec<String>) -> Client {
+        Reach { server, cluster_key_file: None, output: Output::Table }.client().expect("addresses")
+    }
+
+    #[test]
+    fn the_first_node_that_answers_is_asked_and_a_frozen_one_is_passed_over() {
+        // The system takes its connections, and nobody reads them.
+        let frozen = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let frozen_at = format!("http://{}", frozen.local_addr().expect("bound"));
+        let (base, callers) = living("200 OK");
+        // No program listens on the first port.
+        let client = of(vec!["http://127.0.0.1:1".into(), frozen_at.clone(), format!("{base}/")]);
+        assert_eq!(client.get::<u32>("/nodes").expect("an answer"), 17);
+        callers.join().expect("it was asked twice");
+        let alone = of(vec![frozen_at.clone()]).get::<u32>("/nodes").expect_err("nobody answers");
+        assert_eq!(alone.exit, Exit::Unreachable);
+        assert!(alone.message.starts_with(&format!("no node answers at {frozen_at}")), "{}", alone.message);
+    }
+
+    #[test]
+    fn a_node_that_is_no_member_is_asked_where_no_other_answers() {
+        let (base, callers) = living("503 Service Unavailable");
+        assert_eq!(of(vec![base, "http://127.0.0.1:1".into()]).get::<u32>("/nodes").expect("an answer"), 17);
+        callers.join().expect("it was asked twice");
+    }
 
     #[test]
     fn a_question_whose_answer_was_cut_is_asked_again() {
         let (client, callers) = answering(vec!["", "HTTP/1.1 2", HALF, WHOLE]);
         assert_eq!(client.get::<u32>("/nodes").expect("an answer"), 17);
         callers.join().expect("all came");
+    }
+
+    const KEY: &str = "correct-horse-battery";
+
+    fn answer(status: &str, more: &str, body: &str) -> String {
+        let length = body.len();
+        format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{more}\r\n{body}")
+    }
+
+    /// Answers each caller by one of these; tells what it was asked.
+    fn server(answers: Vec<String>, listener: TcpListener) -> std::thread::JoinHandle<Vec<String>> {
+        std::thread::spawn(move || {
+            let heard = answers.iter().map(|answer| {
+                let (mut caller, _) = listener.accept().expect("a caller");
+                let mut asked = vec![0; 4096];
+                let n = caller.read(&mut asked).expect("what it wants");
+                caller.write_all(answer.as_bytes()).expect("it listens");
+                String::from_utf8_lossy(&asked[..n]).into_owned()
+            });
+            heard.collect()
+        })
+    }
+
+    fn listener() -> (TcpListener, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        (listener, address)
+    }
+
+    #[test]
+    fn the_key_follows_a_leader_that_the_named_server_lists_as_a_member() {
+        let ((named, at), (leader, other)) = (listener(), listener());
+        let standby =
+            answer("503 Service Unavailable", &format!("evenkeel-leader: http://{other}\r\n"), "{}");
+        let nodes =
+            answer("200 OK", "", &format!("{{\"nodes\":[{{\"name\":\"b\",\"address\":\"{other}\"}}]}}"));
+        let (named, leader) =
+            (server(vec![standby, nodes], named), server(vec![answer("200 OK", "", "17")], leader));
+        let client = with_key(format!("http://{at}"));
+        assert_eq!(client.post::<u32>("/jobs/a/run", &()).expect("the leader answers"), 17);
+        let heard = leader.join().expect("it was asked");
+        assert!(heard[0].starts_with("POST /api/v1/jobs/a/run ") && heard[0].contains(KEY), "{}", heard[0]);
+        let asked = named.join().expect("it was asked");
+        assert!(asked[1].starts_with("GET /api/v1/nodes "), "{}", asked[1]);
+    }
+
+    #[test]
+    fn nothing_is_sent_to_where_a_lying_server_leads() {
+        for nodes in [
+            answer("200 OK", "", "{\"nodes\":[{\"name\":\"b\",\"address\":\"127.0.0.1:1\"}]}"),
+            answer("200 OK", "", "{\"nodes\":[]}"),
+            answer("200 OK", "", "[]"),
+            answer("503 Service Unavailable", "", "{}"),
+        ] {
+            let ((named, at), (thief, other)) = (listener(), listener());
+            let lie =
+                answer("503 Service Unavailable", &format!("evenkeel-leader: http://{other}\r\n"), "{}");
+            let named = server(vec![lie, nodes], named);
+            let client = with_key(format!("http://{at}"));
+            let refused = client.post::<u32>("/jobs/a/run", &()).expect_err("it lies");
+            assert_eq!(refused.exit, Exit::Denied);
+            assert!(refused.message.contains("nothing was sent there"), "{}", refused.message);
+            named.join().expect("it was asked");
+            thief.set_nonblocking(true).expect("a socket");
+            let came = thief.accept().map(|_| ()).map_err(|e| e.kind());
+            assert_eq!(came, Err(std::io::ErrorKind::WouldBlock));
+        }
+    }
+
+    #[test]
+    fn a_lead_to_another_scheme_or_into_an_address_is_not_followed() {
+        for lead in [
+            "https://127.0.0.1:1",
+            "http://127.0.0.1:1@127.0.0.1:2",
+            "127.0.0.1:1",
+            "http://127.0.0.1:1/x",
+            "",
+        ] {
+            let (named, at) = listener();
+            let lie = answer("200 OK", &format!("evenkeel-leader: {lead}\r\n"), "17");
+            let nodes = answer("200 OK", "", "{\"nodes\":[{\"address\":\"127.0.0.1:1\"}]}");
+            let has_scheme = lead.starts_with("http://");
+            let named =
+                server([Some(lie), has_scheme.then_some(nodes)].into_iter().flatten().collect(), named);
+            let client = with_key(format!("http://{at}"));
+            assert_eq!(client.get::<u32>("/nodes").expect_err("it lies").exit, Exit::Denied, "{lead}");
+            named.join().expect("it was asked");
+        }
+    }
+
+    #[test]
+    fn a_redirect_is_not_followed() {
+        let ((named, at), (thief, other)) = (listener(), listener());
+        let named = server(
+            vec![answer("307 Temporary Redirect", &format!("location: http://{other}/\r\n"), "")],
+            named,
+        );
+        let client = with_key(format!("http://{at}"));
+        assert_eq!(client.get::<u32>("/nodes").expect_err("it is no answer").exit, Exit::Failed);
+        named.join().expect("it was asked");
+        thief.set_nonblocking(true).expect("a socket");
+        assert!(thief.accept().is_err());
     }
 
     #[test]

@@ -116,12 +116,11 @@ fn unlock() -> Markup {
 }
 
 fn summary(picture: &Picture) -> Markup {
-    let running = picture.runs.iter().filter(|run| run.state == "running").count();
     html! {
         dl.summary {
             div { dt { "jobs that may fire" } dd #count-jobs { (picture.enabled) } }
             div { dt { "nodes" } dd #count-nodes { (picture.nodes.len()) } }
-            div { dt { "running now" } dd #count-running { (running) } }
+            div { dt { "running now" } dd #count-running { (picture.running) } }
             div { dt { "shown by" } dd #shown-by { (picture.node) } }
         }
     }

@@ -1,13 +1,13 @@
 //! How a verb fails: an exit code for programs and a sentence that says the fix for people.
 
-use std::fmt;
+use std::{fmt, io};
 
 /// Why a verb did not do what was asked. Its number is the process's exit code and part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// It was tried and failed; also a run that was waited for and did not succeed.
     Failed = 1,
-    /// The command line or the settings make no sense.
+    /// The command line or the settings make no sense, or a file that they name cannot be read.
     Usage = 2,
     /// No node answers at the address.
     Unreachable = 3,
@@ -19,22 +19,49 @@ pub(crate) enum Exit {
     Conflict = 6,
     /// The node cannot do it just now; try again.
     Unavailable = 7,
-    /// The cluster key is missing or wrong, or the address is not one of the node's own.
+    /// The cluster key is missing or wrong, the address is not one of the node's own, or a server names a leader that is no member.
     Denied = 8,
 }
 
 impl Exit {
-    /// Every code with its meaning, as the reference prints it.
-    pub(crate) const ALL: [(Self, &'static str); 8] = [
-        (Self::Failed, "it was tried and failed; `run wait`: the run did not succeed"),
-        (Self::Usage, "the command line or the settings make no sense"),
-        (Self::Unreachable, "no node answers at the address given by `--server`"),
-        (Self::NotFound, "there is no such job, run or node"),
-        (Self::Invalid, "a job file, schedule, crontab line or name makes no sense; nothing was changed"),
-        (Self::Conflict, "it does not go with how things stand, for example a disabled job"),
-        (Self::Unavailable, "the node cannot do it just now; try again"),
-        (Self::Denied, "the cluster key is missing or wrong"),
+    /// Every code with its name, as `-o json` prints it, and its meaning, as the reference prints it.
+    pub(crate) const ALL: [(Self, &'static str, &'static str); 8] = [
+        (
+            Self::Failed,
+            "failed",
+            "it was tried and failed: a file could not be written, `cluster doctor` found something wrong, or `run wait`: \
+             the run did not succeed",
+        ),
+        (
+            Self::Usage,
+            "usage",
+            "the command line or the settings make no sense, or a file that they name cannot be read",
+        ),
+        (Self::Unreachable, "unreachable", "no node answers at any address given by `--server`"),
+        (Self::NotFound, "not_found", "there is no such job, calendar, run, fire or node"),
+        (
+            Self::Invalid,
+            "invalid",
+            "what is in a file, a schedule, a crontab line or a name makes no sense; nothing was changed",
+        ),
+        (Self::Conflict, "conflict", "it does not go with how things stand, for example a disabled job"),
+        (
+            Self::Unavailable,
+            "unavailable",
+            "the node cannot do it just now, or a node that is needed is away: try again; `run wait`: the time given is over",
+        ),
+        (
+            Self::Denied,
+            "denied",
+            "the cluster key is missing or wrong, the node is not called what `--server` calls it, or it names a leader that \
+             is not in its list of nodes",
+        ),
     ];
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(exit, ..)| *exit == self).map_or("failed", |(_, name, _)| name)
+    }
 }
 
 /// A failure on its way to the person who typed the command.
@@ -57,6 +84,23 @@ impl Failure {
         Self::new(Exit::Invalid, message)
     }
 
+    /// A file that was named cannot be read.
+    pub(crate) fn unreadable(file: impl fmt::Display, why: impl fmt::Display) -> Self {
+        Self::usage(format!("{file}: cannot be read: {why}"))
+    }
+
+    /// The same of a file whose contents are the input: what is in it may be at fault.
+    pub(crate) fn unreadable_input(file: impl fmt::Display, why: &io::Error) -> Self {
+        let is_contents = matches!(why.kind(), io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge);
+        let exit = if is_contents { Exit::Invalid } else { Exit::Usage };
+        Self { exit, ..Self::unreadable(file, why) }
+    }
+
+    /// A file that was named cannot be written.
+    pub(crate) fn unwritable(file: impl fmt::Display, why: impl fmt::Display) -> Self {
+        Self::new(Exit::Failed, format!("{file}: cannot be written: {why}: choose another place"))
+    }
+
     /// The command line or the settings make no sense.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
@@ -77,5 +121,18 @@ impl From<anyhow::Error> for Failure {
             Ok(failure) => failure,
             Err(error) => Self::new(Exit::Failed, format!("{error:#}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_name_and_a_number_of_its_own() {
+        let numbers: Vec<u8> = Exit::ALL.iter().map(|(exit, ..)| *exit as u8).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+        let names: std::collections::BTreeSet<_> = Exit::ALL.iter().map(|(exit, ..)| exit.name()).collect();
+        assert_eq!(names.len(), numbers.len());
     }
 }

@@ -2,17 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::job::Job;
 use serde::Deserialize;
 
+use crate::bounded;
 use crate::exit::Failure;
 
 /// Far more than a person writes, far less than the memory of a small machine.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// How deep lists and tables may lie in each other: a job needs 5.
+const DEPTH_MAX: usize = 64;
+/// How many values and keys a YAML file may hold, with those that its aliases repeat.
+const YAML_EVENTS_MAX: usize = 20_000_000;
+/// How many anchors, and how many aliases, a YAML file may have.
+const ALIASES_MAX: usize = 10_000;
+/// How many values and keys the aliases of a YAML file may repeat altogether.
+const REPEATED_EVENTS_MAX: usize = 200_000;
 
 /// What `-` is called in messages.
 const STDIN: &str = "standard input";
@@ -122,13 +130,9 @@ fn both(path: &Path) -> Result<Declared, Failure> {
 
 /// The texts to read, each with the name shown for it.
 fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
-    let cannot = |path: &Path, why: &dyn std::fmt::Display| {
-        Failure::invalid(format!("{}: cannot be read: {why}", path.display()))
-    };
+    let cannot = |path: &Path, why: &dyn std::fmt::Display| Failure::unreadable(path.display(), why);
     if path == Path::new("-") {
-        let mut text = String::new();
-        let read = std::io::stdin().lock().take(FILE_BYTES_MAX).read_to_string(&mut text);
-        read.map_err(|e| cannot(Path::new(STDIN), &e))?;
+        let text = bounded::text(path, FILE_BYTES_MAX).map_err(|e| Failure::unreadable_input(STDIN, &e))?;
         return Ok(vec![(STDIN.to_owned(), Language::Toml, text)]);
     }
     let meta = fs::metadata(path).map_err(|e| cannot(path, &e))?;
@@ -142,11 +146,8 @@ fn texts(path: &Path) -> Result<Vec<(String, Language, String)>, Failure> {
         let Some(language) = Language::of(&path) else {
             return Err(cannot(&path, &"a job file is named *.toml, *.yaml or *.yml"));
         };
-        let size = fs::metadata(&path).map_err(|e| cannot(&path, &e))?.len();
-        if size > FILE_BYTES_MAX {
-            return Err(cannot(&path, &format!("it is larger than {FILE_BYTES_MAX} bytes: split it")));
-        }
-        let text = fs::read_to_string(&path).map_err(|e| cannot(&path, &e))?;
+        let text = bounded::text(&path, FILE_BYTES_MAX)
+            .map_err(|e| Failure::unreadable_input(path.display(), &e))?;
         texts.push((path.display().to_string(), language, text));
     }
     Ok(texts)
@@ -173,14 +174,44 @@ fn parse(language: Language, text: &str) -> Result<File, String> {
         }),
         Language::Yaml if text.trim().is_empty() => Ok(File::default()),
         Language::Yaml => {
-            let read = serde_yaml_ng::Deserializer::from_str(text);
-            serde_yaml_ng::with::singleton_map_recursive::deserialize::<File, _>(read).map_err(|e| {
-                let (line, column) = e.location().map_or((1, 1), |at| (at.line(), at.column()));
-                let what = e.to_string();
-                let what = what.rsplit_once(" at line ").map_or(what.as_str(), |(what, _)| what);
-                format!("{line}:{column}: {}", one_line(what))
-            })
+            serde_saphyr::from_str_with_options(text, yaml_limits()).map_err(|e| yaml_mistake(&e))
         }
+    }
+}
+
+fn yaml_mistake(error: &serde_saphyr::Error) -> String {
+    let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
+    let what = error.to_string();
+    let what = what.split_once(" at line ").map_or(what.as_str(), |(what, _)| what);
+    let what = match what {
+        what if what.starts_with("recursion limit") || what.contains("Depth {") => {
+            format!("lists and tables lie in each other more than {DEPTH_MAX} deep: write them flatter")
+        }
+        what if what.starts_with("budget breached") || what.starts_with("alias replay") => format!(
+            "it holds too much, or its aliases repeat too much ({what}): write it out, or split the file"
+        ),
+        what => one_line(what),
+    };
+    format!("{line}:{column}: {what}")
+}
+
+/// What a YAML file may cost to read. Everything that an alias repeats counts as if it were written out.
+fn yaml_limits() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH_MAX,
+            flow_nesting_limit: DEPTH_MAX,
+            max_documents: 1,
+            max_events: YAML_EVENTS_MAX,
+            max_nodes: YAML_EVENTS_MAX,
+            max_aliases: ALIASES_MAX,
+            max_anchors: ALIASES_MAX,
+            max_total_scalar_bytes: usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX),
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: REPEATED_EVENTS_MAX,
+        },
     }
 }
 
@@ -299,6 +330,47 @@ mod tests {
         assert!(text.starts_with("3:5: ") && text.contains("unknown field `shedule`"), "{text}");
         let text = mistake(Language::Toml, "[jobs]\nname = \"a\"\n");
         assert!(text.starts_with("1:2: unknown field `jobs`, expected `job`"), "{text}");
+    }
+
+    #[test]
+    fn what_lies_too_deep_is_refused_before_it_costs_anything() {
+        for (language, text) in [
+            (Language::Yaml, "[".repeat(200_000)),
+            (Language::Yaml, "{".repeat(200_000)),
+            (Language::Yaml, "- ".repeat(200_000)),
+            (Language::Yaml, "? ".repeat(200_000)),
+            (Language::Yaml, format!("job:\n- name: a\n  command: {}", "[".repeat(200_000))),
+            (Language::Yaml, (0..2_000).map(|n| format!("{}a:\n", " ".repeat(n))).collect()),
+            (Language::Toml, format!("job = {}", "[".repeat(200_000))),
+            (Language::Toml, format!("job = {}", "{a=".repeat(200_000))),
+            (Language::Toml, format!("{} = 1", vec!["a"; 200_000].join("."))),
+            (Language::Toml, format!("[{}]", vec!["a"; 200_000].join("."))),
+        ] {
+            let refused = mistake(language, &text);
+            assert!(refused.len() < 500, "{language:?} {}: {refused}", &text[..20]);
+        }
+        let refused = mistake(Language::Yaml, &"[".repeat(200_000));
+        assert!(refused.starts_with("1:65: ") && refused.contains("64"), "{refused}");
+    }
+
+    #[test]
+    fn aliases_repeat_no_more_than_a_file_may_hold() {
+        let yaml = "job:\n- {name: a, environment: &e {A: '1'}, command: [x]}\n- {name: b, environment: *e, command: [x]}\n";
+        let read = jobs(Language::Yaml, yaml).expect("a few are fine");
+        assert_eq!(read[0].environment, read[1].environment);
+        let long = format!(
+            "job:\n- &a {{name: a, description: {}}}\n{}",
+            "x".repeat(300_000),
+            "- *a\n".repeat(9_000)
+        );
+        let many = format!("job:\n- &a {{name: a}}\n{}", "- *a\n".repeat(70_000));
+        let laughs: String =
+            (1..12).map(|n| format!("- &x{n} [{}]\n", vec![format!("*x{}", n - 1); 9].join(", "))).collect();
+        for text in [long, many] {
+            let refused = mistake(Language::Yaml, &text);
+            assert!(refused.contains("write it out, or split the file"), "{refused}");
+        }
+        assert!(jobs(Language::Yaml, &format!("job:\n- &x0 [a]\n{laughs}")).is_err(), "nor do they nest");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod api;
 mod board;
+mod bounded;
 mod cli;
 mod client;
 mod console;
@@ -19,6 +20,7 @@ mod serve;
 mod settings;
 mod tree;
 mod upgrade;
+mod visible;
 mod zones;
 
 use std::process::ExitCode;

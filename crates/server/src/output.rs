@@ -1,6 +1,7 @@
 //! Tables for people, JSON for programs.
 
 use std::io::Write;
+use std::sync::OnceLock;
 
 use clap::ValueEnum;
 use comfy_table::presets::NOTHING;
@@ -17,6 +18,7 @@ use crate::rows::{
     AuditRow, BalanceRow, CalendarRow, EventRow, FoldedRow, JobRow, LayoutRow, LoadRow, NodeRow, Point,
     RunRow, ServiceRow, SettingsRow, ShareRow, Then, word,
 };
+use crate::visible::{self, Visible, visible};
 
 /// How a verb prints its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -26,6 +28,28 @@ pub(crate) enum Output {
     Table,
     /// For programs: stable fields, times as RFC 3339 in UTC.
     Json,
+}
+
+/// How this process prints, also what is beside an answer and why it failed.
+static CHOSEN: OnceLock<Output> = OnceLock::new();
+
+/// Says how this process prints; the first to say so is heard.
+pub(crate) fn choose(output: Output) {
+    let _ = CHOSEN.set(output);
+}
+
+/// How this process prints.
+#[must_use]
+pub(crate) fn chosen() -> Output {
+    CHOSEN.get().copied().unwrap_or_default()
+}
+
+/// Says something beside the answer.
+pub(crate) fn tell(text: &str) {
+    match chosen() {
+        Output::Json => eprintln!("{}", serde_json::json!({ "warning": text })),
+        Output::Table => eprintln!("evenkeel: {}", plain(text)),
+    }
 }
 
 /// Something that can stand in a table.
@@ -129,14 +153,22 @@ impl Row for LoadRow {
 
 impl Row for NodeRow {
     const HEADS: &'static [&'static str] = &[
-        "name", "state", "held", "quota", "shards", "alarm", "busy", "cpu", "memory", "score", "labels",
-        "address",
+        "name", "state", "version", "held", "quota", "shards", "alarm", "busy", "cpu", "memory", "score",
+        "as of", "labels", "address",
     ];
     fn cells(&self) -> Vec<String> {
+        if let Some(since) = &self.gone_since {
+            let since = format!("gone since {}", local(Some(since)));
+            let mut cells = vec![self.name.clone(), since];
+            cells.resize(Self::HEADS.len() - 1, "-".to_owned());
+            cells.push(or_dash(self.left.as_deref()));
+            return cells;
+        }
         let busy = self.busy.map_or_else(|| "-".to_owned(), |busy| busy.to_string());
         vec![
             self.name.clone(),
             node_state(self).to_owned(),
+            or_dash(Some(&self.version)),
             self.held.to_string(),
             self.quota.to_string(),
             self.shards.to_string(),
@@ -145,6 +177,7 @@ impl Row for NodeRow {
             percent(self.cpu),
             percent(self.memory),
             score(self.score),
+            local(self.measured.as_deref()),
             or_dash(Some(&self.labels.to_string())),
             or_dash(Some(&self.address)),
         ]
@@ -264,17 +297,17 @@ fn owner(job: &JobRow) -> String {
     }
 }
 
-/// Says what the node wants thought of, beside the answer.
-pub(crate) fn warn(answer: &Value) {
+/// Says what the node wants thought of, beside the answer. Returns whether there is anything.
+pub(crate) fn warn(answer: &Value) -> bool {
     let warnings = answer["warnings"].as_array().into_iter().flatten();
-    warnings.filter_map(Value::as_str).for_each(|text| eprintln!("evenkeel: {}", plain(text)));
+    let told = warnings.filter_map(Value::as_str).map(tell);
+    told.count() > 0
 }
 
 /// Says whose history is not in a list.
 pub(crate) fn missing(nodes: &[String]) {
     for node in nodes {
-        let node = plain(node);
-        eprintln!("evenkeel: node {node} does not answer: what only its history has is not in the list");
+        tell(&format!("node {node} does not answer: what only its history has is not in the list"));
     }
 }
 
@@ -313,16 +346,33 @@ pub(crate) fn table<R: Row>(rows: &[R]) -> String {
 /// Nobody reads standard output any more.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
-    line(&text)
+    line(&visible::json(&text))
 }
 
-/// Prints a line.
+/// Prints a line, or several; whatever a terminal would obey or hide is written out.
 ///
 /// # Errors
 /// Nobody reads standard output any more.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    written(writeln!(out, "{text}").and_then(|()| out.flush()))
+    written(writeln!(out, "{}", visible(text)).and_then(|()| out.flush()))
+}
+
+/// Prints what comes piece by piece, so that no terminal obeys it; as it is where `raw`.
+///
+/// # Errors
+/// What `come` says, or nobody reads standard output any more.
+pub(crate) fn stream(
+    raw: bool,
+    come: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if raw {
+        return come(&mut |piece| bytes(piece));
+    }
+    let mut shown = Visible::default();
+    let come = come(&mut |piece| bytes(shown.take(piece).as_bytes()));
+    bytes(shown.end().as_bytes())?;
+    come
 }
 
 /// Prints bytes as they are.

@@ -5,6 +5,7 @@ mod balance;
 mod calendars;
 mod events;
 mod explain;
+mod fires;
 mod shards;
 
 use evenkeel_core::input::Applied;
@@ -19,6 +20,7 @@ pub(crate) use balance::{Balance, BalanceRow, Then, WhatIfRow};
 pub(crate) use calendars::{CalendarDetail, CalendarRow};
 pub(crate) use events::{EventPage, EventRow, LoadRow};
 pub(crate) use explain::{Explained, Point};
+pub(crate) use fires::FireRow;
 pub(crate) use shards::{Doing, FoldedRow, MarkRow, ShardPage, ShardRow, ShareRow, Sharing};
 
 /// A job in a list.
@@ -103,11 +105,17 @@ pub(crate) struct RunRow {
     pub(crate) ended: Option<String>,
 }
 
-/// A living node.
+/// A node: one that lives, or that left within the last day.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NodeRow {
     /// Its name.
     pub(crate) name: String,
+    /// `online`, `draining`, `offline`, or `gone`.
+    #[serde(default)]
+    pub(crate) state: String,
+    /// The version of its program.
+    #[serde(default)]
+    pub(crate) version: String,
     /// How many jobs it holds (X).
     pub(crate) held: usize,
     /// How many shards of sharded jobs it has.
@@ -140,6 +148,15 @@ pub(crate) struct NodeRow {
     pub(crate) joined: Option<String>,
     /// Since when its peers cannot reach it.
     pub(crate) offline_since: Option<String>,
+    /// When it measured what stands here of its load; it does so once a minute.
+    #[serde(default)]
+    pub(crate) measured: Option<String>,
+    /// Since when it is gone; none while it lives.
+    #[serde(default)]
+    pub(crate) gone_since: Option<String>,
+    /// What became of its jobs, where it is gone.
+    #[serde(default)]
+    pub(crate) left: Option<String>,
 }
 
 /// The node that has least to do.
@@ -208,6 +225,18 @@ pub(crate) struct RunPage {
     /// Give this as `before` for the next page; none at the end.
     pub(crate) before: Option<String>,
     /// Nodes that live and did not answer: what only their histories have is not in the page.
+    #[serde(default)]
+    pub(crate) missing: Vec<String>,
+}
+
+/// All that runs now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunningRow {
+    /// How many attempts that are.
+    pub(crate) running: usize,
+    /// Each of them, the latest first.
+    pub(crate) runs: Vec<RunRow>,
+    /// Nodes that live and did not answer: what they run is not counted.
     #[serde(default)]
     pub(crate) missing: Vec<String>,
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use crate::api::{App, Denials, Door, Live, router};
+use crate::api::{App, Denials, Door, Live, Searches, router};
 use crate::exit::{Exit, Failure};
 use crate::key::Key;
 use crate::peer::{Ear, Line, Reach};
@@ -54,6 +54,7 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
     let address = listener.local_addr().map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     meant.node.address = meant.advertise.unwrap_or_else(|| address.to_string());
     let names = [address.ip().to_string(), meant.node.address.clone()].map(|name| host(&name));
+    let names: Vec<String> = names.into_iter().chain(meant.hosts).collect();
     let home = meant.node.home.clone();
     let key = meant.key.map(|text| Arc::new(Key::new(text)));
     let line = Line::new(key.clone());
@@ -78,6 +79,7 @@ async fn life<F: Future<Output = Result<(), Failure>>>(
         ear: Arc::new(Ear::new()),
         live: Arc::new(Live::default()),
         denials: Arc::new(Denials::default()),
+        searches: Searches::new(),
         handle: handle.clone(),
         upgrades: upgrades.clone(),
         ending: ending.clone(),

@@ -12,6 +12,7 @@ use evenkeel_core::node::Quota;
 use evenkeel_core::words::NodeName;
 use serde::Deserialize;
 
+use crate::bounded;
 use crate::client::read_key;
 use crate::exit::Failure;
 use crate::files::position;
@@ -19,6 +20,8 @@ use notify::WrittenNotifier;
 
 /// The port when nobody says one (S0-06).
 pub(crate) const PORT: u16 = 7700;
+/// Far larger than any settings file.
+const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 /// Shorter leases end by mere scheduling noise.
 const TTL_MIN: Duration = Duration::from_secs(2);
 const TTL_MAX: Duration = Duration::from_hours(1);
@@ -47,6 +50,10 @@ pub(crate) struct Written {
     /// Where other nodes and people reach this node; the address it listens on when absent
     #[arg(long, value_name = "IP:PORT", env = "EVENKEEL_ADVERTISE")]
     pub(crate) advertise: Option<String>,
+    /// More host names by which callers may ask this node, such as that of a load balancer before it; several with commas, or the flag again
+    #[arg(long, value_name = "NAME", env = "EVENKEEL_ALLOWED_HOST", value_delimiter = ',')]
+    #[serde(default)]
+    pub(crate) allowed_host: Vec<String>,
     /// The file that holds the cluster's key: every caller must show it
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
@@ -112,6 +119,8 @@ pub(crate) struct Meant {
     pub(crate) listen: SocketAddr,
     /// Where others reach it, when that is not where it listens.
     pub(crate) advertise: Option<String>,
+    /// The other host names that it answers to.
+    pub(crate) hosts: Vec<String>,
     /// What callers must show.
     pub(crate) key: Option<String>,
 }
@@ -130,8 +139,8 @@ impl Written {
     /// It cannot be read or holds something unknown; the text says the line.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Failure::usage(format!("settings {shown}: cannot be read: {e}")))?;
+        let text = bounded::text(path, SETTINGS_BYTES_MAX)
+            .map_err(|e| Failure::unreadable(format!("settings {shown}"), e))?;
         toml::from_str(&text).map_err(|e| {
             let (line, _) = e.span().map_or((1, 1), |span| position(&text, span.start));
             let message = e.message().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -149,6 +158,7 @@ impl Written {
             data: self.data.or(below.data),
             listen: self.listen.or(below.listen),
             advertise: self.advertise.or(below.advertise),
+            allowed_host: if self.allowed_host.is_empty() { below.allowed_host } else { self.allowed_host },
             cluster_key_file: self.cluster_key_file.or(below.cluster_key_file),
             ttl: self.ttl.or(below.ttl),
             tolerance: self.tolerance.or(below.tolerance),
@@ -226,7 +236,8 @@ impl Written {
                 listen.ip()
             )));
         }
-        Ok(Meant { node, listen, advertise: self.advertise, key })
+        let hosts = self.allowed_host.iter().map(|host| allowed(host)).collect::<Result<_, _>>()?;
+        Ok(Meant { node, listen, advertise: self.advertise, hosts, key })
     }
 }
 
@@ -254,6 +265,23 @@ fn cgroups(word: &str) -> Result<bool, Failure> {
         "auto" => Ok(true),
         "off" => Ok(false),
         _ => Err(Failure::usage(format!("--cgroups is {word:?}: write auto or off"))),
+    }
+}
+
+/// A host name or an address, as it stands in a request, without a port. Names are compared whole, for whoever may choose a
+/// part of one could point it at this node.
+fn allowed(text: &str) -> Result<String, Failure> {
+    let host = text.trim().trim_end_matches('.');
+    let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    if let Ok(IpAddr::V6(ip)) = bare.parse() {
+        return Ok(format!("[{ip}]"));
+    }
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+    match !host.is_empty() && host.chars().all(is_name) {
+        true => Ok(host.to_owned()),
+        false => Err(Failure::usage(format!(
+            "--allowed-host is {text:?}: write a host name without port or wildcard, like jobs.example.org"
+        ))),
     }
 }
 
@@ -362,6 +390,9 @@ mod tests {
             ),
             (Written { http_allow: vec!["10.1.0.0/8".to_owned()], ..least() }, "write 10.0.0.0/8"),
             (Written { advertise: text("a b:1"), ..least() }, "write IP:PORT"),
+            (Written { allowed_host: labels(&["*.example.org"]), ..least() }, "without port or wildcard"),
+            (Written { allowed_host: labels(&["a.example.org:80"]), ..least() }, "without port or wildcard"),
+            (Written { allowed_host: labels(&[""]), ..least() }, "without port or wildcard"),
             (Written { label: labels(&["g p u"]), ..least() }, "--label: label \"g p u\" is not allowed"),
             (Written { label: labels(&["name=n1"]), ..least() }, "choose another word"),
             (Written { label: labels(&["zone=eu", "zone=us"]), ..least() }, "are one: choose"),

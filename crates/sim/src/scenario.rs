@@ -124,8 +124,12 @@ impl Scenario {
     /// `session`.
     fn events(&mut self, session: bool) -> String {
         let events = &self.world.announced()[self.shown.announced..];
-        let of_session =
-            |event: &Event| matches!(event, Event::Connected | Event::Disconnected | Event::NodesChanged(_));
+        let of_session = |event: &Event| {
+            matches!(
+                event,
+                Event::Connected | Event::Disconnected | Event::NodesChanged(_) | Event::NodeLeft(..)
+            )
+        };
         let mut text = String::new();
         for (at, name, event) in events {
             if session {

@@ -46,6 +46,8 @@ pub struct Peers {
     pub led: Option<(Option<Member>, u64)>,
     /// How many nodes there were, when that was last told.
     pub nodes: usize,
+    /// Which lives of nodes there were then.
+    pub members: BTreeSet<Member>,
     /// The leader whose end was told last.
     pub lost: Option<Member>,
 }

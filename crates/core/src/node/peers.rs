@@ -105,6 +105,15 @@ impl Node {
         let view = &self.view;
         let nodes = view.nodes();
         let peers = &mut self.local.peers;
+        let members: BTreeSet<Member> = view.members().map(|(member, _)| member.clone()).collect();
+        let known = core::mem::replace(&mut peers.members, members);
+        for left in known.iter().filter(|member| view.member(member).is_none()) {
+            let lives = view.members().any(|(member, _)| member.node == left.node);
+            if !lives && left.node != self.local.settings.name {
+                effects
+                    .push(Effect::Announce(Event::NodeLeft(left.node.clone(), view.left_behind(&left.node))));
+            }
+        }
         if core::mem::replace(&mut peers.nodes, nodes) != nodes {
             effects.push(Effect::Announce(Event::NodesChanged(nodes)));
         }

@@ -36,6 +36,7 @@ mod priority;
 mod retries;
 mod run_timeout;
 mod sharded;
+mod switched;
 mod together;
 mod told;
 

@@ -198,8 +198,8 @@ fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch) -> Turn {
     spec.version += 1;
     let record = match switch {
         Switch::Deleted => SpecRecord::Deleted { version: spec.version },
-        Switch::Paused(on) if spec.paused == *on => return answer(Answer::Done),
-        Switch::Enabled(on) if spec.job.enabled == *on => return answer(Answer::Done),
+        Switch::Paused(on) if spec.paused == *on => return unchanged(&spec, switch),
+        Switch::Enabled(on) if spec.job.enabled == *on => return unchanged(&spec, switch),
         Switch::Shards(shards, on) => {
             if let Some(text) = nodes::wrong_shards(&spec.job, shards) {
                 return refuse(Refusal::Invalid, text);
@@ -229,6 +229,24 @@ fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch) -> Turn {
         Switch::Shards(..) => "switch shards",
     };
     Turn::Commit(why, rewrite(scene, name, Some(job), &record))
+}
+
+/// The answer to a switch that stands already: refused where another switch keeps the job from firing all the same.
+fn unchanged(spec: &Spec, switch: &Switch) -> Turn {
+    let name = &spec.job.name;
+    match switch {
+        Switch::Paused(false) if !spec.job.enabled => {
+            let text =
+                format!("job {name} is not paused but disabled: enable it with `evenkeel job enable {name}`");
+            refuse(Refusal::Conflict, text)
+        }
+        Switch::Enabled(true) if spec.paused => {
+            let text =
+                format!("job {name} is not disabled but paused: resume it with `evenkeel job resume {name}`");
+            refuse(Refusal::Conflict, text)
+        }
+        _ => answer(Answer::Done),
+    }
 }
 
 fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&NodeName>) -> Turn {

@@ -1,7 +1,6 @@
 //! A registry as seen by whoever carries its books: read whole, and written without being a member.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,13 +72,11 @@ impl Books {
 
     /// Opens a registry that is to be there: a mistyped path must not make an empty file.
     pub(super) async fn existing(url: &str) -> Result<Self, CarryError> {
-        if let Some(path) = url.strip_prefix("sqlite:") {
-            let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
-            if !path.is_empty() && !Path::new(path).exists() {
-                return Err(CarryError::Conflict(format!(
-                    "there is no file {path}: give the registry that the nodes are started with"
-                )));
-            }
+        if !evenkeel_registry::exists(url).await? {
+            let shown = evenkeel_registry::redacted(url);
+            return Err(CarryError::Conflict(format!(
+                "there is no registry at {shown}: name the URL that the nodes use"
+            )));
         }
         Self::open(url).await
     }

@@ -13,6 +13,7 @@ use evenkeel_core::time::Millis;
 
 use super::books::{Books, Reading, Settled};
 use super::fill::{self, Filled};
+use super::history::{self, Past};
 use super::{CarryError, now, raised};
 use crate::clock;
 
@@ -36,6 +37,8 @@ pub struct Moved {
     pub weaker: Option<(Class, Class)>,
     /// Whether it was moved before, so that nothing was done.
     pub already: bool,
+    /// What became of the history beside the registry's file.
+    pub past: Past,
 }
 
 /// Moves a cluster none of whose nodes lives, `patience` from now at the latest: one that was killed lives until its lease
@@ -58,7 +61,8 @@ pub async fn relocate(from: &str, to: &str, patience: Duration) -> Result<Moved,
             tokio::time::sleep(AGAIN).await;
         }
     }
-    carry_over(&source, &Books::open(to).await?).await
+    let moved = carry_over(&source, &Books::open(to).await?).await?;
+    Ok(Moved { past: history::carry(from, to).await, ..moved })
 }
 
 pub(super) async fn carry_over(source: &Books, target: &Books) -> Result<Moved, CarryError> {
@@ -89,6 +93,7 @@ pub(super) async fn carry_over(source: &Books, target: &Books) -> Result<Moved, 
         generation: generation.saturating_add(target.facts().generation),
         weaker: (class.1 < class.0).then_some(class),
         already,
+        past: Past::None,
     };
     let mark = match fill::begin(target, &format!("the move from {}", source.url()), record).await? {
         Filled::Marked(mark) => mark,

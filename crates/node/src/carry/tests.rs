@@ -410,7 +410,7 @@ async fn what_is_no_registry_of_a_cluster_is_told_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("typo.db");
     let why = backup(&format!("sqlite:{}", path.display())).await.unwrap_err();
-    assert!(why.to_string().contains("there is no file"), "{why}");
+    assert!(why.to_string().contains("there is no registry at"), "{why}");
     assert!(!path.exists(), "a mistyped path makes no file");
     let why = copy(&books(&empty(), "empty")).await.unwrap_err();
     assert!(why.to_string().contains("keeps no cluster's books"), "{why}");

@@ -95,12 +95,7 @@ impl Folder {
 
     /// Notes it.
     pub(super) fn note_cluster(&self, id: &str) -> io::Result<()> {
-        let mut file = OpenOptions::new()
-            .create(true)
-            .write(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(self.cluster_file())?;
+        let mut file = private(&self.cluster_file())?;
         file.write_all(id.as_bytes())?;
         file.sync_all()
     }
@@ -134,8 +129,8 @@ impl Folder {
     fn write_seen(&self, known: &mut Option<Seen>, seen: Seen) {
         let Some(cluster) = self.cluster() else { return };
         let (new, noted) = (self.path.join("seen.new"), Noted { cluster, seen: seen.clone() });
-        let written =
-            serde_json::to_vec(&noted).map_err(io::Error::from).and_then(|text| fs::write(&new, text));
+        let text = serde_json::to_vec(&noted).map_err(io::Error::from);
+        let written = text.and_then(|text| private(&new)?.write_all(&text));
         match written.and_then(|()| fs::rename(&new, self.path.join(SEEN))) {
             Ok(()) => *known = Some(seen),
             Err(error) => tracing::warn!("what was seen of the registry could not be noted: {error}"),
@@ -153,12 +148,17 @@ impl Folder {
         let incarnation =
             Incarnation { registry: self.registry.clone(), node: self.node.clone(), incarnation: lease.0 };
         let new = self.path.join("incarnation.new");
-        let mut file = File::create(&new)?;
+        let mut file = private(&new)?;
         file.write_all(&serde_json::to_vec(&incarnation)?)?;
         file.sync_all()?;
         fs::rename(&new, self.path.join(INCARNATION))?;
         File::open(&self.path)?.sync_all()
     }
+}
+
+/// An empty file that only its owner reads, whatever the umask is.
+fn private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

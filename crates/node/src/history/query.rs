@@ -168,8 +168,10 @@ impl Question for RunFilter {
             [] => vec![None],
             some => some.iter().copied().map(Some).collect(),
         };
+        // The runs of a fire are those between its name with this mark behind it and its name with the next mark.
+        let ends = self.fire.as_ref().map(|fire| (format!("{fire}:"), format!("{fire};")));
         for state in states {
-            let rows = link.rows(runs(link, self, state)).await?;
+            let rows = link.rows(runs(link, self, ends.as_ref(), state)).await?;
             found.extend(rows.iter().map(record).collect::<Result<Vec<_>, _>>()?);
         }
         found.sort_by_key(|record| std::cmp::Reverse(record.seq));
@@ -179,12 +181,20 @@ impl Question for RunFilter {
     }
 }
 
-fn runs<'a>(link: &Link, filter: &'a RunFilter, state: Option<State>) -> Statement<'a> {
+fn runs<'a>(
+    link: &Link,
+    filter: &'a RunFilter,
+    ends: Option<&'a (String, String)>,
+    state: Option<State>,
+) -> Statement<'a> {
     let before = filter.before.map_or(i64::MAX, u64::cast_signed);
     let asked = link.says(format!("SELECT {COLUMNS} FROM {} WHERE seq < ", link.table("attempt")));
     let mut asked = asked.with(Arg::Int(before));
     if let Some(job) = &filter.job {
         asked = asked.then(" AND job = ").with(Arg::Text(job.as_str()));
+    }
+    if let Some((from, to)) = ends {
+        asked = asked.then(" AND run >= ").with(Arg::Text(from)).then(" AND run < ").with(Arg::Text(to));
     }
     asked = match (state.map(number), &filter.job) {
         (None, _) => asked,

@@ -1,7 +1,7 @@
 //! What history keeps of each attempt.
 
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{JobName, RunId, Shard, Token};
+use evenkeel_core::words::{FireId, JobName, RunId, Shard, Token};
 use serde::{Deserialize, Serialize};
 
 /// Where an attempt stands. Every state but `Running` and `Waiting` is an end, and an end is never overwritten (`I22`).
@@ -113,6 +113,9 @@ pub struct RunRecord {
 pub struct RunFilter {
     /// Of this job only.
     pub job: Option<JobName>,
+    /// Of this fire only, all its shards. A node of an earlier version refuses a filter with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fire: Option<FireId>,
     /// In one of these states only; empty for all.
     pub states: Vec<State>,
     /// At most so many.
@@ -123,7 +126,7 @@ pub struct RunFilter {
 
 impl Default for RunFilter {
     fn default() -> Self {
-        Self { job: None, states: Vec::new(), limit: 100, before: None }
+        Self { job: None, fire: None, states: Vec::new(), limit: 100, before: None }
     }
 }
 

@@ -267,6 +267,27 @@ async fn attempts_are_listed_by_job_and_state_page_by_page() {
 }
 
 #[tokio::test]
+async fn a_fire_is_all_its_shards_and_no_other_fire() {
+    for mut books in all().await {
+        let runs =
+            ["a:10:0", "a:10:1", "a:10:12", "a:100:0", "a:1:0", "ab:10:0", "a:ask-10:0", "a:ask-10.b:0"];
+        for run in runs {
+            books.write(vec![entry(run, 1, State::Failed)]).await;
+        }
+        books.write(vec![entry("a:10:1", 2, State::Running)]).await;
+        for (fire, wanted) in [
+            ("a:10", &["a:10:1", "a:10:12", "a:10:1", "a:10:0"][..]),
+            ("a:ask-10", &["a:ask-10:0"]),
+            ("a:2", &[]),
+        ] {
+            let filter = RunFilter { fire: Some(fire.parse().unwrap()), ..RunFilter::default() };
+            let found = books.reader.runs(filter).await.unwrap();
+            assert_eq!(found.iter().map(|r| r.run.to_string()).collect::<Vec<_>>(), wanted, "{fire}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_batch_whose_commit_was_not_answered_is_made_once() {
     for mut books in all().await {
         let wish = Wish::of(None, &evenkeel_core::job::Occasion::ALL, "a");

@@ -65,6 +65,7 @@ impl Message {
             | Event::Serving(_)
             | Event::Suspended => node.to_owned(),
             Event::NameTaken(other)
+            | Event::NodeLeft(other, _)
             | Event::Offline(other)
             | Event::Online(other)
             | Event::LeaderLost(other)

@@ -68,6 +68,19 @@ impl Layout {
         )))
     }
 
+    /// Whether the table that all begins with is there.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] when the user may not look, [`RegistryError::Unavailable`] when that may pass.
+    pub async fn is_there(&self, link: &mut Link) -> Result<bool, RegistryError> {
+        let layout = Statement::of(self.tongue.numbered, "SELECT layout FROM ").then(&self.meta);
+        match link.rows(layout).await {
+            Ok(_) => Ok(true),
+            Err(error) if fault::is_missing_table(&error) => Ok(false),
+            Err(error) => Err(fault::explain(&self.place, &error)),
+        }
+    }
+
     async fn layout(&self, link: &mut Link) -> Result<i64, Error> {
         let layout = Statement::of(self.tongue.numbered, "SELECT layout FROM ").then(&self.meta);
         match link.rows(layout).await?.pop() {

@@ -64,7 +64,29 @@ pub struct Tls {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
+/// How an engine is reached, as far as its URL says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exposure {
+    /// Whether each of its addresses is of this host alone.
+    pub loopback: bool,
+    /// Whether who asks proves who they are, by a password or a certificate.
+    pub login: bool,
+    /// Whether the way is encrypted.
+    pub tls: bool,
+}
+
 impl EngineUrl {
+    /// How it is reached.
+    ///
+    /// # Errors
+    /// [`RegistryError::Refused`] for options that do not go together, or a password file that cannot be read.
+    pub fn exposure(&self) -> Result<Exposure, RegistryError> {
+        let tls = self.tls()?;
+        let certificate = tls.as_ref().is_some_and(|tls| tls.identity.is_some());
+        let login = certificate || self.password()?.is_some_and(|password| !password.is_empty());
+        Ok(Exposure { loopback: self.hosts.iter().all(Host::is_loopback), login, tls: tls.is_some() })
+    }
+
     /// Takes a registry's URL apart.
     ///
     /// # Errors
@@ -274,6 +296,12 @@ impl Host {
         };
         let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '%' | '#' | '\\' | '"');
         (!name.is_empty() && !name.contains(odd)).then(|| Self { name: name.into(), port })
+    }
+
+    /// Whether it is an address of this host that no other host can reach.
+    fn is_loopback(&self) -> bool {
+        let address: Option<std::net::IpAddr> = self.name.parse().ok();
+        address.map_or_else(|| self.name.eq_ignore_ascii_case("localhost"), |ip| ip.is_loopback())
     }
 
     /// `HOST:PORT`, with the engine's usual port where none was said.

@@ -144,6 +144,11 @@ impl<T> Default for Sources<T> {
     }
 }
 
+/// Whether this is what stands, of two records of one attempt.
+pub(super) fn outranks(record: &RunRecord, known: &RunRecord) -> bool {
+    record.outranks(known)
+}
+
 /// A page of the runs that all histories have.
 pub(super) async fn runs(
     app: &App,

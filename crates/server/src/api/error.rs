@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use evenkeel::HistoryError;
 use evenkeel_core::input::{Answer, Refusal};
@@ -71,10 +71,17 @@ pub(crate) const STALE: &str = "stale";
 /// A node's request came once more.
 pub(crate) const REPLAYED: &str = "replayed";
 
+impl ApiError {
+    /// The body that says it.
+    pub(crate) fn body(&self) -> String {
+        json!({ "error": { "code": self.code, "message": self.message } }).to_string()
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = json!({ "error": { "code": self.code, "message": &self.message } });
-        let mut response = (self.status, Json(body)).into_response();
+        let kind = [(header::CONTENT_TYPE, "application/json")];
+        let mut response = (self.status, kind, self.body()).into_response();
         response.extensions_mut().insert(Said { code: self.code, message: self.message });
         if self.code == STANDBY {
             response.extensions_mut().insert(Standby);

@@ -4,10 +4,10 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use evenkeel::LanesError;
-use evenkeel_core::words::{JobName, RunId};
+use evenkeel_core::words::JobName;
 
 use super::jobs::unknown;
-use super::runs::attempts;
+use super::runs::{Named, attempts};
 use super::{ApiError, App};
 use crate::board;
 use crate::rows::Explained;
@@ -23,9 +23,10 @@ pub(super) async fn job(
 
 pub(super) async fn run(
     State(app): State<App>,
-    run: Result<Path<RunId>, PathRejection>,
+    run: Result<Path<Named>, PathRejection>,
 ) -> Result<Json<Explained>, ApiError> {
     let Path(run) = run?;
+    let run = run.one(&app)?;
     let attempts = attempts(&app, &run).await?;
     Ok(Json(board::explain::run(&app.handle, &run, &attempts).await?))
 }

@@ -7,18 +7,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use evenkeel::audit::Proof;
 
+use super::bodies::Bodies;
 use super::error::Standby;
 use super::{ApiError, App, changes};
 use crate::client::LEADER;
 use crate::key::Key;
+use crate::listen::Open;
 
 /// The largest body, and that of `jobs/apply`.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -33,6 +35,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 pub(crate) struct Door {
     hosts: BTreeSet<String>,
     key: Option<Arc<Key>>,
+    /// The bodies of all requests.
+    pub(crate) bodies: Bodies,
 }
 
 impl Door {
@@ -40,7 +44,7 @@ impl Door {
     pub(crate) fn new(names: impl IntoIterator<Item = String>, key: Option<Arc<Key>>) -> Self {
         let mut hosts: BTreeSet<String> = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
         hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(ToOwned::to_owned));
-        Self { hosts, key }
+        Self { hosts, key, bodies: Bodies::new() }
     }
 
     /// The cluster's key, where there is one.
@@ -50,27 +54,31 @@ impl Door {
 
     /// Whether a `Host` header names this node, whatever the port.
     fn knows(&self, authority: &str) -> bool {
-        let host = host_of(authority).to_ascii_lowercase();
-        self.hosts.contains(&host)
+        let Some(host) = host_of(authority).map(str::to_ascii_lowercase) else { return false };
+        // A name may end with the dot of the root.
+        self.hosts.contains(host.trim_end_matches('.'))
             || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 }
 
-fn host_of(authority: &str) -> &str {
-    match authority.rfind(']') {
-        Some(end) => authority.get(..=end).unwrap_or(authority),
-        None => authority.split(':').next().unwrap_or(authority),
-    }
+/// The host of `HOST`, `HOST:PORT` or `[IPv6]:PORT`; `None` of anything else.
+fn host_of(authority: &str) -> Option<&str> {
+    let end = match authority.rfind(']') {
+        Some(end) => end + 1,
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, port) = authority.split_at_checked(end)?;
+    let port = if port.is_empty() { port } else { port.strip_prefix(':')? };
+    port.bytes().all(|byte| byte.is_ascii_digit()).then_some(host)
 }
 
 /// Every request comes through here.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    let page = !path.starts_with("/api/") && !path.starts_with("/peer/");
-    let (method, path) = (request.method().clone(), path.to_owned());
+    let page = is_page(request.uri().path());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let asker = changes::asker(Proof::Nobody, &request);
-    let mut response = match checked(&app.door, request).await {
-        Ok(request) => next.run(request).await,
+    let mut response = match checked(&app.door, &request) {
+        Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
     if changes::is_denial(&response) && !changes::is_question(&method) {
@@ -91,7 +99,7 @@ fn set(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
     headers.insert(name, HeaderValue::from_static(value));
 }
 
-/// Lets in who shows the cluster's key, where there is one.
+/// Lets in who shows the cluster's key, where there is one, and takes the body of the request in.
 pub(crate) async fn key(State(app): State<App>, request: Request, next: Next) -> Response {
     let shown =
         text(request.headers(), &header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
@@ -105,7 +113,10 @@ pub(crate) async fn key(State(app): State<App>, request: Request, next: Next) ->
             set(response.headers_mut(), header::WWW_AUTHENTICATE, "Bearer");
             response
         }
-        _ => pointed(&app, next.run(request).await),
+        _ => match whole(&app.door, request).await {
+            Ok(request) => pointed(&app, next.run(request).await),
+            Err(refusal) => refusal.into_response(),
+        },
     }
 }
 
@@ -119,26 +130,19 @@ fn pointed(app: &App, mut response: Response) -> Response {
     response
 }
 
-async fn checked(door: &Door, request: Request) -> Result<Request, ApiError> {
+/// Judges a request by its head alone: nothing of its body is read before it is known who sends it.
+fn checked(door: &Door, request: &Request) -> Result<(), ApiError> {
     let headers = request.headers();
-    let host = text(headers, &header::HOST).unwrap_or_default();
-    if !door.knows(host) {
-        return Err(ApiError::forbidden(format!(
-            "this node is not called {host:?}: use 127.0.0.1, or start it with --advertise {host}"
-        )));
+    let open = request.extensions().get::<Arc<Open>>();
+    if let Some(fault) = open.and_then(|open| open.fault()) {
+        return Err(ApiError::invalid(fault.fix()));
     }
-    if [Method::GET, Method::HEAD].contains(request.method()) {
-        return Ok(request);
+    if open.is_some_and(|open| open.is_spare()) && !is_of_reserve(request) {
+        let text = "all connections for callers from your address are taken: close some, or try again";
+        return Err(ApiError::unavailable(text));
     }
-    if let Some(origin) = text(headers, &header::ORIGIN)
-        && origin.strip_prefix("http://") != Some(host)
-    {
-        return Err(ApiError::forbidden(format!("a page of {origin} may not change anything here")));
-    }
-    let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
-    if site.is_some_and(|site| site != "same-origin" && site != "none") {
-        return Err(ApiError::forbidden("a page from elsewhere may not change anything here"));
-    }
+    let host = named(door, request)?;
+    foreign(request, host)?;
     if [Method::POST, Method::PUT].contains(request.method()) && !is_json(headers) {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -146,21 +150,77 @@ async fn checked(door: &Door, request: Request) -> Result<Request, ApiError> {
             "send a JSON body with Content-Type: application/json",
         ));
     }
-    // Of a node nothing is read before it is known.
-    if request.uri().path().starts_with("/peer/") { Ok(request) } else { whole(request).await }
+    Ok(())
+}
+
+/// Whether it is answered when no other connection is left.
+fn is_of_reserve(request: &Request) -> bool {
+    let path = request.uri().path();
+    path.starts_with("/peer/") || path == "/api/v1/health"
+}
+
+/// The name by which this node is asked, which is one of its own and the same wherever it stands.
+fn named<'a>(door: &Door, request: &'a Request) -> Result<&'a str, ApiError> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if hosts.next().is_some() {
+        return Err(ApiError::invalid("a request has one Host header: send it once"));
+    }
+    let unknown = |name: &str| {
+        ApiError::forbidden(format!(
+            "this node is not called {name:?}: use the name that it advertises, or start it with --allowed-host {}",
+            host_of(name).unwrap_or(name)
+        ))
+    };
+    if !door.knows(host) {
+        return Err(unknown(host));
+    }
+    let target = request.uri();
+    if target.scheme_str().is_some_and(|scheme| !scheme.eq_ignore_ascii_case("http")) {
+        return Err(ApiError::invalid("this node is no proxy: ask for a path, such as /api/v1/jobs"));
+    }
+    match target.authority() {
+        Some(other) if !door.knows(other.as_str()) => Err(unknown(other.as_str())),
+        Some(other) if !other.as_str().eq_ignore_ascii_case(host) => Err(ApiError::invalid(
+            "the address and the Host header name two hosts: send the same, or a path alone",
+        )),
+        _ => Ok(host),
+    }
+}
+
+/// Refuses what a page from elsewhere has a browser send. Such a page cannot read an answer, but it could change things, and keep
+/// the node busy. Only to open the console it may lead.
+fn foreign(request: &Request, host: &str) -> Result<(), ApiError> {
+    let headers = request.headers();
+    let asks = [Method::GET, Method::HEAD].contains(request.method());
+    let may = if asks { "ask for anything" } else { "change anything" };
+    if let Some(origin) = text(headers, &header::ORIGIN)
+        && origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) != Some(host)
+    {
+        return Err(ApiError::forbidden(format!(
+            "a page of {origin} may not {may} here: use the node's own"
+        )));
+    }
+    let said = |name: &'static str| text(headers, &HeaderName::from_static(name));
+    let opens = asks && is_page(request.uri().path()) && said("sec-fetch-dest") == Some("document");
+    match said("sec-fetch-site") {
+        Some(site) if !["same-origin", "none"].contains(&site) && !opens => {
+            Err(ApiError::forbidden(format!("a page from elsewhere may not {may} here: use the node's own")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_page(path: &str) -> bool {
+    !path.starts_with("/api/") && !path.starts_with("/peer/")
 }
 
 /// Takes the body in at once, bounded in size and time, so that no handler has to.
-async fn whole(request: Request) -> Result<Request, ApiError> {
-    let max = if request.uri().path() == "/api/v1/jobs/apply" { APPLY_BYTES_MAX } else { BODY_BYTES_MAX };
+async fn whole(door: &Door, request: Request) -> Result<Request, ApiError> {
+    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let max = if path == Some("/api/v1/jobs/apply") { APPLY_BYTES_MAX } else { BODY_BYTES_MAX };
     let (parts, body) = request.into_parts();
-    let late = || ApiError::new(StatusCode::REQUEST_TIMEOUT, "too_slow", "the body did not arrive in time");
-    let large = |_| {
-        let text = format!("the body is larger than {max} bytes or broke off: send less at once");
-        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text)
-    };
-    let read = tokio::time::timeout(BODY_PATIENCE, to_bytes(body, max)).await;
-    let bytes = read.map_err(|_| late())?.map_err(large)?;
+    let bytes = door.bodies.take(body, max, BODY_PATIENCE).await?;
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
@@ -185,8 +245,18 @@ mod tests {
         {
             assert!(door.knows(known), "{known}");
         }
-        for other in ["", "evil.example", "localhost.evil.example:7700", "10.0.0.8:7700", "127.0.0.1.nip.io"]
-        {
+        for other in [
+            "",
+            "evil.example",
+            "localhost.evil.example:7700",
+            "10.0.0.8:7700",
+            "127.0.0.1.nip.io",
+            "127.0.0.1:80:evil.example",
+            "127.0.0.1:evil",
+            "[::1]evil.example",
+            "me@127.0.0.1",
+            "127.0.0.1:80@evil.example",
+        ] {
             assert!(!door.knows(other), "{other}");
         }
     }

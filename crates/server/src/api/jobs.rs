@@ -4,13 +4,14 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use evenkeel_core::input::{Answer, Command, NodeSwitch};
+use evenkeel_core::input::{Answer, Applied, Command, NodeSwitch};
 use evenkeel_core::job::Job;
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{JobName, NodeName, RequestId, RunId};
+use evenkeel_core::words::{FireId, JobName, NodeName, RequestId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::body::Nothing;
 use super::changes::Asked;
 use super::error::done;
 use super::{ApiError, App};
@@ -124,7 +125,7 @@ pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> 
     }
 }
 
-pub(super) async fn acquire(State(app): State<App>, asked: Asked) -> Answered {
+pub(super) async fn acquire(State(app): State<App>, asked: Asked, _: Nothing) -> Answered {
     match asked.ask(&app, Command::Acquire).await {
         Answer::Claiming { claims, left } => Ok(Json(json!({ "claims": claims, "left": left }))),
         other => done(other),
@@ -139,30 +140,34 @@ pub(super) async fn switch(
     body: Bytes,
 ) -> Answered {
     let (Path((name, verb)), Query(Where { node })) = (path?, place?);
-    let command = match (verb.as_str(), node) {
+    let command = match (verb.as_str(), node.clone()) {
         ("run", node) => return run(&app, &asked, name, node, &body).await,
         ("shutdown", None) => {
             if board::job(&app.handle, &name).is_none() {
                 return Err(unknown(&name));
             }
-            Command::Shutdown(name)
+            Command::Shutdown(name.clone())
         }
-        ("pause", None) => Command::Pause(name),
-        ("resume", None) => Command::Resume(name),
-        ("enable", None) => Command::Enable(name),
-        ("disable", None) => Command::Disable(name),
-        ("shutdown", Some(node)) => Command::Switch(name, node, NodeSwitch::Shutdown),
-        ("pause", Some(node)) => Command::Switch(name, node, NodeSwitch::Paused(true)),
-        ("resume", Some(node)) => Command::Switch(name, node, NodeSwitch::Paused(false)),
-        ("enable", Some(node)) => Command::Switch(name, node, NodeSwitch::Disabled(false)),
-        ("disable", Some(node)) => Command::Switch(name, node, NodeSwitch::Disabled(true)),
+        ("pause", None) => Command::Pause(name.clone()),
+        ("resume", None) => Command::Resume(name.clone()),
+        ("enable", None) => Command::Enable(name.clone()),
+        ("disable", None) => Command::Disable(name.clone()),
+        ("shutdown", Some(node)) => Command::Switch(name.clone(), node, NodeSwitch::Shutdown),
+        ("pause", Some(node)) => Command::Switch(name.clone(), node, NodeSwitch::Paused(true)),
+        ("resume", Some(node)) => Command::Switch(name.clone(), node, NodeSwitch::Paused(false)),
+        ("enable", Some(node)) => Command::Switch(name.clone(), node, NodeSwitch::Disabled(false)),
+        ("disable", Some(node)) => Command::Switch(name.clone(), node, NodeSwitch::Disabled(true)),
         _ => {
             return Err(ApiError::not_found(format!(
                 "a job knows no {verb:?}: use run, pause, resume, enable, disable or shutdown"
             )));
         }
     };
-    done(asked.ask(&app, command).await)
+    // The place is in the address: a body that names a node would switch all of them.
+    Nothing::of(&body)?;
+    let Json(mut answer) = done(asked.ask(&app, command).await)?;
+    answer["warnings"] = board::remarks(&app.handle, &name, node.as_ref(), &verb).into();
+    Ok(Json(answer))
 }
 
 async fn run(app: &App, asked: &Asked, name: JobName, place: Option<NodeName>, body: &Bytes) -> Answered {
@@ -184,15 +189,29 @@ pub(super) async fn run_now(
     request: RequestId,
 ) -> Answered {
     let shards = board::wanted(&app.handle, &name, node.as_ref());
+    let applied =
+        if board::is_asked(&app.handle, &name, &request) { Applied::Unchanged } else { Applied::Created };
     let command = match node {
         Some(node) => Command::RunOn(name, request, node),
         None => Command::RunNow(name, request),
     };
     match asked.ask(app, command).await {
         Answer::Accepted(run, at) => {
-            let Some(shards) = shards else { return Ok(Json(json!({ "run": run, "asked": moment(at) }))) };
-            let first = RunId { shard: shards.first().unwrap_or(run.shard), ..run };
-            Ok(Json(json!({ "run": first, "asked": moment(at), "shards": shards })))
+            let warnings = board::remarks(&app.handle, &run.job, None, "run");
+            let Some(shards) = shards else {
+                let answer =
+                    json!({ "run": run, "asked": moment(at), "applied": applied, "warnings": warnings });
+                return Ok(Json(answer));
+            };
+            // The fire as a whole: it has ended when all its shards have.
+            let named = match board::has_shards(&app.handle, &run.job) {
+                true => FireId::from(&run).to_string(),
+                false => run.to_string(),
+            };
+            let mut answer =
+                json!({ "run": named, "asked": moment(at), "applied": applied, "warnings": warnings });
+            answer["shards"] = json!(shards);
+            Ok(Json(answer))
         }
         other => done(other),
     }

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
+use super::running::{self, Running};
 use super::{App, calendars, elsewhere};
 use crate::board;
 use crate::rows::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
@@ -23,6 +24,8 @@ use crate::rows::{AuditRow, CalendarRow, EventRow, JobRow, NodeRow, RunRow};
 pub(crate) const JOBS_SHOWN: usize = 200;
 pub(crate) const CALENDARS_SHOWN: usize = 100;
 pub(crate) const RUNS_SHOWN: u32 = 50;
+/// How many attempts that run now are shown beside the latest ones.
+const RUNNING_SHOWN: usize = 200;
 pub(crate) const EVENTS_SHOWN: u32 = 20;
 pub(crate) const AUDIT_SHOWN: u32 = 20;
 /// Changes that come closer together than this are sent as one.
@@ -51,7 +54,9 @@ pub(crate) struct Picture {
     pub(crate) calendars: Vec<CalendarRow>,
     /// The living nodes.
     pub(crate) nodes: Vec<NodeRow>,
-    /// The latest attempts.
+    /// How many attempts run now.
+    pub(crate) running: usize,
+    /// The latest attempts, and those that run now although they began before them.
     pub(crate) runs: Vec<RunRow>,
     /// Those of their jobs that are sharded.
     pub(crate) sharded: BTreeSet<String>,
@@ -66,6 +71,7 @@ pub(crate) struct Picture {
 /// What the other nodes' histories have.
 #[derive(Default)]
 pub(crate) struct Others {
+    running: Running,
     runs: elsewhere::Sources<RunRecord>,
     events: elsewhere::Sources<EventRecord>,
     audit: elsewhere::Sources<AuditRecord>,
@@ -93,12 +99,13 @@ impl Others {
     /// Asks all of them.
     pub(crate) async fn hear(app: &App) -> Self {
         let (runs, events, audit) = (run_filter(), event_filter(), audit_filter());
-        let (runs, events, audit) = tokio::join!(
+        let (running, runs, events, audit) = tokio::join!(
+            running::elsewhere(app, OTHERS_PATIENCE),
             elsewhere::other_runs(app, &runs, None, OTHERS_PATIENCE),
             elsewhere::other_events(app, &events, None, OTHERS_PATIENCE),
             elsewhere::other_audit(app, &audit, None, OTHERS_PATIENCE),
         );
-        Self { runs, events, audit }
+        Self { running, runs, events, audit }
     }
 }
 
@@ -113,7 +120,11 @@ impl Picture {
         let (handle, own) = (&app.handle, app.handle.name());
         let page = board::jobs(handle, None, JOBS_SHOWN, text);
         let runs = handle.runs(run_filter()).await.unwrap_or_default();
-        let runs = others.runs.page((own.clone(), runs), RUNS_SHOWN);
+        let mut runs = others.runs.page((own.clone(), runs), RUNS_SHOWN);
+        let running = others.running.and(running::here(handle).await, handle);
+        let known: BTreeSet<_> = runs.rows.iter().map(|run| (run.run.clone(), run.attempt)).collect();
+        let older = running.attempts.iter().filter(|run| !known.contains(&(run.run.clone(), run.attempt)));
+        runs.rows.extend(older.take(RUNNING_SHOWN).cloned());
         let events = handle.events(event_filter()).await.unwrap_or_default();
         let events = others.events.page((own.clone(), events), EVENTS_SHOWN);
         let audit = handle.audit(audit_filter()).await.unwrap_or_default();
@@ -127,6 +138,7 @@ impl Picture {
             more: page.after.is_some(),
             calendars: calendars::rows(app, CALENDARS_SHOWN),
             nodes: board::nodes(handle),
+            running: running.attempts.len(),
             sharded: board::sharded(handle, &runs.rows),
             runs: runs.rows.iter().map(board::run_row).collect(),
             events: events.rows.iter().map(EventRow::of).collect(),

@@ -7,17 +7,19 @@ use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use evenkeel::EventFilter;
 use evenkeel_core::capacity::WhatIf;
-use evenkeel_core::input::Command;
+use evenkeel_core::input::{Applied, Command};
 use evenkeel_core::time::Millis;
 use evenkeel_core::words::NodeName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::body::Nothing;
 use super::changes::Asked;
 use super::error::done;
 use super::events::when;
-use super::{ApiError, App};
+use super::{ApiError, App, elsewhere};
 use crate::rows::{Balance, LoadRow, ServiceRow};
 use crate::upgrade::{WAIT, WAIT_MAX};
 use crate::{board, settings, zones};
@@ -28,9 +30,18 @@ const POINTS: u32 = 60;
 /// The most that one answer tells: a week by the minute.
 const POINTS_MAX: u32 = 10_000;
 
-pub(super) async fn list(State(app): State<App>) -> Json<Value> {
+/// So many times that a node left are looked at.
+const LEFT_MAX: u32 = 1_000;
+
+/// The living nodes, and those that left within the last day.
+pub(super) async fn list(State(app): State<App>) -> Result<Json<Value>, ApiError> {
     let (nodes, closed) = (board::nodes_with_times(&app.handle).await, board::is_closed(&app.handle));
-    Json(json!({ "warnings": board::few(nodes.len()), "nodes": nodes, "closed": closed }))
+    let (kind, since) = (Some("node.left".to_owned()), Some(zones::now() - DAY));
+    let filter = EventFilter { kind, since, limit: LEFT_MAX, ..EventFilter::default() };
+    // A history that cannot be read tells of nobody who left.
+    let told = elsewhere::events(&app, filter, None).await.map(|page| page.rows).unwrap_or_default();
+    let gone = board::gone(&app.handle, &told);
+    Ok(Json(json!({ "warnings": board::few(nodes.len()), "nodes": nodes, "gone": gone, "closed": closed })))
 }
 
 /// How much of a node's past is wanted.
@@ -53,7 +64,7 @@ pub(super) async fn load(
     let limit = past.limit.unwrap_or(POINTS).clamp(1, POINTS_MAX);
     let points = app.handle.loads(&name, since.unwrap_or(now - DAY), limit).await?;
     if points.is_empty() && !board::is_known(&app.handle, &name) {
-        return Err(ApiError::not_found(format!("no node is called {name}: see `evenkeel node list`")));
+        return Err(ApiError::not_found(board::no_node(&app.handle, &name)));
     }
     let points: Vec<LoadRow> = points.iter().map(LoadRow::of).collect();
     Ok(Json(json!({ "load": points })))
@@ -93,7 +104,8 @@ fn names(app: &App, list: &str) -> Result<BTreeSet<NodeName>, ApiError> {
         .map(|name| match living.iter().any(|node| node.name == name) {
             true => Ok(name.parse()?),
             false => {
-                Err(ApiError::not_found(format!("no living node is called {name}: see `evenkeel node list`")))
+                let names = living.iter().map(|node| node.name.as_str());
+                Err(ApiError::not_found(board::no_living(name, names)))
             }
         })
         .collect()
@@ -113,12 +125,15 @@ pub(super) async fn switch(
 ) -> Result<Json<Value>, ApiError> {
     let Path((name, verb)) = path?;
     if !board::is_known(&app.handle, &name) {
-        return Err(ApiError::not_found(format!("no node is called {name}: see `evenkeel node list`")));
+        return Err(ApiError::not_found(board::no_node(&app.handle, &name)));
     }
     match verb.as_str() {
         "drain" => drain(&app, &asked, name, &body).await,
-        "undrain" => done(asked.ask(&app, Command::Undrain(name)).await),
-        "activate" => done(asked.ask(&app, Command::Activate(name)).await),
+        "undrain" => {
+            Nothing::of(&body)?;
+            done(asked.ask(&app, Command::Undrain(name)).await)
+        }
+        "activate" => activate(&app, &asked, name, &body).await,
         "upgrade" => upgrade(&app, &name, &body).await,
         _ => Err(ApiError::not_found(format!(
             "a node knows no {verb:?}: use drain, undrain, activate or upgrade"
@@ -138,6 +153,15 @@ async fn drain(app: &App, asked: &Asked, name: NodeName, body: &Bytes) -> Result
     let warnings = board::drain_warnings(&app.handle, &name);
     let Json(mut answer) = done(asked.ask(app, Command::Drain(name)).await)?;
     answer["warnings"] = warnings.into();
+    Ok(Json(answer))
+}
+
+/// Says whether there was anything to forgive.
+async fn activate(app: &App, asked: &Asked, name: NodeName, body: &Bytes) -> Result<Json<Value>, ApiError> {
+    Nothing::of(body)?;
+    let was_offline = board::is_offline(&app.handle, &name);
+    let Json(mut answer) = done(asked.ask(app, Command::Activate(name)).await)?;
+    answer["applied"] = json!(if was_offline { Applied::Updated } else { Applied::Unchanged });
     Ok(Json(answer))
 }
 

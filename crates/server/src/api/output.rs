@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use evenkeel::RunRecord;
 use evenkeel_core::words::RunId;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{ApiError, App};
+use crate::board;
 use crate::peer::Piece;
 
 /// How much is read at once.
@@ -43,24 +45,26 @@ async fn next(app: &App, run: &RunId, piece: Piece) -> std::io::Result<Option<By
         }
         // The end is looked up before the last piece is read, so that nothing written before it is missed.
         let records = app.handle.run(run).await.unwrap_or_default();
-        ended = records.iter().any(|r| r.attempt == attempt && r.state.is_end());
+        // What an earlier life of this node ran goes on no more, whoever's history says what became of it.
+        let over = |r: &RunRecord| r.state.is_end() || !board::still_runs(&app.handle, r);
+        ended = records.iter().any(|r| r.attempt == attempt && over(r));
         if !ended {
             let _ = tokio::time::timeout(LOOK_AGAIN, ending.changed()).await;
         }
     }
 }
 
-/// Removes what this node has of a run's output.
+/// Removes what this node has of a run's output; returns of how many attempts it had any.
 ///
 /// # Errors
 /// The run is under way here, or a file cannot be removed.
-pub(crate) async fn forget(app: &App, run: &RunId) -> Result<(), ApiError> {
+pub(crate) async fn forget(app: &App, run: &RunId) -> Result<usize, ApiError> {
     if app.handle.run(run).await?.iter().any(|attempt| !attempt.state.is_end()) {
         let fix = format!("wait for its end, or end it with `evenkeel run kill {run}`");
         return Err(ApiError::conflict(format!("run {run} is under way: {fix}")));
     }
     let removed = app.handle.remove_log_noted(run).await;
-    removed.map(drop).map_err(|e| ApiError::internal(format!("its output cannot be removed: {e}")))
+    removed.map_err(|e| ApiError::internal(format!("its output cannot be removed: {e}")))
 }
 
 /// All that is left of this node's own, piece by piece.

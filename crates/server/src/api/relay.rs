@@ -47,14 +47,15 @@ impl Other {
         self.asked(Method::POST, &path, body).await.map(said)
     }
 
-    /// Removes what it has of the run's output.
-    pub(super) async fn forget(&self, run: &RunId) -> Result<(), ApiError> {
+    /// Removes what it has of the run's output; returns of how many attempts it had any.
+    pub(super) async fn forget(&self, run: &RunId) -> Result<usize, ApiError> {
         let path = format!("/peer/v1/runs/{}/logs", escape(&run.to_string()));
         let heard = self.ask(Method::DELETE, &path).await?;
-        if heard.status.is_success() {
-            return Ok(());
-        }
         let said: serde_json::Value = serde_json::from_slice(&heard.body).unwrap_or_default();
+        if heard.status.is_success() {
+            // A node of an earlier version does not say how much it was.
+            return Ok(said["removed"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1));
+        }
         let why = said.pointer("/error/message").and_then(serde_json::Value::as_str).unwrap_or("refused");
         let why = format!("{}: {why}", self.named());
         Err(if heard.status == StatusCode::CONFLICT {
@@ -85,7 +86,8 @@ impl Other {
         Ok(Body::from_stream(ReceiverStream::new(receive)))
     }
 
-    async fn piece(&self, run: &str, wanted: Piece) -> Result<Option<Bytes>, ApiError> {
+    /// A piece of its output of a run, whose name is escaped; none when there will be no more.
+    pub(super) async fn piece(&self, run: &str, wanted: Piece) -> Result<Option<Bytes>, ApiError> {
         let Piece { attempt, offset, follow } = wanted;
         let path = format!("/peer/v1/runs/{run}/logs?attempt={attempt}&offset={offset}&follow={follow}");
         let heard = self.ask(Method::GET, &path).await?;

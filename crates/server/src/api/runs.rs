@@ -10,17 +10,19 @@ use axum::extract::{Path, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use evenkeel::{RunFilter, RunRecord, State as RunState};
-use evenkeel_core::input::{Answer, Command, Refusal};
-use evenkeel_core::words::{Fire, JobName, RunId};
+use evenkeel_core::input::{Answer, Applied, Command, Refusal};
+use evenkeel_core::words::{Fire, FireId, JobName, RunId, Shard, WordError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::body::Nothing;
 use super::changes::Asked;
 use super::error::done;
 use super::search::{self, Text};
-use super::{ApiError, App, elsewhere, jobs, output, relay};
+use super::{ApiError, App, elsewhere, fires, follow, jobs, output, relay, running};
+use crate::client::escape;
 use crate::peer::Piece;
-use crate::rows::{RunPage, RunRow, moment};
+use crate::rows::{RunPage, RunRow, RunningRow, moment};
 use crate::{board, request};
 
 /// The most rows of a page, and how many there are when nobody says.
@@ -28,8 +30,8 @@ const PAGE_MAX: u32 = 1_000;
 const PAGE: u32 = 100;
 /// The longest wait in one request.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// How often the other nodes are asked whether a run has ended.
-const LOOK_ELSEWHERE: Duration = Duration::from_millis(500);
+/// How often it is looked whether a run has ended, where nothing says that anything has changed.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,12 +71,27 @@ pub(super) async fn list(
     let states = page.state.as_deref().map(state).transpose()?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let from = page.before.as_deref().map(elsewhere::read).transpose()?;
-    let filter = RunFilter { job: page.job, states: states.into_iter().collect(), limit, before: None };
-    let elsewhere::Page { rows, next, missing } = elsewhere::runs(&app, filter, from).await?;
+    let states = states.into_iter().collect();
+    let filter = RunFilter { job: page.job, states, limit, ..RunFilter::default() };
+    let runs_now = filter.states == [RunState::Running];
+    let elsewhere::Page { mut rows, next, missing } = elsewhere::runs(&app, filter, from).await?;
+    if runs_now {
+        rows.retain(|record| board::still_runs(&app.handle, record));
+    }
     Ok(Json(RunPage {
         runs: rows.iter().map(board::run_row).collect(),
         before: next.as_ref().map(elsewhere::written),
         missing: missing.iter().map(ToString::to_string).collect(),
+    }))
+}
+
+/// All that runs now, and how many that are.
+pub(super) async fn running(State(app): State<App>) -> Result<Json<RunningRow>, ApiError> {
+    let found = running::all(&app).await?;
+    Ok(Json(RunningRow {
+        running: found.attempts.len(),
+        runs: found.attempts.iter().map(board::run_row).collect(),
+        missing: found.missing.iter().map(ToString::to_string).collect(),
     }))
 }
 
@@ -85,18 +102,72 @@ fn state(text: &str) -> Result<RunState, ApiError> {
     })
 }
 
+/// One run, or a fire with the runs of all its shards.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) enum Named {
+    Run(RunId),
+    Fire(FireId),
+}
+
+impl TryFrom<String> for Named {
+    type Error = WordError;
+
+    fn try_from(text: String) -> Result<Self, WordError> {
+        match text.split(':').count() {
+            2 => text.parse().map(Self::Fire),
+            _ => text.parse().map(Self::Run),
+        }
+    }
+}
+
+impl Named {
+    /// The only run of a fire.
+    ///
+    /// # Errors
+    /// Its job has several shards.
+    pub(super) fn one(self, app: &App) -> Result<RunId, ApiError> {
+        let fire = match self {
+            Self::Run(run) => return Ok(run),
+            Self::Fire(fire) => fire,
+        };
+        match board::has_shards(&app.handle, &fire.job) {
+            false => Ok(fire.run(Shard(0))),
+            true => {
+                let fix = format!("name one, such as {fire}:0; `evenkeel run show {fire}` shows all");
+                Err(ApiError::invalid(format!(
+                    "fire {fire} is of a job with shards, each a run of its own: {fix}"
+                )))
+            }
+        }
+    }
+
+    /// The run of the first shard.
+    fn first(self) -> RunId {
+        match self {
+            Self::Run(run) => run,
+            Self::Fire(fire) => fire.run(Shard(0)),
+        }
+    }
+}
+
 pub(super) async fn show(
     State(app): State<App>,
-    run: Result<Path<RunId>, PathRejection>,
+    run: Result<Path<Named>, PathRejection>,
 ) -> Result<Json<Value>, ApiError> {
-    let Path(run) = run?;
+    let run = match run? {
+        Path(Named::Run(run)) => run,
+        Path(Named::Fire(fire)) => return fires::show(&app, &fire).await,
+    };
     let attempts = attempts(&app, &run).await?;
     let rows: Vec<RunRow> = attempts.iter().map(board::run_row).collect();
-    let tokens: Vec<Value> = attempts
-        .iter()
-        .map(|a| json!({ "attempt": a.attempt, "token": a.token, "code": a.code, "output": a.output }))
-        .collect();
-    Ok(Json(json!({ "run": run, "attempts": rows, "details": tokens })))
+    let details: Vec<Value> = attempts.iter().map(detail).collect();
+    Ok(Json(json!({ "run": run, "attempts": rows, "details": details })))
+}
+
+/// What else is known of an attempt.
+pub(super) fn detail(a: &RunRecord) -> Value {
+    json!({ "run": a.run, "attempt": a.attempt, "token": a.token, "code": a.code, "output": a.output })
 }
 
 /// All attempts of a run; none while it was only asked for.
@@ -110,41 +181,64 @@ pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, A
 
 pub(super) async fn wait(
     State(app): State<App>,
-    run: Result<Path<RunId>, PathRejection>,
+    run: Result<Path<Named>, PathRejection>,
     wait: Result<Query<Wait>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
-    let (Path(run), Query(wait)) = (run?, wait?);
-    attempts(&app, &run).await?;
+    let (Path(named), Query(wait)) = (run?, wait?);
     let bound = wait.timeout.map_or(WAIT_MAX, Duration::from_secs).min(WAIT_MAX);
-    match tokio::time::timeout(bound, ended(&app, &run)).await {
-        Ok(last) => Ok(Json(json!({ "done": true, "run": board::run_row(&last?) }))),
+    let ended = async {
+        match &named {
+            Named::Run(run) => {
+                attempts(&app, run).await?;
+                Ok(json!(board::run_row(&ended(&app, run).await?)))
+            }
+            Named::Fire(fire) => Ok::<_, ApiError>(json!(fires::ended(&app, fire).await?)),
+        }
+    };
+    match tokio::time::timeout(bound, ended).await {
+        Ok(last) => Ok(Json(json!({ "done": true, "run": last? }))),
         Err(_) => Ok(Json(json!({ "done": false }))),
     }
 }
 
 /// Waits for a run's end, whoever's history has it.
 async fn ended(app: &App, run: &RunId) -> Result<RunRecord, ApiError> {
-    if app.handle.shares_history() {
-        return Ok(app.handle.wait(run).await?);
-    }
-    let here = app.handle.wait(run);
-    tokio::pin!(here);
+    let mut changes = app.handle.changes();
     loop {
-        if let Ok(last) = tokio::time::timeout(LOOK_ELSEWHERE, &mut here).await {
-            return Ok(last?);
+        if let Some(last) = elsewhere::attempts(app, run).await?.pop().filter(|last| last.state.is_end())
+            && is_over(app, &last).await
+        {
+            // Another attempt may have come and gone before the registry was asked.
+            let last = elsewhere::attempts(app, run).await?.pop().unwrap_or(last);
+            if last.state.is_end() {
+                return Ok(last);
+            }
         }
-        if let Some(last) = elsewhere::attempts(app, run).await?.pop().filter(|last| last.state.is_end()) {
-            return Ok(last);
+        let own = app.handle.shares_history() || app.handle.run(run).await?.iter().any(|a| !a.state.is_end());
+        if own {
+            let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
+        } else {
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
+    }
+}
+
+/// Whether no attempt follows this one, which has ended. While the registry does not say so, one may.
+pub(super) async fn is_over(app: &App, last: &RunRecord) -> bool {
+    match last.state {
+        RunState::Succeeded | RunState::Killed | RunState::Skipped => true,
+        _ => board::is_open(&app.handle, &last.run).await.is_ok_and(|open| !open),
     }
 }
 
 pub(super) async fn kill(
     State(app): State<App>,
-    run: Result<Path<RunId>, PathRejection>,
+    run: Result<Path<Named>, PathRejection>,
     asked: Asked,
+    _: Nothing,
 ) -> Result<Response, ApiError> {
     let Path(run) = run?;
+    let run = run.one(&app)?;
     let not_here = || {
         let fix = format!("see `evenkeel explain run {run}`, or pause its job");
         let text = format!("no node runs run {run}, nor has claimed it: {fix}");
@@ -191,10 +285,11 @@ pub(super) async fn kill(
 /// Removes what was written by a run, wherever an attempt of it was made.
 pub(super) async fn forget(
     State(app): State<App>,
-    run: Result<Path<RunId>, PathRejection>,
+    run: Result<Path<Named>, PathRejection>,
     asked: Asked,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
+    let run = run.one(&app)?;
     let attempts = attempts(&app, &run).await?;
     let own = app.handle.name().as_str();
     let names = attempts.iter().filter_map(|attempt| attempt.node.split('@').next());
@@ -209,21 +304,24 @@ pub(super) async fn forget(
     });
     let others = others.collect::<Result<Vec<_>, ApiError>>()?;
     asked.may_be_half_done();
-    output::forget(&app, &run).await?;
+    let mut removed = output::forget(&app, &run).await?;
     for other in others {
-        other.forget(&run).await?;
+        removed += other.forget(&run).await?;
     }
     asked.is_done();
-    done(Answer::Done)
+    Ok(Json(json!({ "done": true, "removed": removed })))
 }
 
 /// Runs the job of a run that has ended once more. The request is named after the run, so asking twice asks once.
 pub(super) async fn restart(
     State(app): State<App>,
-    run: Result<Path<RunId>, PathRejection>,
+    run: Result<Path<Named>, PathRejection>,
     asked: Asked,
+    _: Nothing,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
+    // All shards of a fire are done again together, whichever names it.
+    let run = run.first();
     let attempts = attempts(&app, &run).await?;
     let Some(last) = attempts.last().filter(|last| last.state.is_end()) else {
         let fix = format!("wait for its end, or end it with `evenkeel run kill {run}`");
@@ -233,29 +331,49 @@ pub(super) async fn restart(
     // The registry forgets requests in time, the history says longer what became of them.
     let again = RunId { fire: Fire::Asked(request.clone()), ..run };
     if let Some(known) = app.handle.run(&again).await?.first() {
-        return Ok(Json(json!({ "run": again, "asked": moment(known.due) })));
+        let applied = Applied::Unchanged;
+        let named = match board::has_shards(&app.handle, &again.job) {
+            true => FireId::from(&again).to_string(),
+            false => again.to_string(),
+        };
+        return Ok(Json(json!({ "run": named, "asked": moment(known.due), "applied": applied })));
     }
     jobs::run_now(&app, &asked, last.job.clone(), None, request).await
 }
 
 pub(super) async fn logs(
     State(app): State<App>,
-    run: Result<Path<RunId>, PathRejection>,
+    run: Result<Path<Named>, PathRejection>,
     asked: Result<Query<Output>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let (Path(run), Query(asked)) = (run?, asked?);
+    let run = run.one(&app)?;
     let text = asked.grep.as_deref().map(Text::of).transpose()?;
     let attempts = attempts(&app, &run).await?;
     let wanted = match asked.attempt {
-        None => attempts.last(),
+        // The next one may wait for its moment.
+        None => attempts.iter().rfind(|a| a.started.is_some()).or(attempts.last()),
         Some(n) => Some(attempts.iter().find(|a| a.attempt == n).ok_or_else(|| {
             ApiError::not_found(format!("run {run} has no attempt {n}: see `evenkeel run show {run}`"))
         })?),
     };
     let attempt = wanted.map_or(1, |a| a.attempt);
     let piece = Piece { attempt, offset: asked.offset, follow: asked.follow };
-    let node = wanted.map(|a| a.node.clone()).unwrap_or_default();
-    let body = output_of(&app, &node, &run, piece).await?;
+    let begun = match wanted.filter(|a| a.started.is_some()) {
+        Some(record) => Some(output_of(&app, &record.node, &run, piece).await?),
+        None if asked.follow => None,
+        None => return Err(has_no_output(&run, wanted)),
+    };
+    if let Some(record) = wanted
+        && is_gone(&app, record).await?
+    {
+        let text = format!("the output of attempt {attempt} of run {run} is no longer kept");
+        return Err(ApiError::not_found(format!("{text}: it was deleted, or is older than what is kept")));
+    }
+    let body = match begun {
+        Some(body) if !asked.follow || asked.attempt.is_some() => body,
+        begun => follow::from(app.clone(), run.clone(), piece, begun),
+    };
     let body = match text {
         Some(text) => search::lines(body, text),
         None => body,
@@ -269,15 +387,45 @@ pub(super) async fn logs(
     Ok((headers, body).into_response())
 }
 
-/// The output of an attempt, from the node that made it; from this one where nobody else can have it.
+fn has_no_output(run: &RunId, last: Option<&RunRecord>) -> ApiError {
+    let Some(last) = last.filter(|last| last.state.is_end()) else {
+        let fix = format!("follow it with `evenkeel run logs -f {run}`");
+        return ApiError::conflict(format!("run {run} has not started yet, so it has no output: {fix}"));
+    };
+    let (state, reason) = (last.state.as_str(), &last.reason);
+    ApiError::conflict(format!("run {run} never started, so it has no output: it is {state}: {reason}"))
+}
+
+/// Whether an attempt has written something that its node does not have any more.
+async fn is_gone(app: &App, record: &RunRecord) -> Result<bool, ApiError> {
+    if record.output == 0 || !record.state.is_end() {
+        return Ok(false);
+    }
+    let piece = Piece { attempt: record.attempt, offset: 0, follow: false };
+    Ok(match relay::other(app, &record.node)? {
+        Some(other) => other.piece(&escape(&record.run.to_string()), piece).await?.is_none(),
+        None => {
+            let own = app.handle.log(&record.run, record.attempt, 0, 1).await;
+            own.is_ok_and(|chunk| chunk.data.is_empty())
+        }
+    })
+}
+
+/// The output of an attempt, from the node that made it.
 ///
 /// # Errors
-/// That node does not answer.
+/// That node does not answer, or is away.
 pub(super) async fn output_of(app: &App, node: &str, run: &RunId, piece: Piece) -> Result<Body, ApiError> {
-    match relay::other(app, node)? {
-        Some(other) => other.logs(run, piece).await,
-        None => Ok(output::own(app.clone(), run.clone(), piece)),
+    if let Some(other) = relay::other(app, node)? {
+        return other.logs(run, piece).await;
     }
+    let name = node.split('@').next().unwrap_or_default();
+    if name != app.handle.name().as_str() {
+        let attempt = piece.attempt;
+        let text = format!("node {name} keeps the output of attempt {attempt} of run {run} and is away");
+        return Err(ApiError::unavailable(format!("{text}: start it, then try again")));
+    }
+    Ok(output::own(app.clone(), run.clone(), piece))
 }
 
 /// What an attempt's output is called as a file, on any system.

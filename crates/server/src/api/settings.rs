@@ -5,6 +5,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use evenkeel_core::input::{Answer, Command, Setting};
 
+use super::body::Nothing;
 use super::changes::Asked;
 use super::{ApiError, App};
 use crate::rows::{LayoutRow, SettingsRow, Wanted};
@@ -43,7 +44,11 @@ pub(super) async fn set(
 }
 
 /// Lets the tree be written in the newest layout that a node knows, if all of them know it.
-pub(super) async fn finalize(State(app): State<App>, asked: Asked) -> Result<Json<LayoutRow>, ApiError> {
+pub(super) async fn finalize(
+    State(app): State<App>,
+    asked: Asked,
+    _: Nothing,
+) -> Result<Json<LayoutRow>, ApiError> {
     match asked.ask(&app, Command::Finalize).await {
         Answer::Layout(layout, applied) => Ok(Json(LayoutRow { layout, applied })),
         Answer::Refused(refusal, message) => Err((refusal, message).into()),

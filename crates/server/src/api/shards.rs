@@ -10,6 +10,7 @@ use evenkeel_core::words::JobName;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::body::Nothing;
 use super::changes::Asked;
 use super::error::done;
 use super::jobs::unknown;
@@ -45,6 +46,7 @@ pub(super) async fn switch(
     State(app): State<App>,
     path: Result<Path<(JobName, String, String)>, PathRejection>,
     asked: Asked,
+    _: Nothing,
 ) -> Result<Json<Value>, ApiError> {
     let Path((name, set, verb)) = path?;
     let set: ShardSet = set.parse()?;

@@ -1,16 +1,22 @@
 //! The living nodes as rows.
 
-use evenkeel::{EventFilter, Handle};
+use std::collections::BTreeMap;
+
+use evenkeel::{EventFilter, EventRecord, Handle};
+use evenkeel_core::labels::Labels;
 use evenkeel_core::load::Part;
 use evenkeel_core::rules::claims::quota_of;
+use evenkeel_core::time::{Millis, Wall};
 use evenkeel_core::view::{MemberState, View};
-use evenkeel_core::words::Member;
+use evenkeel_core::words::{Member, NodeName};
 
 use super::{points, shards};
 use crate::rows::{NodeRow, moment};
 
 /// So many nodes that joined are looked for in history.
 const JOINED: u32 = 1_000;
+/// Several nodes that tell within this that a node left tell of the same.
+const TOGETHER: Millis = Millis::secs(120);
 
 /// The living nodes; two lives of one node are one row.
 pub(crate) fn nodes(handle: &Handle) -> Vec<NodeRow> {
@@ -48,6 +54,8 @@ fn row(view: &View, member: &Member, state: &MemberState) -> NodeRow {
     let offline = offline.filter(|_| view.is_offline(member));
     NodeRow {
         name: member.node.to_string(),
+        state: state_of(offline.is_some(), view.intent(&member.node).is_some()).to_owned(),
+        version: state.info.version.clone(),
         held: view.count(member),
         shards: 0,
         quota: quota_of(view, member, state.info.tolerance),
@@ -63,5 +71,86 @@ fn row(view: &View, member: &Member, state: &MemberState) -> NodeRow {
         slots: state.info.slots,
         joined: None,
         offline_since: offline.map(|record| moment(record.since)),
+        measured: load.map(|load| moment(load.at)),
+        gone_since: None,
+        left: None,
+    }
+}
+
+fn state_of(offline: bool, draining: bool) -> &'static str {
+    match (offline, draining) {
+        (true, _) => "offline",
+        (false, true) => "draining",
+        (false, false) => "online",
+    }
+}
+
+/// The nodes that left, by what those that stayed told of it, the latest first; without those that are back.
+pub(crate) fn gone(handle: &Handle, told: &[EventRecord]) -> Vec<NodeRow> {
+    let mut since: BTreeMap<NodeName, (Wall, &str)> = BTreeMap::new();
+    for event in told {
+        let Ok(name) = event.node.parse::<NodeName>() else { continue };
+        let known = since.entry(name).or_insert((event.at, &event.text));
+        // Each node tells of it once it sees it; the first of them saw it first.
+        if known.0 - event.at < TOGETHER {
+            *known = (event.at, &event.text);
+        }
+    }
+    handle.look(|node| {
+        let view = node.view();
+        let lives = |name: &NodeName| view.members().any(|(member, _)| member.node == *name);
+        let gone = since.into_iter().filter(|(name, _)| !lives(name));
+        gone.map(|(name, (at, text))| gone_row(&name, at, text, view.left_behind(&name))).collect()
+    })
+}
+
+fn gone_row(name: &NodeName, since: Wall, text: &str, waiting: usize) -> NodeRow {
+    // As its event says it, without its name.
+    let held = text.split_once("; ").map_or(text, |(_, held)| held);
+    let now = match waiting {
+        0 => "none of them waits for another node".to_owned(),
+        n => format!("{n} of its jobs wait for another node"),
+    };
+    NodeRow {
+        name: name.to_string(),
+        state: "gone".to_owned(),
+        version: String::new(),
+        held: waiting,
+        shards: 0,
+        quota: 0,
+        alarm: 0,
+        draining: false,
+        offline: false,
+        score: None,
+        labels: Labels::default(),
+        address: String::new(),
+        cpu: None,
+        memory: None,
+        busy: None,
+        slots: 0,
+        joined: None,
+        offline_since: None,
+        measured: None,
+        gone_since: Some(moment(since)),
+        left: Some(format!("{held}; {now}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_gone_says_what_became_of_its_jobs() {
+        let name: NodeName = "n3".parse().expect("a name");
+        let event = evenkeel_core::effect::Event::NodeLeft(name.clone(), 3).to_string();
+        let row = gone_row(&name, Wall(0), &event, 0);
+        assert_eq!(row.left.as_deref(), Some("it held 3 jobs; none of them waits for another node"));
+        let row = gone_row(&name, Wall(0), &event, 2);
+        assert_eq!(row.left.as_deref(), Some("it held 3 jobs; 2 of its jobs wait for another node"));
+        assert_eq!(
+            (row.state.as_str(), row.gone_since.as_deref()),
+            ("gone", Some("1970-01-01T00:00:00.000Z"))
+        );
     }
 }

@@ -1,19 +1,24 @@
 //! `evenkeel cluster backup`, `restore` and `move`: a cluster's books as a file, back again, and in another registry.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use evenkeel::carry::{self, Backup, CarryError};
+use evenkeel::carry::{self, Backup, CarryError, Past};
 use evenkeel_core::carry::Tally;
 use evenkeel_core::time::Millis;
 use serde::Serialize;
 
+use crate::bounded;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output, Row};
 use crate::settings::{self, Written};
+use crate::visible::visible;
+
+/// Larger than the backup of a cluster with a million jobs.
+const BACKUP_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Which registry.
 #[derive(Debug, Args)]
@@ -80,6 +85,9 @@ struct Done<'a> {
     taken: Option<String>,
     generation: u16,
     carried: &'a Tally,
+    /// Where old runs are found after a move.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<String>,
 }
 
 /// How many of something are in the books.
@@ -149,6 +157,7 @@ pub(crate) fn backup(args: &BackUp) -> Result<(), Failure> {
             taken: Some(header.taken.to_string()),
             generation: header.generation,
             carried: &tally,
+            history: None,
         });
     }
     let mut said = format!(
@@ -197,6 +206,7 @@ pub(crate) fn restore(args: &Restore) -> Result<(), Failure> {
             taken: Some(header.taken.to_string()),
             generation: restored.generation,
             carried: &restored.tally,
+            history: None,
         });
     }
     if restored.already {
@@ -238,21 +248,24 @@ pub(crate) fn relocate(args: &Move) -> Result<(), Failure> {
             taken: None,
             generation: moved.generation,
             carried: &moved.tally,
+            history: Some(past(&moved.past)),
         });
     }
     let (from, to) = (&moved.from, &moved.to);
     if moved.already {
         return output::line(&format!(
-            "{from} was moved to {to} before, generation {}: nothing was changed\nnext: start its nodes with --registry {to}",
-            moved.generation
+            "{from} was moved to {to} before, generation {}: nothing was changed there\nnext: start its nodes with \
+             --registry {to}\n{}",
+            moved.generation,
+            past(&moved.past)
         ));
     }
     let mut said = format!(
         "moved from {from} to {to}, generation {}; no node can join at {from} any more\n{}\nnext: start the nodes with \
-         --registry {to}\nhistory was not moved: it stays where it is (with sqlite: beside the old registry, \
-         unless --history says otherwise)",
+         --registry {to}\n{}",
         moved.generation,
-        counts(&moved.tally)
+        counts(&moved.tally),
+        past(&moved.past)
     );
     if let Some((was, is)) = moved.weaker {
         said.push_str(&format!(
@@ -262,6 +275,18 @@ pub(crate) fn relocate(args: &Move) -> Result<(), Failure> {
     say_drained(&moved.tally, &mut said);
     say_unreadable(&moved.tally, &mut said);
     output::line(&said)
+}
+
+/// Where old runs are found after a move.
+fn past(past: &Past) -> String {
+    match past {
+        Past::None => "no history lies beside the old registry: it stays where the nodes keep it, and where --history says".into(),
+        Past::Copied(to) => format!("history was copied to {}, where the nodes look for it", to.display()),
+        Past::Stays(at, why) => format!(
+            "history was not moved, for {why}: to see old runs start a node of this host with --history sqlite:{}",
+            at.display()
+        ),
+    }
 }
 
 /// What a restore may do twice.
@@ -318,7 +343,7 @@ fn tell(on_stdout: bool, said: &str) -> Result<(), Failure> {
         return output::line(said);
     }
     // Nobody need read it.
-    let _ = writeln!(io::stderr(), "{said}");
+    let _ = writeln!(io::stderr(), "{}", visible(said));
     Ok(())
 }
 
@@ -329,7 +354,7 @@ fn exists(file: &str) -> Failure {
 /// Writes a file that is whole or not there at all. What is in it is for its owner's eyes.
 fn keep(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
     let shown = path.display().to_string();
-    let failed = |error: io::Error| Failure::new(Exit::Failed, format!("{shown} cannot be written: {error}"));
+    let failed = |error: io::Error| Failure::unwritable(&shown, error);
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     let part = path.with_file_name(name);
@@ -357,13 +382,7 @@ fn keep(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
 }
 
 fn read(file: &str) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    let read = match file {
-        "-" => io::stdin().read_to_end(&mut bytes).map(drop),
-        path => fs::read(path).map(|found| bytes = found),
-    };
-    read.map_err(|error| Failure::new(Exit::Invalid, format!("{file} cannot be read: {error}")))?;
-    Ok(bytes)
+    bounded::bytes(Path::new(file), BACKUP_BYTES_MAX).map_err(|error| Failure::unreadable_input(file, &error))
 }
 
 fn wait<T>(carried: impl Future<Output = Result<T, CarryError>>) -> Result<T, Failure> {

@@ -27,7 +27,7 @@ pub(crate) enum Verb {
     },
     /// Look whether the registry is fit to keep the books, and say what to do if not; fails when something is wrong
     ///
-    /// Needs no node. It writes one entry that nobody looks at, and takes it away again.
+    /// Needs no node, but a registry that a node has made. It writes one entry that nobody looks at, and takes it away again.
     Doctor(doctor::Doctor),
     /// Copy the books into a file, while nodes work or not: jobs, watermarks, marks, tokens, switches
     ///

@@ -39,10 +39,14 @@ fn cli(mut root: Command) -> String {
          milliseconds; tables show times in your own zone.\n\n\
          ## Exit codes\n\n| code | meaning |\n|---|---|\n| 0 | done |\n",
     );
-    for (exit, meaning) in Exit::ALL {
-        out.push_str(&format!("| {} | {meaning} |\n", exit as u8));
+    for (exit, name, meaning) in Exit::ALL {
+        out.push_str(&format!("| {} `{name}` | {meaning} |\n", exit as u8));
     }
-    out.push_str("\n## What every verb takes that talks to a node\n");
+    out.push_str(
+        "\nWith `-o json` a failure is an object on standard error, `{\"error\": {\"code\": NAME, \"exit\": CODE, \
+         \"message\": TEXT}}`, the last line there; what is said beside an answer is a line `{\"warning\": TEXT}` each.\n",
+    );
+    out.push_str("\n## What every verb takes that talks to a node\n\nThese may stand anywhere, also before the noun.\n");
     let list = root.find_subcommand("node").and_then(|node| node.find_subcommand("list"));
     table(&mut out, list.into_iter().flat_map(Command::get_arguments));
     for noun in root.get_subcommands().filter(|c| !c.is_hide_set()) {
@@ -54,7 +58,7 @@ fn cli(mut root: Command) -> String {
 fn chapter(out: &mut String, command: &Command, path: &str, depth: usize) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     out.push_str(&format!("\n{} `{path}`\n\n{about}.\n", "#".repeat(depth)));
-    let talks = command.get_arguments().any(|arg| arg.get_id() == "server");
+    let talks = command.get_arguments().any(|arg| arg.get_id() == "server" && !arg.is_hide_set());
     table(out, command.get_arguments().filter(|arg| !talks || !COMMON.contains(&arg.get_id().as_str())));
     for verb in command.get_subcommands().filter(|c| !c.is_hide_set()) {
         chapter(out, verb, &format!("{path} {}", verb.get_name()), depth + 1);

@@ -29,21 +29,27 @@ pub(crate) struct Doctor {
 struct FindingRow {
     check: String,
     ok: bool,
+    /// Whether it is only to be thought of, where it is not ok.
+    warning: bool,
     found: String,
     fix: Option<String>,
 }
 
 impl From<Finding> for FindingRow {
     fn from(finding: Finding) -> Self {
-        let Finding { check, found, fix } = finding;
-        Self { check, ok: fix.is_none(), found, fix }
+        let Finding { check, found, fix, mild } = finding;
+        Self { check, ok: fix.is_none(), warning: mild, found, fix }
     }
 }
 
 impl Row for FindingRow {
     const HEADS: &'static [&'static str] = &["check", "", "found", "what to do"];
     fn cells(&self) -> Vec<String> {
-        let verdict = if self.ok { "ok" } else { "WRONG" };
+        let verdict = match (self.ok, self.warning) {
+            (true, _) => "ok",
+            (false, true) => "warning",
+            (false, false) => "WRONG",
+        };
         let fix = self.fix.clone().unwrap_or_else(|| "-".to_owned());
         vec![self.check.clone(), verdict.to_owned(), self.found.clone(), fix]
     }
@@ -64,7 +70,7 @@ pub(crate) fn run(args: &Doctor) -> Result<(), Failure> {
     let found = found.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     let found: Vec<_> = found.into_iter().map(FindingRow::from).collect();
     output::list(args.output, &found, "")?;
-    let wrong: Vec<_> = found.iter().filter(|it| !it.ok).map(|it| it.check.as_str()).collect();
+    let wrong: Vec<_> = found.iter().filter(|it| !it.ok && !it.warning).map(|it| it.check.as_str()).collect();
     if wrong.is_empty() {
         return Ok(());
     }

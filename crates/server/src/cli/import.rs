@@ -1,6 +1,5 @@
 //! What `evenkeel import …` does.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -10,7 +9,10 @@ use crate::client::Reach;
 use crate::crontab::{self, Form, Import, Origin};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
-use crate::{host, zones};
+use crate::{bounded, host, zones};
+
+/// Far larger than any crontab.
+const CRONTAB_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// What can be taken over.
 #[derive(Debug, Subcommand)]
@@ -52,7 +54,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     let text = read(&args.file)?;
     let import = crontab::read(&text, &origin(&args)?)?;
     for remark in &import.remarks {
-        eprintln!("{remark}");
+        eprintln!("{}", output::plain(&remark.to_string()));
     }
     if !import.jobs.is_empty() {
         eprintln!(
@@ -73,16 +75,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    let done = if path == Path::new("-") {
-        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| ())
-    } else {
-        std::fs::read(path).map(|read| bytes = read)
-    };
-    done.map_err(|e| Failure::invalid(format!("{}: cannot be read: {e}", path.display())))?;
-    String::from_utf8(bytes).map_err(|_| {
-        Failure::invalid(format!("{}: it is not UTF-8: convert it with iconv first", path.display()))
-    })
+    bounded::text(path, CRONTAB_BYTES_MAX).map_err(|e| Failure::unreadable_input(path.display(), &e))
 }
 
 fn origin(args: &Crontab) -> Result<Origin, Failure> {

@@ -58,6 +58,9 @@ pub(crate) enum Verb {
         /// How many attempts are looked through, the latest first
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
         runs: u32,
+        /// Print the output unchanged; otherwise control characters are printed as \x1b and the like
+        #[arg(long)]
+        raw: bool,
     },
     /// Run a job once, now
     Run {
@@ -168,9 +171,10 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             output::list(reach.output, &jobs, &none)
         }
         Verb::Show { job } => show(&job),
-        Verb::Logs { job, grep, runs } => {
+        Verb::Logs { job, grep, runs, raw } => {
             let path = format!("/jobs/{}/logs?runs={runs}&grep={}", escape(&job.name), escape(&grep));
-            job.reach.client()?.stream(&path, output::bytes)
+            let client = job.reach.client()?;
+            output::stream(raw, |each| client.stream(&path, each))
         }
         Verb::Next(next) => super::next::fires(&next),
         Verb::Run { job, request, place } => run_now(&job, request, &place),
@@ -310,18 +314,28 @@ fn run_now(job: &OneJob, request: Option<String>, place: &OneNode) -> Result<(),
     let path = format!("/jobs/{}/run", escape(&job.name));
     let body = json!({ "request": request, "node": place.node });
     let answer: Value = job.reach.client()?.post(&path, &body)?;
+    output::warn(&answer);
     let run = answer["run"].as_str().unwrap_or_default();
     let more = match answer["shards"].as_str() {
         Some("") => {
             "no shard is to run: `evenkeel shard list` shows who has which, and which are off".to_owned()
         }
         Some(shards) => {
-            let list = format!("evenkeel run list --job {}", job.name);
-            format!("wait for it with `evenkeel run wait {run}`; shards {shards} run, see all with `{list}`")
+            let show = format!("evenkeel run show {run}");
+            format!(
+                "wait for all its shards with `evenkeel run wait {run}`; shards {shards} run, see them with `{show}`"
+            )
         }
         None => format!("wait for it with `evenkeel run wait {run}`"),
     };
-    said(&job.reach, &answer, &format!("{run}\n{more}"))
+    let before = match answer["applied"].as_str() {
+        Some("unchanged") => format!(
+            "\nthe same request was made before, at {}: no new run was requested",
+            output::local(answer["asked"].as_str())
+        ),
+        _ => String::new(),
+    };
+    said(&job.reach, &answer, &format!("{run}{before}\n{more}"))
 }
 
 /// Switches a job, or its part on one node; says one of the two ends of the sentence.
@@ -333,6 +347,12 @@ fn switch(job: &OneJob, place: &OneNode, verb: &str, done: [&str; 2]) -> Result<
         what = format!("job {} on node {node} is {}", job.name, done[1]);
     }
     let answer: Value = job.reach.client()?.post(&path, &json!({}))?;
+    if output::warn(&answer)
+        && let Some((short, _)) = what.split_once(": ")
+    {
+        // What would follow does not, as the warnings tell.
+        what = short.to_owned();
+    }
     said(&job.reach, &answer, &what)
 }
 

@@ -21,7 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// What can be done with nodes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List the living nodes
+    /// List the living nodes, and those that left within the last day; of load what each measured last, once a minute
     List {
         #[command(flatten)]
         reach: Reach,
@@ -96,10 +96,14 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::List { reach } => {
             let answer: Value = reach.client()?.get("/nodes")?;
-            let nodes: Vec<NodeRow> = serde_json::from_value(answer["nodes"].clone())
-                .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+            let rows = |key: &str| -> Result<Vec<NodeRow>, Failure> {
+                let rows = answer.get(key).cloned().unwrap_or_else(|| json!([]));
+                serde_json::from_value(rows).map_err(|e| Failure::new(Exit::Failed, e.to_string()))
+            };
+            let mut nodes = rows("nodes")?;
+            nodes.extend(rows("gone")?);
             if answer["closed"] == Value::Bool(true) {
-                eprintln!("evenkeel: this node was closed from outside and is no member: start it again");
+                output::tell("this node was closed from outside and is no member: start it again");
             }
             output::warn(&answer);
             output::list(reach.output, &nodes, "no node has joined yet")
@@ -125,7 +129,13 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         }
         Verb::Upgrade { name, wait, reach } => upgrade(&reach, &name, &wait),
         Verb::Activate { name, reach } => {
-            switch(&reach, &name, "activate", &json!({}), "online: its strikes are forgiven")
+            let path = format!("/nodes/{}/activate", escape(&name));
+            let answer: Value = reach.client()?.post(&path, &json!({}))?;
+            let done = match answer["applied"].as_str() {
+                Some("unchanged") => "online already: nothing was changed",
+                _ => "online: its strikes are forgiven",
+            };
+            said(&reach, &answer, &format!("node {name} is {done}"))
         }
     }
 }
@@ -189,7 +199,7 @@ fn balance(simulate: &[String], reach: &Reach) -> Result<(), Failure> {
         output::list(Output::Table, &found.rows, none)?;
     }
     output::line(&format!("\n{}", summary(&found)))?;
-    found.warnings.iter().for_each(|text| eprintln!("evenkeel: {}", output::plain(text)));
+    found.warnings.iter().for_each(|text| output::tell(text));
     Ok(())
 }
 

@@ -1,7 +1,8 @@
 //! What `evenkeel run …` does.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -11,7 +12,7 @@ use super::jobs::said;
 use crate::client::{Client, Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
-use crate::rows::{RunPage, RunRow};
+use crate::rows::{RunPage, RunRow, RunningRow};
 
 /// One question waits so long; then it is asked again, so that nothing on the way takes the silence for an end.
 const WAIT_SLICE_SECS: u64 = 25;
@@ -21,7 +22,12 @@ const WAIT_SLICE_SECS: u64 = 25;
 pub(crate) enum Verb {
     /// List runs, the latest first
     List(List),
-    /// Show everything about a run and its attempts
+    /// List all that runs now, and say how many that are
+    Running {
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Show everything about a run and its attempts; of a sharded job's fire, named without a shard, about the runs of all shards
     Show {
         #[command(flatten)]
         run: OneRun,
@@ -30,7 +36,7 @@ pub(crate) enum Verb {
     Logs {
         #[command(flatten)]
         run: OneRun,
-        /// Go on until the run has ended
+        /// Go on until the run has ended, with all its attempts
         #[arg(short, long)]
         follow: bool,
         /// Which attempt; the latest when absent
@@ -39,11 +45,14 @@ pub(crate) enum Verb {
         /// Only the lines that hold this text
         #[arg(long, value_name = "TEXT")]
         grep: Option<String>,
-        /// Write it to this file, which is there only when all of it is
+        /// Print the output unchanged; otherwise control characters are printed as \x1b and the like
+        #[arg(long)]
+        raw: bool,
+        /// Write it unchanged to this file, which is there only when all of it is
         #[arg(long, value_name = "FILE")]
         save: Option<PathBuf>,
     },
-    /// Wait until a run has ended; exit code 0 only when it succeeded
+    /// Wait until a run, or all shards of a fire, have ended; exit code 0 only when all succeeded
     Wait {
         #[command(flatten)]
         run: OneRun,
@@ -100,14 +109,18 @@ pub(crate) struct OneRun {
 pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::List(list) => some(&list),
+        Verb::Running { reach } => running(&reach),
         Verb::Show { run } => show(&run),
-        Verb::Logs { run, follow, attempt, grep, save } => {
+        Verb::Logs { run, follow, attempt, grep, raw, save } => {
             let attempt = attempt.map(|n| format!("&attempt={n}")).unwrap_or_default();
             let grep = grep.map(|text| format!("&grep={}", escape(&text))).unwrap_or_default();
             let path = format!("/runs/{}/logs?follow={follow}{attempt}{grep}", escape(&run.run));
             match save {
                 Some(file) => saved(&run.reach.client()?, &path, &file),
-                None => run.reach.client()?.stream(&path, output::bytes),
+                None => {
+                    let client = run.reach.client()?;
+                    output::stream(raw, |each| client.stream(&path, each))
+                }
             }
         }
         Verb::Wait { run, timeout } => wait(&run, timeout),
@@ -120,12 +133,23 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             let path = format!("/runs/{}/restart", escape(&run.run));
             let answer: Value = run.reach.client()?.post(&path, &json!({}))?;
             let next = answer["run"].as_str().unwrap_or_default();
-            said(&run.reach, &answer, &format!("run {} is done again as {next}", run.run))
+            let what = match answer["applied"].as_str() {
+                Some("unchanged") => format!(
+                    "run {} was restarted before, as {next}: nothing was asked for; restart {next} to run it once more",
+                    run.run
+                ),
+                _ => format!("run {} is done again as {next}", run.run),
+            };
+            said(&run.reach, &answer, &what)
         }
         Verb::Delete { run } => {
             let path = format!("/runs/{}/logs", escape(&run.run));
             let answer: Value = run.reach.client()?.delete(&path)?;
-            said(&run.reach, &answer, &format!("the output of run {} is deleted", run.run))
+            let what = match answer["removed"].as_u64() {
+                Some(0) => format!("run {} has no output that could be deleted", run.run),
+                _ => format!("the output of run {} is deleted", run.run),
+            };
+            said(&run.reach, &answer, &what)
         }
     }
 }
@@ -134,10 +158,9 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
 fn saved(client: &Client, path: &str, file: &Path) -> Result<(), Failure> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
-    let failed = |e: std::io::Error| {
-        Failure::new(Exit::Failed, format!("{} cannot be written: {e}: save it elsewhere", file.display()))
-    };
-    let open = File::create(&part).map_err(failed)?;
+    let failed = |e: std::io::Error| Failure::unwritable(file.display(), e);
+    let open = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&part);
+    let open = open.map_err(failed)?;
     let taken = client.stream(path, |bytes| (&open).write_all(bytes).map_err(failed));
     let whole = taken.and_then(|()| std::fs::rename(&part, file).map_err(failed));
     if whole.is_err() {
@@ -169,6 +192,19 @@ fn some(list: &List) -> Result<(), Failure> {
     output::list(list.reach.output, &runs, "no runs yet: run a job by hand with `evenkeel job run NAME`")
 }
 
+fn running(reach: &Reach) -> Result<(), Failure> {
+    let found: RunningRow = reach.client()?.get("/runs/running")?;
+    output::missing(&found.missing);
+    if reach.output == Output::Json {
+        return output::json(&found);
+    }
+    output::list(Output::Table, &found.runs, "nothing runs now")?;
+    match found.running {
+        0 => Ok(()),
+        n => output::line(&format!("\n{n} running now")),
+    }
+}
+
 fn show(run: &OneRun) -> Result<(), Failure> {
     let found: Value = run.reach.client()?.get(&format!("/runs/{}", escape(&run.run)))?;
     if run.reach.output == Output::Json {
@@ -176,7 +212,13 @@ fn show(run: &OneRun) -> Result<(), Failure> {
     }
     let attempts: Vec<RunRow> = serde_json::from_value(found["attempts"].clone())
         .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
-    output::list(Output::Table, &attempts, "it has not been attempted yet")
+    output::list(Output::Table, &attempts, "it has not been attempted yet")?;
+    let missing: Vec<String> = serde_json::from_value(found["missing"].clone()).unwrap_or_default();
+    output::missing(&missing);
+    // A fire has a state as a whole.
+    let Some(state) = found["state"].as_str() else { return Ok(()) };
+    let reason = found["reason"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
+    output::line(&format!("\nas a whole {state}{reason}"))
 }
 
 fn wait(run: &OneRun, timeout: Option<u64>) -> Result<(), Failure> {

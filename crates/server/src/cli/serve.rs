@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -60,7 +61,7 @@ pub(crate) fn serve(args: Serve) -> Result<(), Failure> {
 /// It cannot begin, or the node stops by itself.
 pub(crate) fn dev(args: &Dev) -> Result<(), Failure> {
     log("warn")?;
-    std::fs::create_dir_all(&args.data).map_err(|e| {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&args.data).map_err(|e| {
         let data = args.data.display();
         Failure::new(
             Exit::Failed,

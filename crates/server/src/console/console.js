@@ -10,7 +10,7 @@
 /** @typedef {{name: string, lines: number, jobs: number, version: number, since: string, description: string}} Calendar */
 /** @typedef {{seq: number, at: string, node: string, kind: string, text: string}} Happening */
 /** @typedef {{id: string, at: string, node: string, who: string, from: string, claims: string, verb: string, object: string, outcome: string, before: number | null, after: number | null, what: string}} Change */
-/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, calendars: Calendar[], nodes: Member[], runs: Run[], sharded: string[], events: Happening[], audit: Change[], missing: string[]}} Picture */
+/** @typedef {{node: string, closed: boolean, jobs: Job[], enabled: number, more: boolean, calendars: Calendar[], nodes: Member[], running: number, runs: Run[], sharded: string[], events: Happening[], audit: Change[], missing: string[]}} Picture */
 
 const KEY = "evenkeel-cluster-key";
 /** The node says every 15 s that it lives, if nothing else: who hears nothing for so long is cut off. */
@@ -98,6 +98,8 @@ const order = async (path, done) => {
     const answer = await fetch(`/api/v1${path}`, { method: "POST", headers, body: "{}", signal });
     const body = await answer.json();
     if (!answer.ok) return notice(body.error.message);
+    // What the verb promises does not come of it, as the warnings tell.
+    if (body.warnings?.length) return notice(`${done} But ${body.warnings.join("; ")}.`);
     notice(body.run ? `${done}: run ${body.run}.` : done, "good");
   } catch {
     notice("The node does not answer: look whether it was done before you ask again.");
@@ -456,7 +458,7 @@ const paint = (picture) => {
   document.querySelector("main")?.removeAttribute("hidden");
   say("count-jobs", picture.enabled);
   say("count-nodes", picture.nodes.length);
-  say("count-running", picture.runs.filter((run) => run.state === "running").length);
+  say("count-running", picture.running);
   say("shown-by", picture.node);
   sharded = new Set(picture.sharded);
   latest = picture;

@@ -84,6 +84,7 @@ fn entry() -> AuditRecord {
 fn questions() -> Vec<Line> {
     let filter = RunFilter {
         job: Some("j".parse().expect("a name")),
+        fire: None,
         states: vec![State::Lost],
         limit: 7,
         before: Some(9),

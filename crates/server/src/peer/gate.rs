@@ -1,11 +1,11 @@
 //! The side that is asked: who is let in, and the answer signed.
 
 use std::net::IpAddr;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use evenkeel_core::time::Millis;
@@ -16,7 +16,7 @@ use super::seen::Old;
 use super::{BODY_BYTES_MAX, BODY_PATIENCE, WINDOW};
 use crate::api::{ApiError, App, REPLAYED, STALE};
 use crate::key::{Key, digest};
-use crate::listen::Caller;
+use crate::listen::{Caller, Open};
 
 /// Which life of which node asks; known of every request that was let in.
 #[derive(Clone, Debug)]
@@ -29,6 +29,9 @@ pub(super) async fn gate(State(app): State<App>, request: Request, next: Next) -
         Ok(envelope) => envelope,
         Err(refusal) => return refusal.into_response(),
     };
+    if let Some(open) = request.extensions().get::<Arc<Open>>() {
+        open.is_of_node();
+    }
     let Some(own) = app.handle.look(evenkeel::core::node::Node::member) else {
         return ApiError::unavailable("this node is no member just now: ask another one").into_response();
     };
@@ -70,18 +73,7 @@ async fn let_in(app: &App, own: &Member, envelope: &Envelope, request: Request) 
         return Err(ApiError::new(StatusCode::CONFLICT, "other_life", message));
     }
     let (parts, body) = request.into_parts();
-    let said =
-        parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let large = || {
-        let text = format!("the body is larger than {BODY_BYTES_MAX} bytes or broke off: send less at once");
-        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text)
-    };
-    if said.is_some_and(|said: u64| said > BODY_BYTES_MAX as u64) {
-        return Err(large());
-    }
-    let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "too_slow", "the body did not arrive in time");
-    let read = tokio::time::timeout(BODY_PATIENCE, to_bytes(body, BODY_BYTES_MAX)).await;
-    let body = read.map_err(late)?.map_err(|_| large())?;
+    let body = app.door.bodies.take(body, BODY_BYTES_MAX, BODY_PATIENCE).await?;
     if digest(&body) != envelope.digest {
         let message = "the body is not the one that was signed: it was changed on its way";
         return Err(ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message));

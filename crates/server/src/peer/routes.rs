@@ -8,15 +8,16 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router, middleware};
 use evenkeel::audit::{Asker, AuditFilter, AuditRecord, Proof};
-use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord};
+use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord, State as RunState};
 use evenkeel_core::input::{Answer, Command, Offer, Role};
 use evenkeel_core::words::RunId;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::OUTPUT_PATIENCE;
 use super::gate::{self, From};
 use crate::api::{ApiError, App, done, output};
+use crate::board;
 
 /// The most attempts or events that one answer tells of.
 const ROWS_MAX: u32 = 1_000;
@@ -98,7 +99,13 @@ async fn runs(State(app): State<App>, body: Bytes) -> Result<Json<Found<RunRecor
     let Wanted { run, filter } = serde_json::from_slice(&body)?;
     let rows = match run {
         Some(run) => app.handle.run(&run).await?,
-        None => app.handle.runs(RunFilter { limit: filter.limit.min(ROWS_MAX), ..filter }).await?,
+        None => {
+            let now = filter.states == [RunState::Running];
+            let filter = RunFilter { limit: filter.limit.min(ROWS_MAX), ..filter };
+            let mut rows = app.handle.runs(filter).await?;
+            rows.retain(|record| !now || board::still_runs(&app.handle, record));
+            rows
+        }
     };
     Ok(Json(Found { rows }))
 }
@@ -137,8 +144,8 @@ async fn forget(
     run: Result<Path<RunId>, PathRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
-    output::forget(&app, &run).await?;
-    done(Answer::Done)
+    let removed = output::forget(&app, &run).await?;
+    Ok(Json(json!({ "done": true, "removed": removed })))
 }
 
 /// A piece of output; nothing when there is none yet, and no content when there will be no more.

@@ -75,6 +75,9 @@ struct Interruption {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) node: String,
+    pub(crate) attempt: u64,
+    /// When its node started it, which is earlier than the first line of its program.
+    pub(crate) started: Option<i64>,
     /// When history heard of it.
     pub(crate) recorded: i64,
 }
@@ -90,7 +93,19 @@ impl Loss {
             _ => false,
         };
         let node = text("node").split('@').next().unwrap_or_default().to_owned();
-        lost.then(|| Self { node, recorded: moment(&text("ended")).expect("a lost attempt has an end") })
+        lost.then(|| Self {
+            node,
+            attempt: row["attempt"].as_u64().unwrap_or_default(),
+            started: moment(&text("started")),
+            recorded: moment(&text("ended")).expect("a lost attempt has an end"),
+        })
+    }
+
+    /// When an attempt began: when its node started it, where history says so, for on a busy machine its program may write its
+    /// first line after its node was killed.
+    pub(crate) fn began(losses: &[Self], attempt: u32, first_line: i64) -> i64 {
+        let of_attempt = losses.iter().find(|loss| loss.attempt == u64::from(attempt));
+        of_attempt.and_then(|loss| loss.started).map_or(first_line, |started| started.min(first_line))
     }
 }
 
@@ -154,7 +169,7 @@ pub(crate) mod tests {
     }
 
     fn loss(recorded: i64) -> Loss {
-        Loss { node: "n1".into(), recorded }
+        Loss { node: "n1".into(), attempt: 1, started: None, recorded }
     }
 
     #[test]
@@ -185,11 +200,23 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn an_attempt_began_when_its_node_started_it() {
+        let losses = [Loss { started: Some(2_010), ..loss(7_000) }, Loss { attempt: 2, ..loss(9_000) }];
+        assert_eq!(Loss::began(&losses, 1, 2_500), 2_010);
+        assert_eq!(Loss::began(&losses, 2, 2_500), 2_500, "history does not say when it started");
+        assert_eq!(Loss::began(&[], 1, 2_500), 2_500);
+    }
+
+    #[test]
     fn rows_are_read() {
         let row = |state: &str, reason: &str| {
             let ended = "1970-01-01T00:00:07.250Z";
-            serde_json::json!({"state": state, "reason": reason, "node": "n1@7", "ended": ended})
+            let (started, attempt) = ("1970-01-01T00:00:02Z", 1);
+            serde_json::json!({
+                "state": state, "reason": reason, "node": "n1@7", "attempt": attempt, "started": started, "ended": ended
+            })
         };
+        let loss = |recorded| Loss { started: Some(2_000), ..loss(recorded) };
         assert_eq!(Loss::of(&row("lost", "its node is gone")), Some(loss(7_250)));
         assert_eq!(Loss::of(&row("fenced", "signal 15")), Some(loss(7_250)));
         assert_eq!(Loss::of(&row("fenced", UNGUARDED)), None);

@@ -92,7 +92,10 @@ impl<'a> Case<'a> {
         fire.starts.windows(2).find_map(|pair| {
             let (before, after) = (&pair[0], &pair[1]);
             let rising = before.attempt < after.attempt && before.token < after.token;
-            let interrupted = self.evidence.explains_repetition(&before.node, (before.at, after.by));
+            let interrupted = self.evidence.explains_repetition(
+                &before.node,
+                (Loss::began(&fire.lost, before.attempt, before.at), after.by),
+            );
             let reason = interrupted || fire.unguarded.contains(&u64::from(before.attempt));
             (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
         })

@@ -218,3 +218,24 @@ fn where_nobody_answers_the_message_says_how_to_start_a_node() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("http://HOST:PORT"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_file_that_is_no_text_is_a_mistake_in_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    let (jobs, crontab) = (folder.path().join("jobs.toml"), folder.path().join("crontab"));
+    let absent = folder.path().join("absent.toml");
+    for file in [&jobs, &crontab] {
+        fs::write(file, b"# caf\xe9\n").expect("written");
+    }
+    for (verb, file, code) in [
+        (&["job", "apply", "-f"][..], &jobs, 5),
+        (&["import", "crontab", "--dry-run"], &crontab, 5),
+        (&["job", "apply", "-f"], &absent, 2),
+    ] {
+        let said = node.cli(&[verb, &[file.to_str().expect("a path")]].concat());
+        let why = text(&said.stderr);
+        assert_eq!(said.status.code(), Some(code), "{verb:?}: {why}");
+        assert_eq!(why.contains("it is not UTF-8: convert it with iconv first"), code == 5, "{why}");
+    }
+}

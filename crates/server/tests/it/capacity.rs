@@ -156,7 +156,7 @@ fn the_list_of_nodes_says_where_each_is_how_it_does_and_since_when() {
     assert_eq!((&past[0]["busy"], &past[0]["slots"]), (&0.into(), &5.into()), "{past}");
     assert!(node.ok(&["node", "load", "a", "--since", "10m"]).contains("0 of 5"));
     let unknown = node.cli(&["node", "load", "b"]);
-    assert!(text(&unknown.stderr).contains("no node is called b"), "{}", text(&unknown.stderr));
+    assert!(text(&unknown.stderr).contains("no living node is called b"), "{}", text(&unknown.stderr));
 }
 
 #[test]

@@ -357,3 +357,23 @@ fn a_cluster_whose_nodes_were_killed_is_moved_once_their_leases_have_ended() {
     assert_eq!(done(&run(&waited))["done"], "move");
     refused(&run(&["cluster", "move", "--registry", &from, "--to", &to, "--wait", "soon"]), 2, "--wait");
 }
+
+#[test]
+fn what_ran_before_a_move_is_shown_after_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = |name: &str| format!("sqlite:{}", folder.path().join(name).display());
+    let node = Node::serve(folder.path(), "a", &["--registry", &url("old.db")]);
+    let job = "[[job]]\nname = \"says\"\ncommand = [\"/bin/echo\", \"said\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
+    node.ok(&["job", "run", "says", "--request", "r"]);
+    node.ok(&["run", "wait", "says:ask-r:0"]);
+    stop(vec![node]);
+    let told = run(&["cluster", "move", "--registry", &url("old.db"), "--to", &url("new.db")]);
+    let said = text(&told.stdout);
+    let kept = folder.path().join("new.db-history").display().to_string();
+    assert!(told.status.success() && said.contains(&format!("history was copied to {kept}")), "{said}");
+    let node = Node::serve(folder.path(), "a", &["--registry", &url("new.db")]);
+    let runs = node.json(&["run", "list"]);
+    assert_eq!((&runs[0]["run"], &runs[0]["state"]), (&"says:ask-r:0".into(), &"succeeded".into()), "{runs}");
+    assert_eq!(node.ok(&["run", "logs", "says:ask-r:0"]), "said\n");
+}

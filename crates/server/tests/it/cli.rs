@@ -87,6 +87,11 @@ fn fields_are_stable_for_programs() {
         "slots",
         "joined",
         "offline_since",
+        "state",
+        "version",
+        "measured",
+        "gone_since",
+        "left",
     ];
     for (list, wanted) in
         [(["job", "list"], &mut job[..]), (["run", "list"], &mut one), (["node", "list"], &mut living)]

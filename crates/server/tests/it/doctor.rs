@@ -116,7 +116,7 @@ fn a_registry_that_cannot_be_opened_is_told_with_the_fix_and_without_the_passwor
     for (registry, says) in [
         ("etcd://evenkeel:hunter2@127.0.0.1:1/x", "check that it runs"),
         ("nosuch://evenkeel:hunter2@h/x", "sqlite:PATH"),
-        ("sqlite:/nosuch/folder/r.db", "/nosuch/folder"),
+        ("sqlite:/nosuch/folder/r.db", "there is no registry at sqlite:/nosuch/folder/r.db"),
     ] {
         let told = doctor(registry, &[]);
         assert_eq!(told.status.code(), Some(1));
@@ -128,11 +128,30 @@ fn a_registry_that_cannot_be_opened_is_told_with_the_fix_and_without_the_passwor
 }
 
 #[test]
+fn a_registry_that_is_not_there_is_not_made_by_looking() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = format!("sqlite:{}", folder.path().join("mistyped.db").display());
+    let told = doctor(&registry, &[]);
+    assert_eq!(told.status.code(), Some(1), "{}", text(&told.stdout));
+    let why = text(&told.stderr);
+    assert!(why.contains(&format!("there is no registry at {registry}")), "{why}");
+    let file = folder.path().join("backup").display().to_string();
+    let backup = evenkeel(&["cluster", "backup", "--registry", &registry, &file]).output();
+    assert!(!backup.expect("evenkeel starts").status.success());
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing was made");
+}
+
+#[test]
 fn the_settings_file_of_a_node_is_understood() {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = folder.path().join("evenkeel.toml");
     let registry = format!("registry = \"sqlite:{}\"\nname = \"a\"\n", folder.path().join("r.db").display());
     std::fs::write(&settings, registry).expect("written");
+    let _node = Node::serve(
+        folder.path(),
+        "a",
+        &["--registry", &format!("sqlite:{}", folder.path().join("r.db").display())],
+    );
     // On a machine that stands still for a moment it rightly finds the registry slow.
     let said = RefCell::new(String::new());
     let ask = || {

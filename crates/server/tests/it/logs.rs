@@ -48,7 +48,7 @@ fn lines_are_found_from_any_node_in_one_run_and_in_a_jobs_latest() {
     }
     // What only a node has that is away is not taken for empty.
     drop(far);
-    until("far is gone", || (near.json(&["node", "list"]).as_array()?.len() == 1).then_some(()));
+    until("far is gone", || (near.living().len() == 1).then_some(()));
     let away = near.ok(&["job", "logs", "talk", "--grep", "needle", "--runs", "1"]);
     assert_eq!(away, format!("{second}#1: [its output cannot be read: node far is away]\n"));
 }

@@ -1,5 +1,6 @@
 //! The binary from outside: real processes on loopback, each in a folder of its own.
 
+mod answers;
 mod audit;
 mod bad_input;
 mod calendars;
@@ -13,6 +14,8 @@ mod dev;
 mod doctor;
 mod events;
 mod explain;
+mod fires;
+mod heads;
 mod histories;
 #[expect(dead_code, reason = "other tests look for free ports")]
 #[path = "../../../registry/tests/common/host.rs"]
@@ -27,6 +30,7 @@ mod peers;
 mod plan;
 mod pools;
 mod priority;
+mod private;
 mod process;
 mod redis;
 mod retries;
@@ -39,8 +43,10 @@ mod shards;
 mod shared_history;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
+mod terminal;
 mod told;
 mod tree;
 mod upgrade;
+mod usage;
 mod versions;
 mod wire;

@@ -168,6 +168,13 @@ impl Node {
         serde_json::from_str(&text).expect("it is JSON")
     }
 
+    /// The living nodes, as this one sees them.
+    pub(crate) fn living(&self) -> Vec<Value> {
+        let nodes = self.json(&["node", "list"]);
+        let all = nodes.as_array().cloned().unwrap_or_default();
+        all.into_iter().filter(|node| node["state"] != "gone").collect()
+    }
+
     /// Runs a client verb with this on its standard input.
     pub(crate) fn fed(&self, args: &[&str], input: &str) -> Output {
         let mut command = self.client(args);

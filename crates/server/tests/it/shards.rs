@@ -137,7 +137,7 @@ fn a_sharded_job_is_run_by_everyone_and_shown_as_documented() {
     assert_eq!(places, Ok(1), "it has a place under its name");
 
     let asked = second.json(&["job", "run", "meters", "--request", "r1"]);
-    assert_eq!(asked["run"], "meters:ask-r1:0");
+    assert_eq!(asked["run"], "meters:ask-r1");
     let everyone =
         [("a", 0), ("a", 1), ("a", 4), ("b", 2), ("b", 3)].map(|(node, shard)| (node.to_owned(), shard));
     until("all shards have run, each where it belongs", || {
@@ -188,7 +188,7 @@ fn a_run_by_hand_is_for_all_or_for_one_node_and_never_beside_another_one() {
     first.ok(&["job", "run", "meters", "--request", "r1"]);
     until("all shards have run", || (ran(&first, "meters", "r1").len() == 5).then_some(()));
     let asked = first.json(&["job", "run", "meters", "--request", "r2", "--node", "b"]);
-    assert_eq!((&asked["run"], &asked["shards"]), (&json!("meters:ask-r2:2"), &json!("2-3")));
+    assert_eq!((&asked["run"], &asked["shards"]), (&json!("meters:ask-r2"), &json!("2-3")));
     let theirs = [("b".to_owned(), 2), ("b".to_owned(), 3)];
     until("b's shards have run", || (ran(&first, "meters", "r2") == theirs).then_some(()));
     // Each node answers requests in their order, so what a would run for the second one it would have run by then.
@@ -289,7 +289,8 @@ fn a_node_shut_down_for_a_job_takes_part_again_when_it_is_started_again() {
     let after = later(&first, "beat");
     assert_eq!(by(&after, "b"), 0, "{after:?}");
     for verb in ["resume", "enable"] {
-        first.ok(&["job", verb, "beat", "--node", "b"]);
+        let refused = first.cli(&["job", verb, "beat", "--node", "b"]);
+        assert_eq!(refused.status.code(), Some(6), "{}", text(&refused.stderr));
     }
     assert_eq!(part(&first, "beat", "b")["state"], "shut_down", "only a restart ends it");
     second.signal("TERM");
@@ -306,7 +307,9 @@ fn a_node_shut_down_for_a_job_takes_part_again_when_it_is_started_again() {
         second.json(&["job", "show", "beat"])["sharing"]["leader"].is_null().then_some(())
     });
     first.ok(&["job", "delete", "beat"]);
-    assert_eq!(second.json(&["job", "list"]), json!([]), "it can be deleted");
+    until("the other node hears that it is deleted", || {
+        (second.json(&["job", "list"]) == json!([])).then_some(())
+    });
 }
 
 #[test]
@@ -450,10 +453,7 @@ fn a_node_is_closed_from_afar_by_its_entry_and_for_a_job_from_the_console() {
     let refused = second.cli(&["job", "pause", "beat"]);
     assert_eq!(refused.status.code(), Some(7));
     assert!(text(&refused.stderr).contains("start it again"), "{}", text(&refused.stderr));
-    until("the other one is alone", || {
-        let nodes = first.json(&["node", "list"]);
-        (nodes.as_array().map(Vec::len) == Some(1)).then_some(())
-    });
+    until("the other one is alone", || (first.living().len() == 1).then_some(()));
     let after = later(&first, "beat");
     assert_eq!(by(&after, "b"), 0, "it stays away: {after:?}");
     second.signal("TERM");

@@ -230,7 +230,7 @@ fn tell_of_a_fire_that_nobody_starts(end: fn(Node, &Node), lease: &[&str]) {
     // The watching node goes, and the other one takes over: what was told stays told.
     let [a, b] = nodes;
     end(a, &b);
-    until("b is alone", || (b.json(&["node", "list"]).as_array()?.len() == 1).then_some(()));
+    until("b is alone", || (b.living().len() == 1).then_some(()));
     let other =
         apply_ahead(&b, "other", "notify = { on = [\"absent\"], to = [\"oncall\"], absent_after = \"1s\" }");
     let said = next(&posts);

@@ -574,3 +574,25 @@ fn the_last_fire_of_a_schedule_is_told_even_if_nobody_who_has_the_shard_is_left(
     assert_eq!(told, [20_000]);
     assert_eq!(world.dues("j").iter().filter(|due| **due == 20_000).count(), 1);
 }
+
+#[test]
+fn a_node_that_is_gone_is_named_with_what_it_held_by_those_that_stay() {
+    let mut world = World::with(&["a", "b"]);
+    world.run(10);
+    world.ask("a", Command::Apply([job("j", ""), job("k", ""), job("l", "")].into()));
+    world.run(3_000);
+    let b = world.member("b");
+    let view = |world: &World| {
+        let node: NodeName = "a".parse().unwrap();
+        let view = world.actors[&node].node.view();
+        (view.count(&b), view.left_behind(&b.node))
+    };
+    let (held, behind) = view(&world);
+    assert!(held > 0 && behind == 0, "{held}");
+    assert!(world.events.iter().all(|event| !event.contains(" left;")), "no node has left");
+    world.crash("b");
+    world.run(10_000);
+    let named: Vec<&String> = world.events.iter().filter(|event| event.contains(" left;")).collect();
+    assert_eq!(named, [&Event::NodeLeft(b.node.clone(), held).to_string()]);
+    assert_eq!(view(&world), (0, 0), "another one has taken its jobs over");
+}

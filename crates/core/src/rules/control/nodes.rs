@@ -12,7 +12,7 @@ use crate::registry::{Txn, Write};
 use crate::scene::Scene;
 use crate::shards::ShardSet;
 use crate::view::JobView;
-use crate::words::{JobName, NodeName};
+use crate::words::{JobName, Member, NodeName};
 
 /// Switches something of a job on one node.
 pub(super) fn switch(scene: &Scene<'_>, name: &JobName, node: &NodeName, switch: NodeSwitch) -> Turn {
@@ -31,13 +31,49 @@ pub(super) fn switch(scene: &Scene<'_>, name: &JobName, node: &NodeName, switch:
         (NodeSwitch::Disabled(on), _) => Switches { disabled: on, ..old.clone() },
     };
     if new == old {
-        return answer(Answer::Done);
+        let obstacle = obstacle(&job, (node, life), &old, switch);
+        return obstacle.map_or_else(|| answer(Answer::Done), |(kind, text)| refuse(kind, text));
     }
     let key = keys::switches(node, name);
     let value = encode(&Switches { seq: old.seq + 1, ..new });
     let guards = [known.guard(key.clone()), job.spec_guard()].into();
     let writes = [Write::Put { key, value, owner: None }].into();
     Turn::Commit("switch on a node", Txn { guards, writes })
+}
+
+/// Why a node does not take part, or does not fire by schedule, although the switch that should let it stands already.
+fn obstacle(
+    job: &JobView<'_>,
+    (node, life): (&NodeName, Option<&Member>),
+    switches: &Switches,
+    switch: NodeSwitch,
+) -> Option<(Refusal, String)> {
+    let name = job.name();
+    let resumes = match switch {
+        NodeSwitch::Paused(false) => true,
+        NodeSwitch::Disabled(false) => false,
+        _ => return None,
+    };
+    let Some(life) = life else { return Some((Refusal::NotFound, no_node(node))) };
+    let spec = job.spec()?;
+    let text = if switches.shutdown == Some(life.incarnation) {
+        format!("node {node} was shut down for job {name}: it takes part again when it is started again")
+    } else if resumes && switches.disabled {
+        format!(
+            "node {node} is not paused but disabled for job {name}: enable it with `evenkeel job enable {name} --node {node}`"
+        )
+    } else if !resumes && switches.paused {
+        format!(
+            "node {node} is not disabled but paused for job {name}: resume it with `evenkeel job resume {name} --node {node}`"
+        )
+    } else if !spec.job.enabled {
+        format!("job {name} is disabled on all nodes: enable it with `evenkeel job enable {name}`")
+    } else if spec.paused {
+        format!("job {name} is paused on all nodes: resume it with `evenkeel job resume {name}`")
+    } else {
+        return None;
+    };
+    Some((Refusal::Conflict, text))
 }
 
 /// What this node processed of a job's data in the interval that is over takes the place of what stood there (S2-36, S2-37).

@@ -17,7 +17,8 @@ pub(super) async fn explain(handle: &Handle, known: &Known, told: &mut Explained
         told.point("since", "control", text);
     }
     let job = known.job().name.clone();
-    let skipped = RunFilter { job: Some(job.clone()), states: vec![State::Skipped], limit: 1, before: None };
+    let skipped =
+        RunFilter { job: Some(job.clone()), states: vec![State::Skipped], limit: 1, ..RunFilter::default() };
     // A history that cannot be read now says nothing; what is to come is explained all the same.
     if let Some(last) = handle.runs(skipped).await.ok().and_then(|runs| runs.into_iter().next()) {
         told.fact("missed", moment(last.due));

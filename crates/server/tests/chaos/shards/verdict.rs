@@ -231,8 +231,10 @@ impl<'a> Case<'a> {
             let (before, after) = (&pair[0], &pair[1]);
             let rising = before.attempt < after.attempt && before.token < after.token;
             let evidence = self.course.evidence;
-            let reason = evidence.explains_repetition(&before.node, (before.at, after.by))
-                || fire.unguarded.contains(&u64::from(before.attempt));
+            let reason = evidence.explains_repetition(
+                &before.node,
+                (Loss::began(&fire.lost, before.attempt, before.at), after.by),
+            ) || fire.unguarded.contains(&u64::from(before.attempt));
             (!(rising && reason)).then(|| format!("doubled: {before:?} then {after:?}"))
         })
     }

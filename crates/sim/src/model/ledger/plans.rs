@@ -62,7 +62,7 @@ impl Ledger {
                 Some(now) if now.attempt != run.attempt => {
                     let next =
                         now.attempt == run.attempt + 1 && self.delivery == Delivery::AtLeastOnce && told;
-                    require(next && !now.is_accepted(), "attempts count up (I20)", || {
+                    require(next, "attempts count up (I20)", || {
                         format!("{} attempt {}", named(now.due.0), now.attempt)
                     })?;
                     require(run.by == *by || gone(&run.by), "only the dead are replaced (I19)", || {
@@ -87,7 +87,8 @@ impl Ledger {
             require(!fresh || !self.started(run.due.0), "a fire is claimed once (I14)", || {
                 format!("{} is planned again after it started", named(run.due.0))
             })?;
-            if run.is_accepted() && before.is_none_or(|r| !r.is_accepted()) {
+            // A node whose run was ended may accept the next attempt in the commit that says so.
+            if run.is_accepted() && before.is_none_or(|r| !r.is_accepted() || r.attempt != run.attempt) {
                 self.accepted(run, by, trust)?;
             }
         }

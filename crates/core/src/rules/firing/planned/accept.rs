@@ -114,7 +114,7 @@ impl Desk<'_> {
             return out.add(Decision::JobAt(self.job.id, from));
         }
         let peers = &scene.local.peers;
-        if peers.reread.contains_key(&self.job.id) {
+        if peers.reread.contains_key(&self.job.id) || scene.local.reading.contains(&self.job.id) {
             return;
         }
         let sent = peers.offers.get(&(self.job.id, run.fire.clone()));

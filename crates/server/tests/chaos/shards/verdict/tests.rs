@@ -27,7 +27,7 @@ fn line(word: Word, job: usize, shard: u32, due: i64, at: i64) -> Line {
 fn verdict(job: usize, span: (i64, i64), lost: Option<i64>) -> Verdict {
     let (state, reason) =
         if lost.is_some() { (State::Lost, "its node is gone") } else { (State::Skipped, MISFIRE) };
-    let loss = lost.map(|recorded| Loss { node: "n1".into(), recorded });
+    let loss = lost.map(|recorded| Loss { node: "n1".into(), attempt: 1, started: None, recorded });
     let (attempt, reason) = (u64::from(lost.is_some()), reason.into());
     Verdict { job: witness::name(job), shard: 0, span, state, attempt, reason, loss }
 }

@@ -1,0 +1,254 @@
+//! A fire as a whole: the runs of all its shards, what became of them, and the wait for the last of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::Json;
+use evenkeel::{RunFilter, RunRecord, State};
+use evenkeel_core::shards::ShardSet;
+use evenkeel_core::words::{FireId, NodeName, Shard};
+use serde_json::{Value, json};
+
+use super::{ApiError, App, elsewhere};
+use crate::board::{self, OpenFire};
+use crate::rows::{FireRow, RunRow, moment};
+
+/// The states in which a run has ended, the worst first.
+const WORST_FIRST: [State; 7] = [
+    State::Lost,
+    State::Fenced,
+    State::TimedOut,
+    State::Failed,
+    State::Killed,
+    State::Skipped,
+    State::Succeeded,
+];
+/// The most attempts that are asked for at once.
+const PAGE: u32 = 1_000;
+/// How often a fire that has not ended is looked up again.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// So many looks must find the same before shards of which no history has a run are given up.
+const LOOKS: u32 = 4;
+
+/// What was found of a fire.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Whole {
+    /// All attempts, by shard and number.
+    attempts: BTreeMap<(Shard, u32), RunRecord>,
+    open: OpenFire,
+    /// Nodes that live and did not say what their histories have.
+    missing: Vec<NodeName>,
+}
+
+/// Looks a fire up in the registry and in all histories.
+///
+/// # Errors
+/// There is no such fire, or it cannot be found out.
+async fn look(app: &App, fire: &FireId) -> Result<Whole, ApiError> {
+    // First the registry: what has ended there is in a history, or soon is.
+    let open = board::open(&app.handle, fire).await?;
+    let (mut attempts, mut missing) = (BTreeMap::<(Shard, u32), RunRecord>::new(), Vec::new());
+    let mut from = None;
+    loop {
+        let filter = RunFilter { fire: Some(fire.clone()), limit: PAGE, ..RunFilter::default() };
+        let page = elsewhere::runs(app, filter, from).await?;
+        for record in page.rows {
+            let known = attempts.get(&(record.shard, record.attempt));
+            if known.is_none_or(|known| elsewhere::outranks(&record, known)) {
+                attempts.insert((record.shard, record.attempt), record);
+            }
+        }
+        missing.extend(page.missing);
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    missing.sort();
+    missing.dedup();
+    if attempts.is_empty() && open.shards.is_empty() && missing.is_empty() {
+        let text = format!("no fire is called {fire}: see `evenkeel run list --job {}`", fire.job);
+        return Err(ApiError::not_found(text));
+    }
+    Ok(Whole { attempts, open, missing })
+}
+
+/// A fire with all its attempts.
+pub(super) async fn show(app: &App, fire: &FireId) -> Result<Json<Value>, ApiError> {
+    let whole = look(app, fire).await?;
+    let mut shown = serde_json::to_value(whole.row(fire)).map_err(|e| ApiError::internal(e.to_string()))?;
+    let rows: Vec<RunRow> = whole.attempts.values().map(board::run_row).collect();
+    shown["attempts"] = json!(rows);
+    shown["details"] = whole.attempts.values().map(super::runs::detail).collect();
+    shown["missing"] = whole.missing.iter().map(ToString::to_string).collect();
+    Ok(Json(shown))
+}
+
+/// Waits until all shards of a fire have ended.
+pub(super) async fn ended(app: &App, fire: &FireId) -> Result<FireRow, ApiError> {
+    let mut changes = app.handle.changes();
+    let mut same = 0;
+    let mut before = Whole::default();
+    loop {
+        let whole = look(app, fire).await?;
+        same = if whole == before { same + 1 } else { 0 };
+        if whole.has_ended() && (whole.unknown().is_empty() || (same >= LOOKS && whole.missing.is_empty())) {
+            return Ok(whole.row(fire));
+        }
+        before = whole;
+        let again = tokio::time::sleep(LOOK_AGAIN);
+        if before.unknown().is_empty() {
+            let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
+        } else {
+            again.await;
+        }
+    }
+}
+
+impl Whole {
+    /// The latest attempt of each shard.
+    fn latest(&self) -> BTreeMap<Shard, &RunRecord> {
+        self.attempts.values().map(|record| (record.shard, record)).collect()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.open.shards.is_empty() && self.latest().values().all(|record| record.state.is_end())
+    }
+
+    /// The shards that the fire is for and of which no history that was asked has a run.
+    fn unknown(&self) -> ShardSet {
+        let mut unknown = self.open.wanted.minus(&self.open.shards);
+        for shard in self.latest().keys() {
+            unknown = unknown.minus(&ShardSet::one(*shard));
+        }
+        unknown
+    }
+
+    fn row(&self, fire: &FireId) -> FireRow {
+        let latest = self.latest();
+        let mut sets: BTreeMap<&str, ShardSet> = BTreeMap::new();
+        for (shard, record) in &latest {
+            // Another attempt of it is to come.
+            let waits = record.state.is_end() && self.open.shards.contains(*shard);
+            let state = if waits { State::Waiting } else { record.state };
+            sets.entry(state.as_str()).or_default().insert(*shard);
+        }
+        let comes = self.open.shards.iter().filter(|shard| !latest.contains_key(shard));
+        comes.for_each(|shard| sets.entry(State::Waiting.as_str()).or_default().insert(shard));
+        let unknown = self.unknown();
+        let has_ended = self.has_ended();
+        let worst = WORST_FIRST.into_iter().find(|state| sets.contains_key(state.as_str()));
+        let state = match worst {
+            _ if !has_ended && latest.values().all(|record| record.started.is_none()) => State::Waiting,
+            _ if !has_ended => State::Running,
+            // What nobody knows of has not succeeded.
+            Some(State::Succeeded) | None if !unknown.is_empty() => State::Skipped,
+            Some(worst) => worst,
+            None => State::Waiting,
+        };
+        let reason = (has_ended && state != State::Succeeded).then(|| self.reason(state, &sets, &unknown));
+        if !unknown.is_empty() {
+            sets.insert("none", unknown);
+        }
+        let ended = latest.values().filter_map(|record| record.ended).max().filter(|_| has_ended);
+        FireRow {
+            run: fire.to_string(),
+            job: fire.job.to_string(),
+            due: latest.values().next().map(|record| moment(record.due)),
+            state: state.as_str().to_owned(),
+            reason: reason.filter(|reason| !reason.is_empty()),
+            shards: sets.into_iter().map(|(state, set)| (state.to_owned(), set.to_string())).collect(),
+            started: self.attempts.values().filter_map(|record| record.started).min().map(moment),
+            ended: ended.map(moment),
+        }
+    }
+
+    /// Which shards did not succeed, and why the first of those that fared worst did not.
+    fn reason(&self, worst: State, sets: &BTreeMap<&str, ShardSet>, unknown: &ShardSet) -> String {
+        let latest = self.latest();
+        let first = latest.values().find(|record| record.state == worst).map(|record| record.reason.as_str());
+        let first = first.unwrap_or_default();
+        if latest.len() == 1 && unknown.is_empty() {
+            return first.to_owned();
+        }
+        let ill = WORST_FIRST.iter().filter(|state| **state != State::Succeeded);
+        let parts = ill.filter_map(|state| {
+            let set = sets.get(state.as_str())?;
+            let why =
+                if *state == worst && !first.is_empty() { format!(" ({first})") } else { String::new() };
+            Some(format!("shards {set} {}{why}", state.as_str().replace('_', " ")))
+        });
+        let none = (!unknown.is_empty()).then(|| format!("of shards {unknown} no history has a run"));
+        parts.chain(none).collect::<Vec<_>>().join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::time::Wall;
+
+    use super::*;
+
+    fn whole(attempts: &[(u32, u32, State)], open: &str, wanted: &str) -> Whole {
+        let fire: FireId = "j:7000".parse().expect("a fire");
+        let record = |(shard, attempt, state): &(u32, u32, State)| {
+            let run = fire.run(Shard(*shard));
+            let record = RunRecord {
+                seq: 1,
+                attempt: *attempt,
+                job: run.job.clone(),
+                shard: run.shard,
+                due: Wall(7_000),
+                node: "a@1".into(),
+                state: *state,
+                reason: if *state == State::Failed { format!("exit code {shard}") } else { String::new() },
+                sent: String::new(),
+                code: None,
+                token: None,
+                started: (*state != State::Skipped).then_some(Wall(7_001)),
+                ended: state.is_end().then_some(Wall(7_002)),
+                from: Wall(7_000),
+                output: 0,
+                run,
+            };
+            ((record.shard, record.attempt), record)
+        };
+        let set = |text: &str| text.parse().expect("shards");
+        let open = OpenFire { shards: set(open), wanted: set(wanted) };
+        Whole { attempts: attempts.iter().map(record).collect(), open, missing: Vec::new() }
+    }
+
+    fn says(attempts: &[(u32, u32, State)], open: &str, wanted: &str) -> (String, String) {
+        let row = whole(attempts, open, wanted).row(&"j:7000".parse().expect("a fire"));
+        (row.state, row.reason.unwrap_or_default())
+    }
+
+    fn told(state: &str, reason: &str) -> (String, String) {
+        (state.to_owned(), reason.to_owned())
+    }
+
+    #[test]
+    fn a_fire_has_ended_with_its_last_shard_and_as_its_worst() {
+        use State::{Failed, Lost, Running, Skipped, Succeeded, Waiting};
+        assert_eq!(says(&[], "0-1", "0-1"), told("waiting", ""));
+        assert_eq!(says(&[(0, 1, Succeeded)], "1", "0-1"), told("running", ""), "the other one is to come");
+        assert_eq!(says(&[(0, 1, Succeeded), (1, 1, Running)], "", "0-1"), told("running", ""));
+        assert_eq!(
+            says(&[(0, 1, Succeeded), (1, 1, Failed), (1, 2, Waiting)], "1", "0-1"),
+            told("running", "")
+        );
+        assert_eq!(says(&[(0, 1, Succeeded), (1, 1, Failed)], "1", "0-1"), told("running", ""), "again soon");
+        assert_eq!(says(&[(0, 1, Succeeded), (1, 1, Succeeded)], "", "0-1"), told("succeeded", ""));
+        assert_eq!(
+            says(&[(0, 1, Succeeded), (1, 1, Failed), (1, 2, Succeeded)], "", "0-1"),
+            told("succeeded", "")
+        );
+        let failed = says(&[(0, 1, Succeeded), (1, 1, Failed), (2, 1, Failed)], "", "0-2");
+        assert_eq!(failed, told("failed", "shards 1-2 failed (exit code 1)"));
+        let worst = says(&[(0, 1, Skipped), (1, 1, Failed), (2, 1, Lost)], "", "0-2");
+        assert_eq!(worst, told("lost", "shards 2 lost; shards 1 failed; shards 0 skipped"));
+        assert_eq!(says(&[(0, 1, Failed)], "", "0"), told("failed", "exit code 0"), "a job without shards");
+        let unknown = says(&[(0, 1, Succeeded)], "", "0-1");
+        assert_eq!(unknown, told("skipped", "of shards 1 no history has a run"));
+    }
+}

@@ -1,0 +1,100 @@
+//! The output of a run as it comes, attempt after attempt, until the run has ended.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use evenkeel::RunRecord;
+use evenkeel_core::words::RunId;
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::runs::{is_over, output_of};
+use super::{App, elsewhere};
+use crate::peer::Piece;
+
+/// How often it is looked whether the next attempt has started.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+type Pieces = mpsc::Sender<Result<Bytes, std::io::Error>>;
+
+/// The output of the attempts from `first` on; that of the first is `begun` where it is known.
+pub(super) fn from(app: App, run: RunId, first: Piece, begun: Option<Body>) -> Body {
+    let (send, receive) = mpsc::channel(4);
+    tokio::spawn(async move { follow(&app, &run, first, begun, &send).await });
+    Body::from_stream(ReceiverStream::new(receive))
+}
+
+async fn follow(app: &App, run: &RunId, mut wanted: Piece, mut begun: Option<Body>, send: &Pieces) {
+    // Output that did not come whole; the rest of the run is followed all the same.
+    let mut broken = None;
+    loop {
+        let body = match begun.take() {
+            Some(body) => Ok(body),
+            None => match next(app, run, &mut wanted, send).await {
+                Some(record) => output_of(app, &record.node, run, wanted).await,
+                None => break,
+            },
+        };
+        let copied = match body {
+            Ok(body) => copy(body, send).await,
+            Err(error) => Err(error.message()),
+        };
+        if let Err(why) = copied {
+            let line = format!("[the output of attempt {} did not come whole: {why}]\n", wanted.attempt);
+            if send.send(Ok(line.into())).await.is_err() {
+                return;
+            }
+            broken = Some(why);
+        }
+        wanted = Piece { attempt: wanted.attempt + 1, offset: 0, ..wanted };
+    }
+    if let Some(why) = broken {
+        let _ = send.send(Err(std::io::Error::other(why))).await;
+    }
+}
+
+/// The next attempt that has started, once one has; `None` when none will, or nobody listens any more.
+async fn next(app: &App, run: &RunId, wanted: &mut Piece, send: &Pieces) -> Option<RunRecord> {
+    let mut ending = app.ending.clone();
+    loop {
+        if send.is_closed() || *ending.borrow_and_update() {
+            return None;
+        }
+        // What is asked must not be answered before the registry says whether more is to come.
+        let over = match attempts(app, run).await.last() {
+            Some(last) => last.state.is_end() && is_over(app, last).await,
+            None => false,
+        };
+        let attempts = attempts(app, run).await;
+        let started = |record: &&RunRecord| record.attempt >= wanted.attempt && record.started.is_some();
+        if let Some(record) = attempts.iter().find(started) {
+            if record.attempt > wanted.attempt {
+                *wanted = Piece { attempt: record.attempt, offset: 0, ..*wanted };
+            }
+            return Some(record.clone());
+        }
+        if over {
+            return None;
+        }
+        let _ = tokio::time::timeout(LOOK_AGAIN, ending.changed()).await;
+    }
+}
+
+/// A history that cannot be read just now is asked again.
+async fn attempts(app: &App, run: &RunId) -> Vec<RunRecord> {
+    elsewhere::attempts(app, run).await.unwrap_or_default()
+}
+
+/// # Errors
+/// It broke off; the text says why.
+async fn copy(body: Body, send: &Pieces) -> Result<(), String> {
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|e| e.to_string())?;
+        if send.send(Ok(piece)).await.is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}

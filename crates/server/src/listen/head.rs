@@ -1,0 +1,176 @@
+//! What a request's head looks like on the wire: what the HTTP library forgives, and others on the way may read otherwise.
+
+/// What is wrong with a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A line ends by a line feed alone.
+    BareLineFeed,
+    /// How long the body is, is said more than once, or in two ways.
+    Lengths,
+}
+
+impl Fault {
+    /// What is to be mended.
+    pub(crate) fn fix(self) -> &'static str {
+        match self {
+            Self::BareLineFeed => "each line of a request's head ends with CR LF: send it so",
+            Self::Lengths => {
+                "the length of a body is said once: send one Content-Length, or Transfer-Encoding without it"
+            }
+        }
+    }
+}
+
+/// Longer lines are left to the HTTP library, which refuses them.
+const LINE_MAX: usize = 64 * 1024;
+
+/// Follows the requests of one connection, as they come, from head to head.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    place: Spot,
+    line: Vec<u8>,
+    length: Option<u64>,
+    encoded: bool,
+    fault: Option<Fault>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Spot {
+    /// Before a head.
+    #[default]
+    Before,
+    /// In a head, after its first line.
+    Within,
+    /// In a body of which so many bytes come.
+    Body(u64),
+    /// Where no further head is looked for.
+    Rest,
+}
+
+impl Heads {
+    /// Takes what came.
+    pub(super) fn see(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            bytes = match self.place {
+                Spot::Rest => return,
+                Spot::Body(left) => {
+                    let n = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    let left = left - n as u64;
+                    self.place = if left == 0 { Spot::Before } else { Spot::Body(left) };
+                    bytes.get(n..).unwrap_or_default()
+                }
+                Spot::Before | Spot::Within => self.line_of(bytes),
+            };
+        }
+    }
+
+    /// What is wrong with a head that came.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// Whether no further request may come on this connection.
+    pub(super) fn is_last(&self) -> bool {
+        self.place == Spot::Rest
+    }
+
+    /// Whether all that was begun has come whole.
+    pub(super) fn is_between(&self) -> bool {
+        self.place == Spot::Before && self.line.is_empty()
+    }
+
+    /// Takes the first line of this, as far as it has come; what is after it.
+    fn line_of<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let (part, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
+        self.line.extend_from_slice(part);
+        if self.line.len() > LINE_MAX {
+            self.place = Spot::Rest;
+        } else if end.is_some() {
+            let line = std::mem::take(&mut self.line);
+            match line.strip_suffix(b"\r\n") {
+                Some(line) => self.take(line),
+                None => self.refuse(Fault::BareLineFeed),
+            }
+        }
+        rest
+    }
+
+    fn take(&mut self, line: &[u8]) {
+        match (self.place, line.is_empty()) {
+            (Spot::Before, true) => {}
+            (Spot::Before, false) => (self.place, self.length, self.encoded) = (Spot::Within, None, false),
+            (_, false) => self.header(line),
+            // Pieces of a body that says its length as it goes are not followed: nothing more is taken after it.
+            (_, true) if self.encoded => self.place = Spot::Rest,
+            (_, true) => {
+                let left = self.length.unwrap_or(0);
+                self.place = if left == 0 { Spot::Before } else { Spot::Body(left) };
+            }
+        }
+    }
+
+    fn header(&mut self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line);
+        let Some((name, value)) = text.split_once(':') else { return };
+        if name.eq_ignore_ascii_case("transfer-encoding") {
+            if self.length.is_some() || self.encoded {
+                self.refuse(Fault::Lengths);
+            }
+            self.encoded = true;
+        } else if name.eq_ignore_ascii_case("content-length") {
+            if self.length.is_some() || self.encoded {
+                self.refuse(Fault::Lengths);
+            }
+            // One that is no number the HTTP library refuses.
+            self.length = Some(value.trim().parse().unwrap_or(0));
+        }
+    }
+
+    fn refuse(&mut self, fault: Fault) {
+        self.fault = self.fault.or(Some(fault));
+        self.place = Spot::Rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(text: &str, piece: usize) -> Heads {
+        let mut heads = Heads::default();
+        text.as_bytes().chunks(piece).for_each(|piece| heads.see(piece));
+        heads
+    }
+
+    #[test]
+    fn requests_are_followed_one_after_the_other() {
+        let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        let post = "POST /a HTTP/1.1\r\nHost: h\r\ncontent-LENGTH: 12\r\n\r\na\nb\n\n\r\nGET \n";
+        for piece in [1, 2, 7, 1_000] {
+            let heads = seen(&format!("{get}{post}\r\n{post}{get}"), piece);
+            assert_eq!((heads.fault(), heads.is_between(), heads.is_last()), (None, true, false));
+            assert!(!seen(&post[..post.len() - 1], piece).is_between(), "one byte is missing");
+            assert!(!seen("GET / HTTP/1.1\r\n", piece).is_between());
+            let heads = seen(&format!("{get}{post}GET / HTTP/1.1\nHost: h\r\n\r\n"), piece);
+            assert_eq!((heads.fault(), heads.is_last()), (Some(Fault::BareLineFeed), true));
+        }
+    }
+
+    #[test]
+    fn what_two_readers_could_read_in_two_ways_is_a_fault() {
+        for (head, fault) in [
+            ("GET / HTTP/1.1\nHost: h\r\n\r\n", Fault::BareLineFeed),
+            ("GET / HTTP/1.1\r\nHost: h\n\r\n", Fault::BareLineFeed),
+            ("GET / HTTP/1.1\r\nHost: h\r\n\n", Fault::BareLineFeed),
+            ("\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", Fault::BareLineFeed),
+            ("POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", Fault::Lengths),
+            ("POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", Fault::Lengths),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n", Fault::Lengths),
+        ] {
+            assert_eq!(seen(head, 1_000).fault(), Some(fault), "{head:?}");
+        }
+        let chunked = seen("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", 9);
+        assert_eq!((chunked.fault(), chunked.is_last()), (None, true));
+    }
+}
