@@ -134,7 +134,6 @@ impl Node {
             for id in focus {
                 self.local.waiting.remove(id);
                 self.local.seekers.forget(id);
-                self.note_spread(id, &out);
             }
             self.emit(now, out, effects, &mut wake);
             if !self.local.departed {

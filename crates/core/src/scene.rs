@@ -67,6 +67,8 @@ pub enum Decision {
     JobUncertain(JobId),
     /// Plan this job when there is somebody whom runs can be given to.
     JobUnplaced(JobId),
+    /// The runs of this job were spread anew over the nodes.
+    JobSpread(JobId),
     /// Look at this job when a slot is free; it is due then.
     JobWaits(JobId, Wall),
     /// Look at this job when there may be a seat in this pool; its run is due then. Whether nobody went before it now.

@@ -32,7 +32,7 @@ pub struct Peers {
     pub reread: BTreeMap<JobId, Wall>,
     /// Jobs that have runs to be planned, while there is nobody to give them to.
     pub unplaced: BTreeSet<JobId>,
-    /// Jobs whose runs the planner spreads anew over the nodes, in the next look at them.
+    /// Jobs whose runs the planner spreads anew over the nodes, when it looks at their plans next.
     pub spread: BTreeSet<JobId>,
     /// When that is done for all jobs, because nodes or jobs came or went.
     pub spread_at: Option<Mono>,

@@ -109,6 +109,7 @@ impl Node {
             | Decision::JobAfter(..)
             | Decision::JobUncertain(_)
             | Decision::JobUnplaced(_)
+            | Decision::JobSpread(_)
             | Decision::JobWaits(..)
             | Decision::JobSeeks(..)
             | Decision::Reread(..)
@@ -151,6 +152,7 @@ impl Node {
             | Decision::JobAfter(..)
             | Decision::JobUncertain(_)
             | Decision::JobUnplaced(_)
+            | Decision::JobSpread(_)
             | Decision::JobWaits(..)
             | Decision::JobSeeks(..)
             | Decision::Reread(..)
@@ -172,6 +174,9 @@ impl Node {
             }
             Decision::JobUnplaced(id) => {
                 self.local.peers.unplaced.insert(id);
+            }
+            Decision::JobSpread(id) => {
+                self.local.peers.spread.remove(&id);
             }
             Decision::JobWaits(id, due) => {
                 let first = Reverse(self.view.job(id).priority());

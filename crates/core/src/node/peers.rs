@@ -10,7 +10,6 @@ use crate::load::{Sample, Score};
 use crate::local::{OfferState, Reign, Subject};
 use crate::registry::{LeaseId, Revision};
 use crate::rules::firing;
-use crate::scene::{Decision, Decisions};
 use crate::time::{Mono, Now, Wall};
 use crate::view::JobId;
 use crate::words::{Fire, Member, NodeName, RunId};
@@ -155,15 +154,6 @@ impl Node {
             }
             Some(at) => wake.at(at, "runs are to be spread anew"),
             None => {}
-        }
-    }
-
-    /// The runs of a job were spread anew in this step, unless its plan is being written, or read first.
-    pub(super) fn note_spread(&mut self, id: JobId, out: &Decisions) {
-        let is_read = |decision: &Decision| matches!(decision, Decision::Read(job, _) if *job == id);
-        let is_busy = self.local.busy.contains(&Subject::Job(id));
-        if self.local.peers.spread.contains(&id) && !is_busy && !out.list.iter().any(is_read) {
-            self.local.peers.spread.remove(&id);
         }
     }
 

@@ -58,6 +58,9 @@ pub fn decide(scene: &Scene<'_>, focus: &[JobId], out: &mut Decisions) {
     let Some(mut batch) = batch else { return };
     give::give(scene, &right, &mut desks, &mut batch);
     for desk in desks {
+        if scene.local.peers.spread.contains(&desk.job.id) {
+            out.add(Decision::JobSpread(desk.job.id));
+        }
         match desk.why {
             Some(why) => desk.commit(why, out),
             None => desk.tell(out),
@@ -227,13 +230,18 @@ impl<'a> Desk<'a> {
 
     /// A run of the draft that is new, and is to be given to a node.
     fn want(&mut self, run: Planned, to: Target) {
-        self.wants.push(Want { run: self.draft.runs.len(), passed: Vec::new(), to });
+        self.wants.push(Want { fire: run.fire.clone(), passed: Vec::new(), to });
         self.draft.runs.push(run);
+    }
+
+    /// Whether a run of the draft is to be given to a node.
+    fn wants(&self, fire: &Fire) -> bool {
+        self.wants.iter().any(|want| want.fire == *fire)
     }
 
     /// A run was given to a node.
     fn place(&mut self, want: &Want, by: Member, free: i64) {
-        let run = &mut self.draft.runs[want.run];
+        let Some(run) = self.draft.runs.iter_mut().find(|run| run.fire == want.fire) else { return };
         if want.to != Target::Better {
             (run.by, run.free) = (by, free);
         } else if run.by != by {
@@ -250,8 +258,8 @@ impl<'a> Desk<'a> {
         let scene = self.scene;
         let spreads = scene.local.peers.spread.contains(&self.job.id);
         let soon = scene.now.wall + SOON;
-        for (at, run) in self.draft.runs.iter().enumerate() {
-            if run.is_accepted() || self.wants.iter().any(|want| want.run == at) {
+        for run in &self.draft.runs {
+            if run.is_accepted() || self.wants(&run.fire) {
                 continue;
             }
             let sent = scene.local.peers.offers.get(&(self.job.id, run.fire.clone()));
@@ -265,7 +273,7 @@ impl<'a> Desk<'a> {
             }
             if batch.can_place(scene, &self.job) {
                 let passed = sent.map(|sent| sent.busy.clone()).unwrap_or_default();
-                self.wants.push(Want { run: at, passed, to: Target::Better });
+                self.wants.push(Want { fire: run.fire.clone(), passed, to: Target::Better });
             }
         }
     }

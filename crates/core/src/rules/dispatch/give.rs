@@ -13,13 +13,13 @@ use crate::slots::SlotTimeline;
 use crate::standing::Right;
 use crate::time::{Millis, Wall};
 use crate::view::{JobId, Terms};
-use crate::words::Member;
+use crate::words::{Fire, Member};
 
 /// A run of a draft that is to be given to a node.
 #[derive(Clone, Debug)]
 pub(super) struct Want {
-    /// Its place among the draft's runs.
-    pub(super) run: usize,
+    /// Which of the draft's runs; it may have left the draft since.
+    pub(super) fire: Fire,
     /// Those that had no slot for it when it was due.
     pub(super) passed: Vec<Member>,
     pub(super) to: Target,
@@ -60,11 +60,11 @@ pub(super) fn give(scene: &Scene<'_>, right: &Right, desks: &mut [Desk<'_>], bat
     let mut spans = known(scene, right, desks, batch);
     for (at, desk) in desks.iter().enumerate() {
         let rank = (true, Reverse(desk.job.priority()));
-        spans.extend(desk.wants.iter().enumerate().map(|(want, wanted)| {
-            let run = &desk.draft.runs[wanted.run];
+        spans.extend(desk.wants.iter().enumerate().filter_map(|(want, wanted)| {
+            let run = desk.draft.runs.iter().find(|run| run.fire == wanted.fire)?;
             let length = length(&desk.draft, desk.state.terms.as_deref(), run, right);
             let begin = begin(run).max(scene.now.wall);
-            Span { begin, rank, length, what: What::Wanted { desk: at, want } }
+            Some(Span { begin, rank, length, what: What::Wanted { desk: at, want } })
         }));
     }
     spans.sort_by_key(|span| (span.begin, span.rank));
@@ -93,7 +93,8 @@ fn choose(
     slots: &mut SlotTimeline,
     (due, length): (Wall, Millis),
 ) -> (Member, i64) {
-    let by = batch.index(&desk.draft.runs[want.run].by);
+    let run = desk.draft.runs.iter().find(|run| run.fire == want.fire);
+    let by = run.and_then(|run| batch.index(&run.by));
     for passed in [want.passed.as_slice(), &[]] {
         let may = batch.eligible(scene, &desk.job, passed);
         let best = match want.to {
@@ -124,10 +125,8 @@ fn known(scene: &Scene<'_>, right: &Right, desks: &[Desk<'_>], batch: &Batch) ->
     };
     for id in scene.view.dispatched() {
         if let Some(desk) = drafts.get(&id) {
-            for (at, run) in desk.draft.runs.iter().enumerate() {
-                if !desk.wants.iter().any(|want| want.run == at) {
-                    add(&desk.draft, desk.state.terms.as_deref(), run);
-                }
+            for run in desk.draft.runs.iter().filter(|run| !desk.wants(&run.fire)) {
+                add(&desk.draft, desk.state.terms.as_deref(), run);
             }
             continue;
         }

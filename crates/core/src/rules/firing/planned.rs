@@ -49,7 +49,7 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
     let Some(plan) = job.plan() else { return };
     let Some(record) = &plan.known.value else { return };
     let mine = |verdict: &Verdict| verdict.node == scene.member.node.as_str();
-    let concerns = |run: &Planned| run.by == *scene.member || takes_overdue(scene, job.id, run);
+    let concerns = |run: &Planned| may_accept(scene, job.id, run);
     if !record.runs.iter().any(concerns) && !record.verdicts.iter().any(mine) {
         return;
     }
@@ -88,6 +88,11 @@ fn takes_overdue(scene: &Scene<'_>, id: JobId, run: &Planned) -> bool {
     let is_due = !run.is_accepted() && !waits && moment(&run.fire, run.due, now) <= now;
     let key = (id, run.fire.clone());
     is_due && run.by != *scene.member && scene.local.peers.overdue.get(&key) == Some(&true)
+}
+
+/// Whether a run is this node's, or may become it.
+fn may_accept(scene: &Scene<'_>, id: JobId, run: &Planned) -> bool {
+    run.by == *scene.member || takes_overdue(scene, id, run)
 }
 
 /// A run that the plan does not show as accepted by this node must end.
@@ -254,7 +259,7 @@ impl<'a> Desk<'a> {
 
     /// What is no fire any more, or too old to run, goes once it is due.
     fn drop_stale(&mut self, out: &mut Decisions) {
-        let (now, me) = (self.scene.now.wall, self.scene.member.clone());
+        let (scene, id, now) = (self.scene, self.job.id, self.scene.now.wall);
         // By a clock that is off nothing is due, nor too old.
         let (terms, agrees) = (self.terms, self.scene.clock_agrees());
         let given =
@@ -265,7 +270,7 @@ impl<'a> Desk<'a> {
         };
         let (gone, kept): (Vec<_>, Vec<_>) = core::mem::take(&mut self.draft.runs)
             .into_iter()
-            .partition(|run| run.by == me && !given(run) && stale(run));
+            .partition(|run| may_accept(scene, id, run) && !given(run) && stale(run));
         self.draft.runs = kept;
         for run in gone {
             if run.attempt > 1 {
@@ -276,7 +281,7 @@ impl<'a> Desk<'a> {
         let Some(terms) = terms.filter(|_| agrees) else { return };
         self.drop_overtime();
         self.drop_superseded(out);
-        let goes = |run: &&Planned| run.by == me && run.due > now && self.goes_when_due(terms, run);
+        let goes = |run: &&Planned| run.by == *scene.member && run.due > now && self.goes_when_due(terms, run);
         let first = self.draft.runs.iter().filter(goes).map(|run| run.due).min();
         out.list.extend(first.map(|due| Decision::JobAt(self.job.id, due)));
         let policy = self.scene.policy(terms);
@@ -302,7 +307,7 @@ impl<'a> Desk<'a> {
         out.list.extend(later.map(|due| Decision::JobAt(self.job.id, *due)));
         let ends = young.last().and_then(|due| policy.ends(*due));
         out.list.extend(ends.map(|end| Decision::JobAt(self.job.id, end)));
-        let mine = |run: &Planned| run.by == me && waits(run);
+        let mine = |run: &Planned| waits(run) && may_accept(scene, id, run);
         let old = |run: &Planned| mine(run) && last.is_some_and(|last| run.due <= last);
         let next = dues.iter().rev().find(|due| **due >= edge);
         if let Some(due) = next.filter(|_| self.draft.runs.iter().any(mine)) {
@@ -321,9 +326,9 @@ impl<'a> Desk<'a> {
     /// Of a run that took all its time with the attempts before there is no other one. Nor is what was asked for by hand, or
     /// another attempt, where the registry may have forgotten it.
     fn drop_overtime(&mut self) {
-        let (me, now) = (self.scene.member.clone(), self.scene.now.wall);
+        let (scene, id, now) = (self.scene, self.job.id, self.scene.now.wall);
         let mine = |run: &Planned| {
-            run.by == me && !run.is_accepted() && (run.began.is_some() || matches!(run.fire, Fire::Asked(_)))
+            may_accept(scene, id, run) && !run.is_accepted() && (run.began.is_some() || matches!(run.fire, Fire::Asked(_)))
         };
         if !self.draft.runs.iter().any(mine) {
             return;

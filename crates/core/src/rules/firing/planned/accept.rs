@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Desk, takes_overdue};
+use super::{Desk, may_accept};
 use crate::effect::Event;
 use crate::local::OfferState;
 use crate::record::Planned;
@@ -142,10 +142,7 @@ impl Desk<'_> {
     /// The run that is to be accepted next. What was begun goes on first.
     fn candidate(&self, out: &mut Decisions) -> Option<Planned> {
         let order = |run: &&Planned| (run.attempt == 1, self.moment(run));
-        let may_accept = |run: &&Planned| {
-            !run.is_accepted()
-                && (run.by == *self.scene.member || takes_overdue(self.scene, self.job.id, run))
-        };
+        let may_accept = |run: &&Planned| !run.is_accepted() && may_accept(self.scene, self.job.id, run);
         let mut open: Vec<&Planned> = self.draft.runs.iter().filter(may_accept).collect();
         if self.job.beside() > 1 {
             // What waits for its next attempt keeps no other one waiting.
