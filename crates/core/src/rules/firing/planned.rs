@@ -48,6 +48,8 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
     }
     let Some(plan) = job.plan() else { return };
     let Some(record) = &plan.known.value else { return };
+    let later = record.runs.iter().filter_map(|run| takes_over(scene, job.id, run)).filter(|from| *from > now);
+    out.list.extend(later.min().map(|from| Decision::JobAt(job.id, from)));
     let mine = |verdict: &Verdict| verdict.node == scene.member.node.as_str();
     let concerns = |run: &Planned| may_accept(scene, job.id, run);
     if !record.runs.iter().any(concerns) && !record.verdicts.iter().any(mine) {
@@ -81,18 +83,21 @@ fn must_read_overdue(scene: &Scene<'_>, id: JobId, out: &mut Decisions) -> bool 
     due.is_some() && has_slot
 }
 
-/// Whether this node takes a run that is planned for another one, which had no slot for it when it was due.
-fn takes_overdue(scene: &Scene<'_>, id: JobId, run: &Planned) -> bool {
-    let now = scene.now.wall;
-    let waits = run.wait.is_some_and(|wait| wait.left(now).is_some());
-    let is_due = !run.is_accepted() && !waits && moment(&run.fire, run.due, now) <= now;
+/// From when on this node takes a run that is planned for another one, which had no slot for it; `None` where it does not.
+fn takes_over(scene: &Scene<'_>, id: JobId, run: &Planned) -> Option<Wall> {
     let key = (id, run.fire.clone());
-    is_due && run.by != *scene.member && scene.local.peers.overdue.get(&key) == Some(&true)
+    let is_known = scene.local.peers.overdue.get(&key) == Some(&true);
+    if run.by == *scene.member || run.is_accepted() || !is_known {
+        return None;
+    }
+    let now = scene.now.wall;
+    let waits = run.wait.and_then(|wait| wait.left(now));
+    Some(waits.unwrap_or_else(|| moment(&run.fire, run.due, now)))
 }
 
 /// Whether a run is this node's, or may become it.
 fn may_accept(scene: &Scene<'_>, id: JobId, run: &Planned) -> bool {
-    run.by == *scene.member || takes_overdue(scene, id, run)
+    run.by == *scene.member || takes_over(scene, id, run).is_some_and(|from| from <= scene.now.wall)
 }
 
 /// A run that the plan does not show as accepted by this node must end.
