@@ -85,26 +85,26 @@ impl SlotTimeline {
         self.nodes.iter_mut().for_each(|node| node.advance(now));
     }
 
-    /// The node with the most free slots among those that `may` have a run, and how many it has. It may have none left: then
+    /// The node with the most free slots among those at these places, and how many it has. It may have none left: then
     /// the run queues there. Of equals the one whose next run ends first, so that nodes stay even when runs end; then the one
     /// that was given the fewest runs for its slots, so that runs which never meet go to all nodes in turn; then the one with
-    /// the lower score, then the first by name (I0-09). `None` when no node may have it.
+    /// the lower score, then the first by name (I0-09). `None` when there are none.
     #[must_use]
-    pub fn best(&self, may: impl Fn(usize) -> bool) -> Option<(usize, i64)> {
-        let may_have = self.nodes.iter().enumerate().filter(|(at, _)| may(*at));
+    pub fn best(&self, among: impl IntoIterator<Item = usize>) -> Option<(usize, i64)> {
+        let among = among.into_iter().filter_map(|at| Some((at, self.nodes.get(at)?)));
         let order = |(at, node): &(usize, &NodeSlots)| {
             let next_end = node.ends.peek().map(|Reverse(end)| *end);
             let even = (Reverse(next_end), Reverse(node.given_share()));
             (node.free, even, Reverse(node.score), Reverse(*at))
         };
-        may_have.max_by_key(order).map(|(at, node)| (at, node.free))
+        among.max_by_key(order).map(|(at, node)| (at, node.free))
     }
 
-    /// The node with the lowest score among those that `may` have a run, and how many slots it has free (S0-54).
+    /// The node with the lowest score among those at these places, and how many slots it has free (S0-54).
     #[must_use]
-    pub fn idlest(&self, may: impl Fn(usize) -> bool) -> Option<(usize, i64)> {
-        let may_have = self.nodes.iter().enumerate().filter(|(at, _)| may(*at));
-        may_have.min_by_key(|(at, node)| (node.projected(), *at)).map(|(at, node)| (at, node.free))
+    pub fn idlest(&self, among: impl IntoIterator<Item = usize>) -> Option<(usize, i64)> {
+        let among = among.into_iter().filter_map(|at| Some((at, self.nodes.get(at)?)));
+        among.min_by_key(|(at, node)| (node.projected(), *at)).map(|(at, node)| (at, node.free))
     }
 
     /// How many slots a node has free.
@@ -130,11 +130,15 @@ mod tests {
         SlotTimeline::new(free.iter().map(|slots| NodeSlots::new(*slots, 0, Score(0))))
     }
 
+    fn all(slots: &SlotTimeline) -> core::ops::Range<usize> {
+        0..slots.nodes.len()
+    }
+
     /// Gives so many runs of this length, all due at one moment, and says to whom.
     fn give(slots: &mut SlotTimeline, times: usize, due: i64, length: i64) -> Vec<usize> {
         slots.advance(Wall(due));
         let one = |_| {
-            let (at, free) = slots.best(|_| true).unwrap();
+            let (at, free) = slots.best(all(slots)).unwrap();
             assert_eq!(slots.give(at, Wall(due), Millis(length)), Some(free));
             at
         };
@@ -146,8 +150,8 @@ mod tests {
     fn six_runs_over_three_one_and_two_free_slots() {
         let mut slots = timeline(&[3, 1, 2]);
         assert_eq!(give(&mut slots, 6, 0, 300_000), [0, 2, 0, 1, 2, 0]);
-        assert_eq!(slots.best(|_| true), Some((0, 0)), "all are used up: the next one queues");
-        assert_eq!(slots.best(|at| at == 2), Some((2, 0)));
+        assert_eq!(slots.best(all(&slots)), Some((0, 0)), "all are used up: the next one queues");
+        assert_eq!(slots.best([2]), Some((2, 0)));
     }
 
     /// proves: S0-41, I42
@@ -174,7 +178,7 @@ mod tests {
                     i64::from(nodes[at]) - i64::try_from(going).unwrap()
                 };
                 let most = (0..nodes.len()).filter(|at| *at != closed).map(free).max();
-                let Some((at, has)) = slots.best(|at| at != closed) else {
+                let Some((at, has)) = slots.best(all(&slots).filter(|at| *at != closed)) else {
                     assert_eq!(most, None);
                     continue;
                 };
@@ -195,7 +199,7 @@ mod tests {
         let scores = [900, 100, 100];
         let mut slots = SlotTimeline::new(scores.map(|score| NodeSlots::new(2, 0, Score(score))));
         assert_eq!(give(&mut slots, 3, 0, 1_000), [1, 2, 0]);
-        assert_eq!(SlotTimeline::default().best(|_| true), None);
+        assert_eq!(SlotTimeline::default().best([0]), None);
     }
 
     /// proves: S0-12, S0-27
@@ -217,9 +221,9 @@ mod tests {
             "one is free on each, and the second was given nothing"
         );
         assert_eq!(give(&mut slots, 1, 2_000, 1_000), [0]);
-        assert_eq!(slots.best(|_| true).map(|(_, free)| free), Some(0));
+        assert_eq!(slots.best(all(&slots)).map(|(_, free)| free), Some(0));
         slots.advance(Wall(3_000));
-        assert_eq!(slots.best(|_| true), Some((0, 1)));
+        assert_eq!(slots.best(all(&slots)), Some((0, 1)));
     }
 
     /// proves: S0-42
@@ -229,7 +233,7 @@ mod tests {
         give(&mut slots, 3, 0, 4_000);
         for (now, free) in [(0, -2), (4_000, -1), (7_999, -1), (8_000, 0), (12_000, 1)] {
             slots.advance(Wall(now));
-            assert_eq!(slots.best(|_| true), Some((0, free)), "at {now}");
+            assert_eq!(slots.best(all(&slots)), Some((0, free)), "at {now}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What the entries hold by which nodes help each other: plans, beats, loads, strikes, and who serves.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +127,26 @@ impl Planned {
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.from.is_some()
+    }
+
+    /// Why its node was chosen, for people.
+    #[must_use]
+    pub fn choice(&self) -> String {
+        let chosen = &self.planned_for.as_ref().unwrap_or(&self.by).node;
+        let why = match (&self.fire, self.free) {
+            (Fire::Asked(_), _) => format!("{chosen} had the lowest load score"),
+            (Fire::Due(_), 1..) => {
+                format!("{chosen} was to have the most free slots when it is due, {}", self.free)
+            }
+            (Fire::Due(_), waiting) => format!(
+                "no node was to have a free slot when it is due, and {chosen} the fewest runs waiting, {}",
+                waiting.unsigned_abs()
+            ),
+        };
+        match self.planned_for {
+            Some(_) => format!("{why}; when it was due {chosen} had none, and {} took it", self.by.node),
+            None => why,
+        }
     }
 }
 

@@ -337,16 +337,15 @@ impl<'a> Desk<'a> {
             }
             let Some(due) = near else { continue };
             let fire = Fire::Due(due);
-            if !self.draft.runs.iter().any(|run| run.fire == fire) {
-                if !self.plan_fire(fire, due, batch) {
-                    out.add(Decision::JobUnplaced(self.job.id));
-                    // One that is kept though it is old gives way to the next one that becomes so, or to its age.
-                    let first = schedule.next((now - grace - Millis(1)).max(floor));
-                    let looks = first.map(|due| due + grace + Millis(1)).into_iter();
-                    let looks = looks.chain(next.until.filter(|until| *until > now));
-                    let looks = looks.chain(schedule.next(due.max(now)).filter(|_| policy.newest));
-                    return out.list.extend(looks.map(|at| Decision::JobAt(self.job.id, at)));
-                }
+            let is_known = self.draft.runs.iter().any(|run| run.fire == fire);
+            if !is_known && !self.plan_fire(fire, due, batch) {
+                out.add(Decision::JobUnplaced(self.job.id));
+                // One that is kept though it is old gives way to the next one that becomes so, or to its age.
+                let first = schedule.next((now - grace - Millis(1)).max(floor));
+                let looks = first.map(|due| due + grace + Millis(1)).into_iter();
+                let looks = looks.chain(next.until.filter(|until| *until > now));
+                let looks = looks.chain(schedule.next(due.max(now)).filter(|_| policy.newest));
+                return out.list.extend(looks.map(|at| Decision::JobAt(self.job.id, at)));
             }
             self.draft.watermark = due;
             self.act("plan");

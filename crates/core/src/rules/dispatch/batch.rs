@@ -1,6 +1,7 @@
 //! A batch: which nodes may be given runs in one step.
 
 use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use crate::load::Score;
@@ -24,6 +25,8 @@ pub struct Batch {
     offline: Vec<bool>,
     /// Whether those are given runs of a group's jobs all the same.
     lenient: BTreeMap<GroupId, bool>,
+    /// Who may be given runs of a group's jobs, once that was asked.
+    eligible: BTreeMap<GroupId, Rc<[usize]>>,
 }
 
 impl Batch {
@@ -34,7 +37,7 @@ impl Batch {
         let open = members.iter().map(|member| is_reachable(scene, member, beat)).collect();
         let full = firing::free_slots(scene.view, scene.local) == 0;
         let offline = members.iter().map(|member| scene.view.is_offline(member)).collect();
-        Self { members, full, open, offline, lenient: BTreeMap::new() }
+        Self { members, full, open, offline, lenient: BTreeMap::new(), eligible: BTreeMap::new() }
     }
 
     /// The slots of the nodes without the runs of dispatched jobs, which are known one by one (S0-39).
@@ -77,13 +80,21 @@ impl Batch {
         self.has_anybody(scene.view, job.group()) || scene.takes(job)
     }
 
-    /// The nodes that may be given a run of this job, but for those that `passed` it on.
-    pub(super) fn eligible(&mut self, scene: &Scene<'_>, job: &JobView<'_>, passed: &[Member]) -> Vec<bool> {
-        let group = job.group();
-        let fits: Vec<bool> = (0..self.members.len()).map(|at| self.may_at(scene.view, group, at)).collect();
-        let is_full = |member: &Member| !passed.is_empty() && self.full && member == scene.member;
-        let members = self.members.iter().zip(fits);
-        members.map(|(member, fits)| fits && !passed.contains(member) && !is_full(member)).collect()
+    /// The nodes that may be given runs of a group's jobs, by their places in the order of the nodes.
+    pub(super) fn eligible(&mut self, view: &View, group: GroupId) -> Rc<[usize]> {
+        if let Some(known) = self.eligible.get(&group) {
+            return Rc::clone(known);
+        }
+        let eligible: Rc<[usize]> =
+            (0..self.members.len()).filter(|at| self.may_at(view, group, *at)).collect();
+        self.eligible.insert(group, Rc::clone(&eligible));
+        eligible
+    }
+
+    /// Whether a node has no slot for a run that these passed on.
+    pub(super) fn is_full(&self, me: &Member, at: usize, passed: &[Member]) -> bool {
+        let member = &self.members[at];
+        passed.contains(member) || (!passed.is_empty() && self.full && member == me)
     }
 
     /// The member at a place in the order of the nodes.

@@ -95,15 +95,20 @@ fn choose(
 ) -> (Member, i64) {
     let run = desk.draft.runs.iter().find(|run| run.fire == want.fire);
     let by = run.and_then(|run| batch.index(&run.by));
+    let eligible = batch.eligible(scene.view, desk.job.group());
     for passed in [want.passed.as_slice(), &[]] {
-        let may = batch.eligible(scene, &desk.job, passed);
+        let may = |at: &usize| !batch.is_full(scene.member, *at, passed);
+        let nodes = eligible.iter().copied().filter(may);
         let best = match want.to {
-            Target::Idlest => slots.idlest(|at| may[at]),
-            Target::MostSlots | Target::Better => slots.best(|at| may[at]),
+            Target::Idlest => slots.idlest(nodes),
+            Target::MostSlots | Target::Better => slots.best(nodes),
         };
         let Some((best, most)) = best else { continue };
         let stays = |at: &usize| {
-            want.to == Target::Better && may[*at] && slots.free(*at).is_some_and(|free| free >= most)
+            want.to == Target::Better
+                && eligible.contains(at)
+                && may(at)
+                && slots.free(*at).is_some_and(|free| free >= most)
         };
         let at = by.filter(stays).unwrap_or(best);
         let free = slots.give(at, due, length).unwrap_or(0);

@@ -48,7 +48,8 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
     }
     let Some(plan) = job.plan() else { return };
     let Some(record) = &plan.known.value else { return };
-    let later = record.runs.iter().filter_map(|run| takes_over(scene, job.id, run)).filter(|from| *from > now);
+    let later =
+        record.runs.iter().filter_map(|run| takes_over(scene, job.id, run)).filter(|from| *from > now);
     out.list.extend(later.min().map(|from| Decision::JobAt(job.id, from)));
     let mine = |verdict: &Verdict| verdict.node == scene.member.node.as_str();
     let concerns = |run: &Planned| may_accept(scene, job.id, run);
@@ -76,11 +77,12 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
 fn must_read_overdue(scene: &Scene<'_>, id: JobId, out: &mut Decisions) -> bool {
     let unread = scene.local.peers.overdue_of(id).filter(|(_, read)| !read);
     let due = unread.map(|(fire, _)| moment(fire, scene.now.wall, scene.now.wall)).min();
-    let has_slot = free_slots(scene.view, scene.local) > out.claimed;
-    if let Some(due) = due.filter(|_| !has_slot) {
+    // Once it is being read, nothing is decided by the copy from before, whoever takes the slot meanwhile.
+    let reads = free_slots(scene.view, scene.local) > out.claimed || scene.local.reading.contains(&id);
+    if let Some(due) = due.filter(|_| !reads) {
         out.add(Decision::JobWaits(id, due));
     }
-    due.is_some() && has_slot
+    due.is_some() && reads
 }
 
 /// From when on this node takes a run that is planned for another one, which had no slot for it; `None` where it does not.
@@ -286,7 +288,8 @@ impl<'a> Desk<'a> {
         let Some(terms) = terms.filter(|_| agrees) else { return };
         self.drop_overtime();
         self.drop_superseded(out);
-        let goes = |run: &&Planned| run.by == *scene.member && run.due > now && self.goes_when_due(terms, run);
+        let goes =
+            |run: &&Planned| run.by == *scene.member && run.due > now && self.goes_when_due(terms, run);
         let first = self.draft.runs.iter().filter(goes).map(|run| run.due).min();
         out.list.extend(first.map(|due| Decision::JobAt(self.job.id, due)));
         let policy = self.scene.policy(terms);
@@ -333,7 +336,9 @@ impl<'a> Desk<'a> {
     fn drop_overtime(&mut self) {
         let (scene, id, now) = (self.scene, self.job.id, self.scene.now.wall);
         let mine = |run: &Planned| {
-            may_accept(scene, id, run) && !run.is_accepted() && (run.began.is_some() || matches!(run.fire, Fire::Asked(_)))
+            may_accept(scene, id, run)
+                && !run.is_accepted()
+                && (run.began.is_some() || matches!(run.fire, Fire::Asked(_)))
         };
         if !self.draft.runs.iter().any(mine) {
             return;
@@ -457,20 +462,7 @@ impl<'a> Desk<'a> {
             PlannerKind::Leader => "by epoch",
         };
         let planned = format!("planned by {} {right} {}", planner.member, planner.number);
-        let by = run.planned_for.as_ref().unwrap_or(&run.by);
-        let chosen = match (&run.fire, run.free) {
-            (Fire::Asked(_), _) => format!("{} had the lowest load score", by.node),
-            (Fire::Due(_), 1..) => format!("{} had the most slots free, {}", by.node, run.free),
-            (Fire::Due(_), queue) => {
-                format!("no node had a slot free, and of all {} had the shortest queue, {}", by.node, -queue)
-            }
-        };
-        match &run.planned_for {
-            Some(_) => {
-                format!("{planned}: {chosen}; it had none when the run was due, and {} had one", run.by.node)
-            }
-            None => format!("{planned}: {chosen}"),
-        }
+        format!("{planned}: {}", run.choice())
     }
 
     /// A run that was accepted and has not started leaves the plan for a later fire.

@@ -193,8 +193,8 @@ fn a_dispatched_job_says_who_planned_it_and_why_there() {
     let wanted = [
         "planner b@2 took beat 29920994, which began at 2026-11-21T11:14:00.000Z",
         "planned last by b@2 in beat 29920994",
-        "run j:1795259690000:0 is planned: a had 3 free slots, most of all, load score 68.50 now",
-        "run j:1795259700000:0 is planned: b had no free slot, as all others, and it queues there",
+        "run j:1795259690000:0 is planned: a was to have the most free slots when it is due, 3",
+        "run j:1795259700000:0 is planned: no node was to have a free slot when it is due, and b the fewest runs waiting, 1",
         "settled no fire due up to 2026-11-21T11:15:00.000Z is ever claimed again",
         "next 2026-11-21T11:15:10.000Z, by */10 * * * * * in UTC",
         "now 2 runs are planned, none has begun",
