@@ -15,7 +15,7 @@ use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{MemberInfo, Place, Plan, SpecRecord, decode, encode};
 use evenkeel_core::registry::{Batch, Change, Entry, Granted, LeaseId, Outcome, Revision, Value, Write};
 use evenkeel_core::shards::ShardSet;
-use evenkeel_core::slots::FreeSlots;
+use evenkeel_core::slots::{NodeSlots, SlotTimeline};
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_core::words::{JobName, Member};
 
@@ -102,12 +102,17 @@ fn plan() -> (usize, Duration) {
     }
 }
 
-/// The choice alone.
+/// The choice alone: as many runs a second as there are jobs, each of half a second.
 fn choose(runs: usize) -> Duration {
-    let mut free = FreeSlots::new((0..NODES).map(|n| (64, Score(u32::try_from(n % 97).unwrap_or(0)))));
+    let score = |n: usize| Score(u32::try_from(n % 97).unwrap_or(0));
+    let mut slots = SlotTimeline::new((0..NODES).map(|n| NodeSlots::new(64, 0, score(n))));
     clock(|| {
-        for _ in 0..runs {
-            black_box(free.give(|_| true));
+        for run in 0..runs {
+            let due = Wall(START + i64::try_from(run / JOBS).unwrap_or(0) * 1_000);
+            slots.advance(due);
+            if let Some((best, _)) = slots.best(0..NODES) {
+                black_box(slots.give(best, due, Millis(500)));
+            }
         }
     })
 }

@@ -127,6 +127,7 @@ impl Node {
         {
             self.revisit_waits(now, lease);
             self.revisit_unplaced(now, lease, &member);
+            self.spread_runs(now, &mut wake);
             let focus = self.take_focus(now);
             let out = self.decide(now, lease, &member, focus.iter().copied());
             // Whoever was looked at has only the place that it asked for in this very look.
@@ -184,6 +185,7 @@ impl Node {
             match rule.decide {
                 Decide::Node(decide) => decide(&scene, &mut out),
                 Decide::Job(decide) => focus.iter().for_each(|id| decide(&scene, *id, &mut out)),
+                Decide::Jobs(decide) => decide(&scene, &focus, &mut out),
             }
         }
         out

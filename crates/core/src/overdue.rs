@@ -243,6 +243,7 @@ mod tests {
                 due: at(100),
                 by: member(by),
                 free: 1,
+                planned_for: None,
                 attempt,
                 seq: 1,
                 from: from.map(at),

@@ -38,7 +38,7 @@ pub const BEAT: Rule = Rule { name: "beat", decide: Decide::Node(beat::decide) }
 /// See [`health`].
 pub const HEALTH: Rule = Rule { name: "health", decide: Decide::Node(health::decide) };
 /// See [`dispatch`].
-pub const DISPATCH: Rule = Rule { name: "dispatch", decide: Decide::Job(dispatch::decide) };
+pub const DISPATCH: Rule = Rule { name: "dispatch", decide: Decide::Jobs(dispatch::decide) };
 /// See [`claims`].
 pub const CLAIMS: Rule = Rule { name: "claims", decide: Decide::Node(claims::decide) };
 /// See [`drain`].

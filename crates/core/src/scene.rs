@@ -13,7 +13,6 @@ use crate::lease::Trusted;
 use crate::local::{Local, Pace, Subject};
 use crate::record::Lane;
 use crate::registry::{Guard, Txn, Value};
-use crate::rules::dispatch::Batch;
 use crate::time::{Millis, Mono, Now, Wall};
 use crate::view::{JobId, JobView, MemberState, Terms, View};
 use crate::words::{JobName, LockName, Member, PoolName, RunId};
@@ -68,6 +67,8 @@ pub enum Decision {
     JobUncertain(JobId),
     /// Plan this job when there is somebody whom runs can be given to.
     JobUnplaced(JobId),
+    /// The runs of this job were spread anew over the nodes.
+    JobSpread(JobId),
     /// Look at this job when a slot is free; it is due then.
     JobWaits(JobId, Wall),
     /// Look at this job when there may be a seat in this pool; its run is due then. Whether nobody went before it now.
@@ -100,10 +101,8 @@ pub struct Decisions {
     pub lanes: BTreeMap<JobId, (Value, Lane)>,
     /// What to tell about the transactions.
     pub news: Vec<News>,
-    /// The slots that are left to plan with in this step, once somebody plans.
-    pub batch: Option<Batch>,
-    /// Where the runs go that are planned in this step.
-    pub placing: BTreeMap<JobId, Vec<Member>>,
+    /// To whom the runs go that are planned in this step, when each begins and how long it is expected to take.
+    pub placing: BTreeMap<JobId, Vec<(Member, Wall, Millis)>>,
     /// Whom to tell that a run of theirs may be accepted now.
     pub nudges: Vec<(JobId, RunId, Member)>,
 }
@@ -135,6 +134,8 @@ pub enum Decide {
     Node(fn(&Scene<'_>, &mut Decisions)),
     /// One job; asked only about jobs that were touched or are due.
     Job(fn(&Scene<'_>, JobId, &mut Decisions)),
+    /// All jobs of a step together; asked only about jobs that were touched or are due.
+    Jobs(fn(&Scene<'_>, &[JobId], &mut Decisions)),
 }
 
 impl<'a> Scene<'a> {

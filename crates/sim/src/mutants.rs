@@ -134,7 +134,7 @@ pub static ALL: &[Mutant] = {
         mutant("run on one node instead of every one", &every_node::CutsIntoOne, &[I29, I31, I33]),
         mutant("number of a node dealt anew", &every_node::ShufflesNumbers, &[I28, I32]),
         mutant("fires that went with a node told to nobody", &every_node::ForgetsTheGone, &[I16]),
-        mutant("attempted again without a wait", &retries::TriesAtOnce, &[I17, I28]),
+        mutant("attempted again without a wait", &retries::TriesAtOnce, &[I17, I22, I28]),
         mutant("attempted again after a success", &retries::TakesAllForFailed, &[I20]),
         mutant("attempt given up without a word", &retries::GivesUpQuietly, &[I16]),
         mutant("next attempt under the token of the one that failed", &retries::KeepsToken, &[I2]),
@@ -179,7 +179,7 @@ pub static ALL: &[Mutant] = {
             &[I1, I2, I6, I14, I15, I16, I20, I22, I46],
         ),
         mutant("furthest fire not remembered", &peers::ForgetsReached, &[I14]),
-        rare("runs dealt backwards", &peers::PlansBackwards, &[I42], 3),
+        mutant("all runs dealt to one node", &peers::PlansForOne, &[I42]),
         mutant("drained node is planned for", &peers::PlansForTheDrained, &[I38]),
         mutant("strikes of an earlier life counted", &peers::RemembersStrikes, &[I42, I44]),
         mutant("two strikes in a beat", &peers::StrikesTwice, &[I44]),
@@ -217,12 +217,17 @@ impl Mutant {
         self.play(self.first..self.first + most)
     }
 
+    /// How a world is played in which the fault is planted.
+    #[must_use]
+    pub fn manner(&self) -> Manner {
+        Manner { tamper: self.tamper, canary: self.canary, ..Manner::default() }
+    }
+
     /// Runs seeds until something breaks.
     #[must_use]
     pub fn play(&self, seeds: std::ops::Range<u64>) -> Hunt {
-        let manner = Manner { tamper: self.tamper, canary: self.canary, ..Manner::default() };
         for seed in seeds {
-            let world = play(seed, manner);
+            let world = play(seed, self.manner());
             if let Some(broken) = world.broken().cloned() {
                 let named = self.breaks.contains(&broken.invariant);
                 return if named { Hunt::Found(seed, broken) } else { Hunt::Misnamed(seed, broken) };

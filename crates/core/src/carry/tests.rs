@@ -69,6 +69,7 @@ fn books() -> Entries {
         due: Wall(7),
         by: member("b@2"),
         free: 1,
+        planned_for: None,
         attempt: 1,
         seq: 2,
         from,

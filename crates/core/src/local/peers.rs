@@ -5,9 +5,12 @@ use alloc::vec::Vec;
 
 use crate::input::Role;
 use crate::load::Sample;
-use crate::time::{Mono, Wall};
+use crate::time::{Millis, Mono, Wall};
 use crate::view::JobId;
 use crate::words::{Fire, Member};
+
+/// How long after nodes or jobs came or went the runs of all jobs are spread anew.
+const SPREAD_AFTER: Millis = Millis(500);
 
 /// A node's own experience with its peers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,10 +25,17 @@ pub struct Peers {
     pub offers: BTreeMap<(JobId, Fire), Sent>,
     /// Jobs whose plans have to be read because somebody offered runs of them.
     pub offered: BTreeSet<JobId>,
+    /// Runs of other nodes that had no slot for them when they were due: this node takes one that it has a slot for. Whether the
+    /// plan was read since it was offered, or since there was no slot for it here either.
+    pub overdue: BTreeMap<(JobId, Fire), bool>,
     /// Jobs whose plans have to be read again, and from when on: a run of somebody else's held one up.
     pub reread: BTreeMap<JobId, Wall>,
     /// Jobs that have runs to be planned, while there is nobody to give them to.
     pub unplaced: BTreeSet<JobId>,
+    /// Jobs whose runs the planner spreads anew over the nodes, when it looks at their plans next.
+    pub spread: BTreeSet<JobId>,
+    /// When that is done for all jobs, because nodes or jobs came or went.
+    pub spread_at: Option<Mono>,
     /// Where the runs go that are being planned, so that they count before the view shows them.
     pub placing: Placing,
     /// Whether the registry answered when it was last asked; `None` before the first answer.
@@ -42,48 +52,30 @@ pub struct Peers {
     pub lost: Option<Member>,
 }
 
-/// Where runs go whose plans are under way.
+/// The runs of plans that are under way: to whom each goes, when it begins and how long it is expected to take.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Placing {
-    jobs: BTreeMap<JobId, Vec<Member>>,
-    counts: BTreeMap<Member, i64>,
-}
+pub struct Placing(BTreeMap<JobId, Vec<(Member, Wall, Millis)>>);
 
 impl Placing {
     /// A plan is under way that gives a job's runs to these.
-    pub fn begin(&mut self, job: JobId, to: Vec<Member>) {
-        self.end(job);
-        for member in &to {
-            match self.counts.get_mut(member) {
-                Some(count) => *count += 1,
-                None => drop(self.counts.insert(member.clone(), 1)),
-            }
-        }
-        self.jobs.insert(job, to);
+    pub fn begin(&mut self, job: JobId, runs: Vec<(Member, Wall, Millis)>) {
+        self.0.insert(job, runs);
     }
 
     /// It is not under way any more.
     pub fn end(&mut self, job: JobId) {
-        for member in self.jobs.remove(&job).into_iter().flatten() {
-            if let Some(count) = self.counts.get_mut(&member) {
-                *count -= 1;
-                if *count == 0 {
-                    self.counts.remove(&member);
-                }
-            }
-        }
+        self.0.remove(&job);
     }
 
-    /// How many runs go to a member.
-    #[must_use]
-    pub fn on(&self, member: &Member) -> i64 {
-        self.counts.get(member).copied().unwrap_or(0)
+    /// The runs of all these plans.
+    pub fn spans(&self) -> impl Iterator<Item = (&Member, Wall, Millis)> {
+        self.0.values().flatten().map(|(member, begin, length)| (member, *begin, *length))
     }
 
     /// Whether no plan is under way.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
+        self.0.is_empty()
     }
 }
 
@@ -183,6 +175,25 @@ impl Peers {
         self.contacts.get(member).is_some_and(|c| c.beat >= beat && c.reachable == Some(false))
     }
 
+    /// The runs of a job that other nodes had no slot for, and whether its plan was read since.
+    pub fn overdue_of(&self, job: JobId) -> impl Iterator<Item = (&Fire, bool)> {
+        let of_job =
+            self.overdue.range((job, Fire::Due(Wall::MIN))..).take_while(move |((id, _), _)| *id == job);
+        of_job.map(|((_, fire), read)| (fire, *read))
+    }
+
+    /// Notes whether the plan of a job was read since its overdue runs were offered.
+    pub fn set_overdue_read(&mut self, job: JobId, read: bool) {
+        let of_job =
+            self.overdue.range_mut((job, Fire::Due(Wall::MIN))..).take_while(|((id, _), _)| *id == job);
+        of_job.for_each(|(_, known)| *known = read);
+    }
+
+    /// Nodes or jobs came or went, and more may follow at once.
+    pub fn spread_soon(&mut self, now: Mono) {
+        self.spread_at.get_or_insert(now + SPREAD_AFTER);
+    }
+
     /// Whether anybody could not be reached when last tried.
     #[must_use]
     pub fn misses_any(&self) -> bool {
@@ -199,6 +210,9 @@ impl Peers {
         self.contacts.clear();
         self.offers.clear();
         self.offered.clear();
+        self.overdue.clear();
+        self.spread.clear();
+        self.spread_at = None;
         self.reread.clear();
         self.unplaced.clear();
         self.placing = Placing::default();

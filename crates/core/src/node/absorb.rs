@@ -125,6 +125,7 @@ impl Node {
                         self.local.reading.remove(&id);
                         self.local.unread.remove(&id);
                         self.local.peers.offered.remove(&id);
+                        self.local.peers.set_overdue_read(id, true);
                         self.local.peers.reread.remove(&id);
                         // Also if it was known already: something else may have waited for the answer.
                         self.local.agenda.insert(id);
@@ -152,6 +153,9 @@ impl Node {
             }
         }
         touched.pools.iter().for_each(|pool| self.local.seekers.open(pool));
+        if touched.dispatched {
+            self.local.peers.spread_soon(now.mono);
+        }
         if touched.planner {
             self.note_planner(now, effects);
         }
@@ -159,7 +163,7 @@ impl Node {
             self.local.spent.retain(|subject, _| matches!(subject, Subject::Job(_) | Subject::Me));
         }
         if touched.nodes {
-            self.note_nodes(effects);
+            self.note_nodes(now, effects);
             self.local.spent.clear();
             self.local.seekers.open_all();
             self.local.agenda.extend(self.view.sharded());

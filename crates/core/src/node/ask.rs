@@ -16,10 +16,14 @@ use crate::rules::{claims, firing};
 use crate::scene::Settled;
 use crate::time::{Millis, Now};
 use crate::view::JobId;
-use crate::words::{JobName, NodeName, RunId};
+use crate::words::{Fire, JobName, NodeName, RunId};
 
 /// How long a command waits for a trusted lease, and a lock for its holder.
 const PATIENCE: Millis = Millis::secs(5);
+
+/// The most runs of other nodes that a node remembers because there was no slot for them. Those that it forgets wait where
+/// they are.
+const OVERDUE_MAX: usize = 256;
 
 /// Who waits for no answer. His wishes come last.
 const NOBODY: AskId = AskId(u64::MAX);
@@ -132,7 +136,7 @@ impl Node {
     }
 
     /// Another node planned runs for this one. What it says of them is in their plans; here it is told for which of them
-    /// there is no slot. A node that may not act takes nothing (I45).
+    /// there is no slot now that they are due. A node that may not act takes nothing (I45).
     fn take_offers(&mut self, now: Now, ask: AskId, offers: Vec<Offer>, effects: &mut Vec<Effect>) {
         let local = &self.local;
         let drained = self.view.intent(&local.settings.name).is_some();
@@ -146,22 +150,39 @@ impl Node {
             && on_time
             && !drained;
         let mut slots = firing::free_slots(&self.view, local);
+        let soon = now.wall + local.settings.lead;
         let mut busy = Vec::new();
         for Offer { run, must } in offers {
-            let takes = able && (slots > 0 || must);
+            // Whether there is a slot for a run is seen when it is due.
+            let is_due = !matches!(run.fire, Fire::Due(due) if due > soon);
+            let takes = able && (slots > 0 || must || !is_due);
             // What it must take is not offered again: it queues here until this node can.
             if takes || must {
                 let id = self.view.hear_of(&run.job);
                 self.local.peers.offered.insert(id);
                 self.local.agenda.insert(id);
             }
+            if is_due && able {
+                self.note_overdue(&run);
+            }
             if takes {
-                slots = slots.saturating_sub(1);
+                slots = slots.saturating_sub(usize::from(is_due));
             } else {
                 busy.push(run);
             }
         }
         effects.push(Effect::Answer(ask, Answer::Busy(busy)));
+    }
+
+    /// A run that is due may be one that its node has no slot for. It is remembered, and where this node has none either, it is
+    /// looked at when there is one.
+    fn note_overdue(&mut self, run: &RunId) {
+        if self.local.peers.overdue.len() >= OVERDUE_MAX {
+            return;
+        }
+        let id = self.view.hear_of(&run.job);
+        self.local.peers.overdue.insert((id, run.fire.clone()), false);
+        self.local.agenda.insert(id);
     }
 
     /// Whether this node executes a run just now, so that it can be ended here.

@@ -109,6 +109,7 @@ impl Node {
             | Decision::JobAfter(..)
             | Decision::JobUncertain(_)
             | Decision::JobUnplaced(_)
+            | Decision::JobSpread(_)
             | Decision::JobWaits(..)
             | Decision::JobSeeks(..)
             | Decision::Reread(..)
@@ -151,6 +152,7 @@ impl Node {
             | Decision::JobAfter(..)
             | Decision::JobUncertain(_)
             | Decision::JobUnplaced(_)
+            | Decision::JobSpread(_)
             | Decision::JobWaits(..)
             | Decision::JobSeeks(..)
             | Decision::Reread(..)
@@ -173,9 +175,14 @@ impl Node {
             Decision::JobUnplaced(id) => {
                 self.local.peers.unplaced.insert(id);
             }
+            Decision::JobSpread(id) => {
+                self.local.peers.spread.remove(&id);
+            }
             Decision::JobWaits(id, due) => {
                 let first = Reverse(self.view.job(id).priority());
                 self.local.waiting.insert((first, due, id));
+                // Until there is a slot another node may have taken it.
+                self.local.peers.set_overdue_read(id, false);
             }
             Decision::JobSeeks(pool, id, due, was_first) => {
                 let first = Reverse(self.view.job(id).priority());

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::Node;
+use super::{Earliest, Node};
 use crate::effect::{Effect, Event};
 use crate::input::{LeaseEvent, OfferAnswer, Role};
 use crate::load::{Sample, Score};
@@ -49,6 +49,7 @@ impl Node {
     /// Who may plan changed: every dispatched job is looked at, and a change of the lead is told.
     pub(super) fn note_planner(&mut self, now: Now, effects: &mut Vec<Effect>) {
         self.local.agenda.extend(self.view.dispatched());
+        self.local.peers.spread = self.view.dispatched().collect();
         let Some(record) = self.view.serving().value.clone() else { return };
         let peers = &mut self.local.peers;
         let led = (record.leader.clone(), record.epoch);
@@ -99,7 +100,7 @@ impl Node {
     }
 
     /// Nodes came, went, or are offline or online: runs planned for those who should have none are looked at.
-    pub(super) fn note_nodes(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn note_nodes(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let view = &self.view;
         let nodes = view.nodes();
         let peers = &mut self.local.peers;
@@ -115,6 +116,7 @@ impl Node {
         if core::mem::replace(&mut peers.nodes, nodes) != nodes {
             effects.push(Effect::Announce(Event::NodesChanged(nodes)));
         }
+        peers.spread_soon(now.mono);
         let leader = view.serving().value.as_ref().and_then(|record| record.leader.as_ref());
         if let Some(leader) = leader.filter(|leader| view.member(leader).is_none())
             && peers.lost.replace(leader.clone()).as_ref() != Some(leader)
@@ -139,6 +141,19 @@ impl Node {
             if unwanted(member) {
                 self.local.agenda.extend(jobs);
             }
+        }
+    }
+
+    /// When nodes or jobs came or went, the planner looks at the runs of all jobs together.
+    pub(super) fn spread_runs(&mut self, now: Now, wake: &mut Earliest) {
+        match self.local.peers.spread_at {
+            Some(at) if at <= now.mono => {
+                self.local.peers.spread_at = None;
+                self.local.peers.spread = self.view.dispatched().collect();
+                self.local.agenda.extend(self.view.dispatched());
+            }
+            Some(at) => wake.at(at, "runs are to be spread anew"),
+            None => {}
         }
     }
 
@@ -175,6 +190,7 @@ impl Node {
 
     /// Offers of runs that are accepted, or gone, are forgotten.
     pub(super) fn tidy_offers(&mut self, id: JobId) {
+        self.tidy_overdue(id);
         let first = (id, Fire::Due(Wall::MIN));
         let of_job = |(job, _): &&(JobId, Fire)| *job == id;
         let mut offers =
@@ -193,6 +209,14 @@ impl Node {
         for key in gone {
             self.local.peers.offers.remove(&key);
         }
+    }
+
+    /// Runs that other nodes had no slot for are forgotten once they are accepted, or gone.
+    fn tidy_overdue(&mut self, id: JobId) {
+        let plan = self.view.job(id).plan().and_then(|plan| plan.known.value.as_ref());
+        let runs = plan.map(|plan| plan.runs.as_slice()).unwrap_or_default();
+        let is_open = |fire: &Fire| runs.iter().any(|run| run.fire == *fire && !run.is_accepted());
+        self.local.peers.overdue.retain(|(job, fire), read| *job != id || !*read || is_open(fire));
     }
 
     /// Where the serving leader answers, if another node is it.

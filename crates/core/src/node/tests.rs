@@ -15,6 +15,7 @@ use crate::words::{NodeName, RunId};
 
 mod after;
 mod alarms;
+mod balance;
 mod beside;
 mod calendars;
 mod called_off;
@@ -53,6 +54,8 @@ struct World {
     store: Store,
     actors: BTreeMap<NodeName, Actor>,
     starts: Vec<(String, Run)>,
+    /// When each of these was.
+    started: Vec<i64>,
     answers: Vec<Answer>,
     events: Vec<String>,
     /// How long runs take.
@@ -199,6 +202,7 @@ impl World {
             Effect::Commit { ticket, txn, .. } => Input::Committed { ticket, outcome: self.commit(&txn) },
             Effect::Start(run) => {
                 self.starts.push((name.to_string(), run.clone()));
+                self.started.push(self.now);
                 self.ends.push((self.now + self.takes, name.clone(), run));
                 return None;
             }

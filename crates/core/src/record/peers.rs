@@ -1,5 +1,7 @@
 //! What the entries hold by which nodes help each other: plans, beats, loads, strikes, and who serves.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +34,9 @@ pub struct Plan {
     /// When a run ended last: from then on the one that is due first goes first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed: Option<Wall>,
+    /// How long a run takes, by those that ended lately: the latest one counts as much as all before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took: Option<Millis>,
     /// In the order in which they were planned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<Planned>,
@@ -53,6 +58,7 @@ impl Default for Plan {
             calendars: 0,
             planner: None,
             freed: None,
+            took: None,
             runs: Vec::new(),
             verdicts: Vec::new(),
             passed: Vec::new(),
@@ -78,9 +84,12 @@ pub struct Planned {
     pub due: Wall,
     /// Whose it is.
     pub by: Member,
-    /// How many free slots that node had when it was chosen, this run not counted.
+    /// How many free slots that node was expected to have when the run is due, this run not counted; below zero runs queue.
     #[serde(default)]
     pub free: i64,
+    /// For whom it was planned, where that node had no slot when the run was due and this one took it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned_for: Option<Member>,
     /// Counted from 1.
     pub attempt: u32,
     /// The plan's `seq` when it was accepted: the lower part of its token.
@@ -95,6 +104,11 @@ pub struct Planned {
     /// When the first attempt could start; `None` in the first itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<Wall>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none_of(n: &u32) -> bool {
+    *n == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -113,6 +127,26 @@ impl Planned {
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.from.is_some()
+    }
+
+    /// Why its node was chosen, for people.
+    #[must_use]
+    pub fn choice(&self) -> String {
+        let chosen = &self.planned_for.as_ref().unwrap_or(&self.by).node;
+        let why = match (&self.fire, self.free) {
+            (Fire::Asked(_), _) => format!("{chosen} had the lowest load score"),
+            (Fire::Due(_), 1..) => {
+                format!("{chosen} was to have the most free slots when it is due, {}", self.free)
+            }
+            (Fire::Due(_), waiting) => format!(
+                "no node was to have a free slot when it is due, and {chosen} the fewest runs waiting, {}",
+                waiting.unsigned_abs()
+            ),
+        };
+        match self.planned_for {
+            Some(_) => format!("{why}; when it was due {chosen} had none, and {} took it", self.by.node),
+            None => why,
+        }
     }
 }
 
@@ -140,6 +174,9 @@ pub struct LoadRecord {
     pub sample: Sample,
     /// How many of its slots were busy.
     pub busy: u32,
+    /// How many of these were busy with runs of dispatched jobs.
+    #[serde(default, skip_serializing_if = "is_none_of")]
+    pub dispatched: u32,
     /// How many it has.
     pub slots: u32,
     /// Its load score.

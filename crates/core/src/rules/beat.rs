@@ -64,6 +64,7 @@ fn publish(scene: &Scene<'_>, out: &mut Decisions) {
         at: now,
         sample: scene.local.peers.sample,
         busy: standing::busy(scene),
+        dispatched: u32::try_from(scene.view.accepted_count()).unwrap_or(u32::MAX),
         slots: scene.local.settings.slots,
         score: standing::score(scene),
         seq: last.map_or(0, |record| record.seq) + 1,

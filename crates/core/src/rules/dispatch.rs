@@ -1,5 +1,5 @@
-//! Dispatch: the planner plans the fires of a dispatched job up to the next beat, each for the node with most free slots,
-//! and offers them.
+//! Dispatch: the planner plans the fires of all dispatched jobs up to the next beat, in the order in which they are due, each
+//! for the node that is expected to have the most slots free then, and offers them.
 //!
 //! A plan is an entry that only the planner may add to. Each of its runs names a node, which accepts it shortly before it
 //! is due in a commit of its own; so who hears what when spoils nothing, and no run is ever two nodes'. An offer only says
@@ -14,7 +14,7 @@ use crate::due::{self, Policy};
 use crate::effect::{Event, Verdict, VerdictState};
 use crate::job::Delivery;
 use crate::keys;
-use crate::local::{OfferState, Sent, Subject};
+use crate::local::{OfferState, Subject};
 use crate::overlap::Timetable;
 use crate::record::{AskedRecord, Plan, Planned, encode};
 use crate::registry::{Guard, Txn, Write};
@@ -27,54 +27,45 @@ use crate::view::{Dispatched, JobId, JobView, KnownPlan, Terms};
 use crate::words::{Fire, Member, RunId, Shard};
 
 mod batch;
+mod give;
 mod verdicts;
 
 pub use batch::Batch;
+use give::{Target, Want};
 pub(super) use verdicts::{lost_verdict, missed, no_more, too_old};
 
 /// The most runs that a plan holds; what is due later is planned when some are gone.
 const RUNS_MAX: usize = 128;
 /// How long before the last planned run is due a full plan is looked at again.
 const AHEAD: Millis = Millis::secs(5);
+/// How soon a run may be that stays where it is when nodes come and go: it may be accepted at any moment.
+const SOON: Millis = Millis::secs(2);
 /// What a commit of a plan consists of beside the guards on calendars and on nodes that are gone: those on this node, the
 /// right to plan, the plan, the place and the requests by hand; plan and requests written.
 const COMMIT: usize = 7;
 /// The most verdicts that a plan keeps for history.
 const VERDICTS_MAX: usize = 100;
 
-/// Looks at one job.
-pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
-    let job = scene.job(id);
-    let Some(state) = job.dispatched() else { return };
-    if !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
-        return;
-    }
+/// Looks at the jobs of a step together, so that the runs of all are given in the order in which they are due.
+pub fn decide(scene: &Scene<'_>, focus: &[JobId], out: &mut Decisions) {
     let Some(right) = standing::right(scene) else { return };
-    let Some(plan) = state.plan.as_ref().filter(|plan| plan.as_of >= right.since) else {
-        return out.add(Decision::Read(id, [keys::plan(job.name())].into()));
-    };
-    let batch = out.batch.take().unwrap_or_else(|| Batch::new(scene));
-    let mut desk = Desk {
-        scene,
-        job,
-        state,
-        plan,
-        draft: plan.known.value.clone().unwrap_or_default(),
-        right,
-        batch,
-        why: None,
-        guards: Vec::new(),
-        asked: None,
-        anew: Vec::new(),
-    };
-    desk.look(out);
-    out.batch = Some(match desk.why {
-        Some(why) => desk.commit(why, out),
-        None => {
-            desk.tell(out);
-            desk.batch
+    let (mut batch, mut desks) = (None, Vec::new());
+    for id in focus {
+        let Some(mut desk) = Desk::open(scene, *id, &right, out) else { continue };
+        desk.look(batch.get_or_insert_with(|| Batch::new(scene)), out);
+        desks.push(desk);
+    }
+    let Some(mut batch) = batch else { return };
+    give::give(scene, &right, &mut desks, &mut batch);
+    for desk in desks {
+        if scene.local.peers.spread.contains(&desk.job.id) {
+            out.add(Decision::JobSpread(desk.job.id));
         }
-    });
+        match desk.why {
+            Some(why) => desk.commit(why, out),
+            None => desk.tell(out),
+        }
+    }
 }
 
 /// A job's plan, and what becomes of it.
@@ -84,8 +75,9 @@ struct Desk<'a> {
     state: &'a Dispatched,
     plan: &'a KnownPlan,
     draft: Plan,
-    right: Right,
-    batch: Batch,
+    right: &'a Right,
+    /// Runs of the draft that are to be given to nodes.
+    wants: Vec<Want>,
     /// The act, once the draft is worth a commit.
     why: Option<&'static str>,
     /// What it is guarded by besides.
@@ -96,18 +88,34 @@ struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    fn look(&mut self, out: &mut Decisions) {
+    /// Opens a job's plan, if it has one that may be written now. One that was not read since the right was won is read first.
+    fn open(scene: &'a Scene<'a>, id: JobId, right: &'a Right, out: &mut Decisions) -> Option<Self> {
+        let job = scene.job(id);
+        let state = job.dispatched()?;
+        if !job.is_whole() || !scene.is_idle(&Subject::Job(id)) {
+            return None;
+        }
+        let Some(plan) = state.plan.as_ref().filter(|plan| plan.as_of >= right.since) else {
+            out.add(Decision::Read(id, [keys::plan(job.name())].into()));
+            return None;
+        };
+        let draft = plan.known.value.clone().unwrap_or_default();
+        let (wants, guards, anew) = (Vec::new(), Vec::new(), Vec::new());
+        Some(Desk { scene, job, state, plan, draft, right, wants, why: None, guards, asked: None, anew })
+    }
+
+    fn look(&mut self, batch: &mut Batch, out: &mut Decisions) {
         self.record(out);
-        self.settle(out);
+        self.settle(batch, out);
         match self.state.terms.as_deref().filter(|terms| terms.enabled) {
             Some(terms) => {
                 // Once the beat is long over, what is due since belongs to the next one, also what is too old by then.
                 let in_time = !terms.paused && self.scene.now.wall <= self.right.horizon;
                 let plans = in_time && self.follow(terms, out);
-                self.place_again();
-                self.plan_asked(terms, out);
+                self.place_again(batch);
+                self.plan_asked(terms, batch, out);
                 if plans {
-                    self.plan_due(terms, out);
+                    self.plan_due(terms, batch, out);
                 }
             }
             None => self.withdraw(),
@@ -146,7 +154,7 @@ impl<'a> Desk<'a> {
     }
 
     /// What a node that is gone had accepted is in doubt: nobody repeats it, or another attempt follows.
-    fn settle(&mut self, out: &mut Decisions) {
+    fn settle(&mut self, batch: &mut Batch, out: &mut Decisions) {
         let dead = |run: &Planned| run.is_accepted() && self.scene.view.member(&run.by).is_none();
         if !self.draft.runs.iter().any(dead) {
             return;
@@ -163,8 +171,7 @@ impl<'a> Desk<'a> {
                 self.draft.runs.push(run);
                 continue;
             }
-            let chosen = if repeats { self.batch.choose(self.scene, &self.job, &[]) } else { None };
-            if repeats && chosen.is_none() {
+            if repeats && !batch.can_place(self.scene, &self.job) {
                 // With nobody to repeat it, it waits for somebody.
                 out.add(Decision::JobUnplaced(self.job.id));
                 self.draft.runs.push(run);
@@ -177,16 +184,10 @@ impl<'a> Desk<'a> {
             if !repeats && retries {
                 self.give_up(&run, run.attempt + 1, "the attempt before is lost");
             }
-            if let Some((by, free)) = chosen {
-                self.draft.runs.push(Planned {
-                    by,
-                    free,
-                    began: run.began(),
-                    attempt: run.attempt + 1,
-                    seq: 0,
-                    from: None,
-                    ..run
-                });
+            if repeats {
+                let (began, attempt) = (run.began(), run.attempt + 1);
+                let next = Planned { began, attempt, seq: 0, from: None, planned_for: None, ..run };
+                self.want(next, Target::MostSlots);
             }
             self.act("settle");
         }
@@ -227,41 +228,58 @@ impl<'a> Desk<'a> {
         out.add(Decision::JobUncertain(self.job.id));
     }
 
-    /// Runs of nodes that should not have them go to others, as far as they are not accepted.
-    fn place_again(&mut self) {
+    /// A run of the draft that is new, and is to be given to a node.
+    fn want(&mut self, run: Planned, to: Target) {
+        self.wants.push(Want { fire: run.fire.clone(), passed: Vec::new(), to });
+        self.draft.runs.push(run);
+    }
+
+    /// Whether a run of the draft is to be given to a node.
+    fn wants(&self, fire: &Fire) -> bool {
+        self.wants.iter().any(|want| want.fire == *fire)
+    }
+
+    /// A run was given to a node.
+    fn place(&mut self, want: &Want, by: Member, free: i64) {
+        let Some(run) = self.draft.runs.iter_mut().find(|run| run.fire == want.fire) else { return };
+        if want.to != Target::Better {
+            (run.by, run.free) = (by, free);
+        } else if run.by != by {
+            (run.by, run.free) = (by, free);
+            // It outweighs new runs: what these are given depends on it.
+            self.why = self.why.filter(|why| *why != "plan");
+            self.act("plan again");
+        }
+    }
+
+    /// Runs that are not accepted go to others where their nodes should not have them, and where the runs of all jobs are
+    /// spread anew.
+    fn place_again(&mut self, batch: &mut Batch) {
         let scene = self.scene;
-        for at in 0..self.draft.runs.len() {
-            let run = &self.draft.runs[at];
-            if run.is_accepted() {
+        let spreads = scene.local.peers.spread.contains(&self.job.id);
+        let soon = scene.now.wall + SOON;
+        for run in &self.draft.runs {
+            if run.is_accepted() || self.wants(&run.fire) {
                 continue;
             }
-            let sent = scene
-                .local
-                .peers
-                .offers
-                .get(&(self.job.id, run.fire.clone()))
-                .filter(|sent| sent.to == run.by);
-            let busy = sent.map(|sent| sent.busy.as_slice()).unwrap_or_default();
-            let refused = match sent.map(|sent| sent.state) {
-                // In the next beat it is tried again (S0-43).
-                Some(OfferState::Unreachable) => false,
-                // Once it has come round to somebody who was busy before, it queues there.
-                Some(OfferState::Busy) => !sent.is_some_and(Sent::is_settled),
-                Some(OfferState::Asked | OfferState::Taken) | None => false,
-            };
-            if !refused && self.batch.may_have(scene, &self.job, &run.by) {
+            let sent = scene.local.peers.offers.get(&(self.job.id, run.fire.clone()));
+            let sent = sent.filter(|sent| sent.to == run.by);
+            // Who cannot be reached is tried again in the next beat (S0-43); once a run has come round to a node that was busy
+            // before, it queues there.
+            let refused = sent.is_some_and(|sent| sent.state == OfferState::Busy && !sent.is_settled());
+            let may_stay = !refused && batch.may_have(scene, &self.job, &run.by);
+            if may_stay && !(spreads && run.due > soon) {
                 continue;
             }
-            if let Some((by, free)) = self.batch.move_from(scene, &self.job, &run.by, busy) {
-                let run = &mut self.draft.runs[at];
-                *run = Planned { by, free, ..run.clone() };
-                self.act("plan again");
+            if batch.can_place(scene, &self.job) {
+                let passed = sent.map(|sent| sent.busy.clone()).unwrap_or_default();
+                self.wants.push(Want { fire: run.fire.clone(), passed, to: Target::Better });
             }
         }
     }
 
     /// The requests by hand that have no run yet go to the idlest node (S0-54).
-    fn plan_asked(&mut self, terms: &Terms, out: &mut Decisions) {
+    fn plan_asked(&mut self, terms: &Terms, batch: &mut Batch, out: &mut Decisions) {
         let Some(mut record) = self.job.asked().and_then(|known| known.value.clone()) else { return };
         for request in record.requests.iter_mut().filter(|request| !request.taken) {
             if self.draft.runs.len() >= RUNS_MAX {
@@ -277,22 +295,12 @@ impl<'a> Desk<'a> {
                 self.draft.verdicts.push(verdict);
                 continue;
             }
-            let Some((member, free)) = self.batch.idlest(self.scene, &self.job) else {
+            if !batch.has_anybody(self.scene.view, self.job.group()) {
                 out.add(Decision::JobUnplaced(self.job.id));
                 break;
-            };
+            }
             request.taken = true;
-            self.draft.runs.push(Planned {
-                fire: Fire::Asked(request.id.clone()),
-                due: request.at,
-                by: member,
-                free,
-                attempt: 1,
-                seq: 0,
-                from: None,
-                wait: None,
-                began: None,
-            });
+            self.want(self.first_attempt(Fire::Asked(request.id.clone()), request.at), Target::Idlest);
         }
         if self.job.asked().and_then(|known| known.value.as_ref()) != Some(&record) {
             self.asked = Some(record);
@@ -301,7 +309,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Plans every fire up to the horizon; of those that are too old, what the job's catch-up says (I0-07).
-    fn plan_due(&mut self, terms: &Terms, out: &mut Decisions) {
+    fn plan_due(&mut self, terms: &Terms, batch: &mut Batch, out: &mut Decisions) {
         let Some(schedule) = &terms.schedule else { return };
         let (now, policy) = (self.scene.now.wall, self.scene.policy(terms));
         let grace = policy.grace;
@@ -329,40 +337,51 @@ impl<'a> Desk<'a> {
             }
             let Some(due) = near else { continue };
             let fire = Fire::Due(due);
-            if !self.draft.runs.iter().any(|run| run.fire == fire) {
-                let Some((by, free)) = self.whose(&fire) else {
-                    out.add(Decision::JobUnplaced(self.job.id));
-                    // One that is kept though it is old gives way to the next one that becomes so, or to its age.
-                    let first = schedule.next((now - grace - Millis(1)).max(floor));
-                    let looks = first.map(|due| due + grace + Millis(1)).into_iter();
-                    let looks = looks.chain(next.until.filter(|until| *until > now));
-                    let looks = looks.chain(schedule.next(due.max(now)).filter(|_| policy.newest));
-                    return out.list.extend(looks.map(|at| Decision::JobAt(self.job.id, at)));
-                };
-                self.draft.runs.push(Planned {
-                    fire,
-                    due,
-                    by,
-                    free,
-                    attempt: 1,
-                    seq: 0,
-                    from: None,
-                    wait: None,
-                    began: None,
-                });
+            let is_known = self.draft.runs.iter().any(|run| run.fire == fire);
+            if !is_known && !self.plan_fire(fire, due, batch) {
+                out.add(Decision::JobUnplaced(self.job.id));
+                // One that is kept though it is old gives way to the next one that becomes so, or to its age.
+                let first = schedule.next((now - grace - Millis(1)).max(floor));
+                let looks = first.map(|due| due + grace + Millis(1)).into_iter();
+                let looks = looks.chain(next.until.filter(|until| *until > now));
+                let looks = looks.chain(schedule.next(due.max(now)).filter(|_| policy.newest));
+                return out.list.extend(looks.map(|at| Decision::JobAt(self.job.id, at)));
             }
             self.draft.watermark = due;
             self.act("plan");
         }
     }
 
-    /// A fire that was planned already stays where it is.
-    fn whose(&mut self, fire: &Fire) -> Option<Chosen> {
-        match self.anew.iter().find(|run| run.fire == *fire) {
-            Some(run) if self.batch.may_have(self.scene, &self.job, &run.by) => {
-                Some((run.by.clone(), run.free))
-            }
-            _ => self.batch.choose(self.scene, &self.job, &[]),
+    /// Plans a fire, if somebody can be given it. One that was planned already stays where it is.
+    fn plan_fire(&mut self, fire: Fire, due: Wall, batch: &mut Batch) -> bool {
+        if let Some(old) = self.anew.iter().find(|run| run.fire == fire)
+            && batch.may_have(self.scene, &self.job, &old.by)
+        {
+            let (by, free) = (old.by.clone(), old.free);
+            self.draft.runs.push(Planned { by, free, ..self.first_attempt(fire, due) });
+            return true;
+        }
+        let can = batch.can_place(self.scene, &self.job);
+        if can {
+            self.want(self.first_attempt(fire, due), Target::MostSlots);
+        }
+        can
+    }
+
+    /// The first attempt of a fire, which is this node's until it is given to another one.
+    fn first_attempt(&self, fire: Fire, due: Wall) -> Planned {
+        let by = self.scene.member.clone();
+        Planned {
+            fire,
+            due,
+            by,
+            free: 0,
+            planned_for: None,
+            attempt: 1,
+            seq: 0,
+            from: None,
+            wait: None,
+            began: None,
         }
     }
 
@@ -420,7 +439,7 @@ impl<'a> Desk<'a> {
         out.commit(Subject::Job(self.job.id), "retire", Txn { guards: guards.collect(), writes });
     }
 
-    fn commit(mut self, why: &'static str, out: &mut Decisions) -> Batch {
+    fn commit(mut self, why: &'static str, out: &mut Decisions) {
         self.draft.seq += 1;
         self.draft.planner = Some(self.right.planner.clone());
         let key = keys::plan(self.job.name());
@@ -437,10 +456,12 @@ impl<'a> Desk<'a> {
         // What the view shows already counts already.
         let known: &[Planned] = self.plan.known.value.as_ref().map_or(&[], |plan| &plan.runs);
         let placed = |run: &&Planned| !known.iter().any(|old| old.fire == run.fire && old.by == run.by);
-        let placing = self.draft.runs.iter().filter(placed).map(|run| run.by.clone()).collect();
-        out.placing.insert(self.job.id, placing);
+        let terms = self.state.terms.as_deref();
+        let span = |run: &Planned| {
+            (run.by.clone(), give::begin(run), give::length(&self.draft, terms, run, self.right))
+        };
+        out.placing.insert(self.job.id, self.draft.runs.iter().filter(placed).map(span).collect());
         out.commit(Subject::Job(self.job.id), why, Txn { guards, writes });
-        self.batch
     }
 
     /// Tells the nodes of runs that they do not know of yet.
@@ -464,6 +485,3 @@ pub(super) fn is_stale(terms: &Terms, run: &Planned, now: Wall) -> bool {
     // A pause that ends before the run is due leaves it standing.
     (terms.paused && due <= now) || !terms.enabled || due <= terms.since || scheduled() != Some(due)
 }
-
-/// Which member was chosen, and how many slots it had free.
-pub(super) type Chosen = (Member, i64);

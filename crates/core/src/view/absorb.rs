@@ -19,6 +19,8 @@ pub struct Absorbed {
     pub jobs: BTreeSet<JobId>,
     /// Those of them that this node was not told before to hold.
     pub won: Vec<JobId>,
+    /// Whether a dispatched job was declared, changed or deleted.
+    pub dispatched: bool,
     /// Members or wishes about nodes changed, or who is offline.
     pub nodes: bool,
     /// Who may plan dispatched jobs changed, or how.
@@ -223,6 +225,7 @@ impl View {
         );
         self.set_terms(id, record.as_ref());
         self.set_notify(id, record);
+        touched.dispatched |= self.dispatched.contains_key(&id);
         touched.jobs.insert(id);
     }
 

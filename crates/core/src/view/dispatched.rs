@@ -33,8 +33,8 @@ pub struct KnownPlan {
 /// Which runs of which jobs are whose, as far as plans are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PlannedRuns {
-    /// For each member its jobs, and how many runs of each it has not accepted yet.
-    by: BTreeMap<Member, BTreeMap<JobId, usize>>,
+    /// For each member the jobs of which runs are planned for it, or going on.
+    by: BTreeMap<Member, BTreeSet<JobId>>,
     /// How many runs this node has accepted in this life.
     pub(super) accepted: usize,
 }
@@ -51,15 +51,9 @@ impl View {
         !self.dispatched.is_empty()
     }
 
-    /// How many runs are planned for a member that it has not accepted yet, as far as plans are known.
-    #[must_use]
-    pub fn planned_for(&self, member: &Member) -> usize {
-        self.planned_runs.by.get(member).map_or(0, |jobs| jobs.values().sum())
-    }
-
     /// Everyone for whom runs are planned, or who has accepted some, as far as plans are known; and of which jobs.
     pub fn planned_by_member(&self) -> impl Iterator<Item = (&Member, impl Iterator<Item = JobId>)> {
-        self.planned_runs.by.iter().map(|(member, jobs)| (member, jobs.keys().copied()))
+        self.planned_runs.by.iter().map(|(member, jobs)| (member, jobs.iter().copied()))
     }
 
     /// How many runs this node has accepted in this life and not closed.
@@ -152,8 +146,7 @@ impl View {
         }
         self.planned_runs.accepted = self.planned_runs.accepted + plan.map_or(0, mine) - was;
         for run in plan.into_iter().flat_map(|plan| &plan.runs) {
-            let jobs = self.planned_runs.by.entry(run.by.clone()).or_default();
-            *jobs.entry(id).or_default() += usize::from(!run.is_accepted());
+            self.planned_runs.by.entry(run.by.clone()).or_default().insert(id);
         }
     }
 }

@@ -279,27 +279,33 @@ fn plans() -> Vec<Line> {
         due: AT,
         by: member(),
         free: 3,
+        planned_for: None,
         attempt: 2,
         seq: 8,
         from: Some(later(1)),
         wait: Some(wait()),
         began: Some(later(1)),
     };
-    vec![line(
-        "lane/plan",
-        Plan {
-            watermark: AT,
-            reached: later(1),
-            seq: 9,
-            version: 5,
-            calendars: 2,
-            planner: Some(Planner { member: member(), number: 77 }),
-            freed: Some(later(2)),
-            runs: vec![planned],
-            verdicts: vec![verdict()],
-            passed: vec![passed()],
-        },
-    )]
+    let spread = Plan { took: Some(Millis(1_500)), ..Plan::default() };
+    vec![
+        line(
+            "lane/plan",
+            Plan {
+                watermark: AT,
+                reached: later(1),
+                seq: 9,
+                version: 5,
+                calendars: 2,
+                planner: Some(Planner { member: member(), number: 77 }),
+                freed: Some(later(2)),
+                took: None,
+                runs: vec![planned],
+                verdicts: vec![verdict()],
+                passed: vec![passed()],
+            },
+        ),
+        line("lane/plan", spread),
+    ]
 }
 
 fn peers() -> Vec<Line> {
@@ -316,6 +322,20 @@ fn peers() -> Vec<Line> {
                 at: AT,
                 sample: Sample { cpu: part(0.25), memory: part(0.5) },
                 busy: 3,
+                dispatched: 0,
+                slots: 64,
+                score: Score(4_100),
+                seq: 6,
+            },
+        ),
+        line(
+            "load",
+            LoadRecord {
+                incarnation: 7,
+                at: AT,
+                sample: Sample { cpu: part(0.25), memory: part(0.5) },
+                busy: 3,
+                dispatched: 1,
                 slots: 64,
                 score: Score(4_100),
                 seq: 6,

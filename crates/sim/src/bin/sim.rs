@@ -13,7 +13,7 @@ use evenkeel_sim::seed::{Manner, Report, judge, play, run_seed};
 use evenkeel_sim::swarm::Span;
 
 const USAGE: &str =
-    "usage: sim [--brief] SEED | sim [--brief] --seeds N [--from SEED] | sim --mutants [NAME | --record]
+    "usage: sim [--brief] SEED | sim [--brief] --seeds N [--from SEED] | sim --mutants [NAME [SEED] | --record]
   SEED is a number, in decimal or as 0x…";
 const THREADS: usize = 2;
 /// From so many seeds on every fault and every invariant must have been met.
@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         ["--mutants"] => Some(hunt("", SEEDS_MAX, false)),
         ["--mutants", "--record"] => Some(hunt("", SEEDS_MAX, true)),
         ["--mutants", name] => Some(hunt(name, SEEDS_MAX, false)),
+        ["--mutants", name, seed] => number(seed).and_then(|seed| show_fault(name, seed)),
         [seed] => number(seed).map(|seed| show(seed, span)),
         _ => None,
     };
@@ -54,6 +55,15 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         ExitCode::from(2)
     })
+}
+
+/// Shows one seed with a planted fault, if there is one of this name.
+fn show_fault(name: &str, seed: u64) -> Option<ExitCode> {
+    let mutant = mutants::ALL.iter().find(|mutant| mutant.name == name)?;
+    let world = play(seed, Manner { keeps_text: true, ..mutant.manner() });
+    world.trace().text().iter().for_each(|line| say!("{line}"));
+    say!("{:?}", world.broken());
+    Some(ExitCode::SUCCESS)
 }
 
 /// Shows one seed.

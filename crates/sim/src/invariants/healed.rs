@@ -204,7 +204,7 @@ impl Rest<'_> {
         let queue = if self.swarm.roomy { 1 } else { i64::try_from(self.swarm.jobs.len()).unwrap_or(1) };
         let busy = book.grace(self.ttl).0 + 2 * queue * (longest + CLOSING);
         let slack = book.spread()
-            + book.waiting()
+            + book.retrying(longest + CLOSING)
             + book.queue(longest + CLOSING)
             + if light { PROMPT } else { busy };
         let floor = spec.since.max(Wall(START.0 + book.changed));

@@ -7,7 +7,7 @@ use evenkeel_core::keys::{Parsed, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{BeatRecord, Plan, PlannerKind, decode};
 use evenkeel_core::registry::{Guard, Txn, Write};
-use evenkeel_core::time::Now;
+use evenkeel_core::time::{Now, Wall};
 use evenkeel_core::view::{GroupId, JobView};
 use evenkeel_core::words::{Fire, Member, NodeName};
 
@@ -30,7 +30,7 @@ impl Watch {
         if effects.is_empty() {
             return;
         }
-        let mut picks: Vec<(Member, i64)> = Vec::new();
+        let mut picks: Vec<Pick> = Vec::new();
         let (mut pure, mut first) = (true, None);
         for effect in effects {
             match effect {
@@ -44,7 +44,7 @@ impl Watch {
                             self.check_turn(at, name, node, now, why, txn);
                         }
                         // A run by hand goes to the idlest, and takes a slot there before others are given out.
-                        "plan" => match self.picked(at, name, node, txn) {
+                        "plan" => match self.picked(at, name, node, now, txn) {
                             Some(new) => {
                                 first = first.or_else(|| Some(planned(node, txn)?.group()));
                                 picks.extend(new);
@@ -63,6 +63,8 @@ impl Watch {
             }
         }
         if pure && !picks.is_empty() {
+            picks.sort_by_key(|pick| pick.due);
+            self.check_balance(at, name, &picks);
             self.check_argmax(at, name, node, now, (first.unwrap_or_default(), &picks));
         }
     }
@@ -109,10 +111,10 @@ impl Watch {
         });
     }
 
-    /// The runs that a plan adds, and how many slots whoever gets each had free. They only get fewer. `None` where a run by
-    /// hand is among them, be it one that was planned already and of which this node has not heard.
-    fn picked(&mut self, at: i64, name: &NodeName, node: &Node, txn: &Txn) -> Option<Vec<(Member, i64)>> {
-        let mut picks: Vec<(Member, i64)> = Vec::new();
+    /// The runs that a plan adds, and how many slots whoever gets each was to have free. `None` where a run by hand is among
+    /// them, be it one that was planned already and of which this node has not heard.
+    fn picked(&mut self, at: i64, name: &NodeName, node: &Node, now: Now, txn: &Txn) -> Option<Vec<Pick>> {
+        let mut picks: Vec<Pick> = Vec::new();
         if txn.writes.iter().any(|write| matches!(parse(write.key()), Some(Parsed::Asked(_)))) {
             return None;
         }
@@ -123,40 +125,58 @@ impl Watch {
             let known =
                 id.and_then(|id| node.view().job(id).plan()).and_then(|plan| plan.known.value.as_ref());
             let old = |fire: &Fire| known.is_some_and(|plan| plan.runs.iter().any(|run| run.fire == *fire));
+            let group = id.map(|id| node.view().job(id).group()).unwrap_or_default();
             let new = plan.runs.iter().filter(|run| matches!(run.fire, Fire::Due(_)) && !old(&run.fire));
-            picks.extend(new.map(|run| (run.by.clone(), run.free)));
+            picks.extend(new.map(|run| Pick {
+                due: run.due.max(now.wall),
+                by: run.by.clone(),
+                free: run.free,
+                group,
+            }));
         }
-        let falls = picks.is_sorted_by(|a, b| a.1 >= b.1);
-        self.findings.test(at, Invariant::I42, falls, || {
-            format!("{name} planned for others than those with most free slots: {picks:?}")
-        });
         // `S` counts no drained node (S1-21), and no planner gives one anything.
-        let drained = picks.iter().find(|(by, _)| node.view().intent(&by.node).is_some());
+        let drained = picks.iter().find(|pick| node.view().intent(&pick.by.node).is_some());
         self.findings.test(at, Invariant::I38, drained.is_none(), || {
             format!("{name} planned for {drained:?}, which it knows to be drained")
         });
         Some(picks)
     }
 
-    /// The first pick of a step had as many free slots as anybody, by what the node knew.
+    /// Of the runs of one moment that one step gives, each goes to a node with the most slots free: none is left with more
+    /// than another had when it was given its last one. Runs of jobs that name other nodes are not compared.
+    fn check_balance(&mut self, at: i64, name: &NodeName, picks: &[Pick]) {
+        for together in picks.chunk_by(|a, b| a.due == b.due) {
+            let mut left: BTreeMap<(GroupId, &Member), i64> = BTreeMap::new();
+            for pick in together {
+                let least = left.entry((pick.group, &pick.by)).or_insert(pick.free);
+                *least = pick.free.min(*least);
+            }
+            let alone = left.keys().all(|(group, _)| *group == together[0].group);
+            let had: Vec<i64> = left.values().copied().collect();
+            let even = had.iter().max().zip(had.iter().min()).is_none_or(|(most, least)| most - 1 <= *least);
+            self.findings.test(at, Invariant::I42, !alone || even, || {
+                format!("{name} planned for others than those with most free slots: {together:?}")
+            });
+        }
+    }
+
+    /// Each pick of a step had as many free slots as any node that no run is given to, by what the planner knew.
     fn check_argmax(
         &mut self,
         at: i64,
         name: &NodeName,
         node: &Node,
         now: Now,
-        (group, picks): (GroupId, &[(Member, i64)]),
+        (group, picks): (GroupId, &[Pick]),
     ) {
         let (view, local) = (node.view(), node.local());
-        let Some((_, free)) = picks.first() else { return };
+        let of_group = picks.iter().filter(|pick| pick.group == group);
+        let Some(free) = of_group.map(|pick| pick.free).min() else { return };
         let mut lives: BTreeMap<&NodeName, &Member> = BTreeMap::new();
         view.members().for_each(|(member, _)| {
             lives.insert(&member.node, member);
         });
         let beat = view.settings().beat_of(now.wall);
-        let count = |list: &mut dyn Iterator<Item = &Member>, of: &Member| {
-            i64::try_from(list.filter(|member| *member == of).count()).unwrap_or(0)
-        };
         let more = lives.values().filter(|m| m.node != *name).find_map(|member| {
             let state = view.member(member)?;
             let open = view.nodes_named(group).fits(&member.node, &state.info.labels)
@@ -164,12 +184,12 @@ impl Watch {
                 && !view.is_offline(member)
                 && !local.peers.is_unreachable(member, beat)
                 && !state.info.address.is_empty();
-            let busy = view.load(member).map_or(0, |load| i64::from(load.busy));
-            let planned = i64::try_from(view.planned_for(member)).unwrap_or(0);
-            let placing = local.peers.placing.on(member);
-            let now = count(&mut picks.iter().map(|(by, _)| by), member);
-            let has = i64::from(state.info.slots) - busy - planned - (placing - now);
-            (open && has > *free).then(|| (member.to_string(), has))
+            let given = view.planned_by_member().any(|(by, _)| by == *member)
+                || local.peers.placing.spans().any(|(by, ..)| by == *member);
+            let busy =
+                view.load(member).map_or(0, |load| i64::from(load.busy.saturating_sub(load.dispatched)));
+            let has = i64::from(state.info.slots) - busy;
+            (open && !given && has > free).then(|| (member.to_string(), has))
         });
         self.findings.test(at, Invariant::I42, more.is_none(), || {
             format!("{name} planned for one with {free} free slots, and {more:?} has more")
@@ -189,6 +209,18 @@ impl Watch {
             });
         }
     }
+}
+
+/// A run that a plan gives to a node.
+#[derive(Debug)]
+struct Pick {
+    /// When it is due; now where that is over.
+    due: Wall,
+    by: Member,
+    /// How many slots that node was to have free.
+    free: i64,
+    /// Which nodes its job names.
+    group: GroupId,
 }
 
 /// The job that a transaction plans.

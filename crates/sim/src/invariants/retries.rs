@@ -25,10 +25,11 @@ pub(super) struct Trial<'a> {
 }
 
 impl JobBook {
-    /// How long a run may wait between its attempts, all waits together, beside the time they take.
-    pub(crate) fn waiting(&self) -> i64 {
+    /// How long the attempts that follow the first one of a run, and the waits before them, may take, if each attempt takes so
+    /// long.
+    pub(crate) fn retrying(&self, longest: i64) -> i64 {
         let times = self.retry.as_ref().map_or(0, |retry| i64::from(retry.times));
-        times * (2 * SHORTEST + 2_000)
+        times * (2 * SHORTEST + 2_000 + longest)
     }
 }
 

@@ -203,19 +203,24 @@ impl Tamper for ForgetsReached {
     }
 }
 
-/// Plans the other way round: the first run for whoever would have got the last.
-pub(super) struct PlansBackwards;
+/// Plans all runs for the node that the first one goes to.
+pub(super) struct PlansForOne;
 
-impl Tamper for PlansBackwards {
+impl Tamper for PlansForOne {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        writes(effects, &["plan"], is_plan, |_, plan: &mut Plan| {
-            let open: Vec<usize> = (0..plan.runs.len()).filter(|at| !plan.runs[*at].is_accepted()).collect();
-            let places: Vec<_> =
-                open.iter().map(|at| (plan.runs[*at].by.clone(), plan.runs[*at].free)).collect();
-            for (at, (by, free)) in open.into_iter().zip(places.into_iter().rev()) {
-                (plan.runs[at].by, plan.runs[at].free) = (by, free);
+        let mut one = None;
+        for write in commits(effects, &["plan"]).flat_map(|txn| &mut txn.writes) {
+            let Write::Put { key, value, .. } = write else { continue };
+            let Some(mut plan) = parse(key).filter(is_plan).and_then(|_| decode::<Plan>(value)) else {
+                continue;
+            };
+            for run in plan.runs.iter_mut().filter(|run| !run.is_accepted()) {
+                let (by, free) = one.get_or_insert_with(|| (run.by.clone(), run.free + 1));
+                *free -= 1;
+                (run.by, run.free) = (by.clone(), *free);
             }
-        });
+            *value = encode(&plan);
+        }
     }
 }
 

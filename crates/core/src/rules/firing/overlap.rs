@@ -20,7 +20,7 @@ use crate::view::{JobId, Terms};
 use crate::words::Fire;
 
 /// What the time was, for what came due until then; `None` when nobody can say.
-fn time_of(scene: &Scene<'_>, moment: Mono) -> Option<Wall> {
+pub(super) fn time_of(scene: &Scene<'_>, moment: Mono) -> Option<Wall> {
     let agrees = scene.clock_agrees().then_some(scene.now.wall);
     let now = agrees.or_else(|| scene.local.lease.registry_time(scene.now))?;
     Some(now - (scene.now.mono - moment))

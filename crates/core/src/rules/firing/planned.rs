@@ -10,8 +10,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::called_off::ended_by_hand;
+use super::overlap::time_of;
 use super::retry::{given_up, wait_after, wait_of};
-use super::{BY_HAND, START_WINDOW, is_admitted, is_misdated, keeps_pace, moment, run_of};
+use super::{BY_HAND, START_WINDOW, free_slots, is_admitted, is_misdated, keeps_pace, moment, run_of};
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::{Delivery, Job};
@@ -23,8 +24,8 @@ use crate::registry::{Txn, Write};
 use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
 use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
-use crate::time::{Millis, Wall};
-use crate::view::{JobView, KnownPlan, Terms};
+use crate::time::{Millis, Mono, Wall};
+use crate::view::{JobId, JobView, KnownPlan, Terms};
 use crate::words::{Fire, Member, RunId, Shard};
 
 mod accept;
@@ -42,13 +43,17 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
         out.add(Decision::JobAt(job.id, at));
     }
     let reread = reread.is_some_and(|at| at <= now);
-    if scene.local.peers.offered.contains(&job.id) || reread {
+    if scene.local.peers.offered.contains(&job.id) || reread || must_read_overdue(scene, job.id, out) {
         return out.add(Decision::Read(job.id, [keys::plan(job.name())].into()));
     }
     let Some(plan) = job.plan() else { return };
     let Some(record) = &plan.known.value else { return };
+    let later =
+        record.runs.iter().filter_map(|run| takes_over(scene, job.id, run)).filter(|from| *from > now);
+    out.list.extend(later.min().map(|from| Decision::JobAt(job.id, from)));
     let mine = |verdict: &Verdict| verdict.node == scene.member.node.as_str();
-    if !record.runs.iter().any(|run| run.by == *scene.member) && !record.verdicts.iter().any(mine) {
+    let concerns = |run: &Planned| may_accept(scene, job.id, run);
+    if !record.runs.iter().any(concerns) && !record.verdicts.iter().any(mine) {
         return;
     }
     let terms = job.dispatched().and_then(|state| state.terms.as_deref());
@@ -65,6 +70,36 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
             desk.start_all(out);
         }
     }
+}
+
+/// Whether the plan is to be read because another node had no slot for a run of it, and this node has one. Where it has none
+/// either the job is called when there is one.
+fn must_read_overdue(scene: &Scene<'_>, id: JobId, out: &mut Decisions) -> bool {
+    let unread = scene.local.peers.overdue_of(id).filter(|(_, read)| !read);
+    let due = unread.map(|(fire, _)| moment(fire, scene.now.wall, scene.now.wall)).min();
+    // Once it is being read, nothing is decided by the copy from before, whoever takes the slot meanwhile.
+    let reads = free_slots(scene.view, scene.local) > out.claimed || scene.local.reading.contains(&id);
+    if let Some(due) = due.filter(|_| !reads) {
+        out.add(Decision::JobWaits(id, due));
+    }
+    due.is_some() && reads
+}
+
+/// From when on this node takes a run that is planned for another one, which had no slot for it; `None` where it does not.
+fn takes_over(scene: &Scene<'_>, id: JobId, run: &Planned) -> Option<Wall> {
+    let key = (id, run.fire.clone());
+    let is_known = scene.local.peers.overdue.get(&key) == Some(&true);
+    if run.by == *scene.member || run.is_accepted() || !is_known {
+        return None;
+    }
+    let now = scene.now.wall;
+    let waits = run.wait.and_then(|wait| wait.left(now));
+    Some(waits.unwrap_or_else(|| moment(&run.fire, run.due, now)))
+}
+
+/// Whether a run is this node's, or may become it.
+fn may_accept(scene: &Scene<'_>, id: JobId, run: &Planned) -> bool {
+    run.by == *scene.member || takes_over(scene, id, run).is_some_and(|from| from <= scene.now.wall)
 }
 
 /// A run that the plan does not show as accepted by this node must end.
@@ -145,14 +180,16 @@ impl<'a> Desk<'a> {
             self.draft.verdicts.push(lost_verdict(self.id(&run), &run, repeats));
             if repeats {
                 let (attempt, began) = (run.attempt + 1, run.began());
-                self.draft.runs.insert(at, Planned { attempt, seq: 0, from: None, began, ..run });
+                let next = Planned { attempt, seq: 0, from: None, began, planned_for: None, ..run };
+                self.draft.runs.insert(at, next);
             }
             return self.act("settle");
         }
+        self.note_length(&run, over);
         self.make_way((run.from.unwrap_or(run.due), over));
         if let Some(length) = wait_after(given) {
             let (attempt, began) = (run.attempt + 1, run.began());
-            let next = Planned { attempt, seq: 0, from: None, began, ..run };
+            let next = Planned { attempt, seq: 0, from: None, began, planned_for: None, ..run };
             let wait = wait_of(self.scene, length);
             // By a clock that is off nobody knows.
             let agrees = self.scene.clock_agrees();
@@ -171,6 +208,14 @@ impl<'a> Desk<'a> {
         }
         self.next = self.others_next();
         self.act("finish");
+    }
+
+    /// How long a run took helps to say when the next ones will have ended.
+    fn note_length(&mut self, run: &Planned, over: Mono) {
+        let Some((from, over)) = run.from.zip(time_of(self.scene, over)) else { return };
+        let took = (over - from).max(Millis(1));
+        self.draft.took =
+            Some(self.draft.took.map_or(took, |before| Millis(i64::midpoint(before.0, took.0))));
     }
 
     /// Whose run is next, and due, if it is another node's: only by being told does that one hear of it.
@@ -221,7 +266,7 @@ impl<'a> Desk<'a> {
 
     /// What is no fire any more, or too old to run, goes once it is due.
     fn drop_stale(&mut self, out: &mut Decisions) {
-        let (now, me) = (self.scene.now.wall, self.scene.member.clone());
+        let (scene, id, now) = (self.scene, self.job.id, self.scene.now.wall);
         // By a clock that is off nothing is due, nor too old.
         let (terms, agrees) = (self.terms, self.scene.clock_agrees());
         let given =
@@ -232,7 +277,7 @@ impl<'a> Desk<'a> {
         };
         let (gone, kept): (Vec<_>, Vec<_>) = core::mem::take(&mut self.draft.runs)
             .into_iter()
-            .partition(|run| run.by == me && !given(run) && stale(run));
+            .partition(|run| may_accept(scene, id, run) && !given(run) && stale(run));
         self.draft.runs = kept;
         for run in gone {
             if run.attempt > 1 {
@@ -243,7 +288,8 @@ impl<'a> Desk<'a> {
         let Some(terms) = terms.filter(|_| agrees) else { return };
         self.drop_overtime();
         self.drop_superseded(out);
-        let goes = |run: &&Planned| run.by == me && run.due > now && self.goes_when_due(terms, run);
+        let goes =
+            |run: &&Planned| run.by == *scene.member && run.due > now && self.goes_when_due(terms, run);
         let first = self.draft.runs.iter().filter(goes).map(|run| run.due).min();
         out.list.extend(first.map(|due| Decision::JobAt(self.job.id, due)));
         let policy = self.scene.policy(terms);
@@ -269,7 +315,7 @@ impl<'a> Desk<'a> {
         out.list.extend(later.map(|due| Decision::JobAt(self.job.id, *due)));
         let ends = young.last().and_then(|due| policy.ends(*due));
         out.list.extend(ends.map(|end| Decision::JobAt(self.job.id, end)));
-        let mine = |run: &Planned| run.by == me && waits(run);
+        let mine = |run: &Planned| waits(run) && may_accept(scene, id, run);
         let old = |run: &Planned| mine(run) && last.is_some_and(|last| run.due <= last);
         let next = dues.iter().rev().find(|due| **due >= edge);
         if let Some(due) = next.filter(|_| self.draft.runs.iter().any(mine)) {
@@ -288,9 +334,11 @@ impl<'a> Desk<'a> {
     /// Of a run that took all its time with the attempts before there is no other one. Nor is what was asked for by hand, or
     /// another attempt, where the registry may have forgotten it.
     fn drop_overtime(&mut self) {
-        let (me, now) = (self.scene.member.clone(), self.scene.now.wall);
+        let (scene, id, now) = (self.scene, self.job.id, self.scene.now.wall);
         let mine = |run: &Planned| {
-            run.by == me && !run.is_accepted() && (run.began.is_some() || matches!(run.fire, Fire::Asked(_)))
+            may_accept(scene, id, run)
+                && !run.is_accepted()
+                && (run.began.is_some() || matches!(run.fire, Fire::Asked(_)))
         };
         if !self.draft.runs.iter().any(mine) {
             return;
@@ -413,10 +461,8 @@ impl<'a> Desk<'a> {
             PlannerKind::Beat => "in beat",
             PlannerKind::Leader => "by epoch",
         };
-        format!(
-            "planned by {} {right} {}: {} had most slots free, {}",
-            planner.member, planner.number, run.by.node, run.free
-        )
+        let planned = format!("planned by {} {right} {}", planner.member, planner.number);
+        format!("{planned}: {}", run.choice())
     }
 
     /// A run that was accepted and has not started leaves the plan for a later fire.

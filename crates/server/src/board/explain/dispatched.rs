@@ -86,14 +86,6 @@ fn id_of(known: &Known, run: &Planned) -> RunId {
 /// Why a run is where it is.
 pub(super) fn why_there(known: &Known, run: &Planned) -> String {
     let id = id_of(known, run);
-    let node = &run.by.node;
-    let score = known.loads.get(node).map(|load| load.score.0);
-    let score = score.map(|score| format!(", load score {}.{:02} now", score / 100, score % 100));
-    let had = match run.free {
-        ..=0 => format!("{node} had no free slot, as all others, and it queues there"),
-        1 => format!("{node} had 1 free slot, most of all"),
-        free => format!("{node} had {free} free slots, most of all"),
-    };
     let state = match run.from {
         Some(from) if from <= known.now && known.seat_of(&id, &run.by).is_some() => {
             "accepted, and waits for a seat in its pool"
@@ -103,7 +95,7 @@ pub(super) fn why_there(known: &Known, run: &Planned) -> String {
         None if run.wait.is_some() => "failed, waits for its next attempt",
         None => "planned",
     };
-    format!("{id} is {state}: {had}{}", score.unwrap_or_default())
+    format!("{id} is {state}: {}", run.choice())
 }
 
 fn now(known: &Known, plan: Option<&Plan>, has_planner: bool) -> (&'static str, String) {

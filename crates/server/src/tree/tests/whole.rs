@@ -99,8 +99,16 @@ fn a_cluster_in_the_shape_of_siatask() {
 fn beating() -> Whole {
     let mut whole = cluster();
     let sample = Sample { cpu: Some(4_350.into()), memory: None };
-    let load =
-        LoadRecord { incarnation: 1, at: Wall(T), sample, busy: 2, slots: 64, score: Score(2_985), seq: 4 };
+    let load = LoadRecord {
+        incarnation: 1,
+        at: Wall(T),
+        sample,
+        busy: 2,
+        dispatched: 1,
+        slots: 64,
+        score: Score(2_985),
+        seq: 4,
+    };
     whole.nodes[0].load = Some(load);
     whole.nodes[0].joined = Some(Wall(T - 100_000));
     whole.nodes[1].strikes = 2;
@@ -117,6 +125,7 @@ fn beating() -> Whole {
         due: Wall(due),
         by: member(by),
         free: 3,
+        planned_for: None,
         attempt: 1,
         seq: 5,
         from: from.map(Wall),

@@ -176,8 +176,9 @@ impl Scene<'_> {
         let runs =
             i64::try_from(swarm.jobs.iter().map(|job| job.shards as usize).sum::<usize>()).unwrap_or(1);
         let queue = if swarm.roomy { 1 } else { runs };
-        let busy = self.book.grace(self.rest.ttl).0 + 2 * queue * (self.rest.longest() + CLOSING) + recut;
-        let slack = self.book.spread() + self.book.waiting() + if light { PROMPT } else { busy };
+        let longest = self.rest.longest() + CLOSING;
+        let busy = self.book.grace(self.rest.ttl).0 + 2 * queue * longest + recut;
+        let slack = self.book.spread() + self.book.retrying(longest) + if light { PROMPT } else { busy };
         let floor = spec.since.max(Wall(START.0 + self.book.changed));
         let Some(due) = schedule.latest(floor, self.now - Millis(slack)) else { return };
         let cut = self.book.place.sharding.as_deref().map(|sharding| &sharding.cut);

@@ -70,7 +70,8 @@ impl Ledger {
                     })?;
                 }
                 Some(now) if now.by != run.by => {
-                    require(plans && !run.is_accepted(), "an accepted run stays (I42)", || {
+                    let takes = now.by == *by && now.planned_for.as_ref() == Some(&run.by);
+                    require((plans || takes) && !run.is_accepted(), "an accepted run stays (I42)", || {
                         format!("{} goes from {} to {}", named(now.due.0), run.by, now.by)
                     })?;
                 }

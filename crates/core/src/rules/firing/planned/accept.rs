@@ -2,13 +2,15 @@
 
 use alloc::vec::Vec;
 
-use super::Desk;
+use super::{Desk, may_accept};
 use crate::effect::Event;
+use crate::local::OfferState;
 use crate::record::Planned;
 use crate::rules::firing::{free_slots, keeps_pace};
 use crate::scene::{Decision, Decisions};
+use crate::standing;
 use crate::time::{Millis, Wall};
-use crate::words::Fire;
+use crate::words::{Fire, Member};
 
 /// How often a run that is due and held up by another one of its job looks whether that has ended.
 const LOOK_AGAIN: Millis = Millis::secs(1);
@@ -59,8 +61,13 @@ impl Desk<'_> {
         if scene.now.mono + (from - now) >= scene.lease.until() {
             return out.add(Decision::JobUncertain(self.job.id));
         }
-        if free_slots(scene.view, scene.local) <= out.claimed || !keeps_pace(scene.local, out) {
-            return out.add(Decision::JobWaits(self.job.id, run.due));
+        let is_full = free_slots(scene.view, scene.local) <= out.claimed;
+        if is_full || !keeps_pace(scene.local, out) {
+            out.add(Decision::JobWaits(self.job.id, run.due));
+            if is_full && run.by == *scene.member {
+                self.offer_elsewhere(&run, from, out);
+            }
+            return;
         }
         out.claimed += 1;
         if let Some(wait) = run.wait {
@@ -68,7 +75,9 @@ impl Desk<'_> {
         }
         let seq = self.draft.seq + 1;
         if let Some(mine) = self.draft.runs.iter_mut().find(|r| r.fire == run.fire) {
-            *mine = Planned { seq, from: Some(from.max(now)), wait: None, ..run.clone() };
+            let planned_for = (run.by != *scene.member).then(|| run.by.clone());
+            let (by, from) = (scene.member.clone(), Some(from.max(now)));
+            *mine = Planned { by, planned_for, seq, from, wait: None, ..run.clone() };
         }
         if let Fire::Due(due) = run.fire {
             self.draft.reached = self.draft.reached.max(due);
@@ -97,10 +106,44 @@ impl Desk<'_> {
         self.job.beside() > 1 && self.mine().any(|run| run.is_accepted() && !given(run))
     }
 
+    /// A run that is due, and that this node has no slot for, is offered to one node after the other, the idlest first: who has a
+    /// slot takes it. Not before the plan is read that is to be read again.
+    fn offer_elsewhere(&self, run: &Planned, from: Wall, out: &mut Decisions) {
+        let (scene, now) = (self.scene, self.scene.now.wall);
+        if now < from {
+            return out.add(Decision::JobAt(self.job.id, from));
+        }
+        let peers = &scene.local.peers;
+        if peers.reread.contains_key(&self.job.id) || scene.local.reading.contains(&self.job.id) {
+            return;
+        }
+        let sent = peers.offers.get(&(self.job.id, run.fire.clone()));
+        let elsewhere = sent.filter(|sent| sent.to != *scene.member);
+        if elsewhere.is_some_and(|sent| matches!(sent.state, OfferState::Asked | OfferState::Taken)) {
+            return;
+        }
+        let busy = sent.map(|sent| sent.busy.as_slice()).unwrap_or_default();
+        let beat = scene.view.settings().beat_of(now);
+        let may_take = |member: &&Member| {
+            *member != scene.member
+                && self.job.fits(member)
+                && !busy.contains(member)
+                && !peers.is_unreachable(member, beat)
+                && scene.view.member(member).is_some_and(|state| !state.info.address.is_empty())
+        };
+        let others = standing::candidates(scene).into_iter().filter(may_take);
+        if let Some(to) =
+            others.min_by_key(|member| scene.view.score(member)).filter(|_| standing::speaks(scene))
+        {
+            out.add(Decision::Offer(self.job.id, self.id(run), to.clone(), false));
+        }
+    }
+
     /// The run that is to be accepted next. What was begun goes on first.
     fn candidate(&self, out: &mut Decisions) -> Option<Planned> {
         let order = |run: &&Planned| (run.attempt == 1, self.moment(run));
-        let mut open: Vec<&Planned> = self.mine().filter(|run| !run.is_accepted()).collect();
+        let may_accept = |run: &&Planned| !run.is_accepted() && may_accept(self.scene, self.job.id, run);
+        let mut open: Vec<&Planned> = self.draft.runs.iter().filter(may_accept).collect();
         if self.job.beside() > 1 {
             // What waits for its next attempt keeps no other one waiting.
             let until = |run: &Planned| run.wait.and_then(|wait| wait.left(self.scene.now.wall));
