@@ -165,7 +165,7 @@ pub static ALL: &[Mutant] = {
             "beat numbered by settings that are over",
             &peers::Unseen(&["take the beat"], peers::is_settings),
             &[I11],
-            5_870,
+            4_100,
         ),
         mutant("plan without the right", &peers::Unseen(&["plan"], peers::is_right), &[I6, I16]),
         mutant(

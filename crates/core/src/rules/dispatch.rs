@@ -32,7 +32,7 @@ mod verdicts;
 
 pub use batch::Batch;
 use give::{Target, Want};
-pub(super) use verdicts::{lost_verdict, missed, no_more, too_old};
+pub(super) use verdicts::{is_stale, lost_verdict, missed, no_more, too_old};
 
 /// The most runs that a plan holds; what is due later is planned when some are gone.
 const RUNS_MAX: usize = 128;
@@ -476,12 +476,4 @@ impl<'a> Desk<'a> {
             out.add(Decision::Offer(self.job.id, self.run_id(&run.fire), run.by.clone(), must));
         }
     }
-}
-
-/// Whether a run that is planned ahead is no fire any more.
-pub(super) fn is_stale(terms: &Terms, run: &Planned, now: Wall) -> bool {
-    let Fire::Due(due) = run.fire else { return !terms.enabled };
-    let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(due - Millis(1)));
-    // A pause that ends before the run is due leaves it standing.
-    (terms.paused && due <= now) || !terms.enabled || due <= terms.since || scheduled() != Some(due)
 }

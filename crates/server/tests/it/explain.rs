@@ -137,7 +137,10 @@ fn a_dispatched_job_says_who_planned_and_why_there() {
     assert!(rule == "beat" && planner.starts_with("a@1 took beat "), "{told}");
     assert!(point(&told, "planned").1.starts_with("last by a@1 in beat "), "{told}");
     let (rule, run) = point(&told, "run");
-    assert!(rule == "dispatch" && run.starts_with("sent:") && run.contains(": a had "), "{told}");
+    assert!(
+        rule == "dispatch" && run.starts_with("sent:") && run.contains(": a was to have the most free slots"),
+        "{told}"
+    );
     let id = run.split(' ').next().expect("its id").to_owned();
     let told = node.json(&["explain", "run", &id]);
     assert!(point(&told, "why").1.contains("is due by @every 1s in UTC"), "{told}");

@@ -8,8 +8,17 @@ use crate::effect::{Verdict, VerdictState};
 use crate::overlap::SUPERSEDED;
 use crate::record::Planned;
 use crate::shards::ShardSet;
-use crate::time::Wall;
-use crate::words::RunId;
+use crate::time::{Millis, Wall};
+use crate::view::Terms;
+use crate::words::{Fire, RunId};
+
+/// Whether a run that is planned ahead is no fire any more.
+pub(in crate::rules) fn is_stale(terms: &Terms, run: &Planned, now: Wall) -> bool {
+    let Fire::Due(due) = run.fire else { return !terms.enabled };
+    let scheduled = || terms.schedule.as_ref().and_then(|s| s.next(due - Millis(1)));
+    // A pause that ends before the run is due leaves it standing.
+    (terms.paused && due <= now) || !terms.enabled || due <= terms.since || scheduled() != Some(due)
+}
 
 /// Why fires are given up.
 pub(in crate::rules) fn too_old(from: Wall, last: Wall, policy: &Policy, now: Wall) -> String {

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use super::called_off::ended_by_hand;
 use super::overlap::time_of;
 use super::retry::{given_up, wait_after, wait_of};
-use super::{BY_HAND, START_WINDOW, free_slots, is_admitted, is_misdated, keeps_pace, moment, run_of};
+use super::{BY_HAND, START_WINDOW, is_admitted, is_misdated, keeps_pace, moment, run_of};
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::{Delivery, Job};
@@ -25,10 +25,13 @@ use crate::rules::dispatch::{is_stale, lost_verdict, too_old};
 use crate::scene::{Decision, Decisions, Scene};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
-use crate::view::{JobId, JobView, KnownPlan, Terms};
+use crate::view::{JobView, KnownPlan, Terms};
 use crate::words::{Fire, Member, RunId, Shard};
 
 mod accept;
+mod overdue;
+
+use overdue::{may_accept, must_read_overdue, takes_over};
 
 /// Looks at one job.
 pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) {
@@ -70,36 +73,6 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
             desk.start_all(out);
         }
     }
-}
-
-/// Whether the plan is to be read because another node had no slot for a run of it, and this node has one. Where it has none
-/// either the job is called when there is one.
-fn must_read_overdue(scene: &Scene<'_>, id: JobId, out: &mut Decisions) -> bool {
-    let unread = scene.local.peers.overdue_of(id).filter(|(_, read)| !read);
-    let due = unread.map(|(fire, _)| moment(fire, scene.now.wall, scene.now.wall)).min();
-    // Once it is being read, nothing is decided by the copy from before, whoever takes the slot meanwhile.
-    let reads = free_slots(scene.view, scene.local) > out.claimed || scene.local.reading.contains(&id);
-    if let Some(due) = due.filter(|_| !reads) {
-        out.add(Decision::JobWaits(id, due));
-    }
-    due.is_some() && reads
-}
-
-/// From when on this node takes a run that is planned for another one, which had no slot for it; `None` where it does not.
-fn takes_over(scene: &Scene<'_>, id: JobId, run: &Planned) -> Option<Wall> {
-    let key = (id, run.fire.clone());
-    let is_known = scene.local.peers.overdue.get(&key) == Some(&true);
-    if run.by == *scene.member || run.is_accepted() || !is_known {
-        return None;
-    }
-    let now = scene.now.wall;
-    let waits = run.wait.and_then(|wait| wait.left(now));
-    Some(waits.unwrap_or_else(|| moment(&run.fire, run.due, now)))
-}
-
-/// Whether a run is this node's, or may become it.
-fn may_accept(scene: &Scene<'_>, id: JobId, run: &Planned) -> bool {
-    run.by == *scene.member || takes_over(scene, id, run).is_some_and(|from| from <= scene.now.wall)
 }
 
 /// A run that the plan does not show as accepted by this node must end.
