@@ -11,6 +11,7 @@ use crate::job::{Job, Occasion};
 use crate::load::Sample;
 use crate::record::{Count, Handover, PlannerKind};
 use crate::registry::{AskedAt, Batch, Change, Granted, LeaseId, Outcome};
+use crate::settings::Spread;
 use crate::shards::ShardSet;
 use crate::time::Wall;
 use crate::words::{CalendarName, JobName, LockName, Member, NodeName, Operation, RequestId, RunId, Token};
@@ -227,6 +228,8 @@ pub enum Setting {
     Strikes(u32),
     /// What a new serving leader waits for.
     Handover(Handover),
+    /// How free jobs are spread over nodes.
+    Spread(Spread),
 }
 
 /// What of a job can be switched for one node, each with its own way back.

@@ -2,6 +2,8 @@
 
 use alloc::string::String;
 
+use serde::{Deserialize, Serialize};
+
 use crate::labels::Labels;
 use crate::record::Layouts;
 use crate::registry::Class;
@@ -35,7 +37,7 @@ pub struct Settings {
     pub labels: Labels,
     /// Which limits of whole runs it cannot keep, and why; empty where it keeps all of them.
     pub lacking: String,
-    /// How free jobs are spread over nodes.
+    /// How free jobs are spread over nodes, where the cluster's settings do not say `first_come`.
     pub spread: Spread,
     /// By which quota it goes.
     pub quota: Quota,
@@ -58,7 +60,8 @@ pub struct Settings {
 }
 
 /// How free jobs are spread over nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Spread {
     /// Above its fair share ⌈K/S⌉ a node lets others go first for a second, and eases jobs off while others have fewer.
     #[default]

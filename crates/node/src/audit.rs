@@ -174,6 +174,7 @@ impl Deed {
                     Setting::Beat(_) => "beat",
                     Setting::Strikes(_) => "strikes",
                     Setting::Handover(_) => "handover",
+                    Setting::Spread(_) => "spread",
                 };
                 Self::new("set", "settings").saying(what.to_owned())
             }

@@ -112,13 +112,14 @@ impl Row for RunRow {
 }
 
 impl Row for SettingsRow {
-    const HEADS: &'static [&'static str] = &["planner", "beat", "strikes", "handover", "leader"];
+    const HEADS: &'static [&'static str] = &["planner", "beat", "strikes", "handover", "spread", "leader"];
     fn cells(&self) -> Vec<String> {
         vec![
             word(&self.planner),
             format!("{}s", self.beat),
             self.strikes.to_string(),
             word(&self.handover),
+            word(&self.spread),
             or_dash(self.leader.as_deref()),
         ]
     }

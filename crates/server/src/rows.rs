@@ -11,6 +11,7 @@ mod shards;
 use evenkeel_core::input::Applied;
 use evenkeel_core::job::{Job, Placement};
 use evenkeel_core::labels::Labels;
+use evenkeel_core::node::Spread;
 use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -182,6 +183,8 @@ pub(crate) struct SettingsRow {
     pub(crate) strikes: u32,
     /// What a new leader waits for.
     pub(crate) handover: Handover,
+    /// How free jobs are spread over nodes.
+    pub(crate) spread: Spread,
     /// The living leader, where one plans.
     pub(crate) leader: Option<String>,
 }
@@ -199,6 +202,8 @@ pub(crate) struct Wanted {
     pub(crate) strikes: Option<u32>,
     /// What a new leader waits for.
     pub(crate) handover: Option<Handover>,
+    /// How free jobs are spread over nodes.
+    pub(crate) spread: Option<Spread>,
 }
 
 /// In which layout the tree is written.

@@ -39,7 +39,9 @@ pub fn build(source: &Path, target: &Path) -> Result<PathBuf> {
     let step = Step::cargo(&["build", "--profile", "dist", "--locked", "--package", "evenkeel-server"])
         // Paths may contain spaces, which the encoded form allows.
         .with("CARGO_ENCODED_RUSTFLAGS", &flags.join("\u{1f}"))
-        .with("CFLAGS", &c_flags.join(" "));
+        .with("CFLAGS", &c_flags.join(" "))
+        // What C calls the time of the build, which an allocator would print.
+        .with("SOURCE_DATE_EPOCH", "0");
     let status = step
         .command()
         .current_dir(source)

@@ -9,6 +9,7 @@ use super::Wait;
 use crate::effect::Verdict;
 use crate::load::{Sample, Score};
 use crate::overlap::Passed;
+use crate::settings::Spread;
 use crate::time::{Millis, Wall};
 use crate::words::{Fire, Member};
 
@@ -270,8 +271,16 @@ pub struct ClusterSettings {
     pub strikes: u32,
     /// What a new serving leader waits for before it serves.
     pub handover: Handover,
+    /// How free jobs are spread over nodes.
+    #[serde(skip_serializing_if = "is_even")]
+    pub spread: Spread,
     /// Rises with every write.
     pub seq: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_even(spread: &Spread) -> bool {
+    *spread == Spread::Even
 }
 
 impl Default for ClusterSettings {
@@ -282,6 +291,7 @@ impl Default for ClusterSettings {
             shift: 0,
             strikes: 3,
             handover: Handover::Fenced,
+            spread: Spread::Even,
             seq: 0,
         }
     }

@@ -133,7 +133,7 @@ impl Rooms<'_, '_> {
             // The quota counts every node (seed 001), a fair share only those that may take one.
             let working = working(scene, group).count();
             let fair = scene.view.jobs_of(group).div_ceil(working.max(1));
-            let first_come = scene.local.settings.spread == Spread::FirstCome || scene.local.eager;
+            let first_come = spread(scene) == Spread::FirstCome || scene.local.eager;
             let held = scene.view.held_of(group, scene.member) + claiming;
             Room { held, quota, fair: if first_come { quota } else { fair } }
         })
@@ -205,11 +205,19 @@ fn inherit(scene: &Scene<'_>, dead: &Member, since: Mono, rooms: &mut Rooms<'_, 
     }
 }
 
+/// How free jobs are spread: as the cluster or this node says, where either says `first_come`.
+fn spread(scene: &Scene<'_>) -> Spread {
+    match scene.view.settings().spread {
+        Spread::Even => scene.local.settings.spread,
+        Spread::FirstCome => Spread::FirstCome,
+    }
+}
+
 /// Releases one job of a group of which this node holds more than its fair share while somebody holds at least two fewer.
 fn ease(scene: &Scene<'_>, claiming: usize, out: &mut Decisions) {
     let view = scene.view;
     // What is being claimed counts, and of which groups it is nobody knows.
-    if scene.local.settings.spread != Spread::Even || scene.local.under_way("ease") + claiming > 0 {
+    if spread(scene) != Spread::Even || scene.local.under_way("ease") + claiming > 0 {
         return;
     }
     for group in view.groups() {

@@ -4,6 +4,7 @@ use evenkeel_core::calendar::Calendar;
 use evenkeel_core::effect::{Verdict, VerdictState};
 use evenkeel_core::keys::{self, Parsed, parse};
 use evenkeel_core::load::{Part, Sample, Score};
+use evenkeel_core::node::Spread;
 use evenkeel_core::overlap::Passed;
 use evenkeel_core::record::*;
 use evenkeel_core::shards::ShardSet;
@@ -365,8 +366,13 @@ fn peers() -> Vec<Line> {
                 shift: -1,
                 strikes: 4,
                 handover: Handover::Waited,
+                spread: Spread::Even,
                 seq: 3,
             },
+        ),
+        line(
+            "settings-first-come",
+            ClusterSettings { spread: Spread::FirstCome, ..ClusterSettings::default() },
         ),
         line("intent/node", Intent { since: AT, wanted: true, seq: 2 }),
         line("lock", LockRecord { holder: Some(member()), seq: 2 }),
@@ -379,6 +385,7 @@ fn words() -> Vec<Line> {
         line("causes", every!(Cause: Elected, Nodes, Shards, Strategy, Pinned, Repair)),
         line("planners", every!(PlannerKind: Beat, Leader)),
         line("handovers", every!(Handover: Fenced, Waited)),
+        line("spreads", every!(Spread: Even, FirstCome)),
         line("strategies", every!(Strategy: Average, OddEven, Rotate)),
         line("orders", every!(Order: Ascending, Descending)),
         line("verdicts", every!(VerdictState: Lost, Skipped)),

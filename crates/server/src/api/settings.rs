@@ -22,11 +22,12 @@ pub(super) async fn set(
     asked: Asked,
     body: Bytes,
 ) -> Result<Json<SettingsRow>, ApiError> {
-    let Wanted { planner, beat, strikes, handover } = read_body(&body, Kind::Body)?;
+    let Wanted { planner, beat, strikes, handover, spread } = read_body(&body, Kind::Body)?;
     let settings = [
         beat.map(Setting::Beat),
         strikes.map(Setting::Strikes),
         handover.map(Setting::Handover),
+        spread.map(Setting::Spread),
         // Last, since the node that is asked may be on standby from then on.
         planner.map(Setting::Planner),
     ];
@@ -39,6 +40,7 @@ pub(super) async fn set(
             Setting::Beat(beat) => shown.beat = beat,
             Setting::Strikes(strikes) => shown.strikes = strikes,
             Setting::Handover(handover) => shown.handover = handover,
+            Setting::Spread(spread) => shown.spread = spread,
             Setting::Planner(planner) => shown.planner = planner,
         }
     }
@@ -67,6 +69,7 @@ fn row(app: &App) -> SettingsRow {
             beat: settings.beat,
             strikes: settings.strikes,
             handover: settings.handover,
+            spread: settings.spread,
             leader,
         }
     })

@@ -1,6 +1,7 @@
 //! What `evenkeel cluster …` does.
 
 use clap::Subcommand;
+use evenkeel_core::node::Spread;
 use evenkeel_core::record::{Handover, PlannerKind};
 use serde::Deserialize;
 
@@ -64,6 +65,9 @@ pub(crate) enum Verb {
         /// What a new leader waits for: fenced (what leases leave to wait for) or waited (all of it, to the letter)
         #[arg(long, value_name = "HOW", value_parser = chosen::<Handover>)]
         handover: Option<Handover>,
+        /// How free jobs are spread over nodes: even (each its fair share) or first_come (whoever comes first, up to the quota)
+        #[arg(long, value_name = "HOW", value_parser = chosen::<Spread>)]
+        spread: Option<Spread>,
         #[command(flatten)]
         reach: Reach,
     },
@@ -93,8 +97,8 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Restore(args) => carry::restore(&args),
         Verb::Move(args) => carry::relocate(&args),
         Verb::Finalize { reach } => finalize(&reach),
-        Verb::Settings { planner, beat, strikes, handover, reach } => {
-            set(Wanted { planner, beat, strikes, handover }, &reach)
+        Verb::Settings { planner, beat, strikes, handover, spread, reach } => {
+            set(Wanted { planner, beat, strikes, handover, spread }, &reach)
         }
     }
 }

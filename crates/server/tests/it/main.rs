@@ -37,6 +37,7 @@ mod retries;
 mod schedules;
 mod secrets;
 mod security;
+mod seed_001;
 mod servers;
 mod service;
 mod shards;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::process::{EVENKEEL, Node, SHORT_LEASE, text, until};
+use crate::process::{EVENKEEL, Node, SHORT_LEASE, text, until, until_told};
 use crate::servers;
 
 const JOB: &str = "[[job]]\nname = \"sent\"\nplacement = \"dispatched\"\nschedule = \"* * * * * ?\"\n\
@@ -59,10 +59,8 @@ fn play(engine: &str) {
     gone.end();
     let known = ran_on("a");
     std::fs::remove_dir_all(folder.path().join("a")).expect("its disk is gone too");
-    until("it is not a member any more", || {
-        let nodes = left.json(&["node", "list"]);
-        (nodes.as_array().map(Vec::len) == Some(1)).then_some(())
-    });
+    let nodes = || left.ok(&["node", "list"]);
+    until_told("it is not a member any more", || (left.living().len() == 1).then_some(()), nodes);
     assert!(!known.is_empty() && ran_on("a").is_superset(&known));
     let run = known.first().expect("it ran some");
     let shown = left.json(&["run", "show", run]);

@@ -2,6 +2,7 @@
 
 use evenkeel_core::input::{self, Setting};
 use evenkeel_core::load::{Part, Sample};
+use evenkeel_core::node::Spread;
 use evenkeel_core::record::{Handover, PlannerKind};
 use evenkeel_core::words::NodeName;
 
@@ -37,6 +38,8 @@ impl Command {
                 ("planner", "beat") => Setting::Planner(PlannerKind::Beat),
                 ("handover", "waited") => Setting::Handover(Handover::Waited),
                 ("handover", "fenced") => Setting::Handover(Handover::Fenced),
+                ("spread", "first_come") => Setting::Spread(Spread::FirstCome),
+                ("spread", "even") => Setting::Spread(Spread::Even),
                 ("beat", _) => Setting::Beat(number()?),
                 ("strikes", _) => Setting::Strikes(number()?),
                 _ => return Err(format!("nothing of the cluster is called {key}={value}")),

@@ -45,6 +45,7 @@ pub(super) fn configure(scene: &Scene<'_>, setting: Setting) -> Turn {
             return refuse(Refusal::Invalid, format!("strikes is {strikes}, allowed are 1 to {STRIKES_MAX}"));
         }
         Setting::Handover(handover) => new.handover = handover,
+        Setting::Spread(spread) => new.spread = spread,
     }
     if new == old {
         return answer(Answer::Done);

@@ -93,6 +93,7 @@ pub(super) fn why_there(known: &Known, run: &Planned) -> String {
         Some(from) if from <= known.now => "under way",
         Some(_) => "accepted",
         None if run.wait.is_some() => "failed, waits for its next attempt",
+        None if run.due <= known.now => "due, and waits to be taken",
         None => "planned",
     };
     format!("{id} is {state}: {}", run.choice())
