@@ -4,6 +4,7 @@ mod changelog;
 mod clocks;
 mod dead;
 mod edges;
+mod figures;
 mod keys;
 mod links;
 mod lock;
@@ -69,6 +70,11 @@ pub const WALLS: &[Wall] = &[
         name: "changelog",
         keeps_out: "a changelog without a place for what is new",
         check: changelog::check,
+    },
+    Wall {
+        name: "figures",
+        keeps_out: "a transcript that shows other figures than its source",
+        check: figures::check,
     },
     Wall { name: "slow tests", keeps_out: "a long test that runs unasked", check: slow::check },
 ];

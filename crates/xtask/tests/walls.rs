@@ -428,6 +428,19 @@ fn slow_tests_that_run_unasked() {
 }
 
 #[test]
+fn figures_other_than_the_sources() {
+    bites(
+        "figures",
+        "seed-001-three-nodes-crash.txt does not show what S1-80 says: A={K=19 S=2 N=20 X=13 M=10}",
+        |house| {
+            house.edit("crates/sim/scenarios/seed-001-three-nodes-crash.txt", |text| {
+                text.replace("X=13", "X=9")
+            });
+        },
+    );
+}
+
+#[test]
 fn ignored_tests_that_do_not_name_the_soak() {
     let ignored = |reason: &str| format!("//! A planted test.\n#[test]\n#[ignore{reason}]\nfn slow() {{}}\n");
     for reason in ["", " = \"takes long\""] {
