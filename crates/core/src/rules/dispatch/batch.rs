@@ -75,7 +75,7 @@ impl Batch {
         })
     }
 
-    /// Whether somebody can be given a run of this job; this node keeps one that it can do where nobody can be reached (S0-44).
+    /// Whether there is a node for a run of this job. Where no other node can be reached, this node executes it if it fits (S0-44).
     pub(super) fn can_place(&mut self, scene: &Scene<'_>, job: &JobView<'_>) -> bool {
         self.has_anybody(scene.view, job.group()) || scene.takes(job)
     }

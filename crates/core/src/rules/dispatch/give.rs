@@ -83,8 +83,8 @@ pub(super) fn give(scene: &Scene<'_>, right: &Right, desks: &mut [Desk<'_>], bat
     }
 }
 
-/// Who gets a run. Of those that passed it on one gets it again only when all did; where nobody can be reached it is this
-/// node, whatever its slots (S0-44).
+/// Chooses the node for a run, and says how many slots that node has free. A node that had no slot for the run is chosen again
+/// only when no node had one. Where no node can be reached it is this one, whatever its slots (S0-44).
 fn choose(
     scene: &Scene<'_>,
     desk: &Desk<'_>,

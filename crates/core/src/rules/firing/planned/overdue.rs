@@ -6,12 +6,12 @@ use crate::scene::{Decision, Decisions, Scene};
 use crate::time::Wall;
 use crate::view::JobId;
 
-/// Whether the plan is to be read because another node had no slot for a run of it, and this node has one. Where it has none
-/// either the job is called when there is one.
+/// Whether to read the plan because another node had no slot for one of its runs and this node has one. If this node has none
+/// either, it looks at the job again when a slot becomes free.
 pub(super) fn must_read_overdue(scene: &Scene<'_>, id: JobId, out: &mut Decisions) -> bool {
     let unread = scene.local.peers.overdue_of(id).filter(|(_, read)| !read);
     let due = unread.map(|(fire, _)| moment(fire, scene.now.wall, scene.now.wall)).min();
-    // Once it is being read, or to be read again, nothing is decided by the copy from before, whoever takes the slot meanwhile.
+    // While a read is under way or is to be repeated, the old copy decides nothing, even if another run takes the slot meanwhile.
     let is_read = scene.local.reading.contains(&id) || scene.local.put_off.contains_key(&id);
     let reads = is_read || free_slots(scene.view, scene.local) > out.claimed;
     if let Some(due) = due.filter(|_| !reads) {
