@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::effect::{Reason, Run, Ticket, Verdict};
-use crate::input::{Answer, Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, Refusal, RunEvent};
+use crate::input::{
+    Answer, Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, Refusal, RunEvent, Setting,
+};
 use crate::job::{Job, Retry, Work};
 use crate::registry::{Batch, Class, Granted, Outcome, Revision, Txn};
 use crate::store::Store;
@@ -402,6 +404,22 @@ fn jobs_are_spread_evenly_and_eased_over_to_a_newcomer() {
     world.add(settings("c"));
     world.run(20_000);
     assert_eq!((world.held("a"), world.held("b"), world.held("c")), (4, 4, 4));
+}
+
+/// proves: S1-70
+#[test]
+fn first_come_leaves_jobs_where_they_are_until_the_cluster_is_set_back_to_even() {
+    let mut world = World::with(&["a"]);
+    world.run(1_500);
+    world.ask("a", Command::Configure(Setting::Spread(Spread::FirstCome)));
+    world.ask("a", Command::Apply((0..6).map(|n| job(&alloc::format!("j{n}"), "@every 60s")).collect()));
+    world.run(5_000);
+    world.add(settings("b"));
+    world.run(30_000);
+    assert_eq!((world.held("a"), world.held("b")), (6, 0));
+    world.ask("b", Command::Configure(Setting::Spread(Spread::Even)));
+    world.run(30_000);
+    assert_eq!((world.held("a"), world.held("b")), (3, 3));
 }
 
 /// proves: S1-03, S1-32, S1-75, I37
