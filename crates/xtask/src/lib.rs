@@ -85,19 +85,30 @@ const COMMANDS: &[Command] = &[
     Command { name: "help", args: "", about: "this page", run: help },
 ];
 
+/// Commands that answer `--help` themselves.
+const HAVE_HELP: [&str; 2] = ["sim", "soak"];
+
 /// Runs one command of `cargo xtask`.
 ///
 /// # Errors
 /// When the command is unknown or cannot be carried out.
 pub fn run(args: &[String]) -> Result<ExitCode> {
     let Some((name, rest)) = args.split_first() else { return help(&[]) };
-    if matches!(name.as_str(), "-h" | "--help") {
+    if asks_for_help(std::slice::from_ref(name)) {
         return help(&[]);
     }
     match COMMANDS.iter().find(|command| command.name == name) {
+        Some(Command { args, about, .. }) if asks_for_help(rest) && !HAVE_HELP.contains(&name.as_str()) => {
+            println!("cargo xtask {name} {args}\n\n{about}");
+            Ok(ExitCode::SUCCESS)
+        }
         Some(command) => (command.run)(rest),
         None => bail!("there is no command `{name}`: `cargo xtask help` lists all"),
     }
+}
+
+fn asks_for_help(args: &[String]) -> bool {
+    args.iter().any(|arg| matches!(arg.as_str(), "-h" | "--help"))
 }
 
 /// Where the repository lies.

@@ -31,6 +31,10 @@ struct Request {
 /// # Errors
 /// When the arguments mean nothing, or the results cannot be kept.
 pub fn command(args: &[String]) -> Result<ExitCode> {
+    if crate::asks_for_help(args) {
+        print!("{}", help());
+        return Ok(ExitCode::SUCCESS);
+    }
     let request = parse(args)?;
     let runner = tools::runner();
     let mut record = Record::open(&crate::target().join("soak"), &source_tree()?, request.again)?;
@@ -60,6 +64,26 @@ pub fn command(args: &[String]) -> Result<ExitCode> {
         println!("repeat: {line}");
     }
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn help() -> String {
+    use std::fmt::Write as _;
+    let mut out = String::from(
+        "cargo xtask soak [PART…] [--hours N] [--again]
+
+Runs the named parts, or all. A part goes on where it stopped: steps that have passed on the same sources do not run again.
+The end is a table and, for each failure, one line that repeats it. Results and logs are in target/soak.
+
+  --hours N   start anew with other seeds until N hours have passed
+  --again     also run steps that have passed on these sources
+
+",
+    );
+    for part in list::PARTS {
+        let engines = if part.engines { " (starts real engines on loopback)" } else { "" };
+        let _ = writeln!(out, "  {:<15} {}{engines}", part.name, part.about);
+    }
+    out
 }
 
 fn parse(args: &[String]) -> Result<Request> {
@@ -174,6 +198,14 @@ mod tests {
         let request = parsed("worlds --hours 1.5 chaos --again").unwrap();
         assert_eq!(request.parts, ["worlds", "chaos"]);
         assert_eq!((request.hours, request.again), (Some(1.5), true));
+    }
+
+    #[test]
+    fn the_help_names_every_part() {
+        let help = help();
+        for part in list::PARTS {
+            assert!(help.contains(&format!("  {:<15} {}", part.name, part.about)), "{}", part.name);
+        }
     }
 
     #[test]

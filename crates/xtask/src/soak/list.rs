@@ -10,6 +10,8 @@ use std::path::Path;
 /// One part, which can be asked for by its name.
 pub(super) struct SoakPart {
     pub(super) name: &'static str,
+    /// What it runs, for a person who chooses.
+    pub(super) about: &'static str,
     /// Whether real engines must run for it.
     pub(super) engines: bool,
     /// Whether a second round has other seeds, or real time, and so can find something new.
@@ -51,16 +53,76 @@ const SCHEDULES: &str = "200000";
 
 /// All parts, in the order in which they run.
 pub(super) const PARTS: &[SoakPart] = &[
-    SoakPart { name: "worlds", engines: false, repeats: true, steps: worlds },
-    SoakPart { name: "planted-faults", engines: false, repeats: false, steps: planted_faults },
-    SoakPart { name: "model", engines: false, repeats: false, steps: model },
-    SoakPart { name: "oracle", engines: false, repeats: true, steps: oracle },
-    SoakPart { name: "tests", engines: true, repeats: true, steps: tests },
-    SoakPart { name: "engines", engines: true, repeats: true, steps: engines },
-    SoakPart { name: "histories", engines: true, repeats: true, steps: histories },
-    SoakPart { name: "chaos", engines: true, repeats: true, steps: chaos },
-    SoakPart { name: "long-history", engines: false, repeats: false, steps: long_history },
-    SoakPart { name: "reproducible", engines: false, repeats: false, steps: reproducible },
+    SoakPart {
+        name: "worlds",
+        about: "2,000 long worlds of the simulator",
+        engines: false,
+        repeats: true,
+        steps: worlds,
+    },
+    SoakPart {
+        name: "planted-faults",
+        about: "the simulator and the model search for every planted fault",
+        engines: false,
+        repeats: false,
+        steps: planted_faults,
+    },
+    SoakPart {
+        name: "model",
+        about: "the wide scopes of the model, up to three million states each",
+        engines: false,
+        repeats: false,
+        steps: model,
+    },
+    SoakPart {
+        name: "oracle",
+        about: "200,000 schedules against a brute-force judge",
+        engines: false,
+        repeats: true,
+        steps: oracle,
+    },
+    SoakPart {
+        name: "tests",
+        about: "the tests of every crate that are marked for the soak",
+        engines: true,
+        repeats: true,
+        steps: tests,
+    },
+    SoakPart {
+        name: "engines",
+        about: "conformance and fault tests on every engine",
+        engines: true,
+        repeats: true,
+        steps: engines,
+    },
+    SoakPart {
+        name: "histories",
+        about: "200 histories of concurrent clients on every engine, checked for linearizability",
+        engines: true,
+        repeats: true,
+        steps: histories,
+    },
+    SoakPart {
+        name: "chaos",
+        about: "nodes, engines and networks are killed, cut and paused while jobs run",
+        engines: true,
+        repeats: true,
+        steps: chaos,
+    },
+    SoakPart {
+        name: "long-history",
+        about: "pages of a history of 20 million attempts",
+        engines: false,
+        repeats: false,
+        steps: long_history,
+    },
+    SoakPart {
+        name: "reproducible",
+        about: "`cargo xtask dist` in two folders gives the same bytes",
+        engines: false,
+        repeats: false,
+        steps: reproducible,
+    },
 ];
 
 /// The steps of a round: of the first one all, later only those that can find something new.
