@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
+use crate::commit_kind::CommitKind;
 use crate::input::{Answer, AskId, Offer};
 use crate::job::{Backoff, Setting, Work};
 use crate::keys::Key;
@@ -208,8 +209,8 @@ pub enum Effect {
     Commit {
         /// Its number.
         ticket: Ticket,
-        /// The act, a word or two.
-        why: &'static str,
+        /// What it does.
+        kind: CommitKind,
         /// What to make.
         txn: Txn,
     },
@@ -324,8 +325,8 @@ impl fmt::Display for Effect {
                 f.write_str("read")?;
                 keys.iter().try_for_each(|key| write!(f, " {key}"))
             }
-            Self::Commit { ticket, why, txn } => {
-                write!(f, "commit #{} {why}:", ticket.0)?;
+            Self::Commit { ticket, kind, txn } => {
+                write!(f, "commit #{} {kind}:", ticket.0)?;
                 txn.writes.iter().try_for_each(|w| write!(f, " {}", w.key()))
             }
             Self::Probe { to, .. } => write!(f, "probe {to}"),

@@ -8,6 +8,7 @@ pub mod baton;
 pub mod calendar;
 pub mod capacity;
 pub mod carry;
+pub mod commit_kind;
 pub mod due;
 pub mod effect;
 pub mod input;

@@ -5,6 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::calendar::Calendar;
+use crate::commit_kind::CommitKind;
 use crate::effect::{Event, Ticket};
 use crate::input::{Answer, Applied, AskId, Ended, NodeSwitch, Setting};
 use crate::job::{Backoff, Job, Occasion};
@@ -61,8 +62,8 @@ pub enum Subject {
 pub struct Pending {
     /// About what.
     pub subject: Subject,
-    /// The act.
-    pub why: &'static str,
+    /// What it does.
+    pub kind: CommitKind,
     /// The transaction, to be sent again while its outcome is unknown (law 5).
     pub txn: Txn,
     /// The lane that its first write writes, where firing had it at hand: then it need not be decoded.
@@ -457,10 +458,10 @@ impl Local {
         }
     }
 
-    /// How many commits of this act are under way.
+    /// How many commits of this kind are under way.
     #[must_use]
-    pub fn under_way(&self, why: &str) -> usize {
-        self.acts.of(why)
+    pub fn under_way(&self, kind: CommitKind) -> usize {
+        self.acts.of(kind)
     }
 
     /// How many claims and confirmations of fires are under way.

@@ -420,7 +420,7 @@ impl Node {
             self.local.unknown.remove(&(at, ticket));
             if let Some(pending) = self.local.pending.get_mut(&ticket) {
                 pending.tries += 1;
-                effects.push(Effect::Commit { ticket, why: pending.why, txn: pending.txn.clone() });
+                effects.push(Effect::Commit { ticket, kind: pending.kind, txn: pending.txn.clone() });
             }
         }
     }

@@ -4,13 +4,14 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::commit_kind::CommitKind;
 use crate::due::{FORGOTTEN, Policy};
 use crate::effect::{Event, Reason, Run, Verdict};
 use crate::input::{Answer, Applied, AskId};
 use crate::job::Delivery;
 use crate::keys::Key;
 use crate::lease::Trusted;
-use crate::local::{Local, Pace, Subject};
+use crate::local::{Local, Subject};
 use crate::record::Lane;
 use crate::registry::{Guard, Txn, Value};
 use crate::time::{Millis, Mono, Now, Wall};
@@ -38,7 +39,7 @@ pub struct Scene<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// Make this transaction.
-    Commit(Subject, &'static str, Txn),
+    Commit(Subject, CommitKind, Txn),
     /// Ask this member, at this address, in this beat, whether it can be reached.
     Probe(Member, String, u64),
     /// Offer this run to this member; whether it must take it.
@@ -239,8 +240,8 @@ impl Decisions {
     }
 
     /// Adds a transaction.
-    pub fn commit(&mut self, subject: Subject, why: &'static str, txn: Txn) {
-        self.paced += usize::from(Pace::counts(why));
-        self.add(Decision::Commit(subject, why, txn));
+    pub fn commit(&mut self, subject: Subject, kind: CommitKind, txn: Txn) {
+        self.paced += usize::from(kind.is_paced());
+        self.add(Decision::Commit(subject, kind, txn));
     }
 }

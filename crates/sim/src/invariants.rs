@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Ticket, Verdict};
 use evenkeel_core::record::Layouts;
 use evenkeel_core::registry::{Change, Txn};
@@ -173,7 +174,7 @@ pub(crate) struct Act<'a> {
     /// As whom it was decided on; looked up by the watch.
     pub member: Option<&'a Member>,
     pub ticket: Ticket,
-    pub why: &'static str,
+    pub kind: CommitKind,
     pub txn: &'a Txn,
     /// The keys written, as they stood before.
     pub before: &'a [Change],

@@ -4,6 +4,8 @@
 //! are run until an invariant breaks: the right one, and soon. The worlds are brief: a rule that is broken all the time shows
 //! in their one minute of faults or hardly ever, and ten brief worlds are ten different ones.
 
+use evenkeel_core::commit_kind::CommitKind;
+
 use crate::invariants::{Broken, Invariant};
 use crate::seed::{Manner, play};
 use crate::tamper::{Honest, Tamper};
@@ -75,11 +77,19 @@ pub static ALL: &[Mutant] = {
     use Invariant::*;
     &[
         Mutant { name: "the canary", tamper: &Honest, breaks: &[Canary], first: 0, canary: true },
-        mutant("claim without guard", &commits::Unguarded("claim"), &[I10]),
-        mutant("claim of a fire without guard", &commits::Unguarded("claim fire"), &[I1, I2, I18, I46]),
-        mutant("finish without guard", &commits::Unguarded("finish"), &[I1, I2, I22, I28, I30, I46]),
+        mutant("claim without guard", &commits::Unguarded(CommitKind::ClaimJob), &[I10]),
+        mutant(
+            "claim of a fire without guard",
+            &commits::Unguarded(CommitKind::ClaimFire),
+            &[I1, I2, I18, I46],
+        ),
+        mutant(
+            "finish without guard",
+            &commits::Unguarded(CommitKind::Finish),
+            &[I1, I2, I22, I28, I30, I46],
+        ),
         mutant("calendar not guarded", &commits::SparesCalendars, &[I16, I18]),
-        mutant("lock without guard", &commits::Unguarded("lock"), &[I1, I10, I46]),
+        mutant("lock without guard", &commits::Unguarded(CommitKind::Lock), &[I1, I10, I46]),
         mutant("takeover of the living", &commits::TakesFromTheLiving, &[I10]),
         mutant("failover twice", &commits::TakesOverTwice, &[I21]),
         mutant("token not bumped on takeover", &commits::KeepsToken, &[I1]),
@@ -156,26 +166,32 @@ pub static ALL: &[Mutant] = {
         mutant(
             "order without the lead",
             &peers::Unseen(
-                &["create", "update", "delete", "pause", "resume", "ask for a run"],
+                &[
+                    CommitKind::CreateJob,
+                    CommitKind::UpdateJob,
+                    CommitKind::DeleteJob,
+                    CommitKind::PauseOrResume,
+                    CommitKind::RequestRun,
+                ],
                 peers::is_right,
             ),
             &[I6],
         ),
         rare(
             "beat numbered by settings that are over",
-            &peers::Unseen(&["take the beat"], peers::is_settings),
+            &peers::Unseen(&[CommitKind::TakeBeat], peers::is_settings),
             &[I11],
             4_100,
         ),
-        mutant("plan without the right", &peers::Unseen(&["plan"], peers::is_right), &[I6, I16]),
+        mutant("plan without the right", &peers::Unseen(&[CommitKind::Plan], peers::is_right), &[I6, I16]),
         mutant(
             "plan from a stale copy",
-            &peers::Unseen(&["plan"], peers::is_plan),
+            &peers::Unseen(&[CommitKind::Plan], peers::is_plan),
             &[I1, I2, I14, I16, I22, I46],
         ),
         mutant(
             "run accepted from a stale copy",
-            &peers::Unseen(&["accept"], peers::is_plan),
+            &peers::Unseen(&[CommitKind::Accept], peers::is_plan),
             &[I1, I2, I6, I14, I15, I16, I20, I22, I46],
         ),
         mutant("furthest fire not remembered", &peers::ForgetsReached, &[I14]),

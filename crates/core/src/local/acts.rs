@@ -1,40 +1,37 @@
-//! Commits under way, counted by what they do.
+//! Commits under way, counted by their kind.
 
 use alloc::collections::BTreeMap;
 
-use super::Pace;
+use crate::commit_kind::CommitKind;
 
-/// The acts after which a run is open that takes a slot: until then each counts for one.
-const CLAIMS: [&str; 5] = ["claim fire", "try again", "accept", "confirm shards", "enter pool"];
-
-/// How many commits of each act are under way. What is asked for at each fire is counted as they come and go.
+/// How many commits of each kind are under way. What is asked for at each fire is counted as they come and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Acts {
-    each: BTreeMap<&'static str, usize>,
+    each: BTreeMap<CommitKind, usize>,
     paced: usize,
     claims: usize,
 }
 
 impl Acts {
     /// One more is under way.
-    pub fn begin(&mut self, why: &'static str) {
-        *self.each.entry(why).or_default() += 1;
-        self.paced += usize::from(Pace::counts(why));
-        self.claims += usize::from(CLAIMS.contains(&why));
+    pub fn begin(&mut self, kind: CommitKind) {
+        *self.each.entry(kind).or_default() += 1;
+        self.paced += usize::from(kind.is_paced());
+        self.claims += usize::from(kind.takes_slot());
     }
 
     /// One that was under way is over.
-    pub fn end(&mut self, why: &str) {
-        let Some(count) = self.each.get_mut(why).filter(|count| **count > 0) else { return };
+    pub fn end(&mut self, kind: CommitKind) {
+        let Some(count) = self.each.get_mut(&kind).filter(|count| **count > 0) else { return };
         *count -= 1;
-        self.paced -= usize::from(Pace::counts(why));
-        self.claims -= usize::from(CLAIMS.contains(&why));
+        self.paced -= usize::from(kind.is_paced());
+        self.claims -= usize::from(kind.takes_slot());
     }
 
-    /// How many of this act.
+    /// How many of this kind.
     #[must_use]
-    pub fn of(&self, why: &str) -> usize {
-        self.each.get(why).copied().unwrap_or(0)
+    pub fn of(&self, kind: CommitKind) -> usize {
+        self.each.get(&kind).copied().unwrap_or(0)
     }
 
     /// How many claims and confirmations of fires.
@@ -53,17 +50,18 @@ impl Acts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use CommitKind::{ClaimFire, Confirm, EnterPool, HandOver, Join};
 
     #[test]
-    fn what_is_under_way_is_counted_by_act_and_by_kind() {
+    fn commits_under_way_are_counted_by_kind() {
         let mut acts = Acts::default();
-        for why in ["claim fire", "claim fire", "confirm", "enter pool", "join"] {
-            acts.begin(why);
+        for kind in [ClaimFire, ClaimFire, Confirm, EnterPool, Join] {
+            acts.begin(kind);
         }
-        assert_eq!((acts.of("claim fire"), acts.of("ease"), acts.paced(), acts.claims()), (2, 0, 3, 3));
-        for why in ["claim fire", "enter pool", "join", "join"] {
-            acts.end(why);
+        assert_eq!((acts.of(ClaimFire), acts.of(HandOver), acts.paced(), acts.claims()), (2, 0, 3, 3));
+        for kind in [ClaimFire, EnterPool, Join, Join] {
+            acts.end(kind);
         }
-        assert_eq!((acts.of("claim fire"), acts.of("join"), acts.paced(), acts.claims()), (1, 0, 2, 1));
+        assert_eq!((acts.of(ClaimFire), acts.of(Join), acts.paced(), acts.claims()), (1, 0, 2, 1));
     }
 }

@@ -27,16 +27,6 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// The acts that a fire's start waits for.
-    const ACTS: [&str; 6] =
-        ["claim fire", "claim shards", "accept", "confirm", "confirm shards", "try again"];
-
-    /// Whether an act is one of them.
-    #[must_use]
-    pub fn counts(act: &str) -> bool {
-        Self::ACTS.contains(&act)
-    }
-
     /// How many.
     #[must_use]
     pub fn most(self) -> usize {

@@ -3,10 +3,11 @@
 use alloc::vec::Vec;
 
 use super::Node;
+use crate::commit_kind::CommitKind;
 use crate::effect::{Effect, Event, Ticket};
 use crate::input::{Input, LeaseEvent, RunEvent};
 use crate::keys::{Key, Parsed, parse};
-use crate::local::{Given, Pace, Pending, Subject};
+use crate::local::{Given, Pending, Subject};
 use crate::registry::{Change, Entry, Guard, Outcome, Revision, Txn, Write};
 use crate::rules::firing;
 use crate::time::{Millis, Now, Wall};
@@ -306,10 +307,10 @@ impl Node {
     fn conclude(&mut self, now: Now, pending: &Pending, ticket: Ticket) {
         self.local.unknown.retain(|(_, t)| *t != ticket);
         self.local.busy.remove(&pending.subject);
-        if Pace::counts(pending.why) {
+        if pending.kind.is_paced() {
             self.local.pace.answered(now.mono - pending.since, pending.among);
         }
-        self.local.acts.end(pending.why);
+        self.local.acts.end(pending.kind);
         match pending.subject {
             Subject::Job(id) => {
                 self.local.peers.placing.end(id);
@@ -331,7 +332,11 @@ impl Node {
     /// Each claim above the threshold raises the alarm, on the node that claimed (S1-25, S1-48); also one whose answer was
     /// lost and whose entry somebody has written since.
     fn sound_alarm(&self, pending: &Pending, effects: &mut Vec<Effect>) {
-        let (Subject::Job(id), "claim" | "take over") = (&pending.subject, pending.why) else { return };
+        let (Subject::Job(id), CommitKind::ClaimJob | CommitKind::TakeOver) =
+            (&pending.subject, pending.kind)
+        else {
+            return;
+        };
         let Some(member) = self.member() else { return };
         if self.view.job(*id).owner() != Some(&member) {
             return;

@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::{Earliest, Node};
+use crate::commit_kind::CommitKind;
 use crate::effect::{Effect, Event, Run, Ticket};
 use crate::input::{Answer, Applied, Offer};
 use crate::keys::Key;
 use crate::local::{Contact, Given, OfferState, Pending, Sent, Subject, Wish};
 use crate::record::{BeatRecord, Lane, decode};
 use crate::registry::{Txn, Write};
-use crate::rules::control::cluster::RAISE;
 use crate::scene::{Decision, Decisions, News, Settled};
 use crate::time::Now;
 use crate::view::JobId;
@@ -43,14 +43,14 @@ impl Node {
                     wake.at(at, why);
                 }
                 self.note(decision);
-            } else if let Decision::Commit(subject, why, txn) = decision {
+            } else if let Decision::Commit(subject, kind, txn) = decision {
                 if let Subject::Job(id) = subject
                     && let Some(to) = out.placing.remove(&id)
                 {
                     // Where a job's runs go counts from now on.
                     self.local.peers.placing.begin(id, to);
                 }
-                self.send(now, subject, why, txn, &mut out, effects);
+                self.send(now, subject, kind, txn, &mut out, effects);
             } else {
                 self.act(decision, &mut bundle, effects);
             }
@@ -208,7 +208,7 @@ impl Node {
         &mut self,
         now: Now,
         subject: Subject,
-        why: &'static str,
+        kind: CommitKind,
         txn: Txn,
         out: &mut Decisions,
         effects: &mut Vec<Effect>,
@@ -220,7 +220,7 @@ impl Node {
             self.local.todo.remove(&(ask, n));
             self.local.again = !self.local.todo.is_empty();
         }
-        self.local.acts.begin(why);
+        self.local.acts.begin(kind);
         let (sent, applied): (Vec<News>, Vec<News>) =
             out.news.extract_if(.., |news| news.subject == subject).partition(|news| news.sent);
         let next = out.nudges.extract_if(.., |(job, ..)| subject == Subject::Job(*job)).next();
@@ -230,9 +230,9 @@ impl Node {
         let next = next.map(|(_, run, to)| (run, to));
         let since = now.mono;
         let lane = written_lane(&subject, &txn, out);
-        let pending = Pending { subject, why, txn: txn.clone(), lane, since, among, tries: 1, news, next };
+        let pending = Pending { subject, kind, txn: txn.clone(), lane, since, among, tries: 1, news, next };
         self.local.pending.insert(ticket, Box::new(pending));
-        effects.push(Effect::Commit { ticket, why, txn });
+        effects.push(Effect::Commit { ticket, kind, txn });
     }
 
     fn start(&mut self, id: JobId, run: Run, effects: &mut Vec<Effect>) {
@@ -277,18 +277,21 @@ impl Node {
     /// A wish's transaction was applied, so the wish is settled.
     pub(super) fn settle_applied(&mut self, pending: &Pending, effects: &mut Vec<Effect>) {
         let Subject::Wish(ask, n) = pending.subject else { return };
-        let applied = match (pending.why, self.local.wishes.get(&(ask, n))) {
-            ("create", Some(Wish::Job(job))) => Settled::Applied(job.name.clone(), Applied::Created),
+        let applied = match (pending.kind, self.local.wishes.get(&(ask, n))) {
+            (CommitKind::CreateJob, Some(Wish::Job(job))) => {
+                Settled::Applied(job.name.clone(), Applied::Created)
+            }
             (_, Some(Wish::Job(job))) => Settled::Applied(job.name.clone(), Applied::Updated),
-            (why, Some(Wish::Calendar(calendar))) => {
-                let applied = if why == "create calendar" { Applied::Created } else { Applied::Updated };
+            (kind, Some(Wish::Calendar(calendar))) => {
+                let applied =
+                    if kind == CommitKind::CreateCalendar { Applied::Created } else { Applied::Updated };
                 Settled::Answer(Answer::Calendar(calendar.name.clone(), applied))
             }
             (_, Some(Wish::Beat(_))) => {
                 let Some(answer) = self.granted(pending) else { return };
                 Settled::Answer(answer)
             }
-            (RAISE, Some(Wish::Finalize)) => {
+            (CommitKind::RaiseLayout, Some(Wish::Finalize)) => {
                 let layout = self.view.cluster().value.as_ref().map_or(0, |cluster| cluster.layout);
                 Settled::Answer(Answer::Layout(layout, Applied::Updated))
             }

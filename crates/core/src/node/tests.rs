@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::*;
+use crate::commit_kind::CommitKind;
 use crate::effect::{Reason, Run, Ticket, Verdict};
 use crate::input::{
     Answer, Applied, AskId, Command, Ended, LeaseEvent, OfferAnswer, Refusal, RunEvent, Setting,
@@ -348,7 +349,7 @@ fn what_a_node_wrote_it_knows_as_it_stands() {
     for _ in 0..1_000 {
         world.run(10);
         let node = &world.actors.values().next().unwrap().node;
-        sent.extend(node.local().pending.values().map(|pending| (pending.why, pending.lane.is_some())));
+        sent.extend(node.local().pending.values().map(|pending| (pending.kind, pending.lane.is_some())));
         // What is under way may stand there already.
         if !node.local().pending.is_empty() {
             continue;
@@ -363,9 +364,10 @@ fn what_a_node_wrote_it_knows_as_it_stands() {
         }
     }
     assert!(seen.len() > 20, "{}", seen.len());
-    let of_fires = ["claim fire", "wait", "try again"].map(|why| (why, true));
+    let of_fires =
+        [CommitKind::ClaimFire, CommitKind::WaitForRetry, CommitKind::Retry].map(|kind| (kind, true));
     assert!(of_fires.iter().all(|it| sent.contains(it)), "{sent:?}");
-    assert!(!of_fires.iter().any(|(why, _)| sent.contains(&(why, false))), "{sent:?}");
+    assert!(!of_fires.iter().any(|(kind, _)| sent.contains(&(*kind, false))), "{sent:?}");
 }
 
 /// proves: S1-86, S1-87, I9

@@ -7,6 +7,7 @@
 
 use alloc::format;
 
+use crate::commit_kind::CommitKind;
 use crate::input::{Answer, AskId, Refusal};
 use crate::keys;
 use crate::local::{Subject, Wish};
@@ -27,9 +28,9 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     if settings.planner == PlannerKind::Beat
         && scene.view.has_dispatched()
         && let Some(operation) = dispatch(scene)
-        && let Turn::Take(why, txn) = turn(scene, &operation, out)
+        && let Turn::Take(kind, txn) = turn(scene, &operation, out)
     {
-        out.commit(Subject::Beat(operation), why, txn);
+        out.commit(Subject::Beat(operation), kind, txn);
     }
     for (ask, n) in scene.local.todo.iter().copied() {
         if let Some(Wish::Beat(operation)) = scene.local.wishes.get(&(ask, n)) {
@@ -73,13 +74,13 @@ fn publish(scene: &Scene<'_>, out: &mut Decisions) {
     let known = known.cloned().unwrap_or_default();
     let guards = scene.born().into_iter().chain([known.guard(key.clone())]).collect();
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
-    out.commit(Subject::Load, "tell the load", Txn { guards, writes });
+    out.commit(Subject::Load, CommitKind::PublishLoad, Txn { guards, writes });
 }
 
 /// What a node's turn at an operation comes to.
 enum Turn {
     /// It takes it.
-    Take(&'static str, Txn),
+    Take(CommitKind, Txn),
     /// Idler ones go first.
     Later,
     /// It is taken for this beat.
@@ -96,13 +97,13 @@ fn turn(scene: &Scene<'_>, operation: &Operation, out: &mut Decisions) -> Turn {
     let beat = settings.beat_of(scene.now.wall);
     let known = scene.view.beat(operation);
     let last = known.and_then(|known| known.value.as_ref());
-    let (mut why, mut absent) = ("take the beat", None);
+    let (mut kind, mut absent) = (CommitKind::TakeBeat, None);
     if let Some(record) = last.filter(|record| record.beat >= beat) {
         if record.beat > beat || scene.view.member(&record.holder).is_some() {
             return Turn::Taken(record.clone());
         }
         absent = Some(Guard::Absent(keys::node(&record.holder)));
-        why = "take the beat over";
+        kind = CommitKind::TakeBeatOver;
     } else {
         let moment = settings.start_of(beat) + standing::score(scene).wait();
         if scene.now.wall < moment {
@@ -117,14 +118,14 @@ fn turn(scene: &Scene<'_>, operation: &Operation, out: &mut Decisions) -> Turn {
     let numbered = scene.view.settings_entry().guard(keys::settings());
     let known = known.cloned().unwrap_or_default();
     let guards = scene.born().into_iter().chain([known.guard(key.clone()), numbered]).chain(absent).collect();
-    Turn::Take(why, Txn { guards, writes: [Write::Put { key, value: encode(&record), owner: None }].into() })
+    Turn::Take(kind, Txn { guards, writes: [Write::Put { key, value: encode(&record), owner: None }].into() })
 }
 
 /// An embedder wants an operation for this beat: the first to ask gets it, on whichever node (S0-23).
 fn grant(scene: &Scene<'_>, ask: AskId, n: u32, operation: &Operation, out: &mut Decisions) {
     let refuse = |text| Answer::Refused(Refusal::Conflict, text);
     let answer = match turn(scene, operation, out) {
-        Turn::Take(why, txn) => return out.commit(Subject::Wish(ask, n), why, txn),
+        Turn::Take(kind, txn) => return out.commit(Subject::Wish(ask, n), kind, txn),
         Turn::Later => return,
         Turn::Taken(record) => refuse(format!(
             "operation {operation} is taken for beat {} by {}: ask again in the next one",

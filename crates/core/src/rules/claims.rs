@@ -9,6 +9,7 @@
 
 use alloc::collections::BTreeMap;
 
+use crate::commit_kind::CommitKind;
 use crate::effect::Event;
 use crate::keys;
 use crate::local::Subject;
@@ -70,7 +71,7 @@ pub fn decide_within(scene: &Scene<'_>, quota: impl Fn(GroupId) -> usize, out: &
         return;
     }
     let view = scene.view;
-    let claiming = scene.local.under_way("claim") + scene.local.under_way("take over");
+    let claiming = scene.local.under_way(CommitKind::ClaimJob) + scene.local.under_way(CommitKind::TakeOver);
     if claiming + scene.local.reading.len() > BATCH / 2 {
         return;
     }
@@ -98,7 +99,7 @@ fn claim_free(scene: &Scene<'_>, group: GroupId, rooms: &mut Rooms<'_, '_>, out:
         }
         if scene.is_idle(&Subject::Job(id)) && job.is_whole() {
             rooms.take(group);
-            out.commit(Subject::Job(id), "claim", claim(scene, &job));
+            out.commit(Subject::Job(id), CommitKind::ClaimJob, claim(scene, &job));
         }
     }
 }
@@ -199,7 +200,7 @@ fn inherit(scene: &Scene<'_>, dead: &Member, since: Mono, rooms: &mut Rooms<'_, 
             Some(lane) => {
                 rooms.room(job.group()).held += usize::from(stays);
                 let gone = Guard::Absent(keys::node(dead));
-                out.commit(Subject::Job(id), "take over", takeover::txn(scene, &job, lane, gone));
+                out.commit(Subject::Job(id), CommitKind::TakeOver, takeover::txn(scene, &job, lane, gone));
             }
         }
     }
@@ -217,7 +218,7 @@ fn spread(scene: &Scene<'_>) -> Spread {
 fn ease(scene: &Scene<'_>, claiming: usize, out: &mut Decisions) {
     let view = scene.view;
     // What is being claimed counts, and of which groups it is nobody knows.
-    if spread(scene) != Spread::Even || scene.local.under_way("ease") + claiming > 0 {
+    if spread(scene) != Spread::Even || scene.local.under_way(CommitKind::HandOver) + claiming > 0 {
         return;
     }
     for group in view.groups() {
@@ -237,7 +238,7 @@ fn ease(scene: &Scene<'_>, claiming: usize, out: &mut Decisions) {
         if let Some(id) = view.owned(scene.member).rev().take(BATCH).find(restful)
             && let Some(txn) = crate::rules::drain::release(scene, &scene.job(id))
         {
-            return out.commit(Subject::Job(id), "ease", txn);
+            return out.commit(Subject::Job(id), CommitKind::HandOver, txn);
         }
     }
 }

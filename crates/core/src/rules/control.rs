@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
 
+use crate::commit_kind::CommitKind;
 use crate::input::{Answer, Applied, AskId, Refusal};
 use crate::job::{Job, Placement, Spec};
 use crate::keys;
@@ -30,7 +31,7 @@ const BATCH: usize = 1_000;
 
 /// What a wish comes to in this scene.
 enum Turn {
-    Commit(&'static str, Txn),
+    Commit(CommitKind, Txn),
     Settled(Settled),
     /// It is looked at again when the view has moved.
     Waits,
@@ -81,9 +82,9 @@ fn emit(ask: AskId, n: u32, turn: Turn, guards: impl Iterator<Item = Guard>, out
     match turn {
         Turn::Waits => {}
         Turn::Settled(settled) => out.add(Decision::Settled(ask, n, settled)),
-        Turn::Commit(why, mut txn) => {
+        Turn::Commit(kind, mut txn) => {
             txn.guards.extend(guards);
-            out.commit(Subject::Wish(ask, n), why, txn);
+            out.commit(Subject::Wish(ask, n), kind, txn);
         }
     }
 }
@@ -145,10 +146,10 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
         off: old.as_ref().map(|o| o.off.and(&ShardSet::all(fixed))).unwrap_or_default(),
         job: job.clone(),
     };
-    let why = if old.is_some() { "update" } else { "create" };
+    let kind = if old.is_some() { CommitKind::UpdateJob } else { CommitKind::CreateJob };
     let mut txn = rewrite(scene, &job.name, known, &SpecRecord::Live(Box::new(spec)));
     txn.guards.extend(job.calendars().map(|name| scene.view.calendar_guard(name)));
-    Turn::Commit(why, txn)
+    Turn::Commit(kind, txn)
 }
 
 /// A job is placed in one way for its whole life: nobody could say whose its runs are while it changes.
@@ -222,13 +223,13 @@ fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch) -> Turn {
             SpecRecord::Live(Box::new(spec))
         }
     };
-    let why = match switch {
-        Switch::Deleted => "delete",
-        Switch::Paused(_) => "pause or resume",
-        Switch::Enabled(_) => "enable or disable",
-        Switch::Shards(..) => "switch shards",
+    let kind = match switch {
+        Switch::Deleted => CommitKind::DeleteJob,
+        Switch::Paused(_) => CommitKind::PauseOrResume,
+        Switch::Enabled(_) => CommitKind::EnableOrDisable,
+        Switch::Shards(..) => CommitKind::SwitchShards,
     };
-    Turn::Commit(why, rewrite(scene, name, Some(job), &record))
+    Turn::Commit(kind, rewrite(scene, name, Some(job), &record))
 }
 
 /// The answer to a switch that stands already: refused where another switch keeps the job from firing all the same.
@@ -281,7 +282,7 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&Node
     });
     let key = keys::asked(name);
     Turn::Commit(
-        "ask for a run",
+        CommitKind::RequestRun,
         Txn {
             guards: [known.guard(key.clone()), job.spec_guard()].into(),
             writes: [Write::Put { key, value: encode(&record), owner: None }].into(),
@@ -317,5 +318,5 @@ fn drain(scene: &Scene<'_>, node: &NodeName, wanted: bool) -> Turn {
     let value = encode(&Intent { since: scene.now.wall, wanted, seq });
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value, owner: None }].into();
-    Turn::Commit(if wanted { "drain" } else { "undrain" }, Txn { guards, writes })
+    Turn::Commit(if wanted { CommitKind::Drain } else { CommitKind::Undrain }, Txn { guards, writes })
 }

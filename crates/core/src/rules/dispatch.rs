@@ -10,6 +10,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::commit_kind::CommitKind;
 use crate::due::{self, Policy};
 use crate::effect::{Event, Verdict, VerdictState};
 use crate::job::Delivery;
@@ -61,8 +62,8 @@ pub fn decide(scene: &Scene<'_>, focus: &[JobId], out: &mut Decisions) {
         if scene.local.peers.spread.contains(&desk.job.id) {
             out.add(Decision::JobSpread(desk.job.id));
         }
-        match desk.why {
-            Some(why) => desk.commit(why, out),
+        match desk.kind {
+            Some(kind) => desk.commit(kind, out),
             None => desk.tell(out),
         }
     }
@@ -79,7 +80,7 @@ struct Desk<'a> {
     /// Runs of the draft that are to be given to nodes.
     wants: Vec<Want>,
     /// The act, once the draft is worth a commit.
-    why: Option<&'static str>,
+    kind: Option<CommitKind>,
     /// What it is guarded by besides.
     guards: Vec<Guard>,
     asked: Option<AskedRecord>,
@@ -101,7 +102,7 @@ impl<'a> Desk<'a> {
         };
         let draft = plan.known.value.clone().unwrap_or_default();
         let (wants, guards, anew) = (Vec::new(), Vec::new(), Vec::new());
-        Some(Desk { scene, job, state, plan, draft, right, wants, why: None, guards, asked: None, anew })
+        Some(Desk { scene, job, state, plan, draft, right, wants, kind: None, guards, asked: None, anew })
     }
 
     fn look(&mut self, batch: &mut Batch, out: &mut Decisions) {
@@ -131,8 +132,8 @@ impl<'a> Desk<'a> {
     }
 
     /// An act names the commit unless a weightier one did already.
-    fn act(&mut self, why: &'static str) {
-        self.why.get_or_insert(why);
+    fn act(&mut self, kind: CommitKind) {
+        self.kind.get_or_insert(kind);
     }
 
     fn run_id(&self, fire: &Fire) -> RunId {
@@ -149,7 +150,7 @@ impl<'a> Desk<'a> {
         let before = self.draft.verdicts.len();
         self.draft.verdicts.retain(|v| known(v) != Some(true));
         if self.draft.verdicts.len() < before {
-            self.act("clear verdicts");
+            self.act(CommitKind::ClearVerdicts);
         }
     }
 
@@ -189,7 +190,7 @@ impl<'a> Desk<'a> {
                 let next = Planned { began, attempt, seq: 0, from: None, planned_for: None, ..run };
                 self.want(next, Target::MostSlots);
             }
-            self.act("settle");
+            self.act(CommitKind::Settle);
         }
     }
 
@@ -217,7 +218,7 @@ impl<'a> Desk<'a> {
         let (anew, kept) = core::mem::take(&mut self.draft.runs).into_iter().partition(anew);
         (self.anew, self.draft.runs) = (anew, kept);
         if self.plan.known.value.is_some() {
-            self.act("follow the schedule");
+            self.act(CommitKind::FollowSchedule);
         }
         true
     }
@@ -247,8 +248,8 @@ impl<'a> Desk<'a> {
         } else if run.by != by {
             (run.by, run.free) = (by, free);
             // It outweighs new runs: what these are given depends on it.
-            self.why = self.why.filter(|why| *why != "plan");
-            self.act("plan again");
+            self.kind = self.kind.filter(|kind| *kind != CommitKind::Plan);
+            self.act(CommitKind::PlanAgain);
         }
     }
 
@@ -304,7 +305,7 @@ impl<'a> Desk<'a> {
         }
         if self.job.asked().and_then(|known| known.value.as_ref()) != Some(&record) {
             self.asked = Some(record);
-            self.act("plan");
+            self.act(CommitKind::Plan);
         }
     }
 
@@ -348,7 +349,7 @@ impl<'a> Desk<'a> {
                 return out.list.extend(looks.map(|at| Decision::JobAt(self.job.id, at)));
             }
             self.draft.watermark = due;
-            self.act("plan");
+            self.act(CommitKind::Plan);
         }
     }
 
@@ -400,7 +401,7 @@ impl<'a> Desk<'a> {
         self.draft.watermark = last;
         self.draft.reached = self.draft.reached.max(last);
         self.draft.verdicts.push(verdict);
-        self.act("skip");
+        self.act(CommitKind::Skip);
     }
 
     /// A job that is disabled or gone has no runs but those that go on.
@@ -413,7 +414,7 @@ impl<'a> Desk<'a> {
         }
         if !gone.is_empty() {
             self.draft.watermark = self.draft.watermark.min(self.draft.reached);
-            self.act("withdraw");
+            self.act(CommitKind::Withdraw);
         }
     }
 
@@ -436,10 +437,10 @@ impl<'a> Desk<'a> {
             self.plan.known.guard(keys::plan(self.job.name())),
         ]);
         let writes = [Write::Put { key, value: encode(&place), owner: None }].into();
-        out.commit(Subject::Job(self.job.id), "retire", Txn { guards: guards.collect(), writes });
+        out.commit(Subject::Job(self.job.id), CommitKind::Retire, Txn { guards: guards.collect(), writes });
     }
 
-    fn commit(mut self, why: &'static str, out: &mut Decisions) {
+    fn commit(mut self, kind: CommitKind, out: &mut Decisions) {
         self.draft.seq += 1;
         self.draft.planner = Some(self.right.planner.clone());
         let key = keys::plan(self.job.name());
@@ -461,7 +462,7 @@ impl<'a> Desk<'a> {
             (run.by.clone(), give::begin(run), give::length(&self.draft, terms, run, self.right))
         };
         out.placing.insert(self.job.id, self.draft.runs.iter().filter(placed).map(span).collect());
-        out.commit(Subject::Job(self.job.id), why, Txn { guards, writes });
+        out.commit(Subject::Job(self.job.id), kind, Txn { guards, writes });
     }
 
     /// Tells the nodes of runs that they do not know of yet.

@@ -5,6 +5,7 @@
 
 use alloc::vec::Vec;
 
+use crate::commit_kind::CommitKind;
 use crate::effect::Verdict;
 use crate::keys;
 use crate::local::Subject;
@@ -30,10 +31,10 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     // A node that leaves need not release job by job: others take everything over once its member entry is gone.
     if scene.local.leaving && job.is_enabled() {
         if let Some(txn) = withdraw_last(scene, &job) {
-            out.commit(Subject::Job(id), "withdraw", txn);
+            out.commit(Subject::Job(id), CommitKind::Withdraw, txn);
         }
     } else if let Some(txn) = release(scene, &job) {
-        out.commit(Subject::Job(id), "release", txn);
+        out.commit(Subject::Job(id), CommitKind::Release, txn);
     }
 }
 

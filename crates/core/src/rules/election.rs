@@ -6,6 +6,7 @@
 //! gone is replaced in a commit guarded by its absence. Nobody waits for an election: without a leader nothing is cut, and
 //! whoever could be one looks again with all news.
 
+use crate::commit_kind::CommitKind;
 use crate::effect::Event;
 use crate::keys;
 use crate::record::{Cause, Mark, Sharding};
@@ -39,18 +40,18 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
                 News { subject: subject.clone(), sent: true, event: Event::Electing(name.clone()) },
                 News { subject: subject.clone(), sent: false, event: Event::Elected(name) },
             ]);
-            out.commit(subject, "elect", table.txn(guard, [table.put(sharding)].into()));
+            out.commit(subject, CommitKind::Elect, table.txn(guard, [table.put(sharding)].into()));
         }
-        (false, Some(_)) if mine => resign(&table, None, "resign", out),
+        (false, Some(_)) if mine => resign(&table, None, CommitKind::Resign, out),
         // A job that is switched off ends without a leader, also if its leader ended first (S3-15).
         (false, Some(gone)) if !table.is_enabled() && table.is_steward() => {
-            resign(&table, Some(Guard::Absent(keys::node(gone))), "depose", out);
+            resign(&table, Some(Guard::Absent(keys::node(gone))), CommitKind::Depose, out);
         }
         (false, _) => {}
     }
 }
 
-fn resign(table: &Table<'_>, guard: Option<Guard>, why: &'static str, out: &mut Decisions) {
+fn resign(table: &Table<'_>, guard: Option<Guard>, kind: CommitKind, out: &mut Decisions) {
     let sharding = Sharding { leader: None, ..table.sharding.clone() };
-    out.commit(table.subject(), why, table.txn(guard, [table.put(sharding)].into()));
+    out.commit(table.subject(), kind, table.txn(guard, [table.put(sharding)].into()));
 }

@@ -8,6 +8,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 
+use crate::commit_kind::CommitKind;
 use crate::effect::{Verdict, VerdictState};
 use crate::job::Delivery;
 use crate::keys;
@@ -84,7 +85,12 @@ impl Legacy<'_> {
         left.remove(&take);
         left.close(&lost);
         out.claimed += take.len();
-        self.commit(&own, &left, if take.is_empty() { "settle" } else { "fail over" }, out);
+        self.commit(
+            &own,
+            &left,
+            if take.is_empty() { CommitKind::Settle } else { CommitKind::FailOver },
+            out,
+        );
         true
     }
 
@@ -166,7 +172,7 @@ impl Legacy<'_> {
         }
     }
 
-    fn commit(&self, own: &ShardLane, left: &ShardLane, why: &'static str, out: &mut Decisions) {
+    fn commit(&self, own: &ShardLane, left: &ShardLane, kind: CommitKind, out: &mut Decisions) {
         let (table, me) = (self.table, self.table.scene.member);
         let gone = Guard::Absent(keys::node(self.member));
         let guards = table.lane_guard(self.member).into_iter().chain(table.lane_guard(me)).chain([gone]);
@@ -177,7 +183,7 @@ impl Legacy<'_> {
             sharding.lanes.push(me.clone());
             writes.push(table.put(sharding));
         }
-        out.commit(table.subject(), why, table.txn(guards, writes));
+        out.commit(table.subject(), kind, table.txn(guards, writes));
     }
 }
 

@@ -7,6 +7,7 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 
+use crate::commit_kind::CommitKind;
 use crate::due;
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
@@ -36,13 +37,11 @@ pub use called_off::{BY_HAND, awaits, is_called_off};
 pub use planned::is_open as is_open_planned;
 pub(crate) use retry::given_up;
 pub use room::free_slots;
-use room::{CONFIRM_SHARDS, is_admitted, keeps_pace};
+use room::{PACE_AGAIN, is_admitted, keeps_pace};
 pub use shards::{closed as closed_shards, gathers};
 
 /// How long after its moment a claimed fire may start without another commit.
 const START_WINDOW: Millis = Millis::secs(1);
-/// When to look again at a fire whose confirmation had to wait.
-const PACE_AGAIN: Millis = Millis(100);
 /// How many verdicts may wait for history before the job claims no more: what cannot be recorded is not run.
 const VERDICTS_MAX: usize = 100;
 
@@ -158,11 +157,11 @@ impl Desk<'_> {
         lane
     }
 
-    fn commit(&self, why: &'static str, lane: Lane, out: &mut Decisions) {
-        self.commit_with(why, lane, None, out);
+    fn commit(&self, kind: CommitKind, lane: Lane, out: &mut Decisions) {
+        self.commit_with(kind, lane, None, out);
     }
 
-    fn commit_with(&self, why: &'static str, lane: Lane, asked: Option<AskedRecord>, out: &mut Decisions) {
+    fn commit_with(&self, kind: CommitKind, lane: Lane, asked: Option<AskedRecord>, out: &mut Decisions) {
         let name = self.job.name();
         let (key, place) = self.held.keys.clone().unwrap_or_else(|| (keys::lane(name), keys::place(name)));
         let value = encode(&lane);
@@ -182,7 +181,7 @@ impl Desk<'_> {
             txn.guards.push(known.guard(key.clone()));
             txn.writes.push(Write::Put { key, value: encode(&record), owner: None });
         }
-        out.commit(Subject::Job(self.job.id), why, txn);
+        out.commit(Subject::Job(self.job.id), kind, txn);
     }
 
     /// Hands verdicts to history that it was not given yet.
@@ -233,7 +232,7 @@ impl Desk<'_> {
 
     fn settle(&self, is_doubtful: impl Fn(&Open) -> bool, why: &str, out: &mut Decisions) {
         let settled = takeover::settle(self.scene, &self.job, &self.lane(), is_doubtful, why);
-        self.commit("settle", settled, out);
+        self.commit(CommitKind::Settle, settled, out);
     }
 
     fn start(&self, open: &Open, out: &mut Decisions) {
@@ -241,7 +240,7 @@ impl Desk<'_> {
         let fits = self.job.fits(self.scene.member);
         if open.attempt == 1 && (self.is_stale(open) || !fits) {
             match drain::withdraw(self.scene, &self.job, open) {
-                Some(txn) => return out.commit(Subject::Job(self.job.id), "withdraw", txn),
+                Some(txn) => return out.commit(Subject::Job(self.job.id), CommitKind::Withdraw, txn),
                 // A later one was claimed after it, so the watermark cannot go back for it.
                 None if self.is_stale(open) => {
                     return self.call_off(open, "its job was changed before it could start", out);
@@ -278,7 +277,7 @@ impl Desk<'_> {
             let mut lane = self.lane();
             lane.seq += 1;
             lane.put_open(Open { from: now.wall.max(moment), ..open.clone() });
-            return self.commit("confirm", lane, out);
+            return self.commit(CommitKind::Confirm, lane, out);
         }
         let Some(spec) = spec else {
             // The declaration went between claim and start; nothing is left to run.
@@ -317,7 +316,7 @@ impl Desk<'_> {
             self.count_from(&mut lane, span.1);
         }
         if !self.claim(&lane, out) {
-            self.commit("finish", lane, out);
+            self.commit(CommitKind::Finish, lane, out);
         }
     }
 
@@ -338,7 +337,7 @@ impl Desk<'_> {
             return;
         }
         if self.known.value.as_ref().is_some_and(|known| known.verdicts.len() != lane.verdicts.len()) {
-            self.commit("clear verdicts", Lane { seq: lane.seq + 1, ..lane }, out);
+            self.commit(CommitKind::ClearVerdicts, Lane { seq: lane.seq + 1, ..lane }, out);
         }
     }
 
@@ -366,7 +365,7 @@ impl Desk<'_> {
             let mut lane = Lane { seq: lane.seq + 1, ..lane.clone() };
             let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
             lane.verdicts.push(self.refused(fire, (at, at), why.into()));
-            self.commit_with("refuse", lane, Some(record), out);
+            self.commit_with(CommitKind::Refuse, lane, Some(record), out);
             return true;
         }
         if !self.has_slot(request.at, out) {
@@ -378,7 +377,7 @@ impl Desk<'_> {
             (request.at, self.scene.now.wall),
             lane.watermark,
         );
-        self.commit_with("claim fire", lane, Some(record), out);
+        self.commit_with(CommitKind::ClaimFire, lane, Some(record), out);
         out.claimed += 1;
         true
     }
@@ -417,10 +416,10 @@ impl Desk<'_> {
                     return false;
                 }
                 let lane = self.opened(lane, Fire::Due(due), (due, from), due);
-                self.commit("claim fire", lane, out);
+                self.commit(CommitKind::ClaimFire, lane, out);
                 out.claimed += 1;
             }
-            None => self.commit("skip", lane.clone(), out),
+            None => self.commit(CommitKind::Skip, lane.clone(), out),
         }
         true
     }

@@ -7,6 +7,7 @@
 
 use alloc::vec::Vec;
 
+use crate::commit_kind::CommitKind;
 use crate::effect::Event;
 use crate::keys;
 use crate::local::{Contact, Subject};
@@ -86,7 +87,11 @@ fn count(scene: &Scene<'_>, member: &Member, contact: Contact, out: &mut Decisio
     let known = known.cloned().unwrap_or_default();
     let guards = scene.born().into_iter().chain([known.guard(key.clone())]).collect();
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
-    out.commit(subject, if reachable { "forgive" } else { "strike" }, Txn { guards, writes });
+    out.commit(
+        subject,
+        if reachable { CommitKind::Forgive } else { CommitKind::Strike },
+        Txn { guards, writes },
+    );
 }
 
 /// Enough strikes: whoever commits it first takes the node for offline, and tells (S0-51).
@@ -132,14 +137,14 @@ fn set_offline(
     (subject, mut guards): (Subject, Vec<Guard>),
     out: &mut Decisions,
 ) {
-    let (why, event) = match offline {
-        true => ("take for offline", Event::Offline(member.node.clone())),
-        false => ("come online", Event::Online(member.node.clone())),
+    let (kind, event) = match offline {
+        true => (CommitKind::MarkOffline, Event::Offline(member.node.clone())),
+        false => (CommitKind::MarkOnline, Event::Online(member.node.clone())),
     };
     let (guard, write) = offline_write(scene, member, offline, beat);
     guards.push(guard);
     out.news.push(News { subject: subject.clone(), sent: false, event });
-    out.commit(subject, why, Txn { guards, writes: [write].into() });
+    out.commit(subject, kind, Txn { guards, writes: [write].into() });
 }
 
 /// The guard and the write that make a node offline or online.

@@ -6,6 +6,7 @@
 use alloc::collections::BTreeSet;
 use alloc::format;
 
+use crate::commit_kind::CommitKind;
 use crate::input::{Answer, AskId, Refusal};
 use crate::keys;
 use crate::local::{Pending, Subject, Wish};
@@ -49,7 +50,7 @@ fn give_back_strays(scene: &Scene<'_>, seen: &BTreeSet<&LockName>, born: &Guard,
             continue;
         }
         if let Some(known) = scene.view.lock(name) {
-            out.commit(subject, "unlock", release(name, known, born));
+            out.commit(subject, CommitKind::Unlock, release(name, known, born));
         }
     }
 }
@@ -67,7 +68,7 @@ fn release(name: &LockName, known: &Known<LockRecord>, born: &Guard) -> Txn {
 /// The locks about which a commit is under way.
 fn under_way<'a>(scene: &'a Scene<'_>) -> BTreeSet<&'a LockName> {
     let local = scene.local;
-    if local.under_way("lock") + local.under_way("unlock") == 0 {
+    if local.under_way(CommitKind::Lock) + local.under_way(CommitKind::Unlock) == 0 {
         return BTreeSet::new();
     }
     let name = |pending: &'a Pending| match &pending.subject {
@@ -97,7 +98,7 @@ fn take(scene: &Scene<'_>, ask: AskId, n: u32, name: &LockName, born: &Guard, ou
     }
     let record = LockRecord { holder: Some(scene.member.clone()), seq: record.seq + 1 };
     let writes = [Write::Put { key, value: encode(&record), owner: None }];
-    out.commit(Subject::Wish(ask, n), "lock", Txn { guards, writes: writes.into() });
+    out.commit(Subject::Wish(ask, n), CommitKind::Lock, Txn { guards, writes: writes.into() });
 }
 
 fn give_back(scene: &Scene<'_>, ask: AskId, n: u32, name: &LockName, born: &Guard, out: &mut Decisions) {
@@ -120,5 +121,5 @@ fn give_back(scene: &Scene<'_>, ask: AskId, n: u32, name: &LockName, born: &Guar
         out.add(Decision::Hold(name.clone(), times - 1));
         return out.add(done(Answer::Done));
     }
-    out.commit(Subject::Wish(ask, n), "unlock", release(name, known, born));
+    out.commit(Subject::Wish(ask, n), CommitKind::Unlock, release(name, known, born));
 }

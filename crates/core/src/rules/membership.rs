@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::commit_kind::CommitKind;
 use crate::effect::{Event, Reason};
 use crate::keys;
 use crate::local::Subject;
@@ -45,7 +46,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
     if scene.view.cluster().is_unreadable() {
         return;
     }
-    out.commit(Subject::Me, "join", join(scene, predecessor));
+    out.commit(Subject::Me, CommitKind::Join, join(scene, predecessor));
 }
 
 /// Says what it knows by now: a node that went on in a newer program would otherwise keep the layout where it is.
@@ -60,7 +61,11 @@ fn tell(scene: &Scene<'_>, born: Guard, out: &mut Decisions) {
     let (version, knows) = (settings.version.clone(), settings.knows.newest);
     let value = encode(&MemberInfo { version, knows, ..state.info.clone() });
     let guards = Vec::from([Guard::At(key.clone(), state.revision), born]);
-    out.commit(Subject::Me, "tell", Txn { guards, writes: Vec::from([Write::Put { key, value, owner }]) });
+    out.commit(
+        Subject::Me,
+        CommitKind::UpdateMember,
+        Txn { guards, writes: Vec::from([Write::Put { key, value, owner }]) },
+    );
 }
 
 /// Leaves once nothing of this life is open: the others take everything over as soon as the member entry is gone.

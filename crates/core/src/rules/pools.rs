@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use crate::commit_kind::CommitKind;
 use crate::job::{Job, Pool};
 use crate::keys;
 use crate::local::Subject;
@@ -19,7 +20,6 @@ use crate::view::{JobId, JobView, Known};
 use crate::words::{Member, PoolName, RunId};
 
 /// The act of taking seats.
-pub(super) const ENTER: &str = "enter pool";
 /// What a commit consists of beside the seats that it strikes out: the guards on this node and on the entry, and the entry.
 const BASE: usize = 3;
 
@@ -32,7 +32,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
             continue;
         }
         let seats = record.seats.iter().filter(|seat| !over(seat)).cloned().collect();
-        commit(scene, (name, known), "leave pool", seats, Vec::new(), out);
+        commit(scene, (name, known), CommitKind::LeavePool, seats, Vec::new(), out);
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) fn admitted(
         out.claimed += 1;
         let seat = |run| Seat { run, by: scene.member.clone(), at_most: *at_most };
         record.seats.extend(wanting.into_iter().take(room).map(seat));
-        commit(scene, (name, &known), ENTER, record.seats, gone, out);
+        commit(scene, (name, &known), CommitKind::EnterPool, record.seats, gone, out);
     }
     seated
 }
@@ -113,7 +113,7 @@ fn is_open(job: &JobView<'_>, me: &Member, run: &RunId) -> bool {
 fn commit(
     scene: &Scene<'_>,
     (name, known): (&PoolName, &Known<PoolRecord>),
-    why: &'static str,
+    kind: CommitKind,
     mut seats: Vec<Seat>,
     mut gone: Vec<Seat>,
     out: &mut Decisions,
@@ -130,5 +130,5 @@ fn commit(
     let guards = scene.born().into_iter().chain([known.guard(key.clone())]).chain(absent).collect();
     let seq = known.value.as_ref().map_or(0, |record| record.seq) + 1;
     let writes = [Write::Put { key, value: encode(&PoolRecord { seats, seq }), owner: None }].into();
-    out.commit(Subject::Pool(name.clone()), why, Txn { guards, writes });
+    out.commit(Subject::Pool(name.clone()), kind, Txn { guards, writes });
 }

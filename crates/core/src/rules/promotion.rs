@@ -7,6 +7,7 @@
 
 use alloc::vec::Vec;
 
+use crate::commit_kind::CommitKind;
 use crate::keys;
 use crate::local::Subject;
 use crate::record::{PlannerKind, ServingRecord, encode};
@@ -52,7 +53,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
         released: record.released && record.leader.is_none(),
         seq: record.seq,
     };
-    commit(scene, "take the lead", &next, guards.into_iter().chain([born]).collect(), out);
+    commit(scene, CommitKind::TakeLead, &next, guards.into_iter().chain([born]).collect(), out);
 }
 
 /// Serves once everything that there was when the lead was won is loaded, and the wait is over.
@@ -66,7 +67,7 @@ fn begin(scene: &Scene<'_>, record: &ServingRecord, wait: Millis, born: Guard, o
         return out.add(Decision::Wake(from, "until no earlier leader can act"));
     }
     let next = ServingRecord { serves: true, released: false, ..record.clone() };
-    commit(scene, "serve", &next, Vec::from([born]), out);
+    commit(scene, CommitKind::Serve, &next, Vec::from([born]), out);
 }
 
 /// Gives the lead back once nothing that was planned under it is under way.
@@ -78,12 +79,12 @@ fn give_back(scene: &Scene<'_>, record: &ServingRecord, born: Guard, out: &mut D
         return;
     }
     let next = ServingRecord { leader: None, serves: false, released: true, ..record.clone() };
-    commit(scene, "give the lead back", &next, Vec::from([born]), out);
+    commit(scene, CommitKind::GiveLeadBack, &next, Vec::from([born]), out);
 }
 
 fn commit(
     scene: &Scene<'_>,
-    why: &'static str,
+    kind: CommitKind,
     record: &ServingRecord,
     mut guards: Vec<Guard>,
     out: &mut Decisions,
@@ -92,5 +93,5 @@ fn commit(
     guards.push(scene.view.serving().guard(key.clone()));
     let record = ServingRecord { seq: record.seq + 1, ..record.clone() };
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
-    out.commit(Subject::Serving, why, Txn { guards, writes });
+    out.commit(Subject::Serving, kind, Txn { guards, writes });
 }

@@ -7,6 +7,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use crate::commit_kind::CommitKind;
 use crate::effect::Event;
 use crate::keys;
 use crate::record::{Cause, Cut, Group, Mark, Portion, ShardLane, Sharding, encode, regroup};
@@ -95,7 +96,7 @@ fn cause(table: &Table<'_>, terms: &ShardTerms, among: &[Member]) -> Option<Caus
 fn mark(table: &Table<'_>, why: Cause, out: &mut Decisions) {
     let mark = Mark { since: table.scene.now.wall, why };
     let sharding = Sharding { mark: Some(mark), ..table.sharding.clone() };
-    out.commit(table.subject(), "mark", table.txn(None, [table.put(sharding)].into()));
+    out.commit(table.subject(), CommitKind::MarkShares, table.txn(None, [table.put(sharding)].into()));
 }
 
 /// A shard that was left where it ran goes where it belongs at the next cut, which its holder asks for when it has ended.
@@ -251,7 +252,7 @@ fn cut(
         let event = Event::Pinned(table.job.name().clone(), pinned);
         out.news.push(News { subject: table.subject(), sent: false, event });
     }
-    out.commit(table.subject(), "cut", table.txn(guards, writes));
+    out.commit(table.subject(), CommitKind::CutShares, table.txn(guards, writes));
 }
 
 /// What each gets, and the shards that stay where they run.
@@ -333,5 +334,5 @@ fn retire(table: &Table<'_>, out: &mut Decisions) {
         writes.push(Write::Delete { key: keys::shard_lane(table.job.name(), member) });
     }
     let gone = table.is_dead(member).then(|| Guard::Absent(keys::node(member)));
-    out.commit(table.subject(), "retire", table.txn([guard].into_iter().chain(gone), writes));
+    out.commit(table.subject(), CommitKind::Retire, table.txn([guard].into_iter().chain(gone), writes));
 }

@@ -57,14 +57,14 @@ impl Turn<'_> {
     fn by_the_holder(&self, book: &JobBook, findings: &mut Findings) {
         let (at, me) = (self.act.at, self.act.member);
         findings.test(at, Invariant::I1, self.after.seq > self.before.seq, || {
-            format!("{} wrote seq {} of {} over {}", self.act.why, self.after.seq, self.job, self.before.seq)
+            format!("{} wrote seq {} of {} over {}", self.act.kind, self.after.seq, self.job, self.before.seq)
         });
         let holder = self.place.owner.as_ref() == me || book.place.owner.as_ref() == me;
         let heir = !self.holder_lives;
         findings.test(at, Invariant::I2, me.is_some() && (holder || heir), || {
             format!(
                 "{me:?} wrote the lane of {} that {:?} holds ({})",
-                self.job, self.place.owner, self.act.why
+                self.job, self.place.owner, self.act.kind
             )
         });
     }
@@ -88,7 +88,7 @@ impl Turn<'_> {
             let skipped = skips.iter().any(|verdict| verdict.due == to);
             let holds = book.follows_to(&self.before, &self.after, skipped);
             return findings.test(at, Invariant::I16, holds, || {
-                format!("the watermark of {} went from {from} to {to} by {}", self.job, self.act.why)
+                format!("the watermark of {} went from {from} to {to} by {}", self.job, self.act.kind)
             });
         }
         let mut fire = from.max(spec.since);
@@ -98,7 +98,7 @@ impl Turn<'_> {
             let known =
                 skipped.is_some() || self.after.open_of(&Fire::Due(due)).is_some() || book.is_given_up(due);
             findings.test(at, Invariant::I16, known, || {
-                format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.why)
+                format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.kind)
             });
             if skipped
                 .is_some_and(|verdict| !is_by_overlap(verdict) && !book.forgets(at, verdict, due, findings))
@@ -345,7 +345,7 @@ impl Turn<'_> {
             let by_hand = told().any(is_by_hand);
             let may = book.spec.is_none() || book.overlap() == Overlap::Replace || beside || by_hand;
             findings.test(at, Invariant::I16, may, || {
-                format!("{run} was closed by {} without a start and without a word", self.act.why)
+                format!("{run} was closed by {} without a start and without a word", self.act.kind)
             });
             if old.attempt > 1 || book.spec.is_some() {
                 self.trial(&run, old, book).dropped(told(), findings);

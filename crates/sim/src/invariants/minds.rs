@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Event, Ticket};
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::keys::{self, Parsed, parse};
@@ -157,20 +158,21 @@ impl Watch {
         let mut claims = BTreeSet::new();
         for effect in effects {
             match effect {
-                Effect::Commit { ticket, why, txn } => {
+                Effect::Commit { ticket, kind, txn } => {
                     let knows = node.local().settings.knows;
                     if !self.ticket_sent(name, life, *ticket, txn, (member.as_ref(), knows)) {
                         continue;
                     }
-                    self.findings
-                        .test(at, Invariant::I3, trusted, || format!("{name} commits ({why}) without trust"));
+                    self.findings.test(at, Invariant::I3, trusted, || {
+                        format!("{name} commits ({kind}) without trust")
+                    });
                     let job = claimed(txn, member.as_ref());
                     let job = job.and_then(|job| node.view().find(&job)).filter(JobView::is_enabled);
                     claims.extend(job.map(|job| job.name().clone()));
-                    let new = job.is_some() || matches!(*why, "claim fire" | "accept");
+                    let new = job.is_some() || matches!(*kind, CommitKind::ClaimFire | CommitKind::Accept);
                     if drained {
                         self.findings.test(at, Invariant::I38, !new, || {
-                            format!("{name} is drained, knows it, and claims ({why})")
+                            format!("{name} is drained, knows it, and claims ({kind})")
                         });
                     }
                 }
@@ -266,9 +268,10 @@ impl Watch {
 /// In words what was left undone.
 fn acts(decisions: &[Decision]) -> String {
     let name = |decision: &Decision| match decision {
-        Decision::Commit(_, why, txn) => {
-            txn.writes.iter().fold((*why).into(), |text: String, write| format!("{text} {}", write.key()))
-        }
+        Decision::Commit(_, kind, txn) => txn
+            .writes
+            .iter()
+            .fold(kind.label().into(), |text: String, write| format!("{text} {}", write.key())),
         other => format!("{other:?}"),
     };
     decisions.iter().map(name).collect::<Vec<_>>().join(", ")

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::input::Input;
 use evenkeel_core::keys::{self, Parsed, parse};
 use evenkeel_core::record::{
@@ -73,7 +74,7 @@ impl Watch {
             let serving = &self.peers.serving;
             let serves = serving.serves && serving.leader.as_ref() == act.member;
             self.findings.test(act.at, Invariant::I6, serves, || {
-                format!("{:?} ordered ({}) and does not serve: {serving:?}", act.member, act.why)
+                format!("{:?} ordered ({}) and does not serve: {serving:?}", act.member, act.kind)
             });
         }
         for (what, write) in written {
@@ -244,9 +245,10 @@ impl Watch {
             peers.turned.entry(node.clone()).or_default().0 += 1;
         } else {
             let later = peers.offline.get(&node).is_some_and(|old| old.incarnation < record.incarnation);
-            let may = act.why == "activate" || later && act.member.is_some_and(|me| me.node == node);
+            let may =
+                act.kind == CommitKind::Activate || later && act.member.is_some_and(|me| me.node == node);
             findings.test(at, Invariant::I44, may, || {
-                format!("{:?} took {node} for online ({})", act.member, act.why)
+                format!("{:?} took {node} for online ({})", act.member, act.kind)
             });
         }
         peers.offline.insert(node, record);

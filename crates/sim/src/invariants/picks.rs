@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Event};
 use evenkeel_core::keys::{Parsed, parse};
 use evenkeel_core::node::Node;
@@ -37,24 +38,26 @@ impl Watch {
                 // What is sent again was decided on earlier.
                 Effect::Commit { ticket, .. }
                     if self.tickets.contains_key(&(name.clone(), life, *ticket)) => {}
-                Effect::Commit { why, txn, .. } => {
-                    self.check_order(at, name, node, why, txn);
-                    match *why {
-                        "take the beat" | "take the beat over" | "take the lead" => {
-                            self.check_turn(at, name, node, now, why, txn);
+                Effect::Commit { kind, txn, .. } => {
+                    self.check_order(at, name, node, *kind, txn);
+                    match *kind {
+                        CommitKind::TakeBeat | CommitKind::TakeBeatOver | CommitKind::TakeLead => {
+                            self.check_turn(at, name, node, now, *kind, txn);
                         }
                         // A run by hand goes to the idlest, and takes a slot there before others are given out.
-                        "plan" => match self.picked(at, name, node, now, txn) {
+                        CommitKind::Plan => match self.picked(at, name, node, now, txn) {
                             Some(new) => {
                                 first = first.or_else(|| Some(planned(node, txn)?.group()));
                                 picks.extend(new);
                             }
                             None => pure = false,
                         },
-                        "plan again" | "settle" | "follow the schedule" | "clear verdicts" | "skip" => {
-                            pure = false
-                        }
-                        "strike" => self.check_strike(at, name, txn),
+                        CommitKind::PlanAgain
+                        | CommitKind::FollowSchedule
+                        | CommitKind::Settle
+                        | CommitKind::ClearVerdicts
+                        | CommitKind::Skip => pure = false,
+                        CommitKind::Strike => self.check_strike(at, name, txn),
                         _ => {}
                     }
                 }
@@ -70,7 +73,7 @@ impl Watch {
     }
 
     /// Where a leader plans, orders and plans hold only as long as it leads.
-    fn check_order(&mut self, at: i64, name: &NodeName, node: &Node, why: &str, txn: &Txn) {
+    fn check_order(&mut self, at: i64, name: &NodeName, node: &Node, kind: CommitKind, txn: &Txn) {
         if node.view().settings().planner != PlannerKind::Leader {
             return;
         }
@@ -83,19 +86,21 @@ impl Watch {
         let written: Vec<Parsed> = txn.writes.iter().filter_map(|write| parse(write.key())).collect();
         if is_order(|wanted| written.iter().any(wanted)) || plans {
             self.findings.test(at, Invariant::I6, led, || {
-                format!("{name} orders or plans ({why}) without the lead, and knows that a leader plans")
+                format!("{name} orders or plans ({kind}) without the lead, and knows that a leader plans")
             });
         }
     }
 
     /// A beat is taken after the wait that the load demands, and nothing by a node whose clock is off.
-    fn check_turn(&mut self, at: i64, name: &NodeName, node: &Node, now: Now, why: &str, txn: &Txn) {
+    fn check_turn(&mut self, at: i64, name: &NodeName, node: &Node, now: Now, kind: CommitKind, txn: &Txn) {
         let ahead = now.wall.0 - START.0 - at;
         self.findings.test(at, Invariant::I11, ahead.abs() <= UNNOTICED, || {
-            format!("{name} would {why}, and its clock is off by {ahead} ms")
+            format!("{name} would {kind}, and its clock is off by {ahead} ms")
         });
         let Some(Write::Put { value, .. }) = txn.writes.first() else { return };
-        let Some(record) = decode::<BeatRecord>(value).filter(|_| why == "take the beat") else { return };
+        let Some(record) = decode::<BeatRecord>(value).filter(|_| kind == CommitKind::TakeBeat) else {
+            return;
+        };
         let sample = node.local().peers.sample;
         let percent = |part: Option<evenkeel_core::load::Part>| {
             part.map_or(100.0, |p| f64::from(p.hundredths()) / 100.0)

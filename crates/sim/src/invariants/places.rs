@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::keys::{self, Parsed, parse};
 use evenkeel_core::labels::Nodes;
 use evenkeel_core::record::{AskedRecord, Lane, LockRecord, Place, Plan, SpecRecord, Switches, decode};
@@ -20,8 +21,9 @@ impl Watch {
                 _ => false,
             })
         };
-        let succeeded =
-            act.why == "join" && act.applied && self.ticket_member(act).as_ref().is_some_and(later);
+        let succeeded = act.kind == CommitKind::Join
+            && act.applied
+            && self.ticket_member(act).as_ref().is_some_and(later);
         self.ticket_served(act, succeeded);
         if !act.applied {
             return;
@@ -227,7 +229,7 @@ impl JobBook {
         let gone = old.owner.as_ref().is_none_or(|o| !lives(o));
         let mine = old.owner.as_ref() == me;
         findings.test(at, Invariant::I10, gone || mine, || {
-            format!("{me:?} took {job} from {:?}, which lives ({})", old.owner, act.why)
+            format!("{me:?} took {job} from {:?}, which lives ({})", old.owner, act.kind)
         });
         let Some(owner) = &self.place.owner else { return };
         let enabled = self.spec.as_ref().is_some_and(|s| s.job.enabled);
@@ -242,7 +244,7 @@ impl JobBook {
 
 /// The lost members whose absence a takeover is guarded by.
 fn taken_from(act: &Act<'_>) -> impl Iterator<Item = Member> {
-    let guards = act.txn.guards.iter().filter(|_| act.why == "take over");
+    let guards = act.txn.guards.iter().filter(|_| act.kind == CommitKind::TakeOver);
     guards.filter_map(|guard| match guard {
         Guard::Absent(key) => match parse(key) {
             Some(Parsed::Node(member)) => Some(member),

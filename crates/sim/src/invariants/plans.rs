@@ -53,7 +53,7 @@ impl Watch {
         let turn = Turn { act, job, before, after, ttl, plans, now, labels };
         let lives = |member: &Member| !gone.contains(member);
         findings.test(act.at, Invariant::I1, turn.after.seq > turn.before.seq, || {
-            format!("{} wrote seq {} of {job} over {}", act.why, turn.after.seq, turn.before.seq)
+            format!("{} wrote seq {} of {job} over {}", act.kind, turn.after.seq, turn.before.seq)
         });
         turn.watermark(book, findings);
         turn.verdicts(history, findings);
@@ -105,7 +105,7 @@ impl Turn<'_> {
             format!("the watermark of {} went back from {from} to {to}", self.job)
         });
         findings.test(at, Invariant::I14, self.after.reached >= self.before.reached, || {
-            format!("{} forgot how far {} had come", self.act.why, self.job)
+            format!("{} forgot how far {} had come", self.act.kind, self.job)
         });
         findings.test(at, Invariant::I14, self.after.reached <= to, || {
             format!("{} accepted of {} what the watermark {to} does not cover", self.act.node, self.job)
@@ -131,7 +131,7 @@ impl Turn<'_> {
             let skipped = skips.iter().find(|v| v.from <= due && due <= v.due);
             let known = skipped.is_some() || self.left(&Fire::Due(due)).is_some() || book.is_given_up(due);
             findings.test(at, Invariant::I16, known, || {
-                format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.why)
+                format!("the fire of {} due at {due} was passed over by {}", self.job, self.act.kind)
             });
             if let Some(verdict) = skipped {
                 self.skipped(due, verdict, book, findings);
@@ -215,7 +215,7 @@ impl Turn<'_> {
         findings.test(at, Invariant::I18, known, || format!("{id} was planned, but nothing is due"));
         let right = self.plans && run.attempt == 1 && !run.is_accepted();
         findings.test(at, Invariant::I6, right, || {
-            format!("{} planned {id} as {run:?} ({})", self.act.node, self.act.why)
+            format!("{} planned {id} as {run:?} ({})", self.act.node, self.act.kind)
         });
         let again = book.fires.get(&run.fire).is_some_and(|fire| fire.claimed || fire.closed.is_some());
         findings.test(at, Invariant::I14, !again, || format!("{id} was planned again after it was accepted"));
@@ -357,7 +357,7 @@ impl Turn<'_> {
             // With its job it may go before it was started.
             let dropped = attempt.is_some_and(|a| a.started.is_none());
             findings.test(at, Invariant::I22, ended || dropped, || {
-                format!("{run} was closed by {} before it ended", self.act.why)
+                format!("{run} was closed by {} before it ended", self.act.kind)
             });
             findings.test(at, Invariant::I2, Some(&old.by) == self.act.member, || {
                 format!("{:?} closed {run} that {} accepted", self.act.member, old.by)
@@ -401,7 +401,7 @@ impl Turn<'_> {
         let uncovered = self.follows() && by_schedule && run.due > self.after.watermark;
         let goes = self.is_stale(run, book) || uncovered;
         findings.test(at, Invariant::I16, off || goes, || {
-            format!("{id} left the plan by {} without a word", self.act.why)
+            format!("{id} left the plan by {} without a word", self.act.kind)
         });
     }
 

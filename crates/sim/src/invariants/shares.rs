@@ -99,10 +99,10 @@ fn lane_written(
     lives: &dyn Fn(&Member) -> bool,
     findings: &mut Findings,
 ) {
-    let (at, me, why) = (act.at, act.member, act.why);
+    let (at, me, kind) = (act.at, act.member, act.kind);
     let by_right = me == Some(member) || !lives(member);
     findings.test(at, Invariant::I2, me.is_some() && by_right, || {
-        format!("{me:?} wrote the lane of {job} that is {member}'s, who lives ({why})")
+        format!("{me:?} wrote the lane of {job} that is {member}'s, who lives ({kind})")
     });
     let lanes = &mut book.shares.lanes;
     let Some(lane) = lane else {
@@ -111,7 +111,7 @@ fn lane_written(
     };
     let before = lanes.get(member).map_or(0, |lane| lane.seq);
     findings.test(at, Invariant::I1, lane.seq > before, || {
-        format!("{why} wrote seq {} of {job} at {member} over {before}", lane.seq)
+        format!("{kind} wrote seq {} of {job} at {member} over {before}", lane.seq)
     });
     lanes.insert(member.clone(), lane);
 }
@@ -147,10 +147,10 @@ impl Turn<'_> {
 
     /// A shard is in one lane. It changes hands with a cut, while it rests; or by failover, out of a lane of the dead.
     fn hands(&self, shard: Shard, findings: &mut Findings) {
-        let (at, job, why) = (self.at(), self.job, self.act.why);
+        let (at, job, kind) = (self.at(), self.job, self.act.kind);
         let doubled = self.after.doubled.contains(&shard);
         findings.test(at, Invariant::I28, !doubled, || {
-            format!("shard {shard} of {job} is in two lanes after {why}")
+            format!("shard {shard} of {job} is in two lanes after {kind}")
         });
         let (Some((from, _)), Some((to, _))) = (self.before.held.get(&shard), self.after.held.get(&shard))
         else {
@@ -167,7 +167,7 @@ impl Turn<'_> {
         }
         let rescued = self.after.open.get(&shard).is_some_and(|(by, _)| by == to) && !(self.lives)(from);
         findings.test(at, Invariant::I28, self.was_cut() || rescued, || {
-            format!("shard {shard} of {job} went from {from} to {to} by {why}")
+            format!("shard {shard} of {job} went from {from} to {to} by {kind}")
         });
     }
 }

@@ -1,5 +1,6 @@
 //! Commits, from their sending to their outcome: made at most once, and believed as they were made.
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Ticket;
 use evenkeel_core::keys::{Key, Parsed, parse};
 use evenkeel_core::node::Node;
@@ -73,14 +74,17 @@ impl Watch {
         book.applied += 1;
         // A first try to join that lands after its life was evicted by the next makes that member once more: it can write
         // nothing, but counts as living until its lease ends. Nothing else may be made twice, nor a join for another reason.
-        let evicted = act.why == "join" && book.applied == 2 && succeeded;
+        let evicted = act.kind == CommitKind::Join && book.applied == 2 && succeeded;
         self.findings.test(act.at, Invariant::I46, book.applied == 1 || evicted, || {
-            format!("#{} of {} ({}) was made twice", act.ticket.0, act.node, act.why)
+            format!("#{} of {} ({}) was made twice", act.ticket.0, act.node, act.kind)
         });
         // A first try that comes late may find a holder gone that still lived when a later try was refused; that is then
         // news like any other.
         self.findings.test(act.at, Invariant::I46, !book.refused || book.awaits_absence, || {
-            format!("#{} of {} ({}) was made after it was taken for refused", act.ticket.0, act.node, act.why)
+            format!(
+                "#{} of {} ({}) was made after it was taken for refused",
+                act.ticket.0, act.node, act.kind
+            )
         });
     }
 

@@ -17,7 +17,7 @@ impl Watch {
         self.findings.test(act.at, Invariant::I49, knows.is_some_and(|knows| knows.knows(layout)), || {
             format!(
                 "{} of {} wrote in layout {layout} ({}) and knows {knows:?}",
-                act.why, act.node, act.ticket.0
+                act.kind, act.node, act.ticket.0
             )
         });
         if !written.iter().any(|(what, _)| matches!(what, Parsed::Node(_) | Parsed::Cluster)) {
@@ -30,7 +30,7 @@ impl Watch {
                 act.at,
                 Invariant::I49,
                 knows.is_some_and(|knows| knows.knows(layout)),
-                || format!("{member} is a member in layout {layout} ({}) and knows {knows:?}", act.why),
+                || format!("{member} is a member in layout {layout} ({}) and knows {knows:?}", act.kind),
             );
         }
     }

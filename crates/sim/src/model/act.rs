@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Reason, Run};
 use evenkeel_core::input::{Answer, AskId, Command, Ended, Input, LeaseEvent, Offer, OfferAnswer, RunEvent};
 use evenkeel_core::keys;
@@ -54,7 +55,7 @@ impl State {
             Act::End(n, i) => self.end(scope, n, i, log),
             Act::Land(i) => {
                 let late = self.late.remove(i as usize);
-                let outcome = self.commit(scope, late.side, &late.txn, late.why, late.trust)?;
+                let outcome = self.commit(scope, late.side, &late.txn, late.kind, late.trust)?;
                 note(log, || format!(" -> {}", brief(&outcome)));
             }
             Act::Wait => self.wait(scope, log),
@@ -167,8 +168,8 @@ impl State {
             Request::List => Input::Listed(Some(self.store.get().list())),
             Request::Read(keys) => Input::Read(Some(self.store.get().read(keys))),
             Request::Offer { to, runs } => self.offer(scope, n, to, runs, log),
-            Request::Commit { ticket, txn, why, trust } => {
-                let outcome = self.commit(scope, n, txn, why, *trust)?;
+            Request::Commit { ticket, txn, kind, trust } => {
+                let outcome = self.commit(scope, n, txn, *kind, *trust)?;
                 note(log, || format!(" -> {}", brief(&outcome)));
                 Input::Committed { ticket: *ticket, outcome }
             }
@@ -211,10 +212,17 @@ impl State {
         }
     }
 
-    fn commit(&mut self, scope: &Scope, n: u8, txn: &Txn, why: &str, trust: i64) -> Result<Outcome, Broken> {
+    fn commit(
+        &mut self,
+        scope: &Scope,
+        n: u8,
+        txn: &Txn,
+        kind: CommitKind,
+        trust: i64,
+    ) -> Result<Outcome, Broken> {
         let mut txn = txn.clone();
         if let Some(flaw) = scope.flaw {
-            flaw.tamper(why, &mut txn);
+            flaw.tamper(kind, &mut txn);
             for lease in txn
                 .guards
                 .iter_mut()
@@ -346,8 +354,8 @@ impl Side {
             Effect::Close(lease) => self.requests.push(Request::Close(lease)),
             Effect::List => self.requests.push(Request::List),
             Effect::Read(keys) => self.requests.push(Request::Read(keys)),
-            Effect::Commit { ticket, why, txn } => {
-                self.requests.push(Request::Commit { ticket, txn, why, trust })
+            Effect::Commit { ticket, kind, txn } => {
+                self.requests.push(Request::Commit { ticket, txn, kind, trust })
             }
             Effect::Start(run) => {
                 self.launching.extend(member.cloned().map(|by| Launch { run, by }));

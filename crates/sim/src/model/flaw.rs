@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::input::LeaseEvent;
 use evenkeel_core::keys::{self, Parsed};
 use evenkeel_core::lease::Lease;
@@ -63,16 +64,16 @@ impl Flaw {
     ];
 
     /// A transaction as the registry sees it under this flaw.
-    pub(super) fn tamper(self, why: &str, txn: &mut Txn) {
+    pub(super) fn tamper(self, kind: CommitKind, txn: &mut Txn) {
         match self {
-            Self::TakeoverUnguarded if why == "take over" => unguard(txn, is_absence),
-            Self::ElectionUnguarded if why == "elect" => unguard(txn, is_absence),
-            Self::ClaimUnguarded if why == "claim shards" => {
+            Self::TakeoverUnguarded if kind == CommitKind::TakeOver => unguard(txn, is_absence),
+            Self::ElectionUnguarded if kind == CommitKind::Elect => unguard(txn, is_absence),
+            Self::ClaimUnguarded if kind == CommitKind::ClaimShards => {
                 unguard(txn, |guard| matches!(parsed(guard), Some(Parsed::Place(_))));
             }
-            Self::AcceptUnguarded if why == "accept" => unguard(txn, is_plan),
-            Self::PlanUnguarded if why == "plan" => unguard(txn, is_plan),
-            Self::FailoverCopies if why == "fail over" => {
+            Self::AcceptUnguarded if kind == CommitKind::Accept => unguard(txn, is_plan),
+            Self::PlanUnguarded if kind == CommitKind::Plan => unguard(txn, is_plan),
+            Self::FailoverCopies if kind == CommitKind::FailOver => {
                 let lane = |write: &Write| matches!(keys::parse(write.key()), Some(Parsed::ShardLane(..)));
                 if let Some(left) = txn.writes.iter().position(lane) {
                     txn.writes.remove(left);
@@ -191,7 +192,7 @@ fn fire_beyond_trust(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     let lease = endless.trusted(scene.now.mono).unwrap_or(scene.lease);
     let mut bold = Decisions::default();
     firing::decide(&Scene { lease, ..*scene }, id, &mut bold);
-    let claim = bold.list.into_iter().find(|d| matches!(d, Decision::Commit(_, "claim fire", _)));
+    let claim = bold.list.into_iter().find(|d| matches!(d, Decision::Commit(_, CommitKind::ClaimFire, _)));
     match claim {
         Some(claim) => out.add(claim),
         None => firing::decide(scene, id, out),
@@ -200,5 +201,5 @@ fn fire_beyond_trust(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
 
 fn fire_and_drop(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     firing::decide(scene, id, out);
-    out.list.retain(|decision| !matches!(decision, Decision::Commit(_, "confirm", _)));
+    out.list.retain(|decision| !matches!(decision, Decision::Commit(_, CommitKind::Confirm, _)));
 }

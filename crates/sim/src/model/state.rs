@@ -1,5 +1,6 @@
 //! One state of the model: two nodes, their executors, the registry, what is under way between them, and the clock.
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Reason, Run, Ticket};
 use evenkeel_core::input::{Input, Offer};
 use evenkeel_core::job::{CatchUp, Job, Placement, Spec, Work};
@@ -80,7 +81,7 @@ pub(super) enum Request {
     Commit {
         ticket: Ticket,
         txn: Txn,
-        why: &'static str,
+        kind: CommitKind,
         trust: i64,
     },
     /// To the other node, not to the registry.
@@ -110,7 +111,7 @@ pub(super) struct Child {
 pub(super) struct Late {
     pub(super) side: u8,
     pub(super) txn: Txn,
-    pub(super) why: &'static str,
+    pub(super) kind: CommitKind,
     pub(super) trust: i64,
 }
 

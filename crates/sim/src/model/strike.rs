@@ -103,6 +103,6 @@ fn failure(request: &Request) -> Option<Input> {
 
 /// A commit may arrive when nobody waits for it any more; everything else would change nothing then.
 fn late(side: u8, request: Request) -> Option<Late> {
-    let Request::Commit { txn, why, trust, .. } = request else { return None };
-    Some(Late { side, txn, why, trust })
+    let Request::Commit { txn, kind, trust, .. } = request else { return None };
+    Some(Late { side, txn, kind, trust })
 }

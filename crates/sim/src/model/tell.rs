@@ -32,7 +32,7 @@ impl State {
             }
             Act::Land(i) => {
                 let late = self.late.get(i as usize);
-                late.map(|l| format!("a late commit of {} arrives: {}", name(l.side), l.why))
+                late.map(|l| format!("a late commit of {} arrives: {}", name(l.side), l.kind))
                     .unwrap_or_default()
             }
             Act::Wait => "time passes".into(),
@@ -78,6 +78,6 @@ fn asked(request: &Request) -> String {
         Request::List => "list".into(),
         Request::Read(_) => "read the lane".into(),
         Request::Offer { to, .. } => format!("offer runs to {to}"),
-        Request::Commit { ticket, why, .. } => format!("commit #{} {why}", ticket.0),
+        Request::Commit { ticket, kind, .. } => format!("commit #{} {kind}", ticket.0),
     }
 }

@@ -1,5 +1,6 @@
 //! Faults in ending by hand what waits.
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
 use evenkeel_core::input::{Command, Input};
 use evenkeel_core::node::Node;
@@ -15,7 +16,7 @@ pub(super) struct EndsInWords;
 
 impl Tamper for EndsInWords {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &["give up"], |lane, known| {
+        lanes(node, effects, &[CommitKind::GiveUp], |lane, known| {
             let ended =
                 |fire| lane.verdicts.iter().any(|verdict| is_by_hand(verdict) && verdict.run.fire == fire);
             let open = known.iter().flat_map(|known| &known.open);

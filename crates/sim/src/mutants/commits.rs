@@ -1,5 +1,6 @@
 //! Faults in what nodes ask for: transactions and starts that are not as the rules made them.
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Event};
 use evenkeel_core::input::Input;
 use evenkeel_core::job::Job;
@@ -12,9 +13,12 @@ use evenkeel_core::time::Mono;
 use crate::tamper::Tamper;
 
 /// The transactions of these acts, among what a node just decided.
-pub(super) fn commits<'a>(effects: &'a mut [Effect], acts: &'a [&str]) -> impl Iterator<Item = &'a mut Txn> {
+pub(super) fn commits<'a>(
+    effects: &'a mut [Effect],
+    kinds: &'a [CommitKind],
+) -> impl Iterator<Item = &'a mut Txn> {
     effects.iter_mut().filter_map(|effect| match effect {
-        Effect::Commit { why, txn, .. } if acts.contains(why) => Some(txn),
+        Effect::Commit { kind, txn, .. } if kinds.contains(kind) => Some(txn),
         _ => None,
     })
 }
@@ -23,10 +27,10 @@ pub(super) fn commits<'a>(effects: &'a mut [Effect], acts: &'a [&str]) -> impl I
 pub(super) fn lanes(
     node: &Node,
     effects: &mut [Effect],
-    acts: &[&str],
+    kinds: &[CommitKind],
     change: impl Fn(&mut Lane, Option<&Lane>),
 ) {
-    for write in commits(effects, acts).flat_map(|txn| &mut txn.writes) {
+    for write in commits(effects, kinds).flat_map(|txn| &mut txn.writes) {
         let Write::Put { key, value, .. } = write else { continue };
         let Some(Parsed::Lane(job)) = parse(key) else { continue };
         let Some(mut lane) = decode::<Lane>(value) else { continue };
@@ -53,7 +57,7 @@ pub(super) fn declarations(input: &mut Input, change: impl Fn(&mut Job)) {
 }
 
 /// Acts of this kind are guarded by nothing.
-pub(super) struct Unguarded(pub(super) &'static str);
+pub(super) struct Unguarded(pub(super) CommitKind);
 
 impl Tamper for Unguarded {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
@@ -67,8 +71,9 @@ pub(super) struct SparesCalendars;
 impl Tamper for SparesCalendars {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         let calendar = |guard: &Guard| matches!(guard, Guard::At(key, _) if matches!(parse(key), Some(Parsed::Calendar(_))));
-        let acts = ["claim fire", "claim shards", "plan", "accept", "skip", "follow the schedule"];
-        commits(effects, &acts).for_each(|txn| txn.guards.retain(|guard| !calendar(guard)));
+        use CommitKind as K;
+        let kinds = [K::ClaimFire, K::ClaimShards, K::Plan, K::Accept, K::Skip, K::FollowSchedule];
+        commits(effects, &kinds).for_each(|txn| txn.guards.retain(|guard| !calendar(guard)));
     }
 }
 
@@ -78,7 +83,7 @@ pub(super) struct TakesFromTheLiving;
 impl Tamper for TakesFromTheLiving {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         let absent = |guard: &Guard| matches!(guard, Guard::Absent(key) if matches!(parse(key), Some(Parsed::Node(_))));
-        commits(effects, &["take over"]).for_each(|txn| txn.guards.retain(|guard| !absent(guard)));
+        commits(effects, &[CommitKind::TakeOver]).for_each(|txn| txn.guards.retain(|guard| !absent(guard)));
     }
 }
 
@@ -88,7 +93,7 @@ pub(super) struct TakesOverTwice;
 impl Tamper for TakesOverTwice {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         let at = |guard: &Guard| matches!(guard, Guard::At(..));
-        commits(effects, &["take over"]).for_each(|txn| txn.guards.retain(|guard| !at(guard)));
+        commits(effects, &[CommitKind::TakeOver]).for_each(|txn| txn.guards.retain(|guard| !at(guard)));
     }
 }
 
@@ -97,7 +102,7 @@ pub(super) struct KeepsToken;
 
 impl Tamper for KeepsToken {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &["take over", "settle"], |lane, known| {
+        lanes(node, effects, &[CommitKind::TakeOver, CommitKind::Settle], |lane, known| {
             for open in &mut lane.open {
                 let before = known.and_then(|known| known.open_of(&open.fire));
                 open.seq = before.map_or(open.seq, |before| before.seq);
@@ -111,7 +116,7 @@ pub(super) struct DropsVerdicts;
 
 impl Tamper for DropsVerdicts {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &["claim fire", "finish"], |lane, known| {
+        lanes(node, effects, &[CommitKind::ClaimFire, CommitKind::Finish], |lane, known| {
             let old = known.map(|k| k.verdicts.clone()).unwrap_or_default();
             lane.verdicts.retain(|v| !old.contains(v));
         });
@@ -123,9 +128,14 @@ pub(super) struct WithdrawsForGood;
 
 impl Tamper for WithdrawsForGood {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &["withdraw", "release", "ease"], |lane, known| {
-            lane.watermark = known.map_or(lane.watermark, |k| k.watermark);
-        });
+        lanes(
+            node,
+            effects,
+            &[CommitKind::Withdraw, CommitKind::Release, CommitKind::HandOver],
+            |lane, known| {
+                lane.watermark = known.map_or(lane.watermark, |k| k.watermark);
+            },
+        );
     }
 }
 
@@ -134,7 +144,7 @@ pub(super) struct ForgetsWatermark;
 
 impl Tamper for ForgetsWatermark {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &["claim fire"], |lane, _| {
+        lanes(node, effects, &[CommitKind::ClaimFire], |lane, _| {
             if let Some(open) = lane.open.last() {
                 lane.watermark = open.back;
             }
@@ -147,7 +157,7 @@ pub(super) struct ForgetsRequests;
 
 impl Tamper for ForgetsRequests {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        for write in commits(effects, &["claim fire"]).flat_map(|txn| &mut txn.writes) {
+        for write in commits(effects, &[CommitKind::ClaimFire]).flat_map(|txn| &mut txn.writes) {
             if let Write::Put { key, value, .. } = write
                 && let Some(Parsed::Asked(_)) = parse(key)
                 && let Some(mut record) = decode::<AskedRecord>(value)
@@ -165,8 +175,13 @@ pub(super) struct SparesPlace;
 impl Tamper for SparesPlace {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         let place = |write: &Write| matches!(parse(write.key()), Some(Parsed::Place(_)));
-        let acts = ["delete", "pause or resume", "enable or disable", "update"];
-        commits(effects, &acts).for_each(|txn| txn.writes.retain(|write| !place(write)));
+        let kinds = [
+            CommitKind::DeleteJob,
+            CommitKind::PauseOrResume,
+            CommitKind::EnableOrDisable,
+            CommitKind::UpdateJob,
+        ];
+        commits(effects, &kinds).for_each(|txn| txn.writes.retain(|write| !place(write)));
     }
 }
 

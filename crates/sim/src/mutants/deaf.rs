@@ -1,5 +1,6 @@
 //! Faults in what nodes make of what they hear.
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::keys;
 use evenkeel_core::node::{Node, Settings};
@@ -29,11 +30,15 @@ pub(super) struct ForgetsOutcomes;
 impl Tamper for ForgetsOutcomes {
     fn input(&self, node: &Node, _now: Now, input: &mut Input) {
         if let Input::Committed { ticket, outcome: outcome @ Outcome::Applied(_) } = input
-            && node.local().pending.get(ticket).is_some_and(|pending| pending.why.starts_with("claim"))
+            && node.local().pending.get(ticket).is_some_and(|pending| is_claim(pending.kind))
         {
             *outcome = Outcome::Refused(Vec::new());
         }
     }
+}
+
+fn is_claim(kind: CommitKind) -> bool {
+    matches!(kind, CommitKind::ClaimJob | CommitKind::ClaimFire | CommitKind::ClaimShards)
 }
 
 /// Takes silence for a refusal.

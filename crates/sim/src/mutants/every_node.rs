@@ -1,5 +1,6 @@
 //! Faults in what nodes make of jobs that run on every node.
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, VerdictState};
 use evenkeel_core::input::Input;
 use evenkeel_core::keys::{Parsed, parse};
@@ -26,7 +27,7 @@ pub(super) struct ShufflesNumbers;
 
 impl Tamper for ShufflesNumbers {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        writes_places(effects, &["cut"], |_, sharding| {
+        writes_places(effects, &[CommitKind::CutShares], |_, sharding| {
             let one_each = sharding.cut.is_one_each() && sharding.cut.pinned.is_empty();
             if let [first, second, ..] = &mut sharding.cut.portions[..]
                 && one_each
@@ -42,7 +43,7 @@ pub(super) struct ForgetsTheGone;
 
 impl Tamper for ForgetsTheGone {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        for write in commits(effects, &["cut"]).flat_map(|txn| &mut txn.writes) {
+        for write in commits(effects, &[CommitKind::CutShares]).flat_map(|txn| &mut txn.writes) {
             if let Write::Put { key, value, .. } = write
                 && let Some(Parsed::ShardLane(..)) = parse(key)
                 && let Some(mut lane) = decode::<ShardLane>(value)

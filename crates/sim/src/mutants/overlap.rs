@@ -1,5 +1,6 @@
 //! Faults in what becomes of fires that come due while a run goes on.
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Reason, Verdict};
 use evenkeel_core::input::Input;
 use evenkeel_core::job::Overlap;
@@ -14,9 +15,14 @@ pub(super) struct SkipsQuietly;
 
 impl Tamper for SkipsQuietly {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &["finish", "claim fire", "wait", "try again"], |lane, _| {
-            lane.verdicts.retain(|v: &Verdict| !v.reason.contains("while the run before"));
-        });
+        lanes(
+            node,
+            effects,
+            &[CommitKind::Finish, CommitKind::ClaimFire, CommitKind::WaitForRetry, CommitKind::Retry],
+            |lane, _| {
+                lane.verdicts.retain(|v: &Verdict| !v.reason.contains("while the run before"));
+            },
+        );
     }
 }
 
@@ -59,7 +65,7 @@ pub(super) struct ClosesBeside;
 
 impl Tamper for ClosesBeside {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &["finish"], |lane, _| lane.open.clear());
+        lanes(node, effects, &[CommitKind::Finish], |lane, _| lane.open.clear());
     }
 }
 
@@ -68,7 +74,7 @@ pub(super) struct CountsFromDue;
 
 impl Tamper for CountsFromDue {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &["finish"], |lane, known| {
+        lanes(node, effects, &[CommitKind::Finish], |lane, known| {
             lane.watermark = known.map_or(lane.watermark, |known| known.watermark);
         });
     }

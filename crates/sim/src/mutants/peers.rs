@@ -1,5 +1,6 @@
 //! Faults in what nodes do for each other: beats, leads, plans, offers and strikes.
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
 use evenkeel_core::input::{Answer, Input, LeaseEvent, OfferAnswer};
 use evenkeel_core::keys::{Key, Parsed, parse};
@@ -17,11 +18,11 @@ use crate::tamper::Tamper;
 /// Changes the records of one kind that these acts write.
 fn writes<T: Record>(
     effects: &mut [Effect],
-    acts: &[&str],
+    kinds: &[CommitKind],
     wanted: impl Fn(&Parsed) -> bool,
     change: impl Fn(&Key, &mut T),
 ) {
-    for write in commits(effects, acts).flat_map(|txn| &mut txn.writes) {
+    for write in commits(effects, kinds).flat_map(|txn| &mut txn.writes) {
         let Write::Put { key, value, .. } = write else { continue };
         if parse(key).is_some_and(|parsed| wanted(&parsed))
             && let Some(mut record) = decode::<T>(value)
@@ -45,7 +46,7 @@ fn hears<T: Record>(input: &mut Input, wanted: impl Fn(&Parsed) -> bool, change:
 }
 
 /// Acts of these kinds are not guarded by how these entries stood.
-pub(super) struct Unseen(pub(super) &'static [&'static str], pub(super) fn(&Parsed) -> bool);
+pub(super) struct Unseen(pub(super) &'static [CommitKind], pub(super) fn(&Parsed) -> bool);
 
 impl Tamper for Unseen {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
@@ -99,10 +100,10 @@ pub(super) struct KeepsBeatToken;
 
 impl Tamper for KeepsBeatToken {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        let acts = ["take the beat", "take the beat over"];
+        let kinds = [CommitKind::TakeBeat, CommitKind::TakeBeatOver];
         writes(
             effects,
-            &acts,
+            &kinds,
             |p| matches!(p, Parsed::Beat(_)),
             |_, record: &mut BeatRecord| {
                 record.seq = record.seq.min(1);
@@ -133,7 +134,7 @@ impl Tamper for ServesAtOnce {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         writes(
             effects,
-            &["take the lead"],
+            &[CommitKind::TakeLead],
             |p| matches!(p, Parsed::Serving),
             |_, record: &mut ServingRecord| {
                 record.serves = true;
@@ -167,7 +168,7 @@ impl Tamper for StrikesTwice {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         writes(
             effects,
-            &["strike"],
+            &[CommitKind::Strike],
             |p| matches!(p, Parsed::Strike(..)),
             |_, strike: &mut StrikeRecord| {
                 strike.count += 1;
@@ -194,7 +195,7 @@ pub(super) struct ForgetsReached;
 
 impl Tamper for ForgetsReached {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        writes(effects, &["accept"], is_plan, |key, plan: &mut Plan| {
+        writes(effects, &[CommitKind::Accept], is_plan, |key, plan: &mut Plan| {
             let Some(Parsed::Plan(job)) = parse(key) else { return };
             let id = node.view().id(&job);
             let known = id.and_then(|id| node.view().job(id).plan()?.known.value.as_ref());
@@ -209,7 +210,7 @@ pub(super) struct PlansForOne;
 impl Tamper for PlansForOne {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         let mut one = None;
-        for write in commits(effects, &["plan"]).flat_map(|txn| &mut txn.writes) {
+        for write in commits(effects, &[CommitKind::Plan]).flat_map(|txn| &mut txn.writes) {
             let Write::Put { key, value, .. } = write else { continue };
             let Some(mut plan) = parse(key).filter(is_plan).and_then(|_| decode::<Plan>(value)) else {
                 continue;
@@ -232,7 +233,7 @@ impl Tamper for PlansForTheDrained {
         let view = node.view();
         let mut members = view.members().map(|(member, _)| member);
         let Some(drained) = members.find(|member| view.intent(&member.node).is_some()) else { return };
-        writes(effects, &["plan"], is_plan, |_, plan: &mut Plan| {
+        writes(effects, &[CommitKind::Plan], is_plan, |_, plan: &mut Plan| {
             plan.runs.iter_mut().filter(|run| !run.is_accepted()).for_each(|run| run.by = drained.clone());
         });
     }

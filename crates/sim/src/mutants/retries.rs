@@ -1,5 +1,6 @@
 //! Faults in what follows a failure.
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Verdict, VerdictState};
 use evenkeel_core::input::{Ended, Input, RunEvent};
 use evenkeel_core::keys::{Parsed, parse};
@@ -12,14 +13,14 @@ use super::commits::{commits, lanes};
 use crate::tamper::Tamper;
 
 /// Changes the waits and the verdicts that these acts write, in each placement.
-fn entries(effects: &mut [Effect], acts: &[&str], change: impl Fn(Vec<&mut Wait>, &mut Vec<Verdict>)) {
+fn entries(effects: &mut [Effect], kinds: &[CommitKind], change: impl Fn(Vec<&mut Wait>, &mut Vec<Verdict>)) {
     fn changed<T: Record>(value: &mut Value, change: impl FnOnce(&mut T)) {
         if let Some(mut record) = decode::<T>(value) {
             change(&mut record);
             *value = encode(&record);
         }
     }
-    for write in commits(effects, acts).flat_map(|txn| &mut txn.writes) {
+    for write in commits(effects, kinds).flat_map(|txn| &mut txn.writes) {
         let Write::Put { key, value, .. } = write else { continue };
         match parse(key) {
             Some(Parsed::Lane(_)) => changed::<Lane>(value, |lane| {
@@ -44,7 +45,7 @@ pub(super) struct TriesAtOnce;
 
 impl Tamper for TriesAtOnce {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        entries(effects, &["wait", "finish"], |waits, _| {
+        entries(effects, &[CommitKind::WaitForRetry, CommitKind::Finish], |waits, _| {
             waits.into_iter().for_each(|wait| wait.until = Wall::MIN);
         });
     }
@@ -66,7 +67,7 @@ pub(super) struct GivesUpQuietly;
 
 impl Tamper for GivesUpQuietly {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        entries(effects, &["give up", "finish", "withdraw"], |_, verdicts| {
+        entries(effects, &[CommitKind::GiveUp, CommitKind::Finish, CommitKind::Withdraw], |_, verdicts| {
             verdicts.retain(|v| v.state != VerdictState::Skipped || v.attempt == 0);
         });
     }
@@ -77,7 +78,7 @@ pub(super) struct KeepsToken;
 
 impl Tamper for KeepsToken {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
-        lanes(node, effects, &["try again"], |lane, known| {
+        lanes(node, effects, &[CommitKind::Retry], |lane, known| {
             for open in &mut lane.open {
                 let before = known.and_then(|known| known.open_of(&open.fire));
                 open.seq = before.map_or(open.seq, |before| before.seq);

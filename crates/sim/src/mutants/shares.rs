@@ -1,5 +1,6 @@
 //! Faults in what nodes make of sharded jobs: leaders, marks, cuts, failover, and the fires of single shards.
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
 use evenkeel_core::input::Input;
 use evenkeel_core::job::{CatchUp, Placement};
@@ -42,8 +43,12 @@ fn hears_places(input: &mut Input, change: impl Fn(&mut Sharding)) {
 }
 
 /// Changes the places that these acts write.
-pub(super) fn writes_places(effects: &mut [Effect], acts: &[&str], change: impl Fn(&JobName, &mut Sharding)) {
-    for write in commits(effects, acts).flat_map(|txn| &mut txn.writes) {
+pub(super) fn writes_places(
+    effects: &mut [Effect],
+    kinds: &[CommitKind],
+    change: impl Fn(&JobName, &mut Sharding),
+) {
+    for write in commits(effects, kinds).flat_map(|txn| &mut txn.writes) {
         if let Write::Put { key, value, .. } = write
             && let Some(Parsed::Place(job)) = parse(key)
             && let Some(mut place) = decode::<Place>(value)
@@ -95,7 +100,7 @@ pub(super) struct ElectedForgetful;
 
 impl Tamper for ElectedForgetful {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        writes_places(effects, &["elect"], |_, sharding| sharding.mark = None);
+        writes_places(effects, &[CommitKind::Elect], |_, sharding| sharding.mark = None);
     }
 }
 
@@ -104,7 +109,8 @@ pub(super) struct CutsUnread;
 
 impl Tamper for CutsUnread {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        commits(effects, &["cut"]).for_each(|txn| txn.guards.retain(|guard| !matches!(guard, Guard::At(..))));
+        commits(effects, &[CommitKind::CutShares])
+            .for_each(|txn| txn.guards.retain(|guard| !matches!(guard, Guard::At(..))));
     }
 }
 
@@ -114,7 +120,7 @@ pub(super) struct ForgetsTheDead;
 impl Tamper for ForgetsTheDead {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
         let view = node.view();
-        writes_places(effects, &["cut"], |job, sharding| {
+        writes_places(effects, &[CommitKind::CutShares], |job, sharding| {
             let Some(old) = view.id(job).and_then(|id| view.job(id).sharding()) else { return };
             let gone = old.cut.portions.iter().filter(|portion| view.member(&portion.holder).is_none());
             let gone = gone.flat_map(|portion| &portion.groups);
@@ -130,7 +136,7 @@ pub(super) struct CutsTokens;
 
 impl Tamper for CutsTokens {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        writes_places(effects, &["cut"], |_, sharding| sharding.cut.seq = 0);
+        writes_places(effects, &[CommitKind::CutShares], |_, sharding| sharding.cut.seq = 0);
     }
 }
 
@@ -139,7 +145,7 @@ pub(super) struct MovesThePinned;
 
 impl Tamper for MovesThePinned {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        writes_places(effects, &["cut"], |_, sharding| {
+        writes_places(effects, &[CommitKind::CutShares], |_, sharding| {
             let cut = &mut sharding.cut;
             if !cut.pinned.is_empty() {
                 let mut holders: Vec<Member> = cut.portions.iter().map(|p| p.holder.clone()).collect();
@@ -156,7 +162,7 @@ pub(super) struct DealsByArrival;
 
 impl Tamper for DealsByArrival {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        writes_places(effects, &["cut"], |_, sharding| {
+        writes_places(effects, &[CommitKind::CutShares], |_, sharding| {
             let cut = &mut sharding.cut;
             if cut.pinned.is_empty() {
                 let mut holders: Vec<Member> = cut.portions.iter().map(|p| p.holder.clone()).collect();
@@ -178,7 +184,7 @@ impl Tamper for CutsOnce {
             view.id(&job).and_then(|id| view.job(id).sharding()).is_some_and(|s| s.cut.number > 0)
         };
         let kept = |effect: &Effect| match effect {
-            Effect::Commit { why: "cut", txn, .. } => !txn.writes.iter().any(again),
+            Effect::Commit { kind: CommitKind::CutShares, txn, .. } => !txn.writes.iter().any(again),
             _ => true,
         };
         effects.retain(kept);
@@ -190,7 +196,7 @@ pub(super) struct DelistsForgetfully;
 
 impl Tamper for DelistsForgetfully {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        writes_places(effects, &["delist"], |_, sharding| sharding.kept.clear());
+        writes_places(effects, &[CommitKind::Delist], |_, sharding| sharding.kept.clear());
     }
 }
 
@@ -214,7 +220,7 @@ pub(super) struct RescuesUnasked;
 impl Tamper for RescuesUnasked {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
         let born = |guard: &Guard| matches!(guard, Guard::Born(..));
-        commits(effects, &["fail over", "settle"])
+        commits(effects, &[CommitKind::FailOver, CommitKind::Settle])
             .filter(|txn| writes_shard_lane(txn))
             .for_each(|txn| txn.guards.retain(born));
     }
@@ -227,7 +233,7 @@ impl Tamper for RescuesCopies {
     fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
         let me = node.member();
         let kept = |write: &Write| !matches!(parse(write.key()), Some(Parsed::ShardLane(_, m)) if Some(&m) != me.as_ref());
-        commits(effects, &["fail over"]).for_each(|txn| txn.writes.retain(kept));
+        commits(effects, &[CommitKind::FailOver]).for_each(|txn| txn.writes.retain(kept));
     }
 }
 
@@ -236,7 +242,9 @@ pub(super) struct EndsLate;
 
 impl Tamper for EndsLate {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        commits(effects, &["finish"]).filter(|txn| writes_shard_lane(txn)).for_each(|txn| txn.guards.clear());
+        commits(effects, &[CommitKind::Finish])
+            .filter(|txn| writes_shard_lane(txn))
+            .for_each(|txn| txn.guards.clear());
     }
 }
 
@@ -262,7 +270,7 @@ pub(super) struct ForgetsAsked;
 
 impl Tamper for ForgetsAsked {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        for write in commits(effects, &["claim shards"]).flat_map(|txn| &mut txn.writes) {
+        for write in commits(effects, &[CommitKind::ClaimShards]).flat_map(|txn| &mut txn.writes) {
             if let Write::Put { key, value, .. } = write
                 && let Some(Parsed::Asked(_)) = parse(key)
                 && let Some(mut record) = decode::<AskedRecord>(value)

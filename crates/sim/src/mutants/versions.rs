@@ -1,5 +1,6 @@
 //! Faults in what nodes of neighbouring versions owe each other.
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
 use evenkeel_core::keys;
 use evenkeel_core::node::Node;
@@ -14,7 +15,7 @@ pub(super) struct JoinsUnasked;
 
 impl Tamper for JoinsUnasked {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        for txn in commits(effects, &["join"]) {
+        for txn in commits(effects, &[CommitKind::Join]) {
             txn.guards.retain(|guard| !matches!(guard, Guard::At(key, _) if *key == keys::cluster()));
             txn.writes.retain(|write| *write.key() != keys::cluster());
         }
@@ -26,7 +27,7 @@ pub(super) struct RaisesAtOnce;
 
 impl Tamper for RaisesAtOnce {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        for write in commits(effects, &["want the layout"]).flat_map(|txn| &mut txn.writes) {
+        for write in commits(effects, &[CommitKind::WantLayout]).flat_map(|txn| &mut txn.writes) {
             let Write::Put { value, .. } = write else { continue };
             let Some(record) = decode::<ClusterRecord>(value) else { continue };
             *value = encode(&record.raised(record.wanted.unwrap_or(record.layout)));
@@ -39,7 +40,7 @@ pub(super) struct SaysTooMuch;
 
 impl Tamper for SaysTooMuch {
     fn effects(&self, _node: &Node, effects: &mut Vec<Effect>) {
-        for write in commits(effects, &["join"]).flat_map(|txn| &mut txn.writes) {
+        for write in commits(effects, &[CommitKind::Join]).flat_map(|txn| &mut txn.writes) {
             let Write::Put { value, .. } = write else { continue };
             let Some(info) = decode::<MemberInfo>(value) else { continue };
             *value = encode(&MemberInfo { knows: info.knows + 1, ..info });

@@ -1,5 +1,6 @@
 //! The way to the registry and back: each message takes its time, and may be lost on either way.
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, Ticket};
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::keys::Key;
@@ -52,7 +53,7 @@ impl World {
             Effect::Close(lease) => Verb::Close(lease),
             Effect::List => Verb::List,
             Effect::Read(keys) => Verb::Read(keys),
-            Effect::Commit { ticket, why, txn } => Verb::Commit(ticket, why, txn),
+            Effect::Commit { ticket, kind, txn } => Verb::Commit(ticket, kind, txn),
             _ => return,
         };
         match &verb {
@@ -153,8 +154,8 @@ impl World {
             }
             Verb::List => Input::Listed(Some(self.store.list())),
             Verb::Read(keys) => Input::Read(Some(self.store.read(keys))),
-            Verb::Commit(ticket, why, txn) => {
-                let outcome = self.apply(name, request, *ticket, why, txn);
+            Verb::Commit(ticket, kind, txn) => {
+                let outcome = self.apply(name, request, *ticket, *kind, txn);
                 Input::Committed { ticket: *ticket, outcome }
             }
         };
@@ -172,7 +173,7 @@ impl World {
         name: &NodeName,
         request: &Request,
         ticket: Ticket,
-        why: &'static str,
+        kind: CommitKind,
         txn: &Txn,
     ) -> Outcome {
         let now = Mono(self.at);
@@ -186,21 +187,21 @@ impl World {
         let most = self.actors.get(name).map_or(usize::MAX, |actor| actor.settings.operations_max);
         let outcome =
             if size > most { Outcome::Refused(self.store.found(txn)) } else { self.store.commit(now, txn) };
-        let text = || format!("registry: #{} {why} of {name} {}", ticket.0, told(&outcome));
-        self.trace.note(self.at, "", &(ticket, why), text);
+        let text = || format!("registry: #{} {kind} of {name} {}", ticket.0, told(&outcome));
+        self.trace.note(self.at, "", &(ticket, kind.label()), text);
         let act = Act {
             at: self.at,
             node: name,
             life: request.life,
             member: None,
             ticket,
-            why,
+            kind,
             txn,
             before: &before,
             applied: matches!(outcome, Outcome::Applied(_)),
         };
         self.watch.committed(&act, &self.store, self.history.verdicts());
-        if act.applied && why == "serve" {
+        if act.applied && kind == CommitKind::Serve {
             self.watch.spans(self.at, name, &self.actors);
         }
         outcome

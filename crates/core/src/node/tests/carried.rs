@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::carry::{Entries, is_carried, settled};
+use crate::commit_kind::CommitKind;
 use crate::job::Placement;
 use crate::keys;
 use crate::record::{ClusterRecord, Seen, Shut, Stands, encode};
@@ -149,7 +150,7 @@ fn a_join_that_has_not_heard_of_the_move_fails() {
     node.step(now, Input::Lease(LeaseEvent::Opened { asked: Mono(0), granted }), &mut effects);
     node.step(now, Input::Listed(Some(listed)), &mut effects);
     let join = effects.iter().find_map(|effect| match effect {
-        Effect::Commit { why: "join", txn, .. } => Some(txn.clone()),
+        Effect::Commit { kind: CommitKind::Join, txn, .. } => Some(txn.clone()),
         _ => None,
     });
     let shut = Some(Shut::Moved { to: "sqlite:new.db".into(), at: Wall(0) });

@@ -1,6 +1,7 @@
 //! Nodes of neighbouring versions: one knows the layout of the tree, the other one the next as well.
 
 use super::*;
+use crate::commit_kind::CommitKind;
 use crate::keys::{self, Key};
 use crate::record::{ClusterRecord, Layouts, decode, encode};
 use crate::registry::{Guard, Outcome, Txn, Write};
@@ -134,7 +135,7 @@ fn a_join_that_has_not_heard_of_the_wish_fails() {
     node.step(now, Input::Lease(LeaseEvent::Opened { asked: now.mono, granted }), &mut effects);
     node.step(now, Input::Listed(Some(world.store.list())), &mut effects);
     let join = effects.into_iter().find_map(|effect| match effect {
-        Effect::Commit { why: "join", txn, .. } => Some(txn),
+        Effect::Commit { kind: CommitKind::Join, txn, .. } => Some(txn),
         _ => None,
     });
     let wanting = cluster(&world).wanting(Some(2));

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 
 use super::*;
+use crate::commit_kind::CommitKind;
 use crate::input::Refusal;
 use crate::job::{Placement, Spec};
 use crate::keys::{self, Key};
@@ -435,7 +436,7 @@ fn stands_blindly(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     if table.sharding.leader.as_ref() != Some(scene.member) {
         let sharding = Sharding { leader: Some(scene.member.clone()), ..table.sharding.clone() };
         let txn = table.txn(None, [table.put(sharding)].into());
-        out.commit(table.subject(), "elect", txn);
+        out.commit(table.subject(), CommitKind::Elect, txn);
     }
 }
 

@@ -46,7 +46,7 @@ fn answers_and_ends_that_come_together_come_to_the_same_as_one_by_one() {
             assert!(one == all, "{inputs:?}");
             for effect in &all.1 {
                 let kind = match effect {
-                    Effect::Commit { why, .. } => why,
+                    Effect::Commit { kind, .. } => kind.label(),
                     Effect::Start(_) => "start",
                     _ => "other",
                 };

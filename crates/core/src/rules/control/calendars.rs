@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::{Turn, answer, refuse};
 use crate::calendar::Calendar;
+use crate::commit_kind::CommitKind;
 use crate::input::{Answer, Applied, Refusal};
 use crate::job::Job;
 use crate::keys;
@@ -25,13 +26,13 @@ pub(super) fn declare(scene: &Scene<'_>, calendar: &Calendar) -> Turn {
     if old.is_some_and(|old| old.calendar == *calendar) {
         return answer(Answer::Calendar(calendar.name.clone(), Applied::Unchanged));
     }
-    let why = if old.is_some() { "update calendar" } else { "create calendar" };
+    let kind = if old.is_some() { CommitKind::UpdateCalendar } else { CommitKind::CreateCalendar };
     // Another node may have changed it last, by a clock that is ahead of ours.
     let since = old.map_or(scene.now.wall, |old| old.since.max(scene.now.wall));
     let calendar = calendar.clone();
     let name = calendar.name.clone();
     let live = |version| CalendarRecord::Live(Box::new(CalendarSpec { calendar, version, since }));
-    Turn::Commit(why, rewrite(scene, &name, live))
+    Turn::Commit(kind, rewrite(scene, &name, live))
 }
 
 /// Deletes a calendar that no job names.
@@ -52,7 +53,10 @@ pub(super) fn delete(scene: &Scene<'_>, name: &CalendarName) -> Turn {
             format!("calendar {name} is named by {named}{more}: take it out of their except and only first");
         return refuse(Refusal::Conflict, text);
     }
-    Turn::Commit("delete calendar", rewrite(scene, name, |version| CalendarRecord::Deleted { version }))
+    Turn::Commit(
+        CommitKind::DeleteCalendar,
+        rewrite(scene, name, |version| CalendarRecord::Deleted { version }),
+    )
 }
 
 /// Why a job cannot be declared: it names calendars that there are not.

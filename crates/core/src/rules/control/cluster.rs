@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{Turn, answer, refuse};
+use crate::commit_kind::CommitKind;
 use crate::effect::Event;
 use crate::input::{Answer, Applied, Refusal, Setting};
 use crate::keys;
@@ -18,7 +19,6 @@ use crate::words::NodeName;
 /// The longest beat, in seconds.
 const BEAT_MAX: u32 = 3_600;
 /// The act that raises the layout.
-pub(crate) const RAISE: &str = "raise the layout";
 /// The most strikes.
 const STRIKES_MAX: u32 = 100;
 
@@ -54,7 +54,7 @@ pub(super) fn configure(scene: &Scene<'_>, setting: Setting) -> Turn {
     let key = keys::settings();
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value: encode(&new), owner: None }].into();
-    Turn::Commit("configure", Txn { guards, writes })
+    Turn::Commit(CommitKind::Configure, Txn { guards, writes })
 }
 
 /// Lets the tree be written in the newest layout that a member knows, once all members know it.
@@ -89,15 +89,15 @@ pub(super) fn finalize(scene: &Scene<'_>) -> Turn {
         return refuse(Refusal::Conflict, text);
     }
     let is_wanted = record.wanted.is_some_and(|wanted| wanted >= goal);
-    let (why, new) = match is_wanted {
+    let (kind, new) = match is_wanted {
         true if !scene.view.knows_who_joined() => return Turn::Waits,
-        true => (RAISE, record.raised(goal)),
-        false => ("want the layout", record.wanting(Some(goal))),
+        true => (CommitKind::RaiseLayout, record.raised(goal)),
+        false => (CommitKind::WantLayout, record.wanting(Some(goal))),
     };
     let key = keys::cluster();
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value: encode(&new), owner: None }].into();
-    Turn::Commit(why, Txn { guards, writes })
+    Turn::Commit(kind, Txn { guards, writes })
 }
 
 /// Takes a node for online again; its strikes up to now are forgiven.
@@ -112,5 +112,5 @@ pub(super) fn activate(scene: &Scene<'_>, node: &NodeName, subject: Subject, out
     let beat = scene.view.settings().beat_of(scene.now.wall);
     let (guard, write) = health::offline_write(scene, life, false, beat);
     out.news.push(News { subject, sent: false, event: Event::Online(node.clone()) });
-    Turn::Commit("activate", Txn { guards: [guard].into(), writes: [write].into() })
+    Turn::Commit(CommitKind::Activate, Txn { guards: [guard].into(), writes: [write].into() })
 }

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::{Turn, answer, no_job, refuse};
+use crate::commit_kind::CommitKind;
 use crate::input::{Answer, NodeSwitch, Refusal};
 use crate::job::{Job, Placement};
 use crate::keys;
@@ -38,7 +39,7 @@ pub(super) fn switch(scene: &Scene<'_>, name: &JobName, node: &NodeName, switch:
     let value = encode(&Switches { seq: old.seq + 1, ..new });
     let guards = [known.guard(key.clone()), job.spec_guard()].into();
     let writes = [Write::Put { key, value, owner: None }].into();
-    Turn::Commit("switch on a node", Txn { guards, writes })
+    Turn::Commit(CommitKind::SwitchOnNode, Txn { guards, writes })
 }
 
 /// Why a node does not take part, or does not fire by schedule, although the switch that should let it stands already.
@@ -91,7 +92,7 @@ pub(super) fn count(scene: &Scene<'_>, name: &JobName, count: Count) -> Turn {
     let value = encode(&CountRecord { count, seq: old.map_or(0, |old| old.seq) + 1 });
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value, owner: None }].into();
-    Turn::Commit("count data", Txn { guards, writes })
+    Turn::Commit(CommitKind::CountData, Txn { guards, writes })
 }
 
 /// Why a job cannot be run by hand on this node alone.

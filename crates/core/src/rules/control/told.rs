@@ -3,6 +3,7 @@
 use alloc::format;
 
 use super::{Turn, answer, no_job, refuse};
+use crate::commit_kind::CommitKind;
 use crate::input::{Answer, Refusal};
 use crate::job::Occasion;
 use crate::keys;
@@ -49,5 +50,5 @@ pub(super) fn tell(scene: &Scene<'_>, name: &JobName, occasion: Occasion, due: W
     let key = keys::told(name);
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
-    Turn::Commit("tell of a fire", Txn { guards, writes })
+    Turn::Commit(CommitKind::RecordNotification, Txn { guards, writes })
 }

@@ -7,6 +7,7 @@ use alloc::string::String;
 
 use super::Desk;
 use super::retry::given_up;
+use crate::commit_kind::CommitKind;
 use crate::effect::Verdict;
 use crate::local::{Given, Local};
 use crate::record::{Lane, Plan, Request, ShardLane};
@@ -93,7 +94,7 @@ impl Desk<'_> {
         lane.seq += 1;
         let node = self.scene.member.node.as_str();
         lane.verdicts.push(given_up(run(request), 1, request.at, node, BY_HAND));
-        self.commit_with("give up", lane, Some(record), out);
+        self.commit_with(CommitKind::GiveUp, lane, Some(record), out);
         true
     }
 }

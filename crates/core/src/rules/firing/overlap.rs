@@ -7,6 +7,7 @@ use core::iter::successors;
 
 use super::planned;
 use super::{Desk, START_WINDOW};
+use crate::commit_kind::CommitKind;
 use crate::due::Fires;
 use crate::effect::Reason;
 use crate::job::Overlap;
@@ -158,7 +159,7 @@ impl planned::Desk<'_> {
             Some(due) if due <= scene.now.wall => {
                 let run = self.draft.runs.remove(at);
                 self.give_up(&run, SUPERSEDED);
-                self.act("give up");
+                self.act(CommitKind::GiveUp);
             }
             Some(due) => out.add(Decision::JobAt(id, due)),
             None => {}

@@ -13,6 +13,7 @@ use super::called_off::ended_by_hand;
 use super::overlap::time_of;
 use super::retry::{given_up, wait_after, wait_of};
 use super::{BY_HAND, START_WINDOW, is_admitted, is_misdated, keeps_pace, moment, run_of};
+use crate::commit_kind::CommitKind;
 use crate::effect::{Event, Reason, Run, Verdict, VerdictState};
 use crate::input::Ended;
 use crate::job::{Delivery, Job};
@@ -60,14 +61,14 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
         return;
     }
     let terms = job.dispatched().and_then(|state| state.terms.as_deref());
-    let mut desk = Desk { scene, job: *job, terms, plan, draft: record.clone(), why: None, next: None };
+    let mut desk = Desk { scene, job: *job, terms, plan, draft: record.clone(), kind: None, next: None };
     desk.record(out);
     desk.close();
     desk.drop_called_off();
     desk.drop_stale(out);
     desk.accept(out);
-    match desk.why {
-        Some(why) => desk.commit(why, out),
+    match desk.kind {
+        Some(kind) => desk.commit(kind, out),
         None => {
             desk.give_way(out);
             desk.start_all(out);
@@ -101,14 +102,14 @@ pub(super) struct Desk<'a> {
     pub(super) terms: Option<&'a Terms>,
     plan: &'a KnownPlan,
     pub(super) draft: Plan,
-    why: Option<&'static str>,
+    kind: Option<CommitKind>,
     /// Whose run is next, now that one is closed.
     next: Option<(RunId, Member)>,
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn act(&mut self, why: &'static str) {
-        self.why.get_or_insert(why);
+    pub(super) fn act(&mut self, kind: CommitKind) {
+        self.kind.get_or_insert(kind);
     }
 
     fn id(&self, run: &Planned) -> RunId {
@@ -129,7 +130,7 @@ impl<'a> Desk<'a> {
         let before = self.draft.verdicts.len();
         self.draft.verdicts.retain(|v| v.node != me || known(v) != Some(true));
         if self.draft.verdicts.len() < before {
-            self.act("clear verdicts");
+            self.act(CommitKind::ClearVerdicts);
         }
     }
 
@@ -156,7 +157,7 @@ impl<'a> Desk<'a> {
                 let next = Planned { attempt, seq: 0, from: None, began, planned_for: None, ..run };
                 self.draft.runs.insert(at, next);
             }
-            return self.act("settle");
+            return self.act(CommitKind::Settle);
         }
         self.note_length(&run, over);
         self.make_way((run.from.unwrap_or(run.due), over));
@@ -172,7 +173,7 @@ impl<'a> Desk<'a> {
                 Some((true, None)) => {
                     let at = at.min(self.draft.runs.len());
                     self.draft.runs.insert(at, Planned { wait: Some(wait), ..next });
-                    return self.act("wait");
+                    return self.act(CommitKind::WaitForRetry);
                 }
                 Some((true, Some(why))) => self.give_up(&next, &why),
                 Some((false, _)) => self.give_up(&next, "its job was disabled"),
@@ -180,7 +181,7 @@ impl<'a> Desk<'a> {
             }
         }
         self.next = self.others_next();
-        self.act("finish");
+        self.act(CommitKind::Finish);
     }
 
     /// How long a run took helps to say when the next ones will have ended.
@@ -220,7 +221,7 @@ impl<'a> Desk<'a> {
             }
             self.give_up(&run, BY_HAND);
             self.next = self.others_next();
-            self.act("give up");
+            self.act(CommitKind::GiveUp);
         }
     }
 
@@ -256,7 +257,7 @@ impl<'a> Desk<'a> {
             if run.attempt > 1 {
                 self.give_up(&run, "its job was deleted");
             }
-            self.act("withdraw");
+            self.act(CommitKind::Withdraw);
         }
         let Some(terms) = terms.filter(|_| agrees) else { return };
         self.drop_overtime();
@@ -300,7 +301,7 @@ impl<'a> Desk<'a> {
             let verdict = self.skipped((run.due, run.due), too_old(run.due, run.due, &policy, now));
             self.draft.reached = self.draft.reached.max(run.due);
             self.draft.verdicts.push(verdict);
-            self.act("skip");
+            self.act(CommitKind::Skip);
         }
     }
 
@@ -327,7 +328,7 @@ impl<'a> Desk<'a> {
         self.draft.runs.retain(|run| over(run).is_none());
         for (run, why) in gone {
             self.give_up(&run, &why);
-            self.act("give up");
+            self.act(CommitKind::GiveUp);
         }
     }
 
@@ -360,7 +361,7 @@ impl<'a> Desk<'a> {
         moment(&run.fire, run.due, self.scene.now.wall)
     }
 
-    fn commit(self, why: &'static str, out: &mut Decisions) {
+    fn commit(self, kind: CommitKind, out: &mut Decisions) {
         let key = keys::plan(self.job.name());
         let draft = Plan { seq: self.draft.seq + 1, ..self.draft };
         let txn = Txn {
@@ -370,7 +371,7 @@ impl<'a> Desk<'a> {
                 .collect(),
             writes: [Write::Put { key, value: encode(&draft), owner: None }].into(),
         };
-        out.commit(Subject::Job(self.job.id), why, txn);
+        out.commit(Subject::Job(self.job.id), kind, txn);
         if let Some((run, to)) = self.next {
             out.nudges.push((self.job.id, run, to));
         }
@@ -441,10 +442,10 @@ impl<'a> Desk<'a> {
     /// A run that was accepted and has not started leaves the plan for a later fire.
     fn call_off(&self, run: &Planned, out: &mut Decisions) {
         let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
-        let mut desk = Desk { scene, job, terms, plan, draft: self.draft.clone(), why: None, next: None };
+        let mut desk = Desk { scene, job, terms, plan, draft: self.draft.clone(), kind: None, next: None };
         desk.draft.runs.retain(|other| other.fire != run.fire);
         desk.give_up(run, SUPERSEDED);
-        desk.commit("give up", out);
+        desk.commit(CommitKind::GiveUp, out);
     }
 
     fn confirm(&self, run: &Planned, now: Wall, out: &mut Decisions) {
@@ -456,6 +457,6 @@ impl<'a> Desk<'a> {
             mine.from = Some(now.max(self.moment(run)));
         }
         let (scene, job, terms, plan) = (self.scene, self.job, self.terms, self.plan);
-        Desk { scene, job, terms, plan, draft, why: None, next: None }.commit("confirm", out);
+        Desk { scene, job, terms, plan, draft, kind: None, next: None }.commit(CommitKind::Confirm, out);
     }
 }

@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::{Desk, called_off};
+use crate::commit_kind::CommitKind;
 use crate::effect::{Verdict, VerdictState};
 use crate::job::Job;
 use crate::local::Given;
@@ -63,12 +64,12 @@ impl Desk<'_> {
             lane.verdicts.push(self.given_up(open, open.attempt + 1, &why));
             self.make_way(&mut lane, (open.from, over));
             self.count_from(&mut lane, over);
-            return self.commit("finish", lane, out);
+            return self.commit(CommitKind::Finish, lane, out);
         }
         self.make_way(&mut lane, (open.from, over));
         let (attempt, began) = (open.attempt + 1, Some(open.began()));
         lane.put_open(Open { attempt, from: wait.until, wait: Some(wait), began, ..open.clone() });
-        self.commit("wait", lane, out);
+        self.commit(CommitKind::WaitForRetry, lane, out);
     }
 
     /// Waits for the moment of the next attempt, and claims it.
@@ -99,7 +100,7 @@ impl Desk<'_> {
             self.make_way(&mut lane, (wait.since(), now.mono));
         }
         lane.put_open(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() });
-        self.commit("try again", lane, out);
+        self.commit(CommitKind::Retry, lane, out);
         out.claimed += 1;
     }
 
@@ -109,7 +110,7 @@ impl Desk<'_> {
         lane.seq += 1;
         let wait = Some(wait_of(self.scene, Millis::ZERO));
         lane.put_open(Open { wait, ..open.clone() });
-        self.commit("set aside", lane, out);
+        self.commit(CommitKind::SetAside, lane, out);
     }
 
     /// History was told of this attempt, and it will not be made.
@@ -124,7 +125,7 @@ impl Desk<'_> {
         lane.verdicts.push(self.given_up(open, open.attempt, why));
         // Only now is the run over.
         self.count_from(&mut lane, self.scene.now.mono);
-        self.commit("give up", lane, out);
+        self.commit(CommitKind::GiveUp, lane, out);
     }
 
     /// Why no attempt follows, whatever was told before.

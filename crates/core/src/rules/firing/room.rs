@@ -6,12 +6,12 @@ use crate::local::Local;
 use crate::record::Open;
 use crate::rules::pools;
 use crate::scene::{Decision, Decisions, Scene};
-use crate::time::Wall;
+use crate::time::{Millis, Wall};
 use crate::view::{JobId, View};
 use crate::words::RunId;
 
-/// The act that makes claims of shards anew which are too old to start from; one that the pace counts.
-pub(super) const CONFIRM_SHARDS: &str = "confirm shards";
+/// When to look again at a fire whose confirmation had to wait.
+pub(super) const PACE_AGAIN: Millis = Millis(100);
 
 /// Whether one more claim or confirmation of fires may go out in this step.
 pub(super) fn keeps_pace(local: &Local, out: &Decisions) -> bool {

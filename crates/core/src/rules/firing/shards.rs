@@ -5,10 +5,11 @@
 //! that shard alone (S2-27, I23). While the shares are marked nothing is claimed.
 
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{VERDICTS_MAX, free_slots, keeps_pace};
+use crate::commit_kind::CommitKind;
 use crate::due::{self, Policy};
 use crate::effect::{Event, Reason, Verdict, VerdictState};
 use crate::input::Ended;
@@ -45,14 +46,14 @@ pub(super) fn decide(scene: &Scene<'_>, job: &JobView<'_>, out: &mut Decisions) 
         }
     }
     let takes_part = table.may_take_part() && table.job.available().contains(&scene.member);
-    let mut desk = Desk { draft: lane.clone(), lane, table, takes_part, why: None, asked: None };
+    let mut desk = Desk { draft: lane.clone(), lane, table, takes_part, kind: None, asked: None };
     desk.draft.seq += 1;
     desk.clear_verdicts();
     desk.close(out);
     desk.withdraw();
     desk.claim(out);
-    match desk.why {
-        Some(why) => desk.commit(why, out),
+    match desk.kind {
+        Some(kind) => desk.commit(kind, out),
         None => desk.start(out),
     }
 }
@@ -99,7 +100,7 @@ struct Desk<'a> {
     draft: ShardLane,
     takes_part: bool,
     /// The act, once the draft is worth a commit.
-    why: Option<&'static str>,
+    kind: Option<CommitKind>,
     asked: Option<AskedRecord>,
 }
 
@@ -113,8 +114,8 @@ impl<'a> Desk<'a> {
     }
 
     /// An act names the commit unless a weightier one did already.
-    fn act(&mut self, why: &'static str) {
-        self.why.get_or_insert(why);
+    fn act(&mut self, kind: CommitKind) {
+        self.kind.get_or_insert(kind);
     }
 
     fn clear_verdicts(&mut self) {
@@ -150,7 +151,7 @@ impl<'a> Desk<'a> {
         self.retry(&over);
         self.draft.ended = Some(scene.now.wall);
         self.settle_missed(&over.or(&lost));
-        self.act("finish");
+        self.act(CommitKind::Finish);
     }
 
     /// Runs that were ended when trust ran out: in doubt, as if the node had gone.
@@ -221,11 +222,11 @@ impl<'a> Desk<'a> {
         shards: &ShardSet,
         attempt: u32,
         state: VerdictState,
-        reason: alloc::string::String,
+        reason: String,
     ) -> Option<Verdict> {
         let run = RunId { job: self.table.job.name().clone(), fire: fire.clone(), shard: shards.first()? };
-        let node = self.scene().member.node.to_string();
-        Some(Verdict { run, attempt, due, state, reason, node, from, shards: shards.clone() })
+        let (node, shards) = (self.scene().member.node.as_str().into(), shards.clone());
+        Some(Verdict { run, attempt, due, state, reason, node, from, shards })
     }
 
     /// Claims what is asked for and what is due.
@@ -293,16 +294,12 @@ impl<'a> Desk<'a> {
         request.taken = true;
         if request.node.is_none() {
             self.asked = Some(record);
-            self.act("claim shards");
+            self.act(CommitKind::ClaimShards);
             return true;
         }
-        let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
-        let why = "asked for on a node that has no shards of the job".to_string();
-        // It was refused for no shard: it is told as the request's first run.
-        let told = self.verdict((&fire, at, at), &ShardSet::one(Shard(0)), 0, VerdictState::Skipped, why);
-        self.draft.verdicts.extend(told.map(|verdict| Verdict { shards: ShardSet::empty(), ..verdict }));
+        self.draft.verdicts.extend(self.refused_without_shards(request));
         self.asked = Some(record);
-        self.act("claim shards");
+        self.act(CommitKind::ClaimShards);
         true
     }
 
@@ -331,7 +328,7 @@ impl<'a> Desk<'a> {
             let verdict = self.verdict((&fire, at, at), &told, 0, VerdictState::Skipped, why.into());
             self.draft.verdicts.extend(verdict);
             self.asked = Some(record);
-            return self.act("claim shards");
+            return self.act(CommitKind::ClaimShards);
         }
         let refused = asked.and(&busy).minus(&shards.off);
         if !refused.is_empty() {
@@ -348,7 +345,7 @@ impl<'a> Desk<'a> {
             asked.minus(&busy).minus(&shards.off),
         );
         self.asked = Some(record);
-        self.act("claim shards");
+        self.act(CommitKind::ClaimShards);
     }
 
     /// Every group of shards whose next fire is near, without the shards that run.
@@ -377,7 +374,7 @@ impl<'a> Desk<'a> {
             }
             if let Some(span) = next.skipped {
                 self.skip(&ready, span, &no_more(span.0, &policy), shards);
-                self.act("skip");
+                self.act(CommitKind::Skip);
             }
             let Some((due, from)) = near else { continue };
             if now.mono + (from - now.wall) >= self.scene().lease.until() {
@@ -392,7 +389,7 @@ impl<'a> Desk<'a> {
             }
             self.draft.set_watermark(&ready, due);
             self.open(Fire::Due(due), (due, from), back, run);
-            self.act("claim shards");
+            self.act(CommitKind::ClaimShards);
         }
     }
 
@@ -448,7 +445,7 @@ impl<'a> Desk<'a> {
         free
     }
 
-    fn commit(&mut self, why: &'static str, out: &mut Decisions) {
+    fn commit(&mut self, kind: CommitKind, out: &mut Decisions) {
         let table = &self.table;
         let mut guards = Vec::from_iter(table.lane_guard(self.scene().member));
         guards.extend(table.job.calendar_guards());
@@ -467,6 +464,6 @@ impl<'a> Desk<'a> {
             guards.push(known.guard(key.clone()));
             writes.push(Write::Put { key, value: encode(&record), owner: None });
         }
-        out.commit(table.subject(), why, table.txn(guards, writes));
+        out.commit(table.subject(), kind, table.txn(guards, writes));
     }
 }

@@ -7,6 +7,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use crate::commit_kind::CommitKind;
 use crate::keys;
 use crate::record::{Portion, ShardLane, Sharding};
 use crate::registry::{Guard, Write};
@@ -94,5 +95,5 @@ fn delist(table: &Table<'_>, members: &[&Member], out: &mut Decisions) {
     }
     sharding.lanes.retain(|member| !members.contains(&member));
     writes.insert(0, table.put(sharding));
-    out.commit(table.subject(), "delist", table.txn(guards, writes));
+    out.commit(table.subject(), CommitKind::Delist, table.txn(guards, writes));
 }

@@ -42,7 +42,7 @@ impl Turn<'_> {
             if self.epochs.0 != self.epochs.1 {
                 let retired = book.spec.is_none() && is_retired(&old.cut, &new.cut);
                 findings.test(at, Invariant::I29, retired || self.is_delisted(), || {
-                    format!("the shares of {job} changed without a cut, by {}", self.act.why)
+                    format!("the shares of {job} changed without a cut, by {}", self.act.kind)
                 });
                 let kept = old.mark.is_none() || old.mark == new.mark;
                 findings.test(at, Invariant::I31, kept, || {

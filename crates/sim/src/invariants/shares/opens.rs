@@ -116,13 +116,13 @@ impl Turn<'_> {
         let (Some(from), Some(to)) = (self.before.watermark(shard), self.after.watermark(shard)) else {
             return;
         };
-        let (at, job, why) = (self.at(), self.job, self.act.why);
+        let (at, job, kind) = (self.at(), self.job, self.act.kind);
         let old = self.before.open.get(&shard).map(|(_, open)| open);
         let taken = |open: &&OpenShards| open.attempt == 1 && matches!(open.fire, Fire::Due(_));
         let back = old.filter(taken).filter(|_| fate == Some(Fate::Withdrawn)).map(|open| open.back);
         let backwards = to < from && back.is_none_or(|back| to < back);
         findings.test(at, Invariant::I14, !backwards, || {
-            format!("the watermark of shard {shard} of {job} went back from {from} to {to} by {why}")
+            format!("the watermark of shard {shard} of {job} went back from {from} to {to} by {kind}")
         });
         let (Some(spec), Some(schedule)) = (&book.spec, &book.schedule) else { return };
         let by = self.after.held.get(&shard).map(|(by, _)| &by.node);
@@ -139,7 +139,7 @@ impl Turn<'_> {
             let covers = |v: &Verdict| v.attempt == 0 && v.from <= due && due <= v.due;
             let skipped = skips.find(|v| covers(v) && v.shards.contains(shard));
             findings.test(at, Invariant::I16, claimed || skipped.is_some(), || {
-                format!("the fire of {job} due at {due} was passed over for shard {shard} by {why}")
+                format!("the fire of {job} due at {due} was passed over for shard {shard} by {kind}")
             });
             if skipped.is_some_and(|verdict| !book.forgets(at, verdict, due, findings)) {
                 let old = due + book.grace(self.ttl) < Wall(START.0 + at + UNNOTICED);
@@ -335,7 +335,7 @@ impl Turn<'_> {
         book: &mut JobBook,
         findings: &mut Findings,
     ) {
-        let (at, run, why) = (self.at(), self.run(&old.fire, shard), self.act.why);
+        let (at, run, kind) = (self.at(), self.run(&old.fire, shard), self.act.kind);
         let monitored = book.spec.as_ref().is_none_or(|spec| spec.job.monitor);
         let of_it = |v: &&Verdict| v.run.fire == old.fire && v.shards.contains(shard);
         let told = || self.new_verdicts(VerdictState::Skipped).filter(of_it);
@@ -380,7 +380,7 @@ impl Turn<'_> {
                 let bound = book.spec.as_ref().is_some_and(|spec| !spec.job.nodes.is_everywhere());
                 let may = book.spec.is_none() || (bound && told().any(|v| v.reason.contains(FITS_NO_MORE)));
                 findings.test(at, Invariant::I16, may, || {
-                    format!("{run} was closed by {why} without a start and without a word")
+                    format!("{run} was closed by {kind} without a start and without a word")
                 });
                 Closed::Dropped
             }

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{Desk, may_accept};
+use crate::commit_kind::CommitKind;
 use crate::effect::Event;
 use crate::local::OfferState;
 use crate::record::Planned;
@@ -85,7 +86,7 @@ impl Desk<'_> {
             self.draft.passed.retain(|passed| passed.until > reached);
         }
         // It outweighs the rest: what waits for slots counts it.
-        self.why = Some("accept");
+        self.kind = Some(CommitKind::Accept);
     }
 
     /// When to look again at a run that another attempt goes before: a run goes on until its last one, and until then no other

@@ -4,10 +4,21 @@ use alloc::format;
 use alloc::string::String;
 
 use super::Desk;
-use crate::record::OpenShards;
+use crate::effect::{Verdict, VerdictState};
+use crate::record::{OpenShards, Request};
 use crate::shards::ShardSet;
+use crate::words::{Fire, Shard};
 
 impl Desk<'_> {
+    /// The outcome of a request on a node that has no shards of the job. It is recorded as the request's first run.
+    pub(super) fn refused_without_shards(&self, request: &Request) -> Option<Verdict> {
+        let (fire, at) = (Fire::Asked(request.id.clone()), request.at);
+        let reason = "asked for on a node that has no shards of the job".into();
+        let verdict =
+            self.verdict((&fire, at, at), &ShardSet::one(Shard(0)), 0, VerdictState::Skipped, reason)?;
+        Some(Verdict { shards: ShardSet::empty(), ..verdict })
+    }
+
     /// What a request by hand found in its way on these shards, in words.
     pub(super) fn in_the_way(&self, refused: &ShardSet) -> String {
         let now = self.scene().now.wall;

@@ -5,12 +5,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Desk;
+use crate::commit_kind::CommitKind;
 use crate::effect::Run;
 use crate::job::Job;
 use crate::record::OpenShards;
-use crate::rules::firing::{
-    CONFIRM_SHARDS, PACE_AGAIN, START_WINDOW, free_slots, is_misdated, keeps_pace, moment,
-};
+use crate::rules::firing::{PACE_AGAIN, START_WINDOW, free_slots, is_misdated, keeps_pace, moment};
 use crate::rules::pools;
 use crate::scene::{Decision, Decisions};
 use crate::shards::ShardSet;
@@ -80,7 +79,7 @@ impl Desk<'_> {
         if !late.is_empty() {
             self.confirm(&late, out);
         } else if self.draft.verdicts.len() != self.lane.verdicts.len() {
-            self.commit("clear verdicts", out);
+            self.commit(CommitKind::ClearVerdicts, out);
         }
     }
 
@@ -100,7 +99,7 @@ impl Desk<'_> {
         // The slot that there is stays theirs until they are confirmed, and they are first in line for it then.
         out.claimed += 1;
         out.list.extend(late.first().map(|open| Decision::JobWaits(self.table.job.id, open.due)));
-        self.commit(CONFIRM_SHARDS, out);
+        self.commit(CommitKind::ConfirmShards, out);
     }
 
     fn id(&self, open: &OpenShards, shard: Shard) -> RunId {

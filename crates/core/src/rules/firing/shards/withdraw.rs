@@ -1,6 +1,7 @@
 //! What a node was to run of a sharded job and will not: taken back where another one may run it, given up aloud where none can.
 
 use super::Desk;
+use crate::commit_kind::CommitKind;
 use crate::effect::VerdictState;
 use crate::record::OpenShards;
 use crate::rules::firing::BY_HAND;
@@ -25,7 +26,7 @@ impl Desk<'_> {
             {
                 self.give_up(&open, &open.shards, open.attempt, &why);
                 self.draft.close(&open.shards);
-                self.act("give up");
+                self.act(CommitKind::GiveUp);
                 continue;
             }
             let off = self.terms().map_or(ShardSet::empty(), |(_, shards)| shards.off.and(&idle));
@@ -63,7 +64,7 @@ impl Desk<'_> {
             if !called.is_empty() {
                 self.give_up(&open, &called, open.attempt, BY_HAND);
                 self.draft.close(&called);
-                self.act("give up");
+                self.act(CommitKind::GiveUp);
             }
         }
     }
@@ -75,7 +76,7 @@ impl Desk<'_> {
             self.draft.close(shards);
             let held = shards.and(&self.draft.shards());
             back.into_iter().for_each(|back| self.draft.set_watermark(&held, back));
-            self.act("withdraw");
+            self.act(CommitKind::Withdraw);
         }
     }
 
