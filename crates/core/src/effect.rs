@@ -8,7 +8,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::input::{Answer, AskId, Offer};
-use crate::job::{Backoff, Setting, Work};
+use crate::job::{Backoff, Priority, Setting, Work};
 use crate::keys::Key;
 use crate::labels::Nodes;
 use crate::record::{Shut, UnknownLayout};
@@ -28,6 +28,11 @@ pub struct Run {
     pub id: RunId,
     /// The moment it stands for: the fire's due time, or when it was asked for.
     pub due: Wall,
+    /// How soon it starts beside others that wait for the same executor.
+    pub priority: Priority,
+    /// When its job fires again, of a command: programs start one after the other, and those of jobs that fire again soon do
+    /// not wait for all others.
+    pub again: Option<Wall>,
     /// Of how many shards.
     pub shards: u32,
     /// This shard's parameter.

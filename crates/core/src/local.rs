@@ -28,7 +28,7 @@ mod seekers;
 pub use acts::Acts;
 pub use pace::Pace;
 pub use peers::{Contact, OfferState, Peers, Placing, Reign, Sent};
-pub use queue::{Queue, Rank};
+pub use queue::{Queue, Waiter};
 pub use seekers::Seekers;
 
 /// What a commit is about. One commit at a time is under way for each.
@@ -284,7 +284,7 @@ pub struct Local {
     pub put_off: BTreeMap<JobId, Mono>,
     /// Whether the node gave up its jobs when those it holds were last looked at.
     pub yielding: bool,
-    /// Jobs due but without a slot: the first of them gets the next one.
+    /// Jobs due but without a slot: the one whose turn it is gets the next one.
     pub waiting: Queue,
     /// What waits for a seat in a pool.
     pub seekers: Seekers,

@@ -32,7 +32,7 @@ pub use groups::GroupId;
 pub use sharded::{KnownLane, ShardTerms, Sharded};
 
 /// A job's number within one view. Numbers are local to a node and never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub(crate) u32);
 
 /// An entry's record beside the revision it was read at.
@@ -482,6 +482,15 @@ impl<'a> JobView<'a> {
         let planned = || self.dispatched().and_then(|state| state.terms.as_deref());
         let terms = self.held().and_then(|held| held.terms.as_deref()).or_else(planned);
         terms.map_or(1, |terms| terms.late.overlap.beside())
+    }
+
+    /// When a job of which this node holds something, or that it plans, fires next after a moment.
+    #[must_use]
+    pub fn fires_after(&self, after: Wall) -> Option<Wall> {
+        let claimed = self.held().and_then(|held| held.terms.as_deref());
+        let sharded = || self.terms().map(|(terms, _)| terms);
+        let planned = || self.dispatched().and_then(|state| state.terms.as_deref());
+        claimed.or_else(sharded).or_else(planned)?.schedule.as_ref()?.next(after)
     }
 
     /// What is open of a fire in the lane of a claimed job that this node holds.

@@ -26,6 +26,7 @@ mod crowded;
 mod dataflow;
 mod dispatched;
 mod every_node;
+mod fair;
 mod labels;
 mod late;
 mod layouts;

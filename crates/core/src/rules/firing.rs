@@ -121,6 +121,8 @@ fn run_of(
     Run {
         id,
         due,
+        priority: declared.priority,
+        again: None,
         shards: declared.shards,
         parameter: declared.parameters.first().cloned().unwrap_or_default(),
         job_parameter: declared.parameter.clone(),
@@ -379,7 +381,7 @@ impl Desk<'_> {
             lane.watermark,
         );
         self.commit_with("claim fire", lane, Some(record), out);
-        out.claimed += 1;
+        out.claim(self.scene.view, self.job.id);
         true
     }
 
@@ -418,7 +420,7 @@ impl Desk<'_> {
                 }
                 let lane = self.opened(lane, Fire::Due(due), (due, from), due);
                 self.commit("claim fire", lane, out);
-                out.claimed += 1;
+                out.claim(self.scene.view, self.job.id);
             }
             None => self.commit("skip", lane.clone(), out),
         }

@@ -62,6 +62,12 @@ impl View {
         self.pools.entries.iter().filter(move |(_, known)| sits(known)).map(|(name, _)| name.clone())
     }
 
+    /// Whether a job is in a pool.
+    #[must_use]
+    pub fn is_pooled(&self, id: JobId) -> bool {
+        self.pools.of.contains_key(&id)
+    }
+
     /// How many runs this node has claimed or accepted that wait for a seat: they take no slot until they have one.
     #[must_use]
     pub fn unseated(&self) -> usize {
