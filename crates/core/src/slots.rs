@@ -152,12 +152,7 @@ impl<G: Ord> SlotTimeline<G> {
     /// first, so that nodes stay even when runs end; then the one that was given the fewest runs for its slots, so that runs
     /// which never meet go to all nodes in turn; then the one with the lower score, then the first by name (I0-09). `None` when
     /// there are none.
-    pub fn best(
-        &mut self,
-        group: G,
-        among: &[usize],
-        may: impl Fn(&usize) -> bool,
-    ) -> Option<(usize, i64)> {
+    pub fn best(&mut self, group: G, among: &[usize], may: impl Fn(&usize) -> bool) -> Option<(usize, i64)> {
         let (nodes, changed) = (&self.nodes, &self.changed);
         let order = self.orders.entry(group).or_insert_with(|| Order::new(nodes.len()));
         let rank = |at: usize| nodes[at].rank(at);
