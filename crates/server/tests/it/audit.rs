@@ -216,8 +216,9 @@ fn what_the_log_says_was_applied_is_what_the_registry_has() {
         *known = Some(after);
     }
     for name in names {
-        let shown = node.json(&["job", "show", name]);
-        assert_eq!(shown["version"].as_u64(), versions[name], "{name}");
+        until("it has heard of the last change", || {
+            (node.json(&["job", "show", name])["version"].as_u64() == versions[name]).then_some(())
+        });
         let of_job = node.json(&["audit", "--job", name, "--limit", "1000"]);
         let of_job = of_job.as_array().expect("a list");
         let last = of_job.iter().filter_map(|entry| entry["after"].as_u64()).max();
@@ -309,6 +310,9 @@ fn a_run_that_another_node_ends_is_told_of_once_by_that_node() {
         (shown[0]["state"] == "running").then(|| shown[0]["node"].as_str().map(str::to_owned))?
     });
     let (here, there) = if holder.starts_with('a') { (1, 0) } else { (0, 1) };
+    until("the other node has heard of it", || {
+        nodes[here].cli(&["run", "show", running]).status.success().then_some(())
+    });
     nodes[here].ok(&["run", "kill", running]);
     for node in &nodes {
         let kills = until("the end is told", || {
