@@ -45,6 +45,7 @@ use crate::console;
 use crate::peer::{self, Ear, Line};
 use crate::upgrade::Upgrades;
 pub(crate) use denials::Denials;
+pub(crate) use elsewhere::found;
 pub(crate) use error::{ApiError, REPLAYED, STALE, done, read_body};
 pub(crate) use gate::Door;
 pub(crate) use live::{Live, Others, Picture};

@@ -1,5 +1,6 @@
 //! What history is asked, and the thread that asks it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -12,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::link::{Fault, Link, Row};
 use super::place::Place;
 use super::record::{EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord, State};
-use super::store::{COLUMNS, number, record};
+use super::store::{COLUMNS, any_of, number, record};
 use crate::audit::{AuditFilter, AuditRecord};
 
 /// The most rows one question is answered with.
@@ -173,6 +174,9 @@ impl Question for RunFilter {
         for state in states {
             let rows = link.rows(runs(link, self, ends.as_ref(), state)).await?;
             found.extend(rows.iter().map(record).collect::<Result<Vec<_>, _>>()?);
+        if !self.attempts.is_empty() {
+            return attempts(link, &self.attempts).await;
+        }
         }
         found.sort_by_key(|record| std::cmp::Reverse(record.seq));
         found.dedup_by_key(|record| record.seq);
@@ -192,6 +196,18 @@ fn runs<'a>(
     let mut asked = asked.with(Arg::Int(before));
     if let Some(job) = &filter.job {
         asked = asked.then(" AND job = ").with(Arg::Text(job.as_str()));
+/// What there is of these attempts.
+async fn attempts(link: &mut Link, wanted: &[(RunId, u32)]) -> Result<Vec<RunRecord>, Fault> {
+    let runs: BTreeSet<String> = wanted.iter().map(|(run, _)| run.to_string()).collect();
+    let asked = format!("SELECT {COLUMNS} FROM {} WHERE run IN ", link.table("attempt"));
+    let rows = any_of(link, &asked, runs.iter().map(String::as_str)).await?;
+    let mut found = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
+    let wanted: BTreeSet<(&RunId, u32)> = wanted.iter().map(|(run, attempt)| (run, *attempt)).collect();
+    found.retain(|record| wanted.contains(&(&record.run, record.attempt)));
+    found.sort_by_key(|record| std::cmp::Reverse(record.seq));
+    Ok(found)
+}
+
     }
     if let Some((from, to)) = ends {
         asked = asked.then(" AND run >= ").with(Arg::Text(from)).then(" AND run < ").with(Arg::Text(to));

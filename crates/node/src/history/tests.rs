@@ -270,6 +270,20 @@ async fn attempts_are_listed_by_job_and_state_page_by_page() {
 async fn a_fire_is_all_its_shards_and_no_other_fire() {
     for mut books in all().await {
         let runs =
+#[tokio::test]
+async fn attempts_are_found_by_name_in_whatever_state() {
+    for mut books in all().await {
+        let each = [("a:1:0", 1, State::Failed), ("a:1:0", 2, State::Running), ("a:2:0", 1, State::Lost)];
+        books.write(each.map(|(run, n, state)| entry(run, n, state)).to_vec()).await;
+        let attempts = [("a:1:0", 2), ("a:2:0", 1), ("a:2:0", 2), ("a:3:0", 1)];
+        let attempts = attempts.map(|(run, n)| (run.parse().unwrap(), n)).to_vec();
+        let found = books.reader.runs(RunFilter { attempts, ..RunFilter::default() }).await.unwrap();
+        let found: Vec<_> = found.iter().map(|r| (r.run.to_string(), r.attempt, r.state)).collect();
+        let wanted = [("a:2:0", 1, State::Lost), ("a:1:0", 2, State::Running)];
+        assert_eq!(found, wanted.map(|(run, n, state)| (run.to_owned(), n, state)));
+    }
+}
+
             ["a:10:0", "a:10:1", "a:10:12", "a:100:0", "a:1:0", "ab:10:0", "a:ask-10:0", "a:ask-10.b:0"];
         for run in runs {
             books.write(vec![entry(run, 1, State::Failed)]).await;
