@@ -98,6 +98,8 @@ pub enum Event {
     },
     /// The node became a member.
     Joined,
+    /// A file or folder that the node keeps something in was deleted, replaced or damaged while in use; which one, and what to do.
+    StorageFailed(String),
     /// The node went on in a new program, with so many runs.
     Upgraded(usize),
     /// It was to go on in a new program, and stays in this one.
@@ -249,6 +251,7 @@ impl fmt::Display for Event {
             Self::NotUpgraded(why) => write!(f, "not upgraded: {why}"),
             Self::Upgraded(1) => f.write_str("went on in a new program, and 1 run with it"),
             Self::Upgraded(runs) => write!(f, "went on in a new program, and {runs} runs with it"),
+            Self::StorageFailed(why) => f.write_str(why),
             Self::LeaseLost => f.write_str("lease lost"),
             Self::NameTaken(node) => {
                 write!(f, "a living node is already named {node}: stop it or choose another --name")

@@ -74,11 +74,7 @@ pub(super) async fn list(
     let from = page.before.as_deref().map(elsewhere::read).transpose()?;
     let states = states.into_iter().collect();
     let filter = RunFilter { job: page.job, states, limit, ..RunFilter::default() };
-    let runs_now = filter.states == [RunState::Running];
-    let elsewhere::Page { mut rows, next, missing } = elsewhere::runs(&app, filter, from).await?;
-    if runs_now {
-        rows.retain(|record| board::still_runs(&app.handle, record));
-    }
+    let elsewhere::Page { rows, next, missing } = elsewhere::runs(&app, filter, from).await?;
     Ok(Json(RunPage {
         runs: rows.iter().map(board::run_row).collect(),
         before: next.as_ref().map(elsewhere::written),
@@ -88,7 +84,7 @@ pub(super) async fn list(
 
 /// All that runs now, and how many that are.
 pub(super) async fn running(State(app): State<App>) -> Result<Json<RunningRow>, ApiError> {
-    let found = running::all(&app).await?;
+    let found = running::all(&app, elsewhere::PATIENCE).await?;
     Ok(Json(RunningRow {
         running: found.attempts.len(),
         runs: found.attempts.iter().map(board::run_row).collect(),

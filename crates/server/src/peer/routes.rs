@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::OUTPUT_PATIENCE;
 use super::gate::{self, From};
-use crate::api::{ApiError, App, done, output, read_body};
+use crate::api::{ApiError, App, done, found, output, read_body};
 use crate::board;
 use crate::written::Kind;
 
@@ -65,6 +65,15 @@ pub(crate) struct Wanted {
 pub(crate) struct Found<T> {
     /// In the order of the history that they are from.
     pub(crate) rows: Vec<T>,
+    /// Where that history goes on when it has more: before this number. A node of an earlier version leaves it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<u64>,
+}
+
+impl<T> Default for Found<T> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), next: None }
+    }
 }
 
 /// Everything that is answered to nodes, and to nobody else.
@@ -98,29 +107,30 @@ async fn offers(State(app): State<App>, body: Bytes) -> Result<Json<Busy>, ApiEr
 
 async fn runs(State(app): State<App>, body: Bytes) -> Result<Json<Found<RunRecord>>, ApiError> {
     let Wanted { run, filter } = read_body(&body, Kind::Body)?;
-    let rows = match run {
-        Some(run) => app.handle.run(&run).await?,
+    let found = match run {
+        Some(run) => Found { rows: app.handle.run(&run).await?, next: None },
         None => {
             let now = filter.states == [RunState::Running];
             let filter = RunFilter { limit: filter.limit.min(ROWS_MAX), ..filter };
-            let mut rows = app.handle.runs(filter).await?;
-            rows.retain(|record| !now || board::still_runs(&app.handle, record));
-            rows
+            let limit = if filter.attempts.is_empty() { filter.limit } else { u32::MAX };
+            let mut found = found(app.handle.runs(filter).await?, limit);
+            found.rows.retain(|record| !now || board::still_runs(&app.handle, record));
+            found
         }
     };
-    Ok(Json(Found { rows }))
+    Ok(Json(found))
 }
 
 async fn events(State(app): State<App>, body: Bytes) -> Result<Json<Found<EventRecord>>, ApiError> {
     let filter: EventFilter = read_body(&body, Kind::Body)?;
-    let rows = app.handle.events(EventFilter { limit: filter.limit.min(ROWS_MAX), ..filter }).await?;
-    Ok(Json(Found { rows }))
+    let limit = filter.limit.min(ROWS_MAX);
+    Ok(Json(found(app.handle.events(EventFilter { limit, ..filter }).await?, limit)))
 }
 
 async fn audit(State(app): State<App>, body: Bytes) -> Result<Json<Found<AuditRecord>>, ApiError> {
     let filter: AuditFilter = read_body(&body, Kind::Body)?;
-    let rows = app.handle.audit(AuditFilter { limit: filter.limit.min(ROWS_MAX), ..filter }).await?;
-    Ok(Json(Found { rows }))
+    let limit = filter.limit.min(ROWS_MAX);
+    Ok(Json(found(app.handle.audit(AuditFilter { limit, ..filter }).await?, limit)))
 }
 
 /// Ends a run in the name of somebody who asked another node; that one says who, and its word is signed.

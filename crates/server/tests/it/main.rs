@@ -44,6 +44,7 @@ mod shards;
 mod shared_history;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
+mod storage;
 mod terminal;
 mod told;
 mod tree;
