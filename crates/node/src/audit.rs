@@ -70,6 +70,12 @@ impl Asker {
         Self { proof, from: cut(from), claims: cut(claims) }
     }
 
+    /// The name that is kept with what is switched: what the request says of itself, or else what was proved of it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        if self.claims.is_empty() { self.proof.as_str() } else { &self.claims }
+    }
+
     /// The node's own process.
     #[must_use]
     pub fn process() -> Self {

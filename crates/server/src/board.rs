@@ -7,6 +7,7 @@ mod nodes;
 mod open;
 mod remarks;
 mod shards;
+mod switches;
 mod warnings;
 mod whole;
 
@@ -29,6 +30,7 @@ pub(crate) use open::{OpenFire, is_open, open};
 pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, shards, wanted};
 pub(crate) use warnings::{fits_nobody, warnings};
+pub(crate) use switches::switches;
 pub(crate) use whole::whole;
 
 /// So many jobs are copied at one look, which the node waits for.
@@ -145,11 +147,12 @@ pub(crate) fn schedule(handle: &Handle, name: &JobName) -> Option<Option<Schedul
 
 /// Everything about a job.
 pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
-    let (copied, sharing): (Copied, Option<Sharing>) = handle.look(|node| {
+    let (copied, sharing, switches): (Copied, Option<Sharing>, _) = handle.look(|node| {
         let job = node.view().find(name)?;
         let copied = copied(node.view(), job)?;
         let sharing = shards::sharing(node.view(), &job, &copied.spec);
-        Some((copied, sharing))
+        let switches = switches::of(node.view(), &job, &copied.spec);
+        Some((copied, sharing, switches))
     })?;
     let next = next(&copied, zones::now());
     let Copied { spec, owner, missing, fits_nobody, .. } = copied;
@@ -163,7 +166,10 @@ pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
         paused: spec.paused,
         since: moment(spec.since),
         sharing,
-        job: spec.job,
+        disabled: !spec.job.enabled,
+        switches,
+        sharing,
+        job: spec.declared(),
     })
 }
 

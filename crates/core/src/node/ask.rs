@@ -29,7 +29,13 @@ const OVERDUE_MAX: usize = 256;
 const NOBODY: AskId = AskId(u64::MAX);
 
 impl Node {
-    pub(super) fn ask(&mut self, now: Now, ask: AskId, command: Command, effects: &mut Vec<Effect>) {
+    pub(super) fn ask(
+        &mut self,
+        now: Now,
+        (ask, by): (AskId, String),
+        command: Command,
+        effects: &mut Vec<Effect>,
+    ) {
         let wishes: Vec<Wish> = match command {
             Command::Apply(jobs) => {
                 let class = self.local.settings.class;
@@ -91,7 +97,8 @@ impl Node {
         }
         let (open, may_wait) = (wishes.len(), wishes.iter().any(|wish| wish.waits_for().is_some()));
         let until = now.mono + PATIENCE;
-        self.local.asking.insert(ask, Asking { until, open, may_wait, applied: Vec::new(), answer: None });
+        let (applied, answer) = (Vec::new(), None);
+        self.local.asking.insert(ask, Asking { until, open, may_wait, by, applied, answer });
         for (n, wish) in (0..).zip(wishes) {
             self.local.wishes.insert((ask, n), wish);
             self.local.todo.insert((ask, n));

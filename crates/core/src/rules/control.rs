@@ -8,7 +8,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 
 use crate::input::{Answer, Applied, AskId, Refusal};
-use crate::job::{Job, Placement, Spec};
+use crate::job::{Job, OperatorSwitches, Placement, Spec, SwitchOrigin};
 use crate::keys;
 use crate::local::{Subject, Switch, Wish};
 use crate::record::{AskedRecord, Intent, Place, REQUESTS_MAX, Request, SpecRecord, encode};
@@ -58,8 +58,10 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
             Wish::Job(job) => declare(scene, job),
             Wish::Calendar(calendar) => calendars::declare(scene, calendar),
             Wish::DeleteCalendar(name) => calendars::delete(scene, name),
-            Wish::Switch(name, switch) => flip(scene, name, switch),
-            Wish::OnNode(name, node, switch) => nodes::switch(scene, name, node, *switch),
+            Wish::Switch(name, switch) => flip(scene, name, switch, origin(scene, *ask)),
+            Wish::OnNode(name, node, switch) => {
+                nodes::switch(scene, name, (node, *switch), origin(scene, *ask))
+            }
             Wish::RunNow(name, request, node) => run_now(scene, name, request, node.as_ref()),
             Wish::Drain(node, wanted) => drain(scene, node, *wanted),
             Wish::Configure(setting) => cluster::configure(scene, *setting),
@@ -123,7 +125,7 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
         None => (None, None),
     };
     if let Some(old) = &old
-        && old.job == *job
+        && old.declared() == *job
     {
         return Turn::Settled(Settled::Applied(job.name.clone(), Applied::Unchanged));
     }
@@ -133,6 +135,10 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
     if let Some(text) = calendars::missing(scene, job) {
         return refuse(Refusal::Conflict, text);
     }
+    // What an operator has switched stays so, unless the declaration says something new of it.
+    let switched = old.as_ref().map(|old| old.redeclared(job));
+    let (job, operator) = switched.unwrap_or_else(|| (job.clone(), OperatorSwitches::default()));
+    let job = &job;
     // What came due beside runs that went on was never in their way.
     let times = |job: &Job| (job.except.clone(), job.only.clone(), job.enabled, job.overlap.beside() > 1);
     let same_times = |old: &Spec| old.job.times() == job.times() && times(&old.job) == times(job);
@@ -144,6 +150,7 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
         paused: old.as_ref().is_some_and(|o| o.paused),
         off: old.as_ref().map(|o| o.off.and(&ShardSet::all(fixed))).unwrap_or_default(),
         job: job.clone(),
+        operator,
     };
     let why = if old.is_some() { "update" } else { "create" };
     let mut txn = rewrite(scene, &job.name, known, &SpecRecord::Live(Box::new(spec)));
@@ -192,7 +199,13 @@ fn rewrite(scene: &Scene<'_>, name: &JobName, known: Option<JobView<'_>>, record
     Txn { guards: guards.into(), writes: writes.into() }
 }
 
-fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch) -> Turn {
+/// When and under which name the switch is set that this command asks for.
+fn origin(scene: &Scene<'_>, ask: AskId) -> SwitchOrigin {
+    let by = scene.local.asking.get(&ask).map(|asking| asking.by.clone());
+    SwitchOrigin { at: scene.now.wall, by: by.unwrap_or_default() }
+}
+
+fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch, origin: SwitchOrigin) -> Turn {
     let Some(job) = scene.view.find(name) else { return no_job(name) };
     let Some(mut spec) = job.spec() else { return no_job(name) };
     spec.version += 1;
@@ -208,16 +221,18 @@ fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch) -> Turn {
             if off == spec.off {
                 return answer(Answer::Done);
             }
+            spec.operator.off = (!off.is_empty()).then_some(origin);
             spec.off = off;
             SpecRecord::Live(Box::new(spec))
         }
         Switch::Paused(on) => {
             spec.paused = *on;
+            spec.operator.paused = on.then_some(origin);
             spec.since = if *on { spec.since } else { scene.now.wall };
             SpecRecord::Live(Box::new(spec))
         }
         Switch::Enabled(on) => {
-            spec.job.enabled = *on;
+            spec.switch_enabled(*on, origin);
             spec.since = if *on { scene.now.wall } else { spec.since };
             SpecRecord::Live(Box::new(spec))
         }

@@ -2,6 +2,7 @@
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::job::SwitchOrigin;
 use evenkeel_core::keys::{self, Parsed, parse};
 use evenkeel_core::load::{Part, Sample, Score};
 use evenkeel_core::node::Spread;
@@ -270,7 +271,20 @@ fn lanes() -> Vec<Line> {
                 ended: Some(later(2)),
             },
         ),
-        line("intent/job", Switches { paused: true, disabled: true, shutdown: Some(7), seq: 3 }),
+        line(
+            "intent/job",
+            Switches { paused: true, disabled: true, shutdown: Some(7), origin: None, seq: 3 },
+        ),
+        line(
+            "intent/job-origin",
+            Switches {
+                paused: true,
+                disabled: false,
+                shutdown: None,
+                origin: Some(SwitchOrigin { at: AT, by: "root@host".into() }),
+                seq: 3,
+            },
+        ),
     ]
 }
 

@@ -116,8 +116,15 @@ pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> 
     let Apply { jobs } = read_body(&body, Kind::Jobs)?;
     match asked.ask(&app, Command::Apply(jobs)).await {
         Answer::Applied(applied) => {
-            let jobs: Vec<_> =
-                applied.iter().map(|(name, applied)| json!({ "name": name, "applied": applied })).collect();
+            let row = |(name, applied): &(JobName, Applied)| {
+                let mut row = json!({ "name": name, "applied": applied });
+                let switches = board::switches(&app.handle, name);
+                if !switches.is_empty() {
+                    row["switches"] = json!(switches);
+                }
+                row
+            };
+            let jobs: Vec<_> = applied.iter().map(row).collect();
             let warnings: Vec<_> = applied
                 .iter()
                 .flat_map(|(name, _)| board::warnings(&app.handle, name, &app.notifiers))

@@ -157,7 +157,7 @@ mod tests {
         let work = Work::Command(vec!["/bin/true".into()]);
         let mut job = Job::new("j".parse().expect("a name"), schedule, work);
         (job.placement, job.shards) = (Placement::Sharded, 4);
-        let spec = Spec { job, version: 1, since: Wall(0), paused: false, off: set("3") };
+        let spec = Spec { off: set("3"), ..Spec::new(job, 1, Wall(0)) };
         Seen { spec, calendars: Some(Calendars::default()), sharding: Sharding::default(), request }
     }
 

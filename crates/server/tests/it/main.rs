@@ -44,6 +44,7 @@ mod shards;
 mod shared_history;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
+mod switches;
 mod terminal;
 mod told;
 mod tree;
