@@ -13,9 +13,10 @@ mod whole;
 
 use std::collections::BTreeSet;
 
-use evenkeel::{Handle, LanesError, RunRecord};
+use evenkeel::{Handle, LanesError, RunRecord, State};
 use evenkeel_core::job::{Placement, Spec};
 use evenkeel_core::record::{LoadRecord, Request, ShardLane};
+use evenkeel_core::rules::firing;
 use evenkeel_core::schedule::{Calendars, Schedule};
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::{JobView, View};
@@ -24,13 +25,13 @@ use evenkeel_core::words::{Fire, JobName, Member, NodeName, RequestId, RunId};
 use crate::rows::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, Sharing, moment, zone};
 use crate::zones;
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
-pub(crate) use names::{no_living, no_node};
+pub(crate) use names::{no_job, no_living, no_node};
 pub(crate) use nodes::{gone, nodes, nodes_with_times};
 pub(crate) use open::{OpenFire, is_open, open};
 pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, shards, wanted};
-pub(crate) use warnings::{fits_nobody, warnings};
 pub(crate) use switches::switches;
+pub(crate) use warnings::{fits_nobody, warnings};
 pub(crate) use whole::whole;
 
 /// So many jobs are copied at one look, which the node waits for.
@@ -165,12 +166,16 @@ pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
         owner,
         paused: spec.paused,
         since: moment(spec.since),
-        sharing,
         disabled: !spec.job.enabled,
         switches,
         sharing,
         job: spec.declared(),
     })
+}
+
+/// Whether there is a job of this name.
+pub(crate) fn is_job(handle: &Handle, name: &JobName) -> bool {
+    handle.look(|node| node.view().find(name).is_some_and(|job| job.is_live()))
 }
 
 /// How many jobs may fire: those that may be held (K), and the sharded and dispatched ones.
@@ -306,6 +311,33 @@ pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Memb
             let has = |lane: &ShardLane| lane.open_of(run.shard).is_some_and(|open| open.fire == run.fire);
             lanes.into_iter().find(|(_, lane)| has(lane)).map(|(member, _)| member)
         }
+    })
+}
+
+/// What is to be said of a request that was taken back before any node had claimed it; history may not have heard of it.
+pub(crate) fn taken_back(handle: &Handle, run: &RunId) -> Option<RunRecord> {
+    let (due, at) = handle.look(|node| {
+        let job = node.view().find(&run.job)?;
+        let request = firing::taken_back(&job, run)?;
+        Some((request.at, request.taken_back?))
+    })?;
+    Some(RunRecord {
+        seq: 0,
+        run: run.clone(),
+        attempt: 1,
+        job: run.job.clone(),
+        shard: run.shard,
+        due,
+        node: String::new(),
+        state: State::Skipped,
+        reason: firing::BY_HAND.to_owned(),
+        sent: String::new(),
+        code: None,
+        token: None,
+        started: None,
+        ended: Some(at),
+        from: due,
+        output: 0,
     })
 }
 

@@ -101,13 +101,13 @@ pub(crate) struct RunRow {
     pub(crate) shard: u32,
     /// The moment it stands for.
     pub(crate) due: String,
-    /// The node that has it.
+    /// The node that has it; empty while none has.
     pub(crate) node: String,
     /// Which attempt, counted from 1.
     pub(crate) attempt: u32,
-    /// `running`, `succeeded`, `failed`, `killed`, `timed_out`, `fenced`, `lost`, `skipped`.
+    /// `running`, `succeeded`, `failed`, `killed`, `timed_out`, `fenced`, `lost`, `skipped`, `waiting`.
     pub(crate) state: String,
-    /// In words, where it did not succeed.
+    /// In words, where it did not succeed, or why it waits.
     pub(crate) reason: Option<String>,
     /// When the attempt started.
     pub(crate) started: Option<String>,
@@ -237,6 +237,9 @@ pub(crate) struct JobPage {
 pub(crate) struct RunPage {
     /// The latest first.
     pub(crate) runs: Vec<RunRow>,
+    /// Beside the first page, runs that wait and that no history has, the latest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) waiting: Vec<RunRow>,
     /// Give this as `before` for the next page; none at the end.
     pub(crate) before: Option<String>,
     /// Nodes that live and did not answer: what only their histories have is not in the page.

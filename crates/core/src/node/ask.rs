@@ -75,7 +75,9 @@ impl Node {
             Command::Finalize => [Wish::Finalize].into(),
             Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
             Command::Kill(run) if self.executes(&run) => return self.kill(ask, &run, effects),
-            Command::Kill(run) if self.awaits(&run) => [self.call_off(ask, run)].into(),
+            Command::Kill(run) if self.awaits(&run) || self.takes_back(&run) => {
+                [self.call_off(ask, run)].into()
+            }
             Command::Kill(run) => {
                 let text = format!("run {run} neither runs nor waits on node {}", self.local.settings.name);
                 return refuse(ask, Refusal::NotFound, text, effects);
@@ -204,6 +206,12 @@ impl Node {
     pub fn awaits(&self, run: &RunId) -> bool {
         let job = self.view.id(&run.job).map(|id| self.view.job(id));
         job.zip(self.member()).is_some_and(|(job, me)| firing::awaits(&job, &me, run))
+    }
+
+    /// Whether a run was only asked for, and no living node has it: then any node, so this one too, may take the request back.
+    #[must_use]
+    pub fn takes_back(&self, run: &RunId) -> bool {
+        self.view.id(&run.job).is_some_and(|id| firing::is_unclaimed(&self.view, &self.view.job(id), run))
     }
 
     /// Which command a transaction under way is for, and which part of it.

@@ -13,7 +13,6 @@ use crate::keys;
 use crate::local::{Subject, Switch, Wish};
 use crate::record::{AskedRecord, Intent, Place, REQUESTS_MAX, Request, SpecRecord, encode};
 use crate::registry::{Guard, Txn, Write};
-use crate::rules::firing;
 use crate::scene::{Decision, Decisions, Scene, Settled};
 use crate::shards::ShardSet;
 use crate::standing;
@@ -23,6 +22,7 @@ use crate::words::{Fire, JobName, NodeName, RequestId, RunId, Shard};
 mod calendars;
 pub(crate) mod cluster;
 mod nodes;
+mod requests;
 mod told;
 
 /// How many wishes one step looks at.
@@ -69,7 +69,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
             Wish::Finalize => cluster::finalize(scene),
             Wish::Activate(node) => cluster::activate(scene, node, Subject::Wish(*ask, *n), out),
             Wish::Count(name, count) => nodes::count(scene, name, *count),
-            Wish::CallOff(run) => call_off(scene, run),
+            Wish::CallOff(run) => requests::call_off(scene, run, out),
             Wish::Lock(_) | Wish::Unlock(_) | Wish::Beat(_) => continue,
         };
         // Whoever orders as the leader is refused once another one leads (I6).
@@ -293,6 +293,7 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&Node
         node: node.cloned(),
         shards: ShardSet::empty(),
         former: BTreeSet::new(),
+        taken_back: None,
     });
     let key = keys::asked(name);
     Turn::Commit(
@@ -302,20 +303,6 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&Node
             writes: [Write::Put { key, value: encode(&record), owner: None }].into(),
         },
     )
-}
-
-/// The rules of firing end it as long as the wish stands; here is seen whether they have.
-fn call_off(scene: &Scene<'_>, run: &RunId) -> Turn {
-    let Some(id) = scene.view.id(&run.job) else { return no_job(&run.job) };
-    let job = scene.job(id);
-    if firing::is_called_off(&job, scene.member, run) {
-        return answer(Answer::Done);
-    }
-    if firing::awaits(&job, scene.member, run) {
-        return Turn::Waits;
-    }
-    let text = format!("run {run} has ended meanwhile, or is another node's: see `evenkeel run show {run}`");
-    refuse(Refusal::Conflict, text)
 }
 
 fn drain(scene: &Scene<'_>, node: &NodeName, wanted: bool) -> Turn {

@@ -166,6 +166,16 @@ fn job() -> Vec<Line> {
         node: Some("n1".parse().expect("a name")),
         shards: shards(),
         former: ["n2".parse().expect("a name")].into(),
+        taken_back: None,
+    };
+    let back = Request {
+        id: "r2".parse().expect("a name"),
+        at: AT,
+        taken: true,
+        node: None,
+        shards: ShardSet::empty(),
+        former: [].into(),
+        taken_back: Some(AT),
     };
     let sharding = Sharding {
         leader: Some(member()),
@@ -201,6 +211,7 @@ fn job() -> Vec<Line> {
             },
         ),
         line("job/asked", AskedRecord { requests: vec![request] }),
+        line("job/asked-taken-back", AskedRecord { requests: vec![back] }),
         line(
             "pool",
             PoolRecord { seats: vec![Seat { run: run(Fire::Due(AT)), by: member(), at_most: 3 }], seq: 6 },

@@ -212,7 +212,15 @@ mod tests {
             let fire: FireId = "j:ask-r".parse().expect("a fire");
             let Fire::Asked(id) = fire.fire else { panic!("it was asked for") };
             let former = std::collections::BTreeSet::new();
-            Some(Request { id, at: Wall(7), taken, node: None, shards: set(shards), former })
+            Some(Request {
+                id,
+                at: Wall(7),
+                taken,
+                node: None,
+                shards: set(shards),
+                former,
+                taken_back: None,
+            })
         };
         assert_eq!(open_of(&seen_of("", request(false, "")), "j:ask-r", &[]), told("0-2", "0-2"));
         let lanes = [lane(&[(7, "0-1")], &[("j:ask-r", "1")]), lane(&[(7, "2-3")], &[])];

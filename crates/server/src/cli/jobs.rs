@@ -62,7 +62,7 @@ pub(crate) enum Verb {
         #[arg(long)]
         raw: bool,
     },
-    /// Run a job once, now
+    /// Run a job once, now; where no node can run it, it says why and the request waits
     Run {
         #[command(flatten)]
         job: OneJob,

@@ -51,4 +51,5 @@ mod tree;
 mod upgrade;
 mod usage;
 mod versions;
+mod waiting;
 mod wire;
