@@ -10,6 +10,7 @@ use super::absorb::landed;
 use super::{Earliest, Node};
 use crate::effect::{Effect, Event, Reason, Ticket};
 use crate::input::{Answer, AskId, Command, NodeSwitch, Offer, Refusal};
+use crate::job::Job;
 use crate::local::{Asking, Subject, Switch, Wish};
 use crate::registry::Outcome;
 use crate::rules::{claims, firing};
@@ -36,22 +37,12 @@ impl Node {
         command: Command,
         effects: &mut Vec<Effect>,
     ) {
+        if let Some(wrong) = self.senseless(&command) {
+            return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
+        }
         let wishes: Vec<Wish> = match command {
-            Command::Apply(jobs) => {
-                let class = self.local.settings.class;
-                if let Some(wrong) =
-                    jobs.iter().find_map(|job| job.validate().and_then(|()| job.suits(class)).err())
-                {
-                    return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
-                }
-                jobs.into_iter().map(|job| Wish::Job(Box::new(job))).collect()
-            }
-            Command::Calendar(calendar) => {
-                if let Err(wrong) = calendar.read() {
-                    return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
-                }
-                [Wish::Calendar(calendar)].into()
-            }
+            Command::Apply(jobs) => jobs.into_iter().map(|job| Wish::Job(Box::new(job))).collect(),
+            Command::Calendar(calendar) => [Wish::Calendar(calendar)].into(),
             Command::DeleteCalendar(name) => [Wish::DeleteCalendar(name)].into(),
             Command::Pause(job) => [Wish::Switch(job, Switch::Paused(true))].into(),
             Command::Resume(job) => [Wish::Switch(job, Switch::Paused(false))].into(),
@@ -104,6 +95,19 @@ impl Node {
         for (n, wish) in (0..).zip(wishes) {
             self.local.wishes.insert((ask, n), wish);
             self.local.todo.insert((ask, n));
+        }
+    }
+
+    /// What of a declaration makes no sense, if any of it does: then nothing of it is applied.
+    fn senseless(&self, command: &Command) -> Option<String> {
+        let class = self.local.settings.class;
+        match command {
+            Command::Apply(jobs) => {
+                let wrong = |job: &Job| job.validate().and_then(|()| job.suits(class)).err();
+                jobs.iter().find_map(wrong).map(|wrong| format!("{wrong}"))
+            }
+            Command::Calendar(calendar) => calendar.read().err().map(|wrong| format!("{wrong}")),
+            _ => None,
         }
     }
 
