@@ -259,6 +259,9 @@ pub struct Request {
     /// number they have next, it is not theirs any more.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub former: BTreeSet<NodeName>,
+    /// When it was taken back by hand, before any node had claimed a run for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_back: Option<Wall>,
 }
 
 /// How many requests of a job are remembered.

@@ -371,6 +371,14 @@ impl View {
         self.ids_after(after).map(|id| self.job(id)).filter(JobView::is_live).take(limit)
     }
 
+    /// The jobs of which requests wait that no run was claimed for, or not by all who should.
+    pub fn requested(&self) -> impl Iterator<Item = JobId> {
+        let waits = |known: &Known<AskedRecord>| {
+            known.value.as_ref().is_some_and(|record| record.requests.iter().any(|request| !request.taken))
+        };
+        self.asked.iter().filter(move |(_, known)| waits(known)).map(|(id, _)| *id)
+    }
+
     /// Every job number there is.
     pub fn ids(&self) -> impl Iterator<Item = JobId> {
         (0..u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)).map(JobId)

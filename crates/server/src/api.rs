@@ -25,6 +25,7 @@ mod runs;
 mod search;
 mod settings;
 mod shards;
+mod waiting;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

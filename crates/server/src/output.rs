@@ -100,7 +100,7 @@ impl Row for RunRow {
     fn cells(&self) -> Vec<String> {
         vec![
             self.run.clone(),
-            self.node.clone(),
+            or_dash(Some(&self.node)),
             self.attempt.to_string(),
             self.state.clone(),
             local(Some(&self.due)),

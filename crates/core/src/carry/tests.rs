@@ -91,6 +91,7 @@ fn books() -> Entries {
         node: None,
         shards: ShardSet::empty(),
         former: [].into(),
+        taken_back: None,
     };
     let asked = AskedRecord { requests: Vec::from([Request { taken: true, ..untaken.clone() }, untaken]) };
     Entries::from([

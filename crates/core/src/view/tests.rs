@@ -10,7 +10,6 @@ use super::*;
 use crate::job::{Job, Work};
 use crate::record::{MemberInfo, encode};
 use crate::registry::{Batch, Change, Txn, Write};
-use crate::shards::ShardSet;
 use crate::store::Store;
 use crate::time::Millis;
 
@@ -44,13 +43,7 @@ fn info() -> Value {
 fn spec(n: u8, enabled: bool, version: u64) -> Value {
     let mut declared = Job::new(job(n), "@every 60s", Work::Function("f".to_string()));
     declared.enabled = enabled;
-    encode(&SpecRecord::Live(Box::new(Spec {
-        job: declared,
-        version,
-        since: Wall(0),
-        paused: false,
-        off: ShardSet::empty(),
-    })))
+    encode(&SpecRecord::Live(Box::new(Spec::new(declared, version, Wall(0)))))
 }
 
 /// One thing that happens to the registry.

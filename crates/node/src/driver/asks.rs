@@ -74,8 +74,8 @@ impl Driver {
 
     /// The audit log has an entry for good.
     pub(super) fn noted(&mut self, ask: AskId) {
-        if let Some(command) = self.trails.release(ask) {
-            self.step(Input::Asked(ask, command));
+        if let Some((by, command)) = self.trails.release(ask) {
+            self.step(Input::AskedBy(ask, by, command));
         }
     }
 

@@ -243,6 +243,9 @@ pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, A
             _ => drop(found.insert(record.attempt, record)),
         }
     }
+    if found.is_empty() {
+        return Ok(board::taken_back(&app.handle, run).into_iter().collect());
+    }
     Ok(found.into_values().collect())
 }
 

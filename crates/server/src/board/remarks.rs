@@ -53,7 +53,10 @@ pub(crate) fn remarks(handle: &Handle, name: &JobName, node: Option<&NodeName>, 
             remarks.push(format!("the schedule of job {name} has no further fire"));
         }
     }
-    remarks.extend(super::fits_nobody(handle, name));
+    // Who asked for a run is told of that run.
+    if verb != "run" {
+        remarks.extend(super::fits_nobody(handle, name));
+    }
     remarks
 }
 

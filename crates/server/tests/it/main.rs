@@ -45,10 +45,12 @@ mod shared_history;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
 mod storage;
+mod switches;
 mod terminal;
 mod told;
 mod tree;
 mod upgrade;
 mod usage;
 mod versions;
+mod waiting;
 mod wire;

@@ -85,7 +85,7 @@ fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> Switches) 
     };
     let mut declared = sharded("j", "", 2);
     declared.enabled = enabled;
-    let spec = Spec { job: declared, version: 1, since: Wall(0), paused: false, off: ShardSet::empty() };
+    let spec = Spec::new(declared, 1, Wall(0));
     let sharding = Sharding { leader, ..Sharding::default() };
     let place = Place {
         owner: None,
