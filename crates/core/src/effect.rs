@@ -114,7 +114,7 @@ pub enum Event {
     Unreadable(Key),
     /// There are jobs for nodes like these, and none of those there are is: nothing of them runs until one is.
     FitsNobody(Nodes),
-    /// This node drains or ends and holds nothing more: it may be stopped (S1-61).
+    /// This node is drained, or ends, and owns nothing more: it may be stopped (S1-39, S1-61). Told once, when that is so.
     Drained,
     /// This node stands for the leadership of a job (S3-05).
     Electing(JobName),
@@ -134,7 +134,7 @@ pub enum Event {
     NodeLeft(NodeName, usize),
     /// Its peers take a node for unreachable: it is offered nothing and takes no beat (S0-51).
     Offline(NodeName),
-    /// A node that was taken for unreachable is online again (S0-52).
+    /// A node that was taken for unreachable is online again: its peers reach it, or it was started again or activated (S0-52).
     Online(NodeName),
     /// The serving leader is another now, or nobody (S4-13: node data changed).
     LeaderChanged(Option<NodeName>, u64),
@@ -275,7 +275,7 @@ impl fmt::Display for Event {
             Self::Offline(node) => {
                 write!(
                     f,
-                    "node {node} is offline: its peers cannot reach it; see to its network, then restart it"
+                    "node {node} is offline: its peers cannot reach it; see to its network, and it is online again once they can"
                 )
             }
             Self::Online(node) => write!(f, "node {node} is online again"),
@@ -310,7 +310,7 @@ impl fmt::Display for Event {
             Self::Closed => f.write_str(
                 "closed: this node's entry was deleted from outside; start it again to join again",
             ),
-            Self::Drained => f.write_str("drained: holds nothing more and may be stopped"),
+            Self::Drained => f.write_str("drained: owns nothing more and may be stopped"),
         }
     }
 }

@@ -51,6 +51,8 @@ pub enum Subject {
     Strike(NodeName),
     /// Whether a node is offline.
     Offline(NodeName),
+    /// Whether this node is drained and owns nothing any more.
+    Drained,
     /// Who serves.
     Serving,
     /// Which runs of a pool go on.

@@ -284,6 +284,9 @@ pub struct Intent {
     pub since: Wall,
     /// Whether it is wished.
     pub wanted: bool,
+    /// The life of the node that owns nothing any more, written by itself: it may be stopped (S1-61).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drained: Option<u64>,
     /// Rises with every write.
     pub seq: u64,
 }

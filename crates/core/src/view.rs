@@ -337,6 +337,13 @@ impl View {
         self.intents.keys().filter(|node| self.intent(node).is_some())
     }
 
+    /// Whether a member was drained and owns nothing any more, as it says itself: it may be stopped (S1-39, S1-61).
+    #[must_use]
+    pub fn may_be_stopped(&self, member: &Member) -> bool {
+        let intent = self.intents.get(&member.node).and_then(|known| known.value.as_ref());
+        intent.is_some_and(|intent| intent.wanted && intent.drained == Some(member.incarnation))
+    }
+
     /// What is known of the wish to drain a node, taken back or not.
     #[must_use]
     pub fn intent_entry(&self, node: &NodeName) -> Option<&Known<Intent>> {

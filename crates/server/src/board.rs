@@ -4,6 +4,7 @@ mod capacity;
 pub(crate) mod explain;
 mod names;
 mod nodes;
+mod obstacles;
 mod open;
 mod remarks;
 mod shards;
@@ -15,6 +16,7 @@ use std::collections::BTreeSet;
 
 use evenkeel::{Handle, LanesError, RunRecord, State};
 use evenkeel_core::job::{Placement, Spec};
+use evenkeel_core::node::Node;
 use evenkeel_core::record::{LoadRecord, Request, ShardLane};
 use evenkeel_core::rules::firing;
 use evenkeel_core::schedule::{Calendars, Schedule};
@@ -52,13 +54,13 @@ struct Copied {
     nodes: usize,
 }
 
-fn copied(view: &View, job: JobView<'_>) -> Option<Copied> {
+fn copied(view: &View, planner: Option<&Member>, job: JobView<'_>) -> Option<Copied> {
     let sharding = job.sharding().filter(|_| job.is_sharded());
     let spec = timed(view, &job)?;
     let owner = match spec.job.placement {
         Placement::Claimed => job.owner(),
         Placement::Sharded => sharding.and_then(|sharding| sharding.leader.as_ref()),
-        Placement::Dispatched => view.planner(),
+        Placement::Dispatched => planner,
     };
     Some(Copied {
         calendars: view.calendars_of(&spec.job),
@@ -68,6 +70,12 @@ fn copied(view: &View, job: JobView<'_>) -> Option<Copied> {
         owner: owner.map(|member| member.node.to_string()),
         nodes: sharding.map_or(usize::from(job.owner().is_some()), shards::holders),
     })
+}
+
+/// Who plans dispatched jobs; nobody, as far as a node can say that does not trust its lease.
+fn planner(node: &Node) -> Option<&Member> {
+    node.trusted_until(evenkeel::clock::now().mono)?;
+    node.view().planner()
 }
 
 /// A declaration, and up to when its fires are nobody's, also by the calendars that it names.
@@ -90,8 +98,9 @@ pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize, find:
     loop {
         let looked_at = if find.is_empty() { LOOK.min(limit - jobs.len() + 1) } else { LOOK };
         let seen: Vec<_> = handle.look(|node| {
-            let view = node.view();
-            let found = |job: JobView<'_>| is_in(job.name(), find).then(|| copied(view, job)).flatten();
+            let (view, planner) = (node.view(), planner(node));
+            let found =
+                |job: JobView<'_>| is_in(job.name(), find).then(|| copied(view, planner, job)).flatten();
             view.page(last.as_ref(), looked_at).map(|job| (job.name().clone(), found(job))).collect()
         });
         let more = seen.len() == looked_at;
@@ -150,7 +159,7 @@ pub(crate) fn schedule(handle: &Handle, name: &JobName) -> Option<Option<Schedul
 pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
     let (copied, sharing, switches): (Copied, Option<Sharing>, _) = handle.look(|node| {
         let job = node.view().find(name)?;
-        let copied = copied(node.view(), job)?;
+        let copied = copied(node.view(), planner(node), job)?;
         let sharing = shards::sharing(node.view(), &job, &copied.spec);
         let switches = switches::of(node.view(), &job, &copied.spec);
         Some((copied, sharing, switches))

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::written;
 pub(crate) use audit::{AuditPage, AuditRow};
-pub(crate) use balance::{Balance, BalanceRow, Then, WhatIfRow};
+pub(crate) use balance::{Balance, BalanceRow, ObstacleRow, Then, WhatIfRow};
 pub(crate) use calendars::{CalendarDetail, CalendarRow};
 pub(crate) use events::{EventPage, EventRow, LoadRow};
 pub(crate) use explain::{Explained, Point};
@@ -120,7 +120,7 @@ pub(crate) struct RunRow {
 pub(crate) struct NodeRow {
     /// Its name.
     pub(crate) name: String,
-    /// `online`, `draining`, `offline`, or `gone`.
+    /// `online`, `draining`, `drained`, `offline`, or `gone`.
     #[serde(default)]
     pub(crate) state: String,
     /// The version of its program.
@@ -134,8 +134,11 @@ pub(crate) struct NodeRow {
     pub(crate) quota: usize,
     /// Above how many it raises the alarm (M).
     pub(crate) alarm: u32,
-    /// Whether it gives its jobs up.
+    /// Whether it gives its jobs up, or has done so.
     pub(crate) draining: bool,
+    /// Whether it is drained and owns nothing any more, so that it may be stopped.
+    #[serde(default)]
+    pub(crate) drained: bool,
     /// Whether its peers take it for unreachable.
     #[serde(default)]
     pub(crate) offline: bool,
@@ -193,8 +196,20 @@ pub(crate) struct SettingsRow {
     pub(crate) handover: Handover,
     /// How free jobs are spread over nodes.
     pub(crate) spread: Spread,
-    /// The living leader, where one plans.
+    /// The living leader, where one plans; none while the node that answers cannot know.
     pub(crate) leader: Option<String>,
+    /// What that node knew last, where its lease is not trusted and it cannot know who leads; none while it can.
+    #[serde(default)]
+    pub(crate) leader_unknown: Option<LeaderUnknown>,
+}
+
+/// What a node whose lease is not trusted knew last of who leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeaderUnknown {
+    /// The leader that it knew of last.
+    pub(crate) last: Option<String>,
+    /// Since when another one may lead.
+    pub(crate) since: Option<String>,
 }
 
 /// What is to be set of it.

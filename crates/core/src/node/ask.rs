@@ -311,11 +311,12 @@ impl Node {
 
     /// Everything is handed over: end the lease, so that others take over at once, and ask for nothing more.
     pub(super) fn depart(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let is_known = self.member().is_some_and(|member| self.view.may_be_stopped(&member));
         // Given back on purpose, so it is not news that it is gone.
         self.local.joined = None;
         self.lose_lease(now, effects);
         self.local.departed = true;
-        effects.push(Effect::Announce(Event::Drained));
+        effects.extend((!is_known).then_some(Effect::Announce(Event::Drained)));
         let departing = core::mem::take(&mut self.local.departing);
         effects.extend(departing.into_iter().map(|ask| Effect::Answer(ask, Answer::Done)));
     }

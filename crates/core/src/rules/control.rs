@@ -316,7 +316,7 @@ fn drain(scene: &Scene<'_>, node: &NodeName, wanted: bool) -> Turn {
     let key = keys::intent(node);
     let known = scene.view.intent_entry(node).cloned().unwrap_or_default();
     let seq = known.value.as_ref().map_or(0, |intent| intent.seq) + 1;
-    let value = encode(&Intent { since: scene.now.wall, wanted, seq });
+    let value = encode(&Intent { since: scene.now.wall, wanted, drained: None, seq });
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value, owner: None }].into();
     Turn::Commit(if wanted { "drain" } else { "undrain" }, Txn { guards, writes })

@@ -79,7 +79,9 @@ fn perform(store: &mut Store, version: u64, act: &Act) {
             let place = Place { owner: m.map(member), epoch: version + 3, version: 0, ..Place::default() };
             put(keys::place(&job(j)), encode(&place))
         }
-        Act::Drain(n, wanted) => put(intent(n), encode(&Intent { since: Wall(0), wanted, seq: version })),
+        Act::Drain(n, wanted) => {
+            put(intent(n), encode(&Intent { since: Wall(0), wanted, drained: None, seq: version }))
+        }
     };
     store.commit(Mono(0), &Txn { guards: vec![], writes: vec![write] });
 }

@@ -371,7 +371,20 @@ fn peers() -> Vec<Line> {
             "count",
             CountRecord { count: Count { from: AT, until: later(300), succeeded: 5, failed: 1 }, seq: 6 },
         ),
-        line("strike", StrikeRecord { incarnation: 7, count: 2, beat: 29_395_820, seq: 3 }),
+        line(
+            "strike",
+            StrikeRecord { incarnation: 7, count: 2, beat: 29_395_820, beats: Vec::new(), seq: 3 },
+        ),
+        line(
+            "strike-beats",
+            StrikeRecord {
+                incarnation: 7,
+                count: 2,
+                beat: 29_395_820,
+                beats: vec![29_395_817, 29_395_820],
+                seq: 3,
+            },
+        ),
         line(
             "offline",
             OfflineRecord {
@@ -399,7 +412,8 @@ fn peers() -> Vec<Line> {
             "settings-first-come",
             ClusterSettings { spread: Spread::FirstCome, ..ClusterSettings::default() },
         ),
-        line("intent/node", Intent { since: AT, wanted: true, seq: 2 }),
+        line("intent/node", Intent { since: AT, wanted: true, drained: None, seq: 2 }),
+        line("intent/node-drained", Intent { since: AT, wanted: true, drained: Some(7), seq: 3 }),
         line("lock", LockRecord { holder: Some(member()), seq: 2 }),
     ]
 }

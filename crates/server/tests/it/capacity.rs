@@ -52,6 +52,8 @@ fn a_drain_that_the_others_have_no_room_for_is_refused_unless_forced() {
         said.contains("leaves room for 10 of 19 jobs") && said.contains("node drain b --force"),
         "{said}"
     );
+    let why = "the other nodes that it may run on have room for 10 of 19 such jobs: a at most 10";
+    assert!(said.contains("in the way: job j") && said.contains(why), "{said}");
     assert_eq!(row(&nodes[0].json(&["node", "balance"]), "b")["part"], "working");
     let again = nodes[0].cli(&["node", "drain", "c"]);
     assert!(again.status.success(), "what drains already may be asked to again: {}", text(&again.stderr));

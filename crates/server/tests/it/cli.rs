@@ -78,6 +78,7 @@ fn fields_are_stable_for_programs() {
         "quota",
         "alarm",
         "draining",
+        "drained",
         "score",
         "address",
         "offline",

@@ -12,6 +12,7 @@ mod console;
 mod crontab;
 mod dev;
 mod doctor;
+mod drained;
 mod events;
 mod explain;
 mod fires;

@@ -1,4 +1,4 @@
-//! Dispatched jobs, beats, strikes and the serving leader, in a world without faults but those a test names.
+//! Dispatched jobs, beats and the serving leader, in a world without faults but those a test names.
 
 use super::*;
 use crate::effect::Event;
@@ -7,22 +7,23 @@ use crate::job::{Delivery, Placement};
 use crate::keys;
 use crate::load::{Part, Sample};
 use crate::record::{Handover, OfflineRecord, Plan, PlannerKind, decode};
+use crate::standing::Leadership;
 use crate::words::Operation;
 
-fn dispatched(name: &str, schedule: &str) -> Job {
+pub(super) fn dispatched(name: &str, schedule: &str) -> Job {
     let mut job = job(name, schedule);
     job.placement = Placement::Dispatched;
     job
 }
 
 impl World {
-    fn settled(names: &[&str]) -> Self {
+    pub(super) fn settled(names: &[&str]) -> Self {
         let mut world = Self::with(names);
         world.run(1_500);
         world
     }
 
-    fn apply(&mut self, on: &str, job: Job) {
+    pub(super) fn apply(&mut self, on: &str, job: Job) {
         let answer = self.ask(on, Command::Apply([job].into()));
         assert!(matches!(answer, Answer::Applied(_)), "{answer:?}");
     }
@@ -37,15 +38,15 @@ impl World {
         self.give(&name.parse().unwrap(), Input::Sampled(sample));
     }
 
-    fn starts_on(&self, name: &str) -> usize {
+    pub(super) fn starts_on(&self, name: &str) -> usize {
         self.starts.iter().filter(|(node, _)| node == name).count()
     }
 
-    fn cut(&mut self, from: &str, to: &str) {
+    pub(super) fn cut(&mut self, from: &str, to: &str) {
         self.cuts.insert((from.into(), to.into()));
     }
 
-    fn beat_holder(&self) -> Option<String> {
+    pub(super) fn beat_holder(&self) -> Option<String> {
         let (_, known) = self.actors.values().next()?.node.view().beat_known("dispatch")?;
         Some(known.value.as_ref()?.holder.node.to_string())
     }
@@ -55,16 +56,16 @@ impl World {
         serving.leader.filter(|_| serving.serves).map(|leader| leader.node.to_string())
     }
 
-    fn told(&self, event: &Event) -> usize {
+    pub(super) fn told(&self, event: &Event) -> usize {
         self.events.iter().filter(|said| **said == event.to_string()).count()
     }
 
-    fn offline(&self, node: &str) -> Option<OfflineRecord> {
+    pub(super) fn offline(&self, node: &str) -> Option<OfflineRecord> {
         let key = keys::offline(&node.parse().unwrap());
         decode(&self.store.read(&[key])[0].entry.as_ref()?.value)
     }
 
-    fn remove(&mut self, name: &str) {
+    pub(super) fn remove(&mut self, name: &str) {
         self.actors.remove(&name.parse::<NodeName>().unwrap());
     }
 }
@@ -300,65 +301,45 @@ fn what_a_node_must_take_while_it_can_start_nothing_starts_once_it_can() {
     assert_eq!(world.starts_on(other), 1);
 }
 
-/// proves: S0-45, S0-46, S0-47, S0-48, S0-50, S0-52, S0-51, I44
-#[test]
-fn three_beats_without_contact_make_a_node_offline_once_and_a_restart_online_again() {
-    let mut world = World::settled(&["a", "b", "c"]);
-    assert_eq!(world.probes.len(), 6, "each probes both others, once");
-    world.run(60_000);
-    assert_eq!(world.probes.len(), 12, "and again in the next beat");
-    world.cut("a", "b");
-    world.run(120_000);
-    assert!(world.offline("b").is_none(), "two strikes are not three");
-    world.run(60_000);
-    assert!(world.offline("b").unwrap().offline);
-    assert_eq!(world.told(&Event::Offline("b".parse().unwrap())), 1);
-    world.apply("a", dispatched("j", "@every 1s"));
-    world.probes.clear();
-    world.run(120_000);
-    assert_eq!(world.starts_on("b"), 0, "it is offered nothing");
-    assert_ne!(world.beat_holder().as_deref(), Some("b"));
-    assert!(world.probes.iter().all(|(_, to)| to != "b"), "and nobody asks it any more");
-    world.cuts.clear();
-    world.remove("b");
-    world.run(10_000);
-    world.add(settings("b"));
-    world.run(70_000);
-    assert!(!world.offline("b").unwrap().offline);
-    assert_eq!(world.told(&Event::Online("b".parse().unwrap())), 1);
-    assert!(world.starts_on("b") > 0, "it gets runs again");
-}
-
-/// proves: I44
-#[test]
-fn an_observer_that_reaches_a_node_again_takes_its_strikes_back() {
-    let mut world = World::settled(&["a", "b"]);
-    for _ in 0..4 {
-        world.cut("a", "b");
-        world.run(120_000);
-        world.cuts.clear();
-        world.run(60_000);
-    }
-    assert!(world.offline("b").is_none(), "eight blips, never three in a row");
-    world.cut("a", "b");
-    world.run(185_000);
-    assert!(world.offline("b").unwrap().offline);
-    let answer = world.ask("a", Command::Activate("b".parse().unwrap()));
-    assert_eq!(answer, Answer::Done);
-    world.cuts.clear();
-    world.run(120_000);
-    assert!(
-        !world.offline("b").unwrap().offline,
-        "somebody took it for online, and its strikes are forgiven"
-    );
-}
-
 fn led(names: &[&str]) -> World {
     let mut world = World::settled(names);
     let done = world.ask(names[0], Command::Configure(Setting::Planner(PlannerKind::Leader)));
     assert_eq!(done, Answer::Done);
     world.run(2_000);
     world
+}
+
+/// proves: S4-13
+#[test]
+fn a_leader_that_is_cut_off_from_the_registry_does_not_say_that_it_leads() {
+    let mut world = led(&["a", "b", "c"]);
+    let leader = world.serving().unwrap();
+    let name: NodeName = leader.parse().unwrap();
+    let leads = |world: &World, at: i64| world.actors[&name].node.leadership(Mono(at));
+    let me = world.actors[&name].node.member();
+    assert_eq!(leads(&world, world.now), Leadership::Known(me.clone()));
+    // No renewal is answered any more: it neither hears nor steps.
+    let trusted_until = world.actors[&name].node.trusted_until(Mono(world.now)).unwrap();
+    assert_eq!(leads(&world, trusted_until.0 - 1), Leadership::Known(me.clone()));
+    let unknown = Leadership::Unknown { last: me, since: Some(trusted_until) };
+    assert_eq!(leads(&world, trusted_until.0), unknown);
+    assert_eq!(leads(&world, trusted_until.0 + 60_000), unknown, "since when stays what it is");
+    // Also after it has given the lease up.
+    let actor = world.actors.get_mut(&name).unwrap();
+    actor.watching = false;
+    let mut effects = Vec::new();
+    for at in (world.now..trusted_until.0 + 20_000).step_by(100) {
+        let now = Now { mono: Mono(at), wall: Wall(at) };
+        actor.node.step(now, Input::Tick, &mut effects);
+        if effects.drain(..).any(|effect| matches!(effect, Effect::Renew(_) | Effect::Open { .. })) {
+            actor.node.step(now, Input::Lease(LeaseEvent::Failed), &mut effects);
+        }
+    }
+    assert_eq!(actor.node.member(), None, "it has given its lease up");
+    let Leadership::Unknown { since: Some(since), .. } = leads(&world, trusted_until.0 + 20_000) else {
+        panic!("it cannot know")
+    };
+    assert!(since <= trusted_until + Millis(100), "{since:?} {trusted_until:?}");
 }
 
 /// proves: S4-02, S4-05, S4-06, S4-16, S4-33
