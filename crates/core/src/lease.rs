@@ -253,7 +253,7 @@ mod tests {
         Now { mono: Mono(ms), wall: Wall(ms) }
     }
 
-    /// proves: I3
+    /// proves: S4-26, I3
     #[test]
     fn trust_counts_from_the_question_and_ends_at_two_thirds() {
         let mut lease = Lease::new(Millis(15_000), Millis(0));

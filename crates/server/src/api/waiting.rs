@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_core::words::{JobName, RunId};
 
-use super::{App, running};
+use super::{App, elsewhere, running};
 use crate::board::{self, explain};
 use crate::rows::RunRow;
 
@@ -27,7 +27,7 @@ async fn candidates(app: &App) -> BTreeSet<JobName> {
         ids.map(|id| view.job(id).name().clone()).collect()
     });
     // What comes due while a run goes on waits for its end. A history that does not answer names none.
-    let running = running::all(app).await.unwrap_or_default();
+    let running = running::all(app, elsewhere::PATIENCE).await.unwrap_or_default();
     names.extend(running.attempts.into_iter().map(|record| record.job));
     names
 }

@@ -100,7 +100,7 @@ fn a_node_that_cannot_be_reached_is_left_alone_until_it_can() {
     assert_eq!(run(&second, "quick").1, "a", "it gets work again");
 }
 
-/// proves: S4-33
+/// proves: S4-33, S4-39
 #[test]
 fn a_node_on_standby_refuses_orders_and_says_who_leads() {
     let folder = tempfile::tempdir().expect("a folder");

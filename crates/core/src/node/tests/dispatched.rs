@@ -6,7 +6,7 @@ use crate::input::{Refusal, Role, Setting};
 use crate::job::{Delivery, Placement};
 use crate::keys;
 use crate::load::{Part, Sample};
-use crate::record::{Handover, OfflineRecord, Plan, PlannerKind, decode};
+use crate::record::{Handover, OfflineRecord, Plan, PlannerKind, ServingRecord, decode};
 use crate::standing::Leadership;
 use crate::words::Operation;
 
@@ -362,6 +362,27 @@ fn of_five_that_stand_one_serves_and_the_others_take_no_orders() {
     assert_eq!(world.dues(&leader).len(), 20);
 }
 
+/// proves: S4-12, S4-22
+#[test]
+fn the_lead_is_one_entry_that_names_its_holder() {
+    let mut world = World::settled(&["a", "b", "c"]);
+    let written = |world: &World| -> BTreeMap<String, Revision> {
+        world.store.entries().map(|(key, entry)| (key.to_string(), entry.revision)).collect()
+    };
+    let mut before = written(&world);
+    assert_eq!(world.ask("a", Command::Configure(Setting::Planner(PlannerKind::Leader))), Answer::Done);
+    world.run(2_000);
+    let mut after = written(&world);
+    after.retain(|key, revision| before.remove(key) != Some(*revision));
+    assert_eq!(before, BTreeMap::new(), "the election deletes nothing");
+    let keys: BTreeSet<String> = after.into_keys().collect();
+    assert_eq!(keys, [keys::serving(), keys::settings()].iter().map(ToString::to_string).collect());
+    let entry = world.store.entry(&keys::serving()).unwrap();
+    let record: ServingRecord = decode(&entry.value).unwrap();
+    let leader = world.serving().unwrap();
+    assert_eq!(record.leader.map(|member| member.node.to_string()), Some(leader));
+}
+
 /// proves: S4-07, S4-09, S4-34, S4-37, I5
 #[test]
 fn a_successor_loads_waits_and_only_then_serves_and_nothing_is_missed() {
@@ -417,7 +438,54 @@ fn a_leader_that_leaves_of_itself_says_so_and_its_successor_need_not_wait() {
     assert_eq!(world.told(&Event::Suspended), 1);
 }
 
-/// proves: S4-13, S4-14
+/// proves: S4-01
+#[test]
+fn one_node_alone_is_not_available_and_two_nodes_are() {
+    let dues_after_a_crash = |names: &[&str]| {
+        let mut world = led(names);
+        let leader = world.serving().unwrap();
+        world.apply(&leader, dispatched("j", "@every 1s"));
+        world.run(3_000);
+        world.remove(&leader);
+        world.starts.clear();
+        let crashed = world.now;
+        world.run(20_000);
+        world.dues("j").into_iter().filter(|due| *due > crashed).count()
+    };
+    assert_eq!(dues_after_a_crash(&["a"]), 0);
+    assert!(dues_after_a_crash(&["a", "b"]) >= 15);
+}
+
+/// proves: S4-14
+#[test]
+fn each_event_of_a_session_changes_the_role_in_its_own_way() {
+    let mut world = led(&["a", "b"]);
+    let leader = world.serving().unwrap();
+    let (name, other): (NodeName, _) = (leader.parse().unwrap(), if leader == "a" { "b" } else { "a" });
+    let role = |world: &World, node: &str| {
+        world.actors[&node.parse::<NodeName>().unwrap()].node.role(Mono(world.now)).serves
+    };
+    let refused_by = |world: &mut World, node: &str| match world
+        .ask(node, Command::Apply([dispatched("j", "@every 1s")].into()))
+    {
+        Answer::Refused(Refusal::Standby, text) => Some(text),
+        _ => None,
+    };
+    assert_eq!((role(&world, &leader), role(&world, other)), (Some(1), None), "connected");
+    let text = refused_by(&mut world, other).unwrap();
+    assert!(text.contains(&alloc::format!("ask the leader {leader}")), "node data changed: {text}");
+    world.give(&name, Input::Lease(LeaseEvent::Failed));
+    assert_eq!(role(&world, &leader), Some(1), "connection exception: the lease is trusted as before");
+    let lease = world.actors[&name].node.local().lease.id().unwrap();
+    world.give(&name, Input::Lease(LeaseEvent::Gone(lease)));
+    assert_eq!(role(&world, &leader), None, "session expired: the leader stops at once");
+    assert_ne!(world.actors[&name].node.local().lease.id(), Some(lease), "it begins another session");
+    world.run(10_000);
+    let serve: Vec<u64> = ["a", "b"].into_iter().filter_map(|node| role(&world, node)).collect();
+    assert_eq!(serve, [2], "node lost: one node takes the lead");
+}
+
+/// proves: S4-13
 #[test]
 fn the_six_events_of_a_session_are_told() {
     let mut world = led(&["a", "b"]);
