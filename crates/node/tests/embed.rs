@@ -22,7 +22,6 @@ fn example() -> PathBuf {
     target.join("debug/examples/embed")
 }
 
-/// proves: S1-86
 #[test]
 fn ten_lines_are_a_node() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
