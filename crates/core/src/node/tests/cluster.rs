@@ -27,7 +27,7 @@ impl World {
     }
 
     /// How many strikes an observer counts against a node.
-    fn strikes(&self, node: &str, observer: &str) -> u32 {
+    fn strike_count(&self, node: &str, observer: &str) -> u32 {
         let key = keys::strike(&node.parse().unwrap(), &observer.parse().unwrap());
         self.stored::<StrikeRecord>(key).map_or(0, |strike| strike.count)
     }
@@ -117,7 +117,7 @@ fn a_failed_offer_is_a_strike_and_a_failed_probe_in_the_same_beat_is_no_second_o
     let planner = world.dispatch_beat().holder.node.to_string();
     let other = if planner == "a" { "b" } else { "a" };
     assert_eq!(
-        (world.strikes(other, &planner), world.probes.len()),
+        (world.strike_count(other, &planner), world.probes.len()),
         (0, 4),
         "all probes of this beat had answers"
     );
@@ -125,19 +125,19 @@ fn a_failed_offer_is_a_strike_and_a_failed_probe_in_the_same_beat_is_no_second_o
     world.ask(&planner, Command::Apply([dispatched("k", "@every 1s")].into()));
     world.run(10_000);
     assert_eq!(world.probes.len(), 4, "only offers have failed");
-    assert_eq!(world.strikes(other, &planner), 1, "however many offers failed in this beat");
+    assert_eq!(world.strike_count(other, &planner), 1, "however many offers failed in this beat");
     world.run(122_000 - world.now);
-    assert_eq!(world.strikes(other, &planner), 2, "a probe or an offer of the next beat");
+    assert_eq!(world.strike_count(other, &planner), 2, "a probe or an offer of the next beat");
     // With nothing to offer the probes alone count.
     for job in ["j", "k"] {
         world.ask(&planner, Command::Delete(job.parse().unwrap()));
     }
     world.cuts.clear();
     world.run(182_000 - world.now);
-    assert_eq!(world.strikes(other, &planner), 0, "it was reached again");
+    assert_eq!(world.strike_count(other, &planner), 0, "it was reached again");
     world.cuts.insert((planner.clone(), other.to_string()));
     world.run(242_000 - world.now);
-    assert_eq!(world.strikes(other, &planner), 1, "a probe alone");
+    assert_eq!(world.strike_count(other, &planner), 1, "a probe alone");
 }
 
 /// proves: S0-53

@@ -274,7 +274,7 @@ fn a_node_that_cannot_be_reached_is_passed_over_and_the_planner_runs_what_no_oth
     world.apply(near, dispatched("k", "@every 1s"));
     world.run(20_000);
     let by = [&planner, near, far].map(|node| on(&world, "k", node));
-    assert!(matches!(by, [19.., 0, 0]), "the planner runs what it can give to no other node: {by:?}");
+    assert!(matches!(by, [19..=21, 0, 0]), "the planner runs what it can give to no other node: {by:?}");
     // No node reaches another one.
     for (from, to) in [(near, far), (far, near), (near, &planner), (far, &planner)] {
         world.cut(from, to);

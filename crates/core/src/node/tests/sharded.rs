@@ -268,7 +268,7 @@ fn a_cut_that_waits_is_made_by_the_next_leader_and_nothing_is_asked_while_no_nod
     assert!(world.leader("j") != "none" && world.starts.len() >= 3, "{:?}", world.starts);
 }
 
-/// proves: S3-12, S3-14, S3-16, S3-26
+/// proves: S3-12, S3-14, S3-16, S3-18, S3-26
 #[test]
 fn a_node_that_is_enabled_stands_where_there_is_no_leader_and_one_that_is_disabled_sets_off_no_election() {
     let mut world = World::with(&["a", "b", "c"]);
