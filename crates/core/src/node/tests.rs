@@ -22,6 +22,7 @@ mod beside;
 mod calendars;
 mod called_off;
 mod carried;
+mod cluster;
 mod crowded;
 mod dataflow;
 mod dispatched;
@@ -75,6 +76,10 @@ struct World {
     reads: Vec<i64>,
     /// Who probed whom.
     probes: Vec<(String, String)>,
+    /// Whether answers to probes are held back.
+    holds_probes: bool,
+    /// The probes of which that is so.
+    unanswered: Vec<(NodeName, Member)>,
     /// To whom which run was offered.
     offers: Vec<(String, String)>,
     /// Who cannot reach whom by HTTP.
@@ -230,6 +235,10 @@ impl World {
             Effect::Probe { to, .. } => {
                 let answer = self.reached(name, &to).map(|actor| actor.node.role(mono));
                 self.probes.push((name.to_string(), to.node.to_string()));
+                if self.holds_probes {
+                    self.unanswered.push((name.clone(), to));
+                    return None;
+                }
                 Input::Probed { member: to, asked: mono, answer }
             }
             Effect::Offer { to, runs, .. } => {

@@ -120,7 +120,7 @@ fn what_is_made_up_goes_from_node_to_node_at_the_pace_of_the_registry() {
     assert!(spread.iter().all(|n| *n >= 6), "{spread:?}");
 }
 
-/// proves: S0-38, S0-39
+/// proves: S0-38
 #[test]
 fn what_could_be_given_to_nobody_is_planned_as_soon_as_somebody_comes() {
     let mut world = World::settled(&["a"]);
@@ -162,12 +162,27 @@ fn a_plan_that_is_full_follows_an_edit_and_goes_on() {
 /// proves: S0-02
 #[test]
 fn one_node_alone_waits_for_nobody() {
-    let mut world = World::settled(&["a"]);
+    let mut world = World::default();
+    world.add(Settings { slots: 1_000, ..settings("a") });
+    world.run(1_500);
     for n in 0..50 {
-        world.apply("a", dispatched(&alloc::format!("j{n}"), "@every 10s"));
+        let [sent, claimed, split] = ["sent", "claimed", "split"].map(|name| alloc::format!("{name}{n}"));
+        world.apply("a", dispatched(&sent, "@every 10s"));
+        world.apply("a", job(&claimed, "@every 10s"));
+        world.apply("a", Job { placement: Placement::Sharded, shards: 2, ..job(&split, "@every 10s") });
     }
-    world.run(25_000);
-    assert_eq!(world.starts.len(), 100);
+    let from = world.now / 10_000 + 1;
+    world.run((from + 1) * 10_000 + 2_000 - world.now);
+    for due in [from * 10_000, (from + 1) * 10_000] {
+        let started = world.starts.iter().zip(&world.started).filter(|((_, run), _)| run.due.0 == due);
+        let late: Vec<i64> =
+            started.clone().map(|(_, began)| began - due).filter(|late| *late > 100).collect();
+        assert_eq!(
+            (started.count(), late),
+            (200, Vec::new()),
+            "each job, and each shard, at {due} and on time"
+        );
+    }
     assert!(world.probes.is_empty() && world.offers.is_empty());
 }
 
@@ -180,8 +195,11 @@ fn the_idlest_node_takes_each_beat_and_nobody_else_does() {
         world.sample(node, cpu);
     }
     world.run(60_000 - world.now + 2_000);
-    for beat in 1..8_i64 {
+    let taken = world.dispatch_beat().seq;
+    for beat in 1..8_u64 {
         assert_eq!(world.beat_holder().as_deref(), Some("b"), "beat {beat}");
+        let last = world.dispatch_beat();
+        assert_eq!((last.beat, last.seq), (beat, taken + beat - 1), "each beat is taken once");
         world.run(60_000);
     }
     world.sample("b", 0.95);
@@ -459,7 +477,7 @@ fn the_six_events_of_a_session_are_told() {
     assert!(world.told(&Event::LeaderLost(name)) >= 1, "node lost");
 }
 
-/// proves: I14, S0-15
+/// proves: I14
 #[test]
 fn edits_pauses_and_deletions_move_a_plan_and_repeat_nothing() {
     let mut world = World::settled(&["a", "b"]);

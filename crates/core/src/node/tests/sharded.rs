@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 
 use super::*;
-use crate::input::Refusal;
+use crate::input::{NodeSwitch, Refusal};
 use crate::job::{Placement, Spec};
 use crate::keys::{self, Key};
 use crate::record::{MemberInfo, Place, ShardLane, Sharding, SpecRecord, Switches, decode, encode};
@@ -47,6 +47,16 @@ impl World {
 
     fn member(&self, node: &str) -> Member {
         self.actors[&node.parse::<NodeName>().unwrap()].node.member().unwrap()
+    }
+
+    fn epoch(&self, job: &str) -> u64 {
+        let place: Option<Place> = self.entry(&keys::place(&name(job))).and_then(|value| decode(&value));
+        place.map_or(0, |place| place.epoch)
+    }
+
+    /// How often a node was seen to stand for the lead.
+    fn elections(&self) -> usize {
+        self.events.iter().filter(|event| event.starts_with("elect a new leader")).count()
     }
 
     fn crash(&mut self, node: &str) {
@@ -191,6 +201,105 @@ fn a_cut_that_waits_reads_lanes_at_most_ten_times_a_second_and_not_for_ever() {
     assert_eq!((sharding.mark, sharding.cut.pinned.len()), (None, 2), "both still run and stay");
     let reads = world.reads.len();
     assert!((2..=60).contains(&reads), "{reads} reads in {} ms", world.now - from);
+}
+
+/// proves: S3-21
+#[test]
+fn a_cut_follows_within_a_moment_when_the_runs_that_it_waits_for_have_ended() {
+    let mut world = World::with(&["a", "b"]);
+    world.takes = 4_000;
+    world.ask("a", Command::Apply([sharded("j", "@every 5s", 2)].into()));
+    world.run(6_000);
+    // Both run until 9 s, and the next fire is due at 10 s.
+    let leader = world.leader("j");
+    world.add(settings("c"));
+    let other = if leader == "a" { "b" } else { "a" };
+    let ended = |world: &World| !world.ends.iter().any(|(_, on, _)| on.as_str() == other);
+    while !ended(&world) {
+        assert!(world.sharding("j").mark.is_some() || world.now < 6_300, "it waits for the runs");
+        world.run(0);
+    }
+    world.run(250);
+    let sharding = world.sharding("j");
+    assert_eq!((sharding.mark, sharding.cut.pinned.len()), (None, 0), "{sharding:?}");
+    assert_eq!(sharding.cut.among.len(), 3);
+}
+
+/// proves: S3-21
+#[test]
+fn a_cut_that_waits_is_made_by_the_next_leader_and_nothing_is_asked_while_no_node_can_stand() {
+    let mut world = World::with(&["a", "b", "c"]);
+    let mut long = sharded("j", "@every 5s", 3);
+    long.recut_wait = 3_600;
+    world.takes = 7_000;
+    world.ask("a", Command::Apply([long].into()));
+    world.run(6_000);
+    world.add(settings("d"));
+    world.run(500);
+    assert!(world.sharding("j").mark.is_some(), "the cut waits for the runs");
+    let leader = world.leader("j");
+    world.crash(&leader);
+    world.run(15_000);
+    let sharding = world.sharding("j");
+    assert_ne!(world.leader("j"), leader);
+    assert_eq!((sharding.mark, sharding.cut.among.len()), (None, 3), "the next leader has made it");
+
+    let disable = |world: &mut World, off: bool| {
+        for node in ["a", "b", "c", "d"].into_iter().filter(|node| *node != leader) {
+            let switch = Command::Switch(name("j"), node.parse().unwrap(), NodeSwitch::Disabled(off));
+            let on = ["a", "b", "c", "d"].into_iter().find(|on| *on != leader).unwrap();
+            assert_eq!(world.ask(on, switch), Answer::Done);
+        }
+    };
+    disable(&mut world, true);
+    world.run(10_000);
+    assert_eq!(world.leader("j"), "none");
+    let (epoch, elections) = (world.epoch("j"), world.elections());
+    world.reads.clear();
+    world.run(60_000);
+    assert_eq!(
+        (world.reads.len(), world.epoch("j"), world.elections()),
+        (0, epoch, elections),
+        "nothing is tried"
+    );
+    world.starts.clear();
+    disable(&mut world, false);
+    world.run(12_000);
+    assert!(world.leader("j") != "none" && world.starts.len() >= 3, "{:?}", world.starts);
+}
+
+/// proves: S3-12, S3-14, S3-16, S3-18, S3-26
+#[test]
+fn a_node_that_is_enabled_stands_where_there_is_no_leader_and_one_that_is_disabled_sets_off_no_election() {
+    let mut world = World::with(&["a", "b", "c"]);
+    world.ask("a", Command::Apply([sharded("j", "@every 60s", 3)].into()));
+    world.run(500);
+    let leader = world.leader("j");
+    let followers: Vec<&str> = ["a", "b", "c"].into_iter().filter(|node| *node != leader).collect();
+    let switch = |world: &mut World, node: &str, off: bool| {
+        let command = Command::Switch(name("j"), node.parse().unwrap(), NodeSwitch::Disabled(off));
+        assert_eq!(world.ask("a", command), Answer::Done);
+        world.run(500);
+        (world.leader("j"), world.elections())
+    };
+    let begun = world.elections();
+    for follower in &followers {
+        for off in [true, false] {
+            assert_eq!(
+                switch(&mut world, follower, off),
+                (leader.clone(), begun),
+                "{follower} disabled: {off}"
+            );
+        }
+    }
+    for follower in &followers {
+        assert_eq!(switch(&mut world, follower, true), (leader.clone(), begun));
+    }
+    assert_eq!(switch(&mut world, &leader, true), ("none".to_string(), begun), "it gives up the lead");
+    let (last, first) = (followers[1], followers[0]);
+    assert_eq!(switch(&mut world, last, false), (last.to_string(), begun + 1), "the only one that can stand");
+    assert_eq!(switch(&mut world, first, false), (last.to_string(), begun + 1));
+    assert_eq!(switch(&mut world, &leader, false), (last.to_string(), begun + 1));
 }
 
 /// proves: S3-20
