@@ -68,7 +68,7 @@ fn what_any_node_could_do_is_done_by_the_idlest() {
     }
 }
 
-/// proves: S0-50, S0-52
+/// proves: S0-50, S0-52, S0-56
 #[test]
 fn a_node_that_cannot_be_reached_is_left_alone_until_it_can() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -77,7 +77,15 @@ fn a_node_that_cannot_be_reached_is_left_alone_until_it_can() {
     assert!(first.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
     let offline = |node: &Node| {
         let row = node.json(&["node", "list"]);
-        row.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == "a"))?["offline"].as_bool()
+        let row = row.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == "a"))?;
+        let offline = row["offline"].as_bool()?;
+        // The state and the time of the transition are shown with it.
+        assert_eq!(
+            (&row["state"] == "offline", row["offline_since"].is_string()),
+            (offline, offline),
+            "{row}"
+        );
+        Some(offline)
     };
     until("b has probed a, and has an answer", || {
         (wire.asked().contains("GET /peer/v1/role") && offline(&second) == Some(false)).then_some(())
