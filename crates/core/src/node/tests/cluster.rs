@@ -217,3 +217,27 @@ fn nodes_start_stop_and_crash_in_any_order_and_need_no_command() {
         assert!(missing.is_empty(), "{name} {shard} never ran at {missing:?}");
     }
 }
+
+/// proves: S0-16
+#[test]
+fn a_node_whose_disk_or_executor_fails_begins_nothing_and_its_jobs_go_to_others() {
+    let mut world = World::with(&["a", "b"]);
+    world.ask("a", Command::Apply((0..4).map(|n| job(&format!("j{n}"), "@every 1s")).collect()));
+    world.run(5_000);
+    assert_eq!((world.held("a"), world.held("b")), (2, 2));
+    let a: NodeName = "a".parse().unwrap();
+    world.give(&a, Input::Able(false));
+    // What it had claimed ahead starts.
+    world.run(1_500);
+    world.starts.clear();
+    world.run(5_000);
+    let on = |world: &World, node: &str| world.starts.iter().filter(|(on, _)| on == node).count();
+    assert_eq!((on(&world, "a"), on(&world, "b")), (0, 10), "the other node goes on");
+    assert_eq!(world.actors[&a].node.view().nodes(), 2, "it stays a member for a while");
+    world.run(12_000);
+    assert_eq!((world.held("a"), world.held("b")), (0, 4), "its lease has run out");
+    world.give(&a, Input::Able(true));
+    world.run(20_000);
+    assert_eq!((world.held("a"), world.held("b")), (2, 2));
+    assert!(on(&world, "a") > 0, "it works again");
+}
