@@ -45,6 +45,10 @@ pub fn tell(scene: &Scene<'_>, out: &mut Decisions) {
     let node = &scene.member.node;
     let Some(known) = scene.view.intent_entry(node) else { return };
     let Some(intent) = known.value.as_ref().filter(|intent| intent.wanted) else { return };
+    // A node that was just upgraded in place has not read all that it may own.
+    if !scene.local.unread.is_empty() {
+        return;
+    }
     // What is under way may make something this node's.
     let may_own =
         |subject: &Subject| matches!(subject, Subject::Job(_) | Subject::Wish(..) | Subject::Drained);
