@@ -9,7 +9,7 @@ use crate::time::{Millis, Mono, Now, Wall};
 /// How soon after a renewal another one may follow for the sake of somebody else's lease.
 const SOONEST: Millis = Millis(100);
 
-/// Proof that a node may act now: its lease cannot have ended. Only this file can make one (law 4).
+/// Proof that a node may act now: its lease cannot have ended. Only this file can make one (law 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Trusted {
     until: Mono,

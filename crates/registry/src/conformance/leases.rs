@@ -249,7 +249,7 @@ pub async fn a_lease_survives_a_restart(stage: Stage) -> Result<(), Stalled> {
     Ok(())
 }
 
-/// Nobody could renew while nobody was served (protocol §2).
+/// Nobody could renew while nobody was served (docs/design/protocol.md).
 pub async fn an_engine_that_was_away_prolongs_first(stage: Stage) {
     let Some(clock) = stage.by_hand() else { return };
     let lease = stage.lease().await;

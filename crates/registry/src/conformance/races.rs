@@ -181,7 +181,7 @@ async fn add_one(registry: &Arc<dyn Registry>) {
     }
 }
 
-/// What protocol §2 rests on: an owner that is alive is never taken over, however often it is tried.
+/// What the protocol rests on (docs/design/protocol.md): an owner that is alive is never taken over, however often it is tried.
 pub async fn a_takeover_needs_the_member_to_be_gone(stage: Stage) -> Result<(), Stalled> {
     let connections = connections(&stage).await;
     let mut held = stage.brief().await;
