@@ -412,7 +412,9 @@ fn a_full_disk_is_told_and_got_over() {
     let output = command.output();
     let text = output.as_ref().map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
     if !text.contains("mounted 1") {
-        eprintln!("SKIPPED: this host allows no mount namespace, so there is no full disk to try: {output:?}");
+        eprintln!(
+            "SKIPPED: this host allows no mount namespace, so there is no full disk to try: {output:?}"
+        );
         return;
     }
     assert!(text.contains("1 passed"), "{output:?}");
