@@ -114,7 +114,7 @@ pub enum Event {
     Unreadable(Key),
     /// There are jobs for nodes like these, and none of those there are is: nothing of them runs until one is.
     FitsNobody(Nodes),
-    /// This node is drained, or ends, and owns nothing more: it may be stopped (S1-39, S1-61). Told once, when that is so.
+    /// This node is drained, or ends, and owns nothing more: it may be stopped (S1-39, S1-61). Raised once, when that becomes so.
     Drained,
     /// This node stands for the leadership of a job (S3-05).
     Electing(JobName),

@@ -17,9 +17,9 @@ pub struct Spec {
     pub job: Job,
     /// Rises with every change of the entry.
     pub version: u64,
-    /// Fires up to here are nobody's: the moment the job was created, resumed, enabled or given another schedule or other calendars.
+    /// Fires up to this moment are ignored: the job was created, resumed, enabled or given another schedule or other calendars then.
     pub since: Wall,
-    /// A paused job keeps its holder and fires only by hand.
+    /// A paused job keeps its owner and runs only on request.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub paused: bool,
     /// Shards that an operator has switched off.
@@ -73,7 +73,7 @@ impl OperatorSwitches {
 }
 
 impl Spec {
-    /// A declaration in which nothing is switched, of this version; fires up to `since` are nobody's.
+    /// A declaration in which nothing is switched, of this version; fires up to `since` are ignored.
     #[must_use]
     pub fn new(job: Job, version: u64, since: Wall) -> Self {
         let (off, operator) = (ShardSet::empty(), OperatorSwitches::default());
