@@ -14,7 +14,6 @@ use evenkeel_core::load::Score;
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{MemberInfo, Place, Plan, SpecRecord, decode, encode};
 use evenkeel_core::registry::{Batch, Change, Entry, Granted, LeaseId, Outcome, Revision, Value, Write};
-use evenkeel_core::shards::ShardSet;
 use evenkeel_core::slots::{NodeSlots, SlotTimeline};
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_core::words::{JobName, Member};
@@ -145,7 +144,7 @@ fn spec(n: usize) -> SpecRecord {
     let mut job = Job::new(name(n), "@every 1s", Work::Command(["/usr/bin/report".to_owned()].into()));
     job.placement = Placement::Dispatched;
     let since = Wall(START);
-    SpecRecord::Live(Box::new(Spec { job, version: 1, since, paused: false, off: ShardSet::empty() }))
+    SpecRecord::Live(Box::new(Spec::new(job, 1, since)))
 }
 
 fn info() -> MemberInfo {

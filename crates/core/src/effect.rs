@@ -103,6 +103,8 @@ pub enum Event {
     },
     /// The node became a member.
     Joined,
+    /// A file or folder that the node keeps something in was deleted, replaced or damaged while in use; which one, and what to do.
+    StorageFailed(String),
     /// The node went on in a new program, with so many runs.
     Upgraded(usize),
     /// It was to go on in a new program, and stays in this one.
@@ -117,7 +119,7 @@ pub enum Event {
     Unreadable(Key),
     /// There are jobs for nodes like these, and none of those there are is: nothing of them runs until one is.
     FitsNobody(Nodes),
-    /// This node drains or ends and holds nothing more: it may be stopped (S1-61).
+    /// This node is drained, or ends, and owns nothing more: it may be stopped (S1-39, S1-61). Raised once, when that becomes so.
     Drained,
     /// This node stands for the leadership of a job (S3-05).
     Electing(JobName),
@@ -137,7 +139,7 @@ pub enum Event {
     NodeLeft(NodeName, usize),
     /// Its peers take a node for unreachable: it is offered nothing and takes no beat (S0-51).
     Offline(NodeName),
-    /// A node that was taken for unreachable is online again (S0-52).
+    /// A node that was taken for unreachable is online again: its peers reach it, or it was started again or activated (S0-52).
     Online(NodeName),
     /// The serving leader is another now, or nobody (S4-13: node data changed).
     LeaderChanged(Option<NodeName>, u64),
@@ -254,6 +256,7 @@ impl fmt::Display for Event {
             Self::NotUpgraded(why) => write!(f, "not upgraded: {why}"),
             Self::Upgraded(1) => f.write_str("went on in a new program, and 1 run with it"),
             Self::Upgraded(runs) => write!(f, "went on in a new program, and {runs} runs with it"),
+            Self::StorageFailed(why) => f.write_str(why),
             Self::LeaseLost => f.write_str("lease lost"),
             Self::NameTaken(node) => {
                 write!(f, "a living node is already named {node}: stop it or choose another --name")
@@ -277,7 +280,7 @@ impl fmt::Display for Event {
             Self::Offline(node) => {
                 write!(
                     f,
-                    "node {node} is offline: its peers cannot reach it; see to its network, then restart it"
+                    "node {node} is offline: its peers cannot reach it; see to its network, and it is online again once they can"
                 )
             }
             Self::Online(node) => write!(f, "node {node} is online again"),
@@ -312,7 +315,7 @@ impl fmt::Display for Event {
             Self::Closed => f.write_str(
                 "closed: this node's entry was deleted from outside; start it again to join again",
             ),
-            Self::Drained => f.write_str("drained: holds nothing more and may be stopped"),
+            Self::Drained => f.write_str("drained: owns nothing more and may be stopped"),
         }
     }
 }

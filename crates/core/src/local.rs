@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::calendar::Calendar;
@@ -50,6 +51,8 @@ pub enum Subject {
     Strike(NodeName),
     /// Whether a node is offline.
     Offline(NodeName),
+    /// Whether this node is drained and owns nothing any more.
+    Drained,
     /// Who serves.
     Serving,
     /// Which runs of a pool go on.
@@ -197,6 +200,8 @@ pub struct Asking {
     pub open: usize,
     /// Whether it may have to wait for somebody else, and so must not wait for ever.
     pub may_wait: bool,
+    /// The name that the request gave of the one who asks, to be kept with what is switched; empty where it gave none.
+    pub by: String,
     /// What was applied.
     pub applied: Vec<(JobName, Applied)>,
     /// The last answer to a wish.
@@ -492,7 +497,6 @@ mod tests {
     use super::*;
     use crate::input::Ended;
     use crate::settings::{Quota, Spread};
-    use alloc::string::String;
 
     fn settings() -> Settings {
         Settings {

@@ -92,7 +92,7 @@ impl Guard {
 /// All of it or nothing of it.
 ///
 /// A sender that never heard the answer sends the same transaction again; so each one must be made false by its own
-/// success (law 3): its guards hold at most once.
+/// success (law 5): its guards hold at most once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Txn {
     /// All must hold.
@@ -219,7 +219,7 @@ pub struct Facts {
     pub generation: u16,
 }
 
-/// The moment a request left, kept beside its answer: trust is counted from here (law 4).
+/// The moment a request left, kept beside its answer: trust is counted from here (law 1).
 pub type AskedAt = Mono;
 
 impl fmt::Display for Revision {

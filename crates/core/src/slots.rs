@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// proves: S0-39, S0-40, S0-42, I42
+    /// proves: S0-42, I42
     #[test]
     fn six_runs_over_three_one_and_two_free_slots() {
         let mut slots = timeline(&[3, 1, 2]);

@@ -71,7 +71,7 @@ impl Store {
         }
     }
 
-    /// Ends every lease whose time is over. A lease is dead when this has deleted its member, not before (protocol §2).
+    /// Ends every lease whose time is over. A lease is dead when this has deleted its member, not before (docs/design/protocol.md).
     ///
     /// When nobody acted for longer than half its term the engine itself was away: the lease is first given its term
     /// again, for its holder had no chance.

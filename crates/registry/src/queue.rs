@@ -1,6 +1,6 @@
 //! What waits for an engine's one writer, and who is to be told: so many callers cost one trip and one sync of the disk.
 //!
-//! Leases go first: a renewal never waits behind decisions (protocol §3.10).
+//! Leases go first: a renewal never waits behind decisions (law 10).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -32,7 +32,7 @@ mod retry;
 mod room;
 mod shards;
 
-pub use called_off::{BY_HAND, awaits, is_called_off};
+pub use called_off::{BY_HAND, awaits, is_called_off, is_request, is_unclaimed, taken_back};
 pub use planned::is_open as is_open_planned;
 pub(crate) use retry::given_up;
 pub use room::free_slots;

@@ -126,7 +126,7 @@ pub async fn a_closed_lease_is_never_renewed(stage: Stage) {
     assert!(stage.renew(other).await.is_some());
 }
 
-/// proves: I10
+/// proves: S4-25, I10
 pub async fn a_lease_never_granted_is_not_renewed(stage: Stage) {
     let lease = stage.lease().await;
     for never in stage.never(lease) {
@@ -249,7 +249,7 @@ pub async fn a_lease_survives_a_restart(stage: Stage) -> Result<(), Stalled> {
     Ok(())
 }
 
-/// Nobody could renew while nobody was served (protocol §2).
+/// Nobody could renew while nobody was served (docs/design/protocol.md).
 pub async fn an_engine_that_was_away_prolongs_first(stage: Stage) {
     let Some(clock) = stage.by_hand() else { return };
     let lease = stage.lease().await;

@@ -79,7 +79,7 @@ impl Ledger<'_> {
         Ok((book, sight))
     }
 
-    /// Nobody could renew while nobody was served, so those leases are prolonged first (protocol §2): by their term, or by
+    /// Nobody could renew while nobody was served, so those leases are prolonged first (docs/design/protocol.md): by their term, or by
     /// as long as the server was out of sight. A step of its clock takes the ends of all leases along. No more is left of
     /// any than its term.
     async fn allow_for_absence(&mut self, limits: &Limits, passed: &Passed, now: i64) -> Result<(), Error> {

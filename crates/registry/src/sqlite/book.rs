@@ -143,7 +143,7 @@ impl<'s, 'c, 'g> Book<'s, 'c, 'g> {
         Ok(())
     }
 
-    /// Ends every lease whose time is over; first prolongs those whose holders had no chance (protocol §2).
+    /// Ends every lease whose time is over; first prolongs those whose holders had no chance (docs/design/protocol.md).
     fn sweep(&mut self) -> rusqlite::Result<()> {
         if std::mem::replace(&mut self.swept, true) {
             return Ok(());
