@@ -5,6 +5,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
+use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
 use evenkeel_core::input::{Input, LeaseEvent};
 use evenkeel_core::job::{Job, Placement, Spec, Work};
@@ -14,7 +15,6 @@ use evenkeel_core::load::Score;
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{MemberInfo, Place, Plan, SpecRecord, decode, encode};
 use evenkeel_core::registry::{Batch, Change, Entry, Granted, LeaseId, Outcome, Revision, Value, Write};
-use evenkeel_core::shards::ShardSet;
 use evenkeel_core::slots::{NodeSlots, SlotTimeline};
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_core::words::{JobName, Member};
@@ -77,8 +77,8 @@ fn plan() -> (usize, Duration) {
                     let absent = |key| Change { key, entry: None, revision: Revision(revision + 1) };
                     inputs.push(Input::Read(Some(keys.into_iter().map(absent).collect())));
                 }
-                Effect::Commit { ticket, txn, why } => {
-                    if why == "plan"
+                Effect::Commit { ticket, txn, kind } => {
+                    if kind == CommitKind::Plan
                         && let Some(Write::Put { value, .. }) = txn.writes.first()
                     {
                         runs += decode::<Plan>(value).map_or(0, |plan| plan.runs.len());
@@ -105,19 +105,20 @@ fn plan() -> (usize, Duration) {
 /// The choice alone: as many runs a second as there are jobs, each of half a second.
 fn choose(runs: usize) -> Duration {
     let score = |n: usize| Score(u32::try_from(n % 97).unwrap_or(0));
+    let all: Vec<usize> = (0..NODES).collect();
     let mut slots = SlotTimeline::new((0..NODES).map(|n| NodeSlots::new(64, 0, score(n))));
     clock(|| {
         for run in 0..runs {
             let due = Wall(START + i64::try_from(run / JOBS).unwrap_or(0) * 1_000);
             slots.advance(due);
-            if let Some((best, _)) = slots.best(0..NODES) {
+            if let Some((best, _)) = slots.best((), &all, |_| true) {
                 black_box(slots.give(best, due, Millis(500)));
             }
         }
     })
 }
 
-/// The same choice without a heap.
+/// The same choice by a look at every node for each.
 fn scan(runs: usize) -> Duration {
     let mut free: Vec<(i64, usize)> = (0..NODES).map(|n| (64, n)).collect();
     clock(|| {
@@ -144,7 +145,7 @@ fn spec(n: usize) -> SpecRecord {
     let mut job = Job::new(name(n), "@every 1s", Work::Command(["/usr/bin/report".to_owned()].into()));
     job.placement = Placement::Dispatched;
     let since = Wall(START);
-    SpecRecord::Live(Box::new(Spec { job, version: 1, since, paused: false, off: ShardSet::empty() }))
+    SpecRecord::Live(Box::new(Spec::new(job, 1, since)))
 }
 
 fn info() -> MemberInfo {

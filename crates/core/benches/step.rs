@@ -15,7 +15,6 @@ use evenkeel_core::labels::Labels;
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{MemberInfo, Place, SpecRecord, encode};
 use evenkeel_core::registry::{Batch, Change, Entry, Granted, LeaseId, Outcome, Revision, Value};
-use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_core::words::{JobName, Member};
 
@@ -163,13 +162,7 @@ fn spec(i: usize, version: u64) -> SpecRecord {
     };
     let argv = ["/usr/local/bin/report".to_owned(), format!("--customer={i}")];
     let job = Job::new(name(i), &schedule, Work::Command(argv.into()));
-    SpecRecord::Live(Box::new(Spec {
-        job,
-        version,
-        since: Wall(START),
-        paused: false,
-        off: ShardSet::empty(),
-    }))
+    SpecRecord::Live(Box::new(Spec::new(job, version, Wall(START))))
 }
 
 fn info() -> MemberInfo {

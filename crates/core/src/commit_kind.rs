@@ -89,8 +89,10 @@ pub enum CommitKind {
     Forgive,
     /// A node counts as offline.
     MarkOffline,
-    /// A node counts as online again.
+    /// A node counts as online again, because others reach it.
     MarkOnline,
+    /// A node that was started again counts as online.
+    ComeOnline,
     /// A node takes the lead of the cluster.
     TakeLead,
     /// The leader begins to serve.
@@ -113,10 +115,16 @@ pub enum CommitKind {
     SwitchOnNode,
     /// A run is requested.
     RequestRun,
+    /// A request for a run is taken back.
+    CancelRequest,
     /// A node is to drain.
     Drain,
     /// A node is to drain no longer.
     Undrain,
+    /// A draining node says that it owns nothing any more.
+    MarkDrained,
+    /// A draining node says that it owns something again.
+    MarkNotDrained,
     /// A calendar is created.
     CreateCalendar,
     /// A calendar is changed.
@@ -199,7 +207,8 @@ impl CommitKind {
             Self::Strike => "strike",
             Self::Forgive => "forgive",
             Self::MarkOffline => "take for offline",
-            Self::MarkOnline => "come online",
+            Self::MarkOnline => "take for online",
+            Self::ComeOnline => "come online",
             Self::TakeLead => "take the lead",
             Self::Serve => "serve",
             Self::GiveLeadBack => "give the lead back",
@@ -211,8 +220,11 @@ impl CommitKind {
             Self::SwitchShards => "switch shards",
             Self::SwitchOnNode => "switch on a node",
             Self::RequestRun => "ask for a run",
+            Self::CancelRequest => "take back",
             Self::Drain => "drain",
             Self::Undrain => "undrain",
+            Self::MarkDrained => "drained",
+            Self::MarkNotDrained => "not drained",
             Self::CreateCalendar => "create calendar",
             Self::UpdateCalendar => "update calendar",
             Self::DeleteCalendar => "delete calendar",

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit_kind::CommitKind;
 use crate::input::{Answer, AskId, Offer};
-use crate::job::{Backoff, Setting, Work};
+use crate::job::{Backoff, Priority, Setting, Work};
 use crate::keys::Key;
 use crate::labels::Nodes;
 use crate::record::{Shut, UnknownLayout};
@@ -29,6 +29,11 @@ pub struct Run {
     pub id: RunId,
     /// The moment it stands for: the fire's due time, or when it was asked for.
     pub due: Wall,
+    /// How soon it starts beside others that wait for the same executor.
+    pub priority: Priority,
+    /// When its job fires again, of a command: programs start one after the other, and those of jobs that fire again soon do
+    /// not wait for all others.
+    pub again: Option<Wall>,
     /// Of how many shards.
     pub shards: u32,
     /// This shard's parameter.
@@ -99,6 +104,8 @@ pub enum Event {
     },
     /// The node became a member.
     Joined,
+    /// A file or folder that the node keeps something in was deleted, replaced or damaged while in use; which one, and what to do.
+    StorageFailed(String),
     /// The node went on in a new program, with so many runs.
     Upgraded(usize),
     /// It was to go on in a new program, and stays in this one.
@@ -113,7 +120,7 @@ pub enum Event {
     Unreadable(Key),
     /// There are jobs for nodes like these, and none of those there are is: nothing of them runs until one is.
     FitsNobody(Nodes),
-    /// This node drains or ends and holds nothing more: it may be stopped (S1-61).
+    /// This node is drained, or ends, and owns nothing more: it may be stopped (S1-39, S1-61). Raised once, when that becomes so.
     Drained,
     /// This node stands for the leadership of a job (S3-05).
     Electing(JobName),
@@ -133,7 +140,7 @@ pub enum Event {
     NodeLeft(NodeName, usize),
     /// Its peers take a node for unreachable: it is offered nothing and takes no beat (S0-51).
     Offline(NodeName),
-    /// A node that was taken for unreachable is online again (S0-52).
+    /// A node that was taken for unreachable is online again: its peers reach it, or it was started again or activated (S0-52).
     Online(NodeName),
     /// The serving leader is another now, or nobody (S4-13: node data changed).
     LeaderChanged(Option<NodeName>, u64),
@@ -250,6 +257,7 @@ impl fmt::Display for Event {
             Self::NotUpgraded(why) => write!(f, "not upgraded: {why}"),
             Self::Upgraded(1) => f.write_str("went on in a new program, and 1 run with it"),
             Self::Upgraded(runs) => write!(f, "went on in a new program, and {runs} runs with it"),
+            Self::StorageFailed(why) => f.write_str(why),
             Self::LeaseLost => f.write_str("lease lost"),
             Self::NameTaken(node) => {
                 write!(f, "a living node is already named {node}: stop it or choose another --name")
@@ -273,7 +281,7 @@ impl fmt::Display for Event {
             Self::Offline(node) => {
                 write!(
                     f,
-                    "node {node} is offline: its peers cannot reach it; see to its network, then restart it"
+                    "node {node} is offline: its peers cannot reach it; see to its network, and it is online again once they can"
                 )
             }
             Self::Online(node) => write!(f, "node {node} is online again"),
@@ -308,7 +316,7 @@ impl fmt::Display for Event {
             Self::Closed => f.write_str(
                 "closed: this node's entry was deleted from outside; start it again to join again",
             ),
-            Self::Drained => f.write_str("drained: holds nothing more and may be stopped"),
+            Self::Drained => f.write_str("drained: owns nothing more and may be stopped"),
         }
     }
 }

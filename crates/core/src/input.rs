@@ -84,6 +84,8 @@ pub enum Input {
     Rest(bool),
     /// Somebody wants something.
     Asked(AskId, Command),
+    /// The same; the text is the name that the request gave of the one who asks.
+    AskedBy(AskId, String, Command),
 }
 
 /// News of the lease.

@@ -13,6 +13,7 @@ mod priority;
 mod program;
 mod retry;
 mod run_timeout;
+mod spec;
 mod written;
 
 use alloc::boxed::Box;
@@ -27,9 +28,7 @@ use crate::due::Turns;
 use crate::labels::Nodes;
 use crate::registry::Class;
 use crate::schedule::{Dst, Schedule, Times};
-use crate::shards::ShardSet;
 use crate::share::{Order, Strategy};
-use crate::time::Wall;
 use crate::words::{CalendarName, JobName};
 
 pub use dataflow::Dataflow;
@@ -42,6 +41,7 @@ pub use pool::Pool;
 pub use priority::Priority;
 pub use program::{Program, SHELL, Setting};
 pub use retry::{Backoff, Retry};
+pub use spec::{EnabledSwitch, OperatorSwitches, Spec, SwitchOrigin};
 
 /// The most shards a job may have.
 pub const SHARDS_MAX: u32 = 100_000;
@@ -253,23 +253,6 @@ pub enum Work {
     Function(String),
     /// Makes a request.
     Http(Box<Http>),
-}
-
-/// What the operator has switched, apart from what he declared.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Spec {
-    /// The declaration.
-    pub job: Job,
-    /// Rises with every change of the entry.
-    pub version: u64,
-    /// Fires up to here are nobody's: the moment the job was created, resumed, enabled or given another schedule or other calendars.
-    pub since: Wall,
-    /// A paused job keeps its holder and fires only by hand.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub paused: bool,
-    /// Shards that an operator has switched off.
-    #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
-    pub off: ShardSet,
 }
 
 /// A declaration that makes no sense. Its display says the field and the fix.

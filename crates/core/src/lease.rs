@@ -126,6 +126,8 @@ impl Lease {
                 if self.held.is_some() {
                     return Some(granted.lease);
                 }
+                // How long it was gone is no reason to give the new one up.
+                self.distrusted = None;
                 self.confirm(now, *asked, granted);
             }
             LeaseEvent::Renewed { asked, granted } => {
@@ -161,7 +163,7 @@ impl Lease {
         self.held = None;
         self.asked = None;
         self.clock = None;
-        self.distrusted = Some(now);
+        self.distrusted.get_or_insert(now);
     }
 
     /// What to ask of the registry now, and when to think of it again.
@@ -186,6 +188,15 @@ impl Lease {
             (None, None) => self.distrusted = Some(now),
             (None, Some(_)) => {}
         }
+    }
+
+    /// Since when it is not trusted, or since when the node has wished for one; `None` while it is trusted.
+    #[must_use]
+    pub fn distrusted_since(&self, now: Mono) -> Option<Mono> {
+        // Trust may have ended before that was noticed.
+        let ended = self.held.map(|held| held.confirmed + usable(held.ttl, self.early));
+        let since = ended.into_iter().chain(self.distrusted).min();
+        since.filter(|_| self.trusted(now).is_none())
     }
 
     /// Whether trust has been missing for so long that the lease should be given up.
@@ -242,7 +253,7 @@ mod tests {
         Now { mono: Mono(ms), wall: Wall(ms) }
     }
 
-    /// proves: I3
+    /// proves: S4-26, I3
     #[test]
     fn trust_counts_from_the_question_and_ends_at_two_thirds() {
         let mut lease = Lease::new(Millis(15_000), Millis(0));

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::calendar::Calendar;
@@ -29,7 +30,7 @@ mod seekers;
 pub use acts::Acts;
 pub use pace::Pace;
 pub use peers::{Contact, OfferState, Peers, Placing, Reign, Sent};
-pub use queue::{Queue, Rank};
+pub use queue::{Queue, Waiter};
 pub use seekers::Seekers;
 
 /// What a commit is about. One commit at a time is under way for each.
@@ -51,6 +52,8 @@ pub enum Subject {
     Strike(NodeName),
     /// Whether a node is offline.
     Offline(NodeName),
+    /// Whether this node is drained and owns nothing any more.
+    Drained,
     /// Who serves.
     Serving,
     /// Which runs of a pool go on.
@@ -198,6 +201,8 @@ pub struct Asking {
     pub open: usize,
     /// Whether it may have to wait for somebody else, and so must not wait for ever.
     pub may_wait: bool,
+    /// The name that the request gave of the one who asks, to be kept with what is switched; empty where it gave none.
+    pub by: String,
     /// What was applied.
     pub applied: Vec<(JobName, Applied)>,
     /// The last answer to a wish.
@@ -285,7 +290,7 @@ pub struct Local {
     pub put_off: BTreeMap<JobId, Mono>,
     /// Whether the node gave up its jobs when those it holds were last looked at.
     pub yielding: bool,
-    /// Jobs due but without a slot: the first of them gets the next one.
+    /// Jobs due but without a slot: the one whose turn it is gets the next one.
     pub waiting: Queue,
     /// What waits for a seat in a pool.
     pub seekers: Seekers,
@@ -493,7 +498,6 @@ mod tests {
     use super::*;
     use crate::input::Ended;
     use crate::settings::{Quota, Spread};
-    use alloc::string::String;
 
     fn settings() -> Settings {
         Settings {

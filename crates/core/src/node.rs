@@ -135,7 +135,10 @@ impl Node {
                 self.local.waiting.remove(id);
                 self.local.seekers.forget(id);
             }
+            self.note_served(&out);
             self.emit(now, out, effects, &mut wake);
+            self.local.waiting.settle();
+            self.local.seekers.settle();
             if !self.local.departed {
                 self.settle_joined(&member, effects);
             }
@@ -261,14 +264,13 @@ impl Node {
         {
             local.agenda.insert(id);
         }
-        // Those that waited go first, by their priorities and then in the order in which they are due: a slot is nobody's by its
-        // place in the view.
-        let mut focus = Vec::new();
+        // Those that waited go first, by their priorities and then in turn: no job gets a slot by its place in the view.
         let room = if self.local.waiting.is_empty() { 0 } else { self.free_slots().min(FOCUS_MAX) };
-        for _ in 0..room {
-            let Some(id) = self.local.waiting.pop_first() else { break };
-            focus.push(id);
-            self.local.agenda.remove(&id);
+        self.local.waiting.come(now.wall);
+        let mut focus = self.local.waiting.next_turns(now.wall, room);
+        for id in &focus {
+            self.local.waiting.remove(*id);
+            self.local.agenda.remove(id);
         }
         for id in self.local.seekers.take() {
             focus.push(id);
@@ -282,6 +284,16 @@ impl Node {
         // What came up in this step is no nearer to a slot than what waited, nor farther from it.
         focus.sort_by_key(|id| Reverse(self.view.job(*id).priority()));
         focus
+    }
+
+    /// Jobs that take a slot, or a seat in a pool, in this step have had their turns.
+    fn note_served(&mut self, out: &Decisions) {
+        for id in &out.served {
+            self.local.waiting.served(self.view.job(*id).priority(), *id);
+        }
+        for (pool, id) in &out.seated {
+            self.local.seekers.served(pool, self.view.job(*id).priority(), *id);
+        }
     }
 
     fn free_slots(&self) -> usize {

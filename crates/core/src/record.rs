@@ -259,6 +259,9 @@ pub struct Request {
     /// number they have next, it is not theirs any more.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub former: BTreeSet<NodeName>,
+    /// When it was taken back by hand, before any node had claimed a run for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_back: Option<Wall>,
 }
 
 /// How many requests of a job are remembered.
@@ -281,6 +284,9 @@ pub struct Intent {
     pub since: Wall,
     /// Whether it is wished.
     pub wanted: bool,
+    /// The life of the node that owns nothing any more, written by itself: it may be stopped (S1-61).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drained: Option<u64>,
     /// Rises with every write.
     pub seq: u64,
 }

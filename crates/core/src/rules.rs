@@ -20,7 +20,7 @@ pub mod sharding;
 /// All rules.
 pub static ALL: &[Rule] = &[
     MEMBERSHIP, PROMOTION, CONTROL, LOCKS, BEAT, HEALTH, CLAIMS, DRAIN, ELECTION, FAILOVER, SHARDING,
-    DISPATCH, FIRING, POOLS,
+    DISPATCH, FIRING, POOLS, DRAINED,
 ];
 
 /// See [`membership`].
@@ -43,6 +43,8 @@ pub const DISPATCH: Rule = Rule { name: "dispatch", decide: Decide::Jobs(dispatc
 pub const CLAIMS: Rule = Rule { name: "claims", decide: Decide::Node(claims::decide) };
 /// See [`drain`].
 pub const DRAIN: Rule = Rule { name: "drain", decide: Decide::Job(drain::decide) };
+/// See [`drain::tell`].
+pub const DRAINED: Rule = Rule { name: "drained", decide: Decide::Node(drain::tell) };
 /// See [`election`].
 pub const ELECTION: Rule = Rule { name: "election", decide: Decide::Job(election::decide) };
 /// See [`failover`].

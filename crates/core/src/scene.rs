@@ -96,6 +96,10 @@ pub struct Decisions {
     pub list: Vec<Decision>,
     /// How many fires were claimed, and shards started, in this step: each takes a slot.
     pub claimed: usize,
+    /// The jobs that take those slots, each once, also where it takes several.
+    pub served: Vec<JobId>,
+    /// The jobs that take seats in pools.
+    pub seated: Vec<(PoolName, JobId)>,
     /// How many transactions of this step a fire's start waits for.
     pub paced: usize,
     /// The lanes that firing writes in the first place, and how they are written: they need not be decoded again.
@@ -231,6 +235,22 @@ impl Decisions {
             .iter()
             .skip(first)
             .any(|decision| matches!(decision, Decision::Commit(of, ..) if of == about))
+    }
+
+    /// A job takes a slot with what was just decided.
+    pub fn take_slot(&mut self, id: JobId) {
+        self.claimed += 1;
+        if self.served.last() != Some(&id) {
+            self.served.push(id);
+        }
+    }
+
+    /// A fire or an attempt is claimed. One of a job that is in a pool takes its slot, and has its turn, only with its seat.
+    pub fn claim(&mut self, view: &View, id: JobId) {
+        match view.is_pooled(id) {
+            true => self.claimed += 1,
+            false => self.take_slot(id),
+        }
     }
 
     /// How many runs are started by the decisions from this one on.

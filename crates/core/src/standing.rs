@@ -10,7 +10,7 @@ use crate::record::{ClusterSettings, Handover, Planner, PlannerKind};
 use crate::registry::{Guard, Revision};
 use crate::rules::firing;
 use crate::scene::Scene;
-use crate::time::{Millis, Wall};
+use crate::time::{Millis, Mono, Wall};
 use crate::words::Member;
 
 /// The operation of planning dispatched jobs (S0-26: create tasks).
@@ -36,6 +36,20 @@ pub struct Right {
     pub slides: bool,
     /// Plans must have been read at this revision or later: before it others may have written them.
     pub since: Revision,
+}
+
+/// What a node can say of who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// This member leads, or none does.
+    Known(Option<Member>),
+    /// The node does not trust its lease, so another leader may have been elected without its notice.
+    Unknown {
+        /// The leader that it knew of last, which may be itself.
+        last: Option<Member>,
+        /// Since when it does not trust its lease, by its own clock; `None` before it asked for one.
+        since: Option<Mono>,
+    },
 }
 
 /// The node's right to plan, if it has it: the beat is its own, or it serves as the leader.

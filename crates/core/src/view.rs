@@ -32,7 +32,7 @@ pub use groups::GroupId;
 pub use sharded::{KnownLane, ShardTerms, Sharded};
 
 /// A job's number within one view. Numbers are local to a node and never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub(crate) u32);
 
 /// An entry's record beside the revision it was read at.
@@ -337,6 +337,13 @@ impl View {
         self.intents.keys().filter(|node| self.intent(node).is_some())
     }
 
+    /// Whether a member was drained and owns nothing any more, as it says itself: it may be stopped (S1-39, S1-61).
+    #[must_use]
+    pub fn may_be_stopped(&self, member: &Member) -> bool {
+        let intent = self.intents.get(&member.node).and_then(|known| known.value.as_ref());
+        intent.is_some_and(|intent| intent.wanted && intent.drained == Some(member.incarnation))
+    }
+
     /// What is known of the wish to drain a node, taken back or not.
     #[must_use]
     pub fn intent_entry(&self, node: &NodeName) -> Option<&Known<Intent>> {
@@ -369,6 +376,14 @@ impl View {
     /// Up to `limit` living jobs after this name, in the order of names: a page.
     pub fn page<'a>(&'a self, after: Option<&JobName>, limit: usize) -> impl Iterator<Item = JobView<'a>> {
         self.ids_after(after).map(|id| self.job(id)).filter(JobView::is_live).take(limit)
+    }
+
+    /// The jobs of which requests wait that no run was claimed for, or not by all who should.
+    pub fn requested(&self) -> impl Iterator<Item = JobId> {
+        let waits = |known: &Known<AskedRecord>| {
+            known.value.as_ref().is_some_and(|record| record.requests.iter().any(|request| !request.taken))
+        };
+        self.asked.iter().filter(move |(_, known)| waits(known)).map(|(id, _)| *id)
     }
 
     /// Every job number there is.
@@ -482,6 +497,15 @@ impl<'a> JobView<'a> {
         let planned = || self.dispatched().and_then(|state| state.terms.as_deref());
         let terms = self.held().and_then(|held| held.terms.as_deref()).or_else(planned);
         terms.map_or(1, |terms| terms.late.overlap.beside())
+    }
+
+    /// When a job of which this node holds something, or that it plans, fires next after a moment.
+    #[must_use]
+    pub fn fires_after(&self, after: Wall) -> Option<Wall> {
+        let claimed = self.held().and_then(|held| held.terms.as_deref());
+        let sharded = || self.terms().map(|(terms, _)| terms);
+        let planned = || self.dispatched().and_then(|state| state.terms.as_deref());
+        claimed.or_else(sharded).or_else(planned)?.schedule.as_ref()?.next(after)
     }
 
     /// What is open of a fire in the lane of a claimed job that this node holds.

@@ -1,4 +1,4 @@
-//! What a whole node can do over SQLite: `cargo bench -p evenkeel --bench node -- steady|flood|burst|commands|million`.
+//! What a whole node can do over SQLite: `cargo bench -p evenkeel --bench node -- steady|flood|burst|commands|starts|million`.
 //!
 //! Each part prints one line of figures. Without an argument all but `million` run.
 
@@ -28,7 +28,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// More than can be fired in a second.
 const FLOOD: usize = 50_000;
-const PARTS: [&str; 5] = ["steady", "flood", "burst", "commands", "million"];
+const PARTS: [&str; 6] = ["steady", "flood", "burst", "commands", "starts", "million"];
 
 fn main() {
     evenkeel::guard::run_if_asked();
@@ -43,6 +43,7 @@ fn main() {
                     "flood" => flood(folder.path()).await,
                     "burst" => burst(folder.path()).await,
                     "commands" => commands(folder.path()).await,
+                    "starts" => starts(folder.path()).await,
                     _ => million(folder.path()).await,
                 }
             });
@@ -179,19 +180,14 @@ async fn commands(folder: &Path) {
         assert!(Command::new("true").status().unwrap().success());
     }
     let alone = (children_seconds() - before) / f64::from(ALONE);
-    let command = |job: &mut Job| {
-        job.function.clear();
-        job.command = Program::Argv(vec!["true".into()]);
-    };
-    fill_with(&books(folder), A_SECOND, "* * * * * *", command).await;
+    fill_with(&books(folder), A_SECOND, "* * * * * *", run_true).await;
     let before = children_seconds();
     let node = evenkeel::open(config(folder, 2 * A_SECOND as u32).with(Functions::new())).await.unwrap();
     until_held(&node, A_SECOND).await;
     sleep(Duration::from_secs(SECONDS)).await;
     // The guard ends with the node, and what its runs took is told as its own.
     node.stop_now().await;
-    let runs = std::fs::read_dir(folder.join("a/logs")).unwrap();
-    let runs: usize = runs.map(|job| std::fs::read_dir(job.unwrap().path()).unwrap().count()).sum();
+    let runs = outputs(folder);
     let each = (children_seconds() - before) / runs as f64;
     println!(
         "commands: {runs} runs, each {:.2} ms of processor time beside {:.2} ms of the program alone, ratio {:.1}",
@@ -199,6 +195,39 @@ async fn commands(folder: &Path) {
         alone * 1000.0,
         each / alone
     );
+}
+
+/// More commands due on every second than can be started, on 64 slots: how many are a second, and what does each cost the node and
+/// its guard?
+async fn starts(folder: &Path) {
+    const SECONDS: u64 = 20;
+    fill_with(&books(folder), 2_000, "* * * * * *", run_true).await;
+    let node = evenkeel::open(config(folder, 64).with(Functions::new())).await.unwrap();
+    until_held(&node, 2_000).await;
+    sleep(Duration::from_secs(2)).await;
+    let (before, cpu) = (outputs(folder), cpu_seconds());
+    sleep(Duration::from_secs(SECONDS)).await;
+    let (runs, cpu) = (outputs(folder) - before, cpu_seconds() - cpu);
+    let guarded = children_seconds();
+    node.stop_now().await;
+    let all = outputs(folder) as f64;
+    println!(
+        "starts: {:.0} commands/s, each {:.2} ms of processor time in the node and {:.2} ms in its guard and the program",
+        runs as f64 / SECONDS as f64,
+        cpu / runs as f64 * 1000.0,
+        (children_seconds() - guarded) / all * 1000.0
+    );
+}
+
+fn run_true(job: &mut Job) {
+    job.function.clear();
+    job.command = Program::Argv(vec!["true".into()]);
+}
+
+/// How many attempts there were: each has a file for its output.
+fn outputs(folder: &Path) -> usize {
+    let jobs = std::fs::read_dir(folder.join("a/logs")).into_iter().flatten();
+    jobs.map(|job| std::fs::read_dir(job.unwrap().path()).unwrap().count()).sum()
 }
 
 /// A million jobs that are hardly ever due: how long does a node take to start, and what does it cost to have them?

@@ -15,7 +15,7 @@ const NAMED_MAX: usize = 20;
 /// What is said of an upgrade that was allowed: whoever says it is gone once it is done.
 pub const UPGRADE_BEGINS: &str = "it begins: the event upgraded or not_upgraded says how it went";
 
-/// What was proved of whoever asks.
+/// What the node that decides has itself proved of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
@@ -25,7 +25,7 @@ pub enum Proof {
     Local,
     /// That he is the node's own process: the program that embeds it, or a signal to it.
     Process,
-    /// That he is a node of the cluster, which does not say for whom it asks.
+    /// That the request is signed with the cluster's key as a node's. Which node, and for whom it asks, it claims.
     Node,
     /// Nothing: he was not let in.
     Nobody,
@@ -56,7 +56,8 @@ impl Proof {
 pub struct Asker {
     /// What was proved of him.
     pub proof: Proof,
-    /// The address that he asks from, and by way of which node; empty within the process.
+    /// The address of the request; of one that another node hands on `via` that node, and what it claims of its caller. Empty
+    /// within the process.
     pub from: String,
     /// What he says of himself, such as `root@host`. Nobody has proved it.
     pub claims: String,
@@ -67,6 +68,12 @@ impl Asker {
     #[must_use]
     pub fn new(proof: Proof, from: &str, claims: &str) -> Self {
         Self { proof, from: cut(from), claims: cut(claims) }
+    }
+
+    /// The name that is kept with what is switched: what the request says of itself, or else what was proved of it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        if self.claims.is_empty() { self.proof.as_str() } else { &self.claims }
     }
 
     /// The node's own process.

@@ -342,7 +342,6 @@ mod tests {
     use evenkeel_core::job::{Job, Spec, Work};
     use evenkeel_core::record::{SpecRecord, encode};
     use evenkeel_core::registry::{Entry, LeaseId, Revision};
-    use evenkeel_core::shards::ShardSet;
     use evenkeel_core::time::{Mono, Wall};
 
     fn facts() -> Facts {
@@ -396,7 +395,7 @@ mod tests {
         let spec = |name: &str, guarantee| {
             let job = Job::new(name.parse().unwrap(), "", Work::Command(vec!["true".into()]));
             let job = Job { guarantee, ..job };
-            let spec = Spec { job, version: 1, since: Wall(0), paused: false, off: ShardSet::empty() };
+            let spec = Spec::new(job, 1, Wall(0));
             let record = SpecRecord::Live(Box::new(spec));
             let entry =
                 Entry { value: encode(&record), revision: Revision(1), born: Revision(1), owner: None };

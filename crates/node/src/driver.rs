@@ -136,6 +136,10 @@ impl Driver {
                 match next {
                     Some(Happening::Order(Order::Halt)) => return End::Asked,
                     Some(Happening::Fatal(why)) => return End::Fatal(why),
+                    Some(Happening::Failed(why)) => {
+                        self.tell(Event::StorageFailed(why.clone()));
+                        return End::Fatal(why);
+                    }
                     Some(Happening::Woken) if !tick => {}
                     Some(happening) => self.take(happening),
                     None => break,
@@ -229,6 +233,7 @@ impl Driver {
                 }
                 self.step(self.is_able());
             }
+            Happening::Told(Told::Harmed(why)) => self.tell(Event::StorageFailed(why)),
             Happening::Told(Told::Notice(notice)) => {
                 tracing::info!("{}", notice.text);
                 self.notifiers.notice(clock::now(), self.runs.node().as_str(), &notice);
@@ -241,7 +246,7 @@ impl Driver {
                 let registry = self.registry.clone();
                 tokio::spawn(async move { answer.send(registry.read(keys).await) });
             }
-            Happening::Order(Order::Halt) | Happening::Fatal(_) => {}
+            Happening::Order(Order::Halt) | Happening::Fatal(_) | Happening::Failed(_) => {}
         }
     }
 
@@ -366,6 +371,7 @@ impl Driver {
             Event::Upgraded(_) => "upgraded",
             Event::NotUpgraded(_) => "not_upgraded",
             Event::LeaseLost => "lease_lost",
+            Event::StorageFailed(_) => "storage_failed",
             Event::Alarm { .. } => "alarm",
             Event::NameTaken(_) => "name_taken",
             Event::ClockDiffers(_) => "clock_differs",

@@ -15,6 +15,7 @@ mod output;
 mod process;
 mod shim;
 mod signals;
+mod starts;
 mod strays;
 mod user;
 mod wire;

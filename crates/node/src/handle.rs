@@ -200,6 +200,12 @@ impl Handle {
         Ok(found.into_iter().map(|change| (change.key.clone(), change)).collect())
     }
 
+    /// Why this node's history takes no entries, so that the node claims no fire and refuses changes; `None` while it does.
+    #[must_use]
+    pub fn history_trouble(&self) -> Option<String> {
+        self.shared.history.trouble()
+    }
+
     /// Whether all nodes of the cluster have one history: they keep it in a database, or share a host and said nothing
     /// else. Otherwise the histories of others have to be asked, or may be.
     #[must_use]

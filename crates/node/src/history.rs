@@ -53,6 +53,8 @@ pub(crate) enum Told {
     Noted(AskId),
     /// Whether the database takes entries.
     Able(bool),
+    /// The file was deleted, replaced or damaged while in use: which one, and what to do.
+    Harmed(String),
     /// This is there for good and to be told.
     Notice(Box<Notice>),
 }
@@ -97,12 +99,13 @@ impl History {
         let (count, written) = watch::channel(0);
         let (opened, ready) = oneshot::channel();
         let (ended, done) = oneshot::channel();
-        let reader = HistoryReader::start(place.clone())?;
+        let (trouble, troubled) = watch::channel(None);
+        let reader = HistoryReader::start(place.clone(), troubled)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| e.to_string())?;
         let (name, sweeper) = (name.to_owned(), retention::Sweeper::new(keep));
         let write = async move {
-            match Writer::open(place, &name, sweeper, entries, (told, changed, count)).await {
+            match Writer::open(place, &name, sweeper, entries, (told, changed, count, trouble)).await {
                 Ok(writer) => {
                     // Whoever opened it may have given up; then its queue is closed, and the writer ends.
                     let _ = opened.send(Ok(()));

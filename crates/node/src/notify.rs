@@ -25,11 +25,12 @@ use window::{Telling, Window};
 use worker::Worker;
 
 /// Every kind of event there is, as history, notifiers and `event list` write them.
-pub(crate) const KINDS: [&str; 36] = [
+pub(crate) const KINDS: [&str; 37] = [
     "joined",
     "upgraded",
     "not_upgraded",
     "lease_lost",
+    "storage_failed",
     "alarm",
     "name_taken",
     "clock_differs",

@@ -22,7 +22,7 @@ fn example() -> PathBuf {
     target.join("debug/examples/embed")
 }
 
-/// proves: S1-86
+/// proves: S1-86, S3-01
 #[test]
 fn ten_lines_are_a_node() {
     let folder = tempfile::tempdir().expect("there is room for a folder");

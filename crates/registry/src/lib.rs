@@ -8,6 +8,7 @@
 //! - [`memory`] keeps everything in this process; [`sqlite`] shares one file between the processes of one host.
 //! - `postgres` and `mysql` share a server between hosts; `sql` is how they are spoken to, for whoever keeps tables of
 //!   their own there.
+//! - [`witness`] says whether a SQLite file is still whole while it is in use.
 //! - [`feed`] carries news of the cold entries; [`clock`] is where engines read time.
 //! - [`mod@conformance`] is the suite, [`mod@bench`] the engine's own ceiling to compare with.
 
@@ -35,6 +36,7 @@ pub mod sql;
 pub mod sqlite;
 
 mod url;
+pub mod witness;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
 

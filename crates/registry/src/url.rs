@@ -135,7 +135,8 @@ mod tests {
                 assert!(block.contains(said), "{engine}: {said}");
             }
         }
-        let choice = page.split("\n## ").find(|block| block.starts_with("Which one")).expect("a choice");
+        let choice =
+            page.split("\n## ").find(|block| block.starts_with("Choosing an engine")).expect("a choice");
         for said in [
             "| ZooKeeper, three or five servers | one or two of them | harder",
             "| Redis | nothing: a single point",

@@ -29,6 +29,8 @@ mod server;
 mod still;
 #[path = "common/storm.rs"]
 mod storm;
+#[path = "zookeeper_faults/strangers.rs"]
+mod strangers;
 #[path = "common/terms.rs"]
 mod terms;
 #[path = "common/until.rs"]

@@ -25,6 +25,7 @@ mod runs;
 mod search;
 mod settings;
 mod shards;
+mod waiting;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ use crate::console;
 use crate::peer::{self, Ear, Line};
 use crate::upgrade::Upgrades;
 pub(crate) use denials::Denials;
+pub(crate) use elsewhere::found;
 pub(crate) use error::{ApiError, REPLAYED, STALE, done, read_body};
 pub(crate) use gate::Door;
 pub(crate) use live::{Live, Others, Picture};
@@ -131,13 +133,17 @@ pub(crate) fn router(app: App) -> Router {
 
 /// Whether this node is a member that may act and means to stay; needs no key, so it says nothing else.
 async fn health(State(app): State<App>) -> Response {
+    let trouble = app.handle.history_trouble();
     let (status, word) = match (board::is_leaving(&app.handle), board::is_member(&app.handle)) {
         _ if board::is_closed(&app.handle) => {
             (StatusCode::SERVICE_UNAVAILABLE, "closed from outside: start it again")
         }
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "leaving"),
-        (false, true) => (StatusCode::OK, "member"),
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "not a member"),
+        (false, true) => match &trouble {
+            Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why.as_str()),
+            None => (StatusCode::OK, "member"),
+        },
     };
     let body = json!({ "status": word, "node": app.handle.name(), "version": env!("CARGO_PKG_VERSION") });
     (status, Json(body)).into_response()

@@ -4,17 +4,21 @@ mod capacity;
 pub(crate) mod explain;
 mod names;
 mod nodes;
+mod obstacles;
 mod open;
 mod remarks;
 mod shards;
+mod switches;
 mod warnings;
 mod whole;
 
 use std::collections::BTreeSet;
 
-use evenkeel::{Handle, LanesError, RunRecord};
+use evenkeel::{Handle, LanesError, RunRecord, State};
 use evenkeel_core::job::{Placement, Spec};
+use evenkeel_core::node::Node;
 use evenkeel_core::record::{LoadRecord, Request, ShardLane};
+use evenkeel_core::rules::firing;
 use evenkeel_core::schedule::{Calendars, Schedule};
 use evenkeel_core::time::Wall;
 use evenkeel_core::view::{JobView, View};
@@ -23,11 +27,12 @@ use evenkeel_core::words::{Fire, JobName, Member, NodeName, RequestId, RunId};
 use crate::rows::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, Sharing, moment, zone};
 use crate::zones;
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
-pub(crate) use names::{no_living, no_node};
+pub(crate) use names::{no_job, no_living, no_node};
 pub(crate) use nodes::{gone, nodes, nodes_with_times};
 pub(crate) use open::{OpenFire, is_open, open};
 pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, shards, wanted};
+pub(crate) use switches::switches;
 pub(crate) use warnings::{fits_nobody, warnings};
 pub(crate) use whole::whole;
 
@@ -49,13 +54,13 @@ struct Copied {
     nodes: usize,
 }
 
-fn copied(view: &View, job: JobView<'_>) -> Option<Copied> {
+fn copied(view: &View, planner: Option<&Member>, job: JobView<'_>) -> Option<Copied> {
     let sharding = job.sharding().filter(|_| job.is_sharded());
     let spec = timed(view, &job)?;
     let owner = match spec.job.placement {
         Placement::Claimed => job.owner(),
         Placement::Sharded => sharding.and_then(|sharding| sharding.leader.as_ref()),
-        Placement::Dispatched => view.planner(),
+        Placement::Dispatched => planner,
     };
     Some(Copied {
         calendars: view.calendars_of(&spec.job),
@@ -65,6 +70,12 @@ fn copied(view: &View, job: JobView<'_>) -> Option<Copied> {
         owner: owner.map(|member| member.node.to_string()),
         nodes: sharding.map_or(usize::from(job.owner().is_some()), shards::holders),
     })
+}
+
+/// Who plans dispatched jobs; nobody, as far as a node can say that does not trust its lease.
+fn planner(node: &Node) -> Option<&Member> {
+    node.trusted_until(evenkeel::clock::now().mono)?;
+    node.view().planner()
 }
 
 /// A declaration, and up to when its fires are nobody's, also by the calendars that it names.
@@ -87,8 +98,9 @@ pub(crate) fn jobs(handle: &Handle, after: Option<&JobName>, limit: usize, find:
     loop {
         let looked_at = if find.is_empty() { LOOK.min(limit - jobs.len() + 1) } else { LOOK };
         let seen: Vec<_> = handle.look(|node| {
-            let view = node.view();
-            let found = |job: JobView<'_>| is_in(job.name(), find).then(|| copied(view, job)).flatten();
+            let (view, planner) = (node.view(), planner(node));
+            let found =
+                |job: JobView<'_>| is_in(job.name(), find).then(|| copied(view, planner, job)).flatten();
             view.page(last.as_ref(), looked_at).map(|job| (job.name().clone(), found(job))).collect()
         });
         let more = seen.len() == looked_at;
@@ -145,11 +157,12 @@ pub(crate) fn schedule(handle: &Handle, name: &JobName) -> Option<Option<Schedul
 
 /// Everything about a job.
 pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
-    let (copied, sharing): (Copied, Option<Sharing>) = handle.look(|node| {
+    let (copied, sharing, switches): (Copied, Option<Sharing>, _) = handle.look(|node| {
         let job = node.view().find(name)?;
-        let copied = copied(node.view(), job)?;
+        let copied = copied(node.view(), planner(node), job)?;
         let sharing = shards::sharing(node.view(), &job, &copied.spec);
-        Some((copied, sharing))
+        let switches = switches::of(node.view(), &job, &copied.spec);
+        Some((copied, sharing, switches))
     })?;
     let next = next(&copied, zones::now());
     let Copied { spec, owner, missing, fits_nobody, .. } = copied;
@@ -162,9 +175,16 @@ pub(crate) fn job(handle: &Handle, name: &JobName) -> Option<JobDetail> {
         owner,
         paused: spec.paused,
         since: moment(spec.since),
+        disabled: !spec.job.enabled,
+        switches,
         sharing,
-        job: spec.job,
+        job: spec.declared(),
     })
+}
+
+/// Whether there is a job of this name.
+pub(crate) fn is_job(handle: &Handle, name: &JobName) -> bool {
+    handle.look(|node| node.view().find(name).is_some_and(|job| job.is_live()))
 }
 
 /// How many jobs may fire: those that may be held (K), and the sharded and dispatched ones.
@@ -300,6 +320,33 @@ pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Memb
             let has = |lane: &ShardLane| lane.open_of(run.shard).is_some_and(|open| open.fire == run.fire);
             lanes.into_iter().find(|(_, lane)| has(lane)).map(|(member, _)| member)
         }
+    })
+}
+
+/// What is to be said of a request that was taken back before any node had claimed it; history may not have heard of it.
+pub(crate) fn taken_back(handle: &Handle, run: &RunId) -> Option<RunRecord> {
+    let (due, at) = handle.look(|node| {
+        let job = node.view().find(&run.job)?;
+        let request = firing::taken_back(&job, run)?;
+        Some((request.at, request.taken_back?))
+    })?;
+    Some(RunRecord {
+        seq: 0,
+        run: run.clone(),
+        attempt: 1,
+        job: run.job.clone(),
+        shard: run.shard,
+        due,
+        node: String::new(),
+        state: State::Skipped,
+        reason: firing::BY_HAND.to_owned(),
+        sent: String::new(),
+        code: None,
+        token: None,
+        started: None,
+        ended: Some(at),
+        from: due,
+        output: 0,
     })
 }
 

@@ -30,9 +30,12 @@ const REPEATS: u32 = 3;
 /// The pause before each.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// So long may a connection take, and a node that is asked whether it lives.
+/// So long may a connection take.
 const CONNECT: Duration = Duration::from_secs(3);
+/// So long may a node take to say that it lives, where another one can be asked instead.
 const ALIVE: Duration = Duration::from_secs(3);
+/// The same where it is the only one: a machine may stall for seconds.
+const ALIVE_ALONE: Duration = Duration::from_secs(15);
 /// So long may any other answer take: some wait for the registry, or for another node.
 const ANSWER: Duration = Duration::from_secs(60);
 /// What to do where no node answers.
@@ -153,7 +156,7 @@ impl Client {
         if let Some(base) = self.chosen.get() {
             return Ok(base);
         }
-        let asker = agent(CONNECT, Some(ALIVE));
+        let asker = agent(CONNECT, Some(if self.bases.len() > 1 { ALIVE } else { ALIVE_ALONE }));
         let (mut fallback, mut whys) = (None, Vec::new());
         for base in &self.bases {
             let request = Request::builder().uri(format!("{base}/api/v1/health")).body(());

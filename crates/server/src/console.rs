@@ -265,10 +265,11 @@ fn node_row(node: &NodeRow) -> Markup {
 
 /// What is most worth knowing of how a node stands.
 fn state_of(node: &NodeRow) -> &'static str {
-    match (node.offline, node.draining) {
-        (true, _) => "offline",
-        (false, true) => "draining",
-        (false, false) => "online",
+    match (node.offline, node.draining, node.drained) {
+        (true, ..) => "offline",
+        (_, _, true) => "drained",
+        (_, true, _) => "draining",
+        _ => "online",
     }
 }
 

@@ -48,7 +48,8 @@ impl Exit {
         (
             Self::Unavailable,
             "unavailable",
-            "the node cannot do it just now, or a node that is needed is away: try again; `run wait`: the time given is over",
+            "the node cannot do it just now, or a node that is needed is away: try again; `run wait`, `node drain --wait`: the time \
+             given is over",
         ),
         (
             Self::Denied,

@@ -17,6 +17,7 @@ mod kubernetes;
 mod listen;
 mod output;
 mod peer;
+mod repeats;
 mod request;
 mod rows;
 mod serve;

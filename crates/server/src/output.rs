@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
 use crate::rows::{
-    AuditRow, BalanceRow, CalendarRow, EventRow, FoldedRow, JobRow, LayoutRow, LoadRow, NodeRow, Point,
-    RunRow, ServiceRow, SettingsRow, ShareRow, Then, word,
+    AuditRow, BalanceRow, CalendarRow, EventRow, FoldedRow, JobRow, LayoutRow, LeaderUnknown, LoadRow,
+    NodeRow, Point, RunRow, ServiceRow, SettingsRow, ShareRow, Then, word,
 };
 use crate::visible::{self, Visible, visible};
 
@@ -100,7 +100,7 @@ impl Row for RunRow {
     fn cells(&self) -> Vec<String> {
         vec![
             self.run.clone(),
-            self.node.clone(),
+            or_dash(Some(&self.node)),
             self.attempt.to_string(),
             self.state.clone(),
             local(Some(&self.due)),
@@ -120,7 +120,14 @@ impl Row for SettingsRow {
             self.strikes.to_string(),
             word(&self.handover),
             word(&self.spread),
-            or_dash(self.leader.as_deref()),
+            match &self.leader_unknown {
+                None => or_dash(self.leader.as_deref()),
+                Some(LeaderUnknown { last, since }) => format!(
+                    "unknown since {}, last known {}",
+                    local(since.as_deref()),
+                    or_dash(last.as_deref())
+                ),
+            },
         ]
     }
 }
@@ -275,11 +282,13 @@ impl Row for FoldedRow {
 
 /// How a node stands, in a word or two.
 fn node_state(node: &NodeRow) -> &'static str {
-    match (node.offline, node.draining) {
-        (true, true) => "offline, draining",
-        (true, false) => "offline",
-        (false, true) => "draining",
-        (false, false) => "online",
+    match (node.offline, node.draining, node.drained) {
+        (true, _, true) => "offline, drained",
+        (true, true, _) => "offline, draining",
+        (true, ..) => "offline",
+        (_, _, true) => "drained, may be stopped",
+        (_, true, _) => "draining",
+        _ => "online",
     }
 }
 

@@ -7,6 +7,7 @@ mod events;
 mod explain;
 mod fires;
 mod shards;
+mod switches;
 
 use evenkeel_core::input::Applied;
 use evenkeel_core::job::{Job, Placement};
@@ -18,12 +19,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::written;
 pub(crate) use audit::{AuditPage, AuditRow};
-pub(crate) use balance::{Balance, BalanceRow, Then, WhatIfRow};
+pub(crate) use balance::{Balance, BalanceRow, ObstacleRow, Then, WhatIfRow};
 pub(crate) use calendars::{CalendarDetail, CalendarRow};
 pub(crate) use events::{EventPage, EventRow, LoadRow};
 pub(crate) use explain::{Explained, Point};
 pub(crate) use fires::FireRow;
 pub(crate) use shards::{Doing, FoldedRow, MarkRow, ShardPage, ShardRow, ShareRow, Sharing};
+pub(crate) use switches::SwitchRow;
 
 /// A job in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +62,7 @@ pub(crate) struct JobRow {
 pub(crate) struct JobDetail {
     /// Its name.
     pub(crate) name: String,
-    /// The declaration.
+    /// The declaration as it was applied last; `disabled` and `switches` say what operators made of it.
     pub(crate) job: Job,
     /// Rises with every change.
     pub(crate) version: u64,
@@ -78,6 +80,12 @@ pub(crate) struct JobDetail {
     /// Whether no living node has the labels that it asks for: until one has, nothing of it runs.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub(crate) fits_nobody: bool,
+    /// Whether no node holds it, and it does not run by hand either.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub(crate) disabled: bool,
+    /// What operators switched, so that it is not as the declaration says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) switches: Vec<SwitchRow>,
     /// Who has which of its shards; none when it is not sharded.
     pub(crate) sharing: Option<Sharing>,
 }
@@ -93,13 +101,13 @@ pub(crate) struct RunRow {
     pub(crate) shard: u32,
     /// The moment it stands for.
     pub(crate) due: String,
-    /// The node that has it.
+    /// The node that has it; empty while none has.
     pub(crate) node: String,
     /// Which attempt, counted from 1.
     pub(crate) attempt: u32,
-    /// `running`, `succeeded`, `failed`, `killed`, `timed_out`, `fenced`, `lost`, `skipped`.
+    /// `running`, `succeeded`, `failed`, `killed`, `timed_out`, `fenced`, `lost`, `skipped`, `waiting`.
     pub(crate) state: String,
-    /// In words, where it did not succeed.
+    /// In words, where it did not succeed, or why it waits.
     pub(crate) reason: Option<String>,
     /// When the attempt started.
     pub(crate) started: Option<String>,
@@ -112,7 +120,7 @@ pub(crate) struct RunRow {
 pub(crate) struct NodeRow {
     /// Its name.
     pub(crate) name: String,
-    /// `online`, `draining`, `offline`, or `gone`.
+    /// `online`, `draining`, `drained`, `offline`, or `gone`.
     #[serde(default)]
     pub(crate) state: String,
     /// The version of its program.
@@ -126,8 +134,11 @@ pub(crate) struct NodeRow {
     pub(crate) quota: usize,
     /// Above how many it raises the alarm (M).
     pub(crate) alarm: u32,
-    /// Whether it gives its jobs up.
+    /// Whether it gives its jobs up, or has done so.
     pub(crate) draining: bool,
+    /// Whether it is drained and owns nothing any more, so that it may be stopped.
+    #[serde(default)]
+    pub(crate) drained: bool,
     /// Whether its peers take it for unreachable.
     #[serde(default)]
     pub(crate) offline: bool,
@@ -185,8 +196,20 @@ pub(crate) struct SettingsRow {
     pub(crate) handover: Handover,
     /// How free jobs are spread over nodes.
     pub(crate) spread: Spread,
-    /// The living leader, where one plans.
+    /// The living leader, where one plans; none while the node that answers cannot know.
     pub(crate) leader: Option<String>,
+    /// What that node knew last, where its lease is not trusted and it cannot know who leads; none while it can.
+    #[serde(default)]
+    pub(crate) leader_unknown: Option<LeaderUnknown>,
+}
+
+/// What a node whose lease is not trusted knew last of who leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeaderUnknown {
+    /// The leader that it knew of last.
+    pub(crate) last: Option<String>,
+    /// Since when another one may lead.
+    pub(crate) since: Option<String>,
 }
 
 /// What is to be set of it.
@@ -229,6 +252,9 @@ pub(crate) struct JobPage {
 pub(crate) struct RunPage {
     /// The latest first.
     pub(crate) runs: Vec<RunRow>,
+    /// Beside the first page, runs that wait and that no history has, the latest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) waiting: Vec<RunRow>,
     /// Give this as `before` for the next page; none at the end.
     pub(crate) before: Option<String>,
     /// Nodes that live and did not answer: what only their histories have is not in the page.

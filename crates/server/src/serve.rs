@@ -15,6 +15,7 @@ use crate::api::{App, Denials, Door, Live, Searches, router};
 use crate::exit::{Exit, Failure};
 use crate::key::Key;
 use crate::peer::{Ear, Line, Reach};
+use crate::repeats::Repeats;
 use crate::settings::Meant;
 use crate::upgrade::{self, Upgrades, Wish};
 use crate::{board, listen};
@@ -24,18 +25,21 @@ const HAND_OVER: Duration = Duration::from_secs(600);
 /// Answers under way have this long once the node has left.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-/// Lives until a signal ends it; `born` is called once the node answers at the address.
+/// Lives until a signal ends it; `born` is called once the node answers at the address. `repeats` counts lines of the log.
 ///
 /// # Errors
 /// It cannot begin, or the node stops by itself.
 pub(crate) fn live<F: Future<Output = Result<(), Failure>>>(
     meant: Meant,
+    repeats: Repeats,
     born: impl FnOnce(Handle, SocketAddr) -> F,
 ) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::new(Exit::Failed, format!("no runtime: {e}")))?;
+    runtime.spawn(repeats.clone().keep_counting());
     let ended = runtime.block_on(life(meant, born));
     runtime.shutdown_timeout(LAST_ANSWERS);
+    repeats.close();
     ended
 }
 

@@ -393,11 +393,13 @@ mod tests {
         assert_eq!((node.ttl.as_secs(), node.tolerance, node.alarm, node.slots), (15, 1, 100, 64));
     }
 
+    /// proves: S1-35, S1-36
     #[test]
     fn flags_win_over_the_file() {
         let networks = |text: &str| vec![text.to_owned()];
         let file = Written {
             port: Some(Port::from(1)),
+            tolerance: Some(3),
             alarm: Some(7),
             http_allow: networks("10.0.0.0/8"),
             ..least()
@@ -407,7 +409,7 @@ mod tests {
         assert_eq!(linked.over(file.clone()).meant().expect("it makes sense").listen.port(), 1);
         assert!(port("tcp").is_err());
         let meant = flags.clone().over(file.clone()).meant().expect("it makes sense");
-        assert_eq!((meant.listen.port(), meant.node.alarm), (2, 7));
+        assert_eq!((meant.listen.port(), meant.node.tolerance, meant.node.alarm), (2, 3, 7));
         assert_eq!(meant.node.http_allow[0].to_string(), "10.0.0.0/8");
         assert!(meant.node.cgroups);
         let off = Written { cgroups: Some("off".to_owned()), ..least() };
@@ -421,6 +423,7 @@ mod tests {
         assert_eq!(allowed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["::1/128"]);
     }
 
+    /// proves: S1-17, S1-53, S1-94
     #[test]
     fn nonsense_is_refused_with_the_fix() {
         let ip = |text: &str| Some(text.parse().expect("an address"));

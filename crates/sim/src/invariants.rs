@@ -128,7 +128,7 @@ kinds! {
     I42 = "I42",
     /// The wait before a beat is what the load demands.
     I43 = "I43",
-    /// Offline is who was struck often enough, once a beat by each.
+    /// A node is offline after strikes in enough beats, and online again only when it was reached, activated or restarted.
     I44 = "I44",
     /// Who is cut off from the registry takes no work.
     I45 = "I45",

@@ -199,6 +199,8 @@ pub static ALL: &[Mutant] = {
         mutant("drained node is planned for", &peers::PlansForTheDrained, &[I38]),
         mutant("strikes of an earlier life counted", &peers::RemembersStrikes, &[I42, I44]),
         mutant("two strikes in a beat", &peers::StrikesTwice, &[I44]),
+        mutant("strikes of one beat counted for each observer", &peers::CountsObservers, &[I44]),
+        mutant("node said to be drained at once", &peers::SaysDrainedAtOnce, &[I38]),
         mutant("busy taken for unreachable", &peers::StrikesTheBusy, &[I42]),
         mutant("upgrade that forgets what runs", &upgrades::ForgetsGiven, &[I1, I2, I14, I15, I16, I20, I22]),
         mutant("lease counted anew at an upgrade", &upgrades::TrustsAnew, &[I3, I4]),

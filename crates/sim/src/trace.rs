@@ -108,7 +108,9 @@ pub(crate) fn describe(input: &Input) -> String {
         Input::Sampled(sample) => format!("sampled: {sample:?}"),
         Input::Rest(rest) => format!("rest: {rest}"),
         Input::Able(able) => format!("able: {able}"),
-        Input::Asked(ask, command) => format!("asked {}: {command:?}", ask.0),
+        Input::Asked(ask, command) | Input::AskedBy(ask, _, command) => {
+            format!("asked {}: {command:?}", ask.0)
+        }
     }
 }
 

@@ -35,7 +35,7 @@ fn base() -> Result<String> {
 }
 
 fn registry_since(base: &str) -> Result<Option<String>> {
-    let files = git(&["diff", "--name-only", base, "--", "crates/registry", "crates/core/src/registry*"])?;
+    let files = git(&[&["diff", "--name-only", base, "--"], REGISTRY_SOURCES].concat())?;
     if let Some(file) = files.lines().next() {
         return Ok(Some(format!("{file} changed since {base}")));
     }
@@ -48,6 +48,16 @@ fn registry_since(base: &str) -> Result<Option<String>> {
 }
 
 const REGISTRY: &str = "evenkeel-registry";
+/// The registry's own sources, and those of core that say what a registry is and how entries are named.
+const REGISTRY_SOURCES: &[&str] = &[
+    "crates/registry",
+    "crates/core/src/registry*",
+    "crates/core/src/store*",
+    "crates/core/src/keys.rs",
+    "crates/core/src/time.rs",
+    "crates/core/src/words*",
+    "Cargo.toml",
+];
 
 /// Everything that a package of a lock file is built from, each with its version and checksum.
 fn dependencies(lock: &str, package: &str) -> Result<BTreeSet<String>> {

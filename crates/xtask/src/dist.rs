@@ -1,7 +1,7 @@
 //! The binary that is given away: optimised, stripped, and the same byte by byte wherever it is built.
 
 use crate::parts::{minutes, timed};
-use crate::step::Step;
+use crate::step::{Step, quoted};
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -35,11 +35,15 @@ pub fn command(args: &[String]) -> Result<ExitCode> {
 pub fn build(source: &Path, target: &Path) -> Result<PathBuf> {
     let maps = remapped(source, target)?;
     let flags: Vec<_> = maps.iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}")).collect();
-    let c_flags: Vec<_> = maps.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")).collect();
+    let c_flags: Vec<_> = maps
+        .iter()
+        .map(|(from, to)| quoted(&format!("-ffile-prefix-map={from}={to}")).into_owned())
+        .collect();
     let step = Step::cargo(&["build", "--profile", "dist", "--locked", "--package", "evenkeel-server"])
         // Paths may contain spaces, which the encoded form allows.
         .with("CARGO_ENCODED_RUSTFLAGS", &flags.join("\u{1f}"))
         .with("CFLAGS", &c_flags.join(" "))
+        .with("CC_SHELL_ESCAPED_FLAGS", "1")
         // What C calls the time of the build, which an allocator would print.
         .with("SOURCE_DATE_EPOCH", "0");
     let status = step

@@ -114,10 +114,13 @@ pub(crate) fn command(args: &[String]) -> Result<ExitCode> {
         "install" => install::install(&chosen)?,
         "up" => {
             let meant = |kind: &&Kind| !names.is_empty() || kind.quorum != flags.is_empty();
-            up(&chosen.into_iter().filter(meant).collect::<Vec<_>>())?;
+            up(&chosen.into_iter().filter(meant).collect::<Vec<_>>(), Owner::Person)?;
         }
         "down" => chosen.iter().try_for_each(|kind| running::stop(kind))?,
-        "restart" => chosen.iter().try_for_each(|kind| running::restart(kind))?,
+        "restart" => {
+            let meant = |kind: &&&Kind| !names.is_empty() || running::find(kind).is_some();
+            chosen.iter().filter(meant).try_for_each(|kind| running::restart(kind))?;
+        }
         "status" => chosen.iter().try_for_each(|kind| writeln!(stdout(), "{}", status(kind)))?,
         "env" => environment()
             .iter()
@@ -141,9 +144,17 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Kind>> {
     names.iter().map(find).collect()
 }
 
-/// Starts what is installed and does not run yet, and says where each is. Returns those that it started.
-fn up(kinds: &[&'static Kind]) -> Result<Vec<&'static Kind>> {
-    let mut started = Vec::new();
+/// Who stops an engine.
+#[derive(Clone, Copy, PartialEq)]
+enum Owner {
+    /// The person who started it.
+    Person,
+    /// The tests, when they are over or when the next ones begin.
+    Tests,
+}
+
+/// Starts what is installed and does not run yet, and says where each is.
+fn up(kinds: &[&'static Kind], owner: Owner) -> Result<()> {
     for kind in kinds {
         if (kind.program)().is_none() {
             println!("{} absent: `cargo xtask engines install` gets Debian's {}", kind.name, kind.package);
@@ -152,12 +163,17 @@ fn up(kinds: &[&'static Kind]) -> Result<Vec<&'static Kind>> {
         if running::find(kind).is_some() {
             running::mend(kind).with_context(|| format!("a member of {} did not start", kind.name))?;
         } else {
+            // What an earlier start left behind: processes of which one is gone, and a folder.
+            running::stop(kind)?;
+            // Marked first, so that the next run of the tests stops it though this one is cut short.
+            if owner == Owner::Tests {
+                running::mark_ours(kind)?;
+            }
             running::start(kind).with_context(|| format!("{} did not start", kind.name))?;
-            started.push(*kind);
         }
         println!("{}", status(kind));
     }
-    Ok(started)
+    Ok(())
 }
 
 fn status(kind: &Kind) -> String {
@@ -186,10 +202,7 @@ fn bring_up_all(quorum: bool) -> Result<()> {
     if let Err(error) = install::install(&all) {
         println!("{error:#}: its tests are skipped");
     }
-    for kind in up(&all)? {
-        running::mark_ours(kind)?;
-    }
-    Ok(())
+    up(&all, Owner::Tests)
 }
 
 /// Stops what [`bring_up`] started, in this process or in one that was cut short.

@@ -70,7 +70,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "engines",
-        args: "install|up|down|restart|status|env …",
+        args: "install|up [--quorum]|down|restart|status|env [NAME…]",
         about: "real engines for the tests, on loopback",
         run: engines::command,
     },
@@ -135,23 +135,39 @@ pub(crate) fn only_flag(args: &[String], name: &str) -> Result<bool> {
     match args {
         [] => Ok(false),
         [flag] if flag == name => Ok(true),
-        [other, ..] => bail!("`{other}` means nothing here: `cargo xtask help` shows what does"),
+        _ => {
+            let other = args.iter().find(|arg| *arg != name).map_or(name, String::as_str);
+            bail!("`{other}` means nothing here: `cargo xtask help` shows what does")
+        }
     }
 }
 
 fn help(_: &[String]) -> Result<ExitCode> {
-    println!("cargo xtask COMMAND\n");
+    use std::fmt::Write as _;
+    let mut out = String::from("cargo xtask COMMAND\n\n");
     for Command { name, args, about, .. } in COMMANDS {
-        println!("  {:<34} {about}", format!("{name} {args}"));
+        let _ = writeln!(out, "  {:<34} {about}", format!("{name} {args}"));
     }
-    println!("\nThe walls that `tidy` looks over keep out:");
+    out.push_str("\nThe walls that `tidy` looks over keep out:\n");
     for wall in tidy::WALLS {
-        println!("  {:<14} {}", wall.name, wall.keeps_out);
+        let _ = writeln!(out, "  {:<14} {}", wall.name, wall.keeps_out);
     }
-    Ok(ExitCode::SUCCESS)
+    show(&out)
+}
+
+/// Prints a page. A reader that has seen enough, as `head`, is no error.
+fn show(text: &str) -> Result<ExitCode> {
+    use std::io::Write as _;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 fn tidy_command(args: &[String]) -> Result<ExitCode> {
+    if args.len() > 1 || args.iter().any(|arg| arg.starts_with('-')) {
+        bail!("tidy takes one folder, or none for this repository");
+    }
     let folder = args.first().map_or_else(root, PathBuf::from);
     ci::tidy(&folder)?;
     println!("tidy: {} walls, nothing to complain about", tidy::WALLS.len());
@@ -162,8 +178,7 @@ fn requirements_command(args: &[String]) -> Result<ExitCode> {
     let check = only_flag(args, "--check")?;
     let tree = Tree::read(&root())?;
     if !check {
-        print!("{}", requirements::report(&tree));
-        return Ok(ExitCode::SUCCESS);
+        return show(&requirements::report(&tree));
     }
     let said: Vec<_> = ["proofs", "mentions"].iter().flat_map(|wall| tidy::look(&tree, wall)).collect();
     said.iter().for_each(|complaint| println!("{complaint}"));

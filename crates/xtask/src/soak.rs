@@ -21,7 +21,7 @@ struct Request {
     /// Names of parts; all parts where there are none.
     parts: Vec<String>,
     /// How long steps are started anew, with other seeds; without it each step runs once.
-    hours: Option<f64>,
+    limit: Option<Duration>,
     /// Whether steps that have passed on this source tree run again.
     again: bool,
 }
@@ -32,34 +32,50 @@ struct Request {
 /// When the arguments mean nothing, or the results cannot be kept.
 pub fn command(args: &[String]) -> Result<ExitCode> {
     if crate::asks_for_help(args) {
-        print!("{}", help());
-        return Ok(ExitCode::SUCCESS);
+        return crate::show(&help());
     }
     let request = parse(args)?;
-    let runner = tools::runner();
-    let mut record = Record::open(&crate::target().join("soak"), &source_tree()?, request.again)?;
+    let needs_tests = list::PARTS.iter().any(|part| part.tests && request.has_part(part.name));
+    let runner = if needs_tests { tools::runner() } else { tools::Runner::Cargo };
+    let tree = source_tree()?;
+    let forgotten = |part: &str| request.again && request.has_part(part);
+    let mut record = Record::open(&crate::target().join("soak"), &tree, forgotten)?;
     bring_up_engines(&request)?;
-    let begun = std::cell::Cell::new(Duration::ZERO);
-    let limit = request.hours.map(|hours| Duration::from_secs_f64(hours * 3600.0));
-    'rounds: for round in 0.. {
-        for step in list::steps(round, runner) {
-            if !is_chosen(&request, &step) || record.has_passed(&step.key(round)) {
+    let mut spent = Duration::ZERO;
+    let is_over = |spent| request.limit.is_some_and(|limit| spent >= limit);
+    // Without a limit later rounds have nothing new: only what failed in them runs again.
+    let rounds = if request.limit.is_some() { u64::MAX } else { record.last_round() + 1 };
+    'rounds: for round in 0..rounds {
+        let steps: Vec<_> =
+            list::steps(round, runner).into_iter().filter(|step| request.has_part(step.part)).collect();
+        if steps.is_empty() || is_over(spent) {
+            break;
+        }
+        for step in &steps {
+            let key = step.key(round);
+            let is_due = if round == 0 || request.limit.is_some() {
+                !record.has_passed(&key)
+            } else {
+                record.has_failed(&key)
+            };
+            if !is_due {
                 continue;
             }
-            if limit.is_some_and(|limit| begun.get() >= limit) {
+            if is_over(spent) {
                 break 'rounds;
             }
-            let result = run(&step, round, &record)?;
-            begun.set(begun.get() + result.took);
-            record.add(step.key(round), result)?;
-        }
-        if limit.is_none() {
-            break;
+            let result = run(step, round, &record)?;
+            if source_tree()? != tree {
+                engines::take_down()?;
+                bail!("the sources changed while `{key}` ran: start the soak again");
+            }
+            spent += result.took;
+            record.add(key, result)?;
         }
     }
     engines::take_down()?;
-    println!("{}", table(&record));
-    let failures = record.failures();
+    println!("{}", table(&record, &request));
+    let failures = record.failures(|part| request.has_part(part));
     for line in &failures {
         println!("repeat: {line}");
     }
@@ -71,11 +87,11 @@ fn help() -> String {
     let mut out = String::from(
         "cargo xtask soak [PART…] [--hours N] [--again]
 
-Runs the named parts, or all. A part goes on where it stopped: steps that have passed on the same sources do not run again.
-The end is a table and, for each failure, one line that repeats it. Results and logs are in target/soak.
+Runs the named parts, or all. A part goes on where it stopped: steps that have passed on the same sources, committed or not,
+do not run again. The end is a table and, for each failure, one line that repeats it. Results and logs are in target/soak.
 
   --hours N   start anew with other seeds until N hours have passed
-  --again     also run steps that have passed on these sources
+  --again     forget earlier results of these parts
 
 ",
     );
@@ -93,8 +109,10 @@ fn parse(args: &[String]) -> Result<Request> {
         match arg.as_str() {
             "--again" => request.again = true,
             "--hours" => {
-                let hours = args.next().and_then(|hours| hours.parse().ok()).filter(|hours| *hours > 0.0);
-                request.hours = Some(hours.context("say how many hours, for example --hours 2")?);
+                let hours =
+                    args.next().and_then(|hours| hours.parse::<f64>().ok()).filter(|hours| *hours > 0.0);
+                let limit = hours.and_then(|hours| Duration::try_from_secs_f64(hours * 3600.0).ok());
+                request.limit = Some(limit.context("say how many hours, for example --hours 2")?);
             }
             part if list::PARTS.iter().any(|known| known.name == part) => request.parts.push(part.to_owned()),
             other => {
@@ -106,37 +124,36 @@ fn parse(args: &[String]) -> Result<Request> {
     Ok(request)
 }
 
-fn is_chosen(request: &Request, step: &SoakStep) -> bool {
-    request.parts.is_empty() || request.parts.iter().any(|part| part == step.part)
+impl Request {
+    /// Whether a part is asked for.
+    fn has_part(&self, part: &str) -> bool {
+        self.parts.is_empty() || self.parts.iter().any(|name| name == part)
+    }
 }
 
 /// Starts the engines that the chosen parts need.
 fn bring_up_engines(request: &Request) -> Result<()> {
-    let needs_engines = |part: &list::SoakPart| {
-        part.engines && (request.parts.is_empty() || request.parts.iter().any(|name| name == part.name))
-    };
-    if list::PARTS.iter().any(needs_engines) {
+    if list::PARTS.iter().any(|part| part.engines && request.has_part(part.name)) {
         engines::bring_up(&crate::root())?;
         engines::bring_up_quorums()?;
     }
     Ok(())
 }
 
-/// Names the sources that results belong to: the commit, and what is changed or new since then.
+/// Names the sources that results belong to: every file that git tracks or would track, by its contents. Whether they are
+/// committed makes no difference.
 fn source_tree() -> Result<String> {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-    let commit = changed::git(&["rev-parse", "HEAD"])?;
-    let changes = changed::git(&["diff", "HEAD"])?;
-    let new_files = changed::git(&["ls-files", "--others", "--exclude-standard"])?;
-    if changes.is_empty() && new_files.is_empty() {
-        return Ok(commit);
-    }
+    let files = ["ls-files", "--cached", "--others", "--exclude-standard"];
+    let files = changed::git(&files).context("the soak names its results after what git tracks")?;
+    let mut files: Vec<_> = files.lines().collect();
+    files.sort_unstable();
+    files.dedup();
     let mut hasher = DefaultHasher::new();
-    changes.hash(&mut hasher);
-    for path in new_files.lines() {
+    for path in files {
         (path, std::fs::read(crate::root().join(path)).ok()).hash(&mut hasher);
     }
-    Ok(format!("{commit}+{:016x}", hasher.finish()))
+    Ok(format!("{:016x}", hasher.finish()))
 }
 
 /// Runs one step to its end. A step that fails ends no other.
@@ -168,12 +185,12 @@ fn run(step: &SoakStep, round: u64, record: &Record) -> Result<StepResult> {
     Ok(StepResult { took, failures })
 }
 
-/// A line for each part: its steps, those that failed, and its minutes.
-fn table(record: &Record) -> String {
+/// A line for each part that was asked for: its steps, those that failed, and its minutes.
+fn table(record: &Record, request: &Request) -> String {
     use std::fmt::Write as _;
     let mut rows: BTreeMap<&str, (u32, u32, Duration)> = BTreeMap::new();
-    for (key, result) in record.results() {
-        let part = key.split(':').next().unwrap_or(key);
+    for (key, result) in record.results().filter(|(key, _)| request.has_part(record::part(key))) {
+        let part = record::part(key);
         let row = rows.entry(part).or_default();
         *row = (row.0 + 1, row.1 + u32::from(!result.failures.is_empty()), row.2 + result.took);
     }
@@ -197,7 +214,7 @@ mod tests {
         assert_eq!(parsed("").unwrap(), Request::default());
         let request = parsed("worlds --hours 1.5 chaos --again").unwrap();
         assert_eq!(request.parts, ["worlds", "chaos"]);
-        assert_eq!((request.hours, request.again), (Some(1.5), true));
+        assert_eq!((request.limit, request.again), (Some(Duration::from_secs(5_400)), true));
     }
 
     #[test]
@@ -212,7 +229,7 @@ mod tests {
     fn what_cannot_be_understood_is_refused_with_the_fix() {
         let error = parsed("chaoss").unwrap_err().to_string();
         assert!(error.contains("worlds") && error.contains("chaoss"), "{error}");
-        for words in ["--hours", "--hours x", "--hours 0"] {
+        for words in ["--hours", "--hours x", "--hours 0", "--hours inf", "--hours 1e30"] {
             assert!(parsed(words).unwrap_err().to_string().contains("--hours 2"), "{words}");
         }
     }
@@ -220,14 +237,16 @@ mod tests {
     #[test]
     fn the_table_counts_steps_and_failures_of_a_part() {
         let folder = tempfile::tempdir().unwrap();
-        let mut record = Record::open(folder.path(), "tree", false).unwrap();
+        let mut record = Record::open(folder.path(), "tree", |_| false).unwrap();
         let minute = |failures: &[&str]| StepResult {
             took: Duration::from_secs(60),
             failures: failures.iter().map(|line| (*line).to_owned()).collect(),
         };
         record.add("worlds: 0".to_owned(), minute(&[])).unwrap();
         record.add("worlds: 1000".to_owned(), minute(&["cargo xtask sim 7"])).unwrap();
-        let text = table(&record);
+        let text = table(&record, &Request::default());
         assert!(text.contains("worlds                    2       1     2.00"), "{text}");
+        let other = Request { parts: vec!["chaos".to_owned()], ..Request::default() };
+        assert!(!table(&record, &other).contains("worlds"), "it was not asked for");
     }
 }

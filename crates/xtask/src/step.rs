@@ -9,6 +9,15 @@ fn is_of_package(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
 }
 
+/// A word as a shell reads it.
+pub(crate) fn quoted(word: &str) -> std::borrow::Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=:,./@%+".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', r"'\''")).into(),
+    }
+}
+
 /// A command line, run from the root of the repository.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
@@ -36,7 +45,8 @@ impl Step {
     #[must_use]
     pub fn line(&self) -> String {
         let env: String = self.env.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
-        format!("{env}cargo {}", self.args.join(" "))
+        let args: Vec<_> = self.args.iter().map(|arg| quoted(arg)).collect();
+        format!("{env}cargo {}", args.join(" "))
     }
 
     /// The command, not yet started.

@@ -91,6 +91,7 @@ fn books() -> Entries {
         node: None,
         shards: ShardSet::empty(),
         former: [].into(),
+        taken_back: None,
     };
     let asked = AskedRecord { requests: Vec::from([Request { taken: true, ..untaken.clone() }, untaken]) };
     Entries::from([
@@ -112,7 +113,10 @@ fn books() -> Entries {
         ),
         (keys::lock(&"l".parse().unwrap()), encode(&LockRecord { holder: Some(member("a@1")), seq: 6 })),
         (keys::switches(&"b".parse().unwrap(), &dealt), encode(&switches)),
-        (keys::intent(&"b".parse().unwrap()), encode(&Intent { since: Wall(1), wanted: true, seq: 1 })),
+        (
+            keys::intent(&"b".parse().unwrap()),
+            encode(&Intent { since: Wall(1), wanted: true, drained: None, seq: 1 }),
+        ),
         (Key::from_stored("of/another/layout"), Value::from(&b"\xff\x00"[..])),
     ])
 }

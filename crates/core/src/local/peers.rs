@@ -82,6 +82,8 @@ impl Placing {
 /// How a member was last reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Contact {
+    /// The beat in which this node first saw it. It may be about to answer only then, so a failure in it is no strike.
+    pub since: u64,
     /// The beat in which it was asked last.
     pub beat: u64,
     /// Whether a probe is under way.
@@ -90,6 +92,14 @@ pub struct Contact {
     pub reachable: Option<bool>,
     /// The span in which it said that it serves, as far as it was asked: the epoch, first and last moment.
     pub serves: Option<(u64, Mono, Mono)>,
+}
+
+impl Contact {
+    /// Whether it was never tried to be reached.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        !self.asking && self.reachable.is_none()
+    }
 }
 
 /// An offer.
@@ -202,7 +212,16 @@ impl Peers {
 
     /// The clock was put right: the beats of the contacts say nothing any more, and all are tried anew.
     pub fn forget_beats(&mut self) {
-        self.contacts.values_mut().for_each(|contact| contact.beat = 0);
+        self.contacts.values_mut().for_each(|contact| (contact.since, contact.beat) = (0, 0));
+    }
+
+    /// The other members that there are in this beat: some are new, and some are gone.
+    pub fn meet<'a>(&mut self, others: impl Iterator<Item = &'a Member>, beat: u64) {
+        let mut known = core::mem::take(&mut self.contacts);
+        let mut contact = |member: &Member| {
+            known.remove(member).unwrap_or_else(|| Contact { since: beat, ..Contact::default() })
+        };
+        self.contacts = others.map(|member| (member.clone(), contact(member))).collect();
     }
 
     /// What belonged to a life that is over.

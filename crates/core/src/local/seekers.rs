@@ -2,7 +2,8 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::queue::{Queue, Rank};
+use super::queue::{Queue, Waiter};
+use crate::job::Priority;
 use crate::view::JobId;
 use crate::words::PoolName;
 
@@ -18,12 +19,12 @@ pub struct Seekers {
 
 impl Seekers {
     /// It waits from here on. Where nobody went before it when it was looked at, the pool needs no other look.
-    pub fn wait(&mut self, pool: PoolName, rank: Rank, was_first: bool) {
+    pub fn wait(&mut self, pool: PoolName, waiter: Waiter, was_first: bool) {
         if was_first {
             self.open.remove(&pool);
         }
-        self.queues.entry(pool.clone()).or_default().insert(rank);
-        self.of.insert(rank.2, pool);
+        self.queues.entry(pool.clone()).or_default().insert(waiter);
+        self.of.insert(waiter.id, pool);
     }
 
     /// It waits no more, unless it says so again. Those behind it may have what it leaves.
@@ -38,8 +39,26 @@ impl Seekers {
 
     /// Whether nobody else who waits goes before it.
     #[must_use]
-    pub fn is_first(&self, pool: &PoolName, rank: &Rank) -> bool {
-        self.queues.get(pool).is_none_or(|queue| queue.is_first(rank))
+    pub fn is_first(&self, pool: &PoolName, waiter: &Waiter) -> bool {
+        self.queues.get(pool).is_none_or(|queue| queue.is_first(waiter))
+    }
+
+    /// Whether another job waits for the pool whose priority is no lower than that of this one.
+    #[must_use]
+    pub fn has_rivals(&self, pool: &PoolName, (priority, id): (Priority, JobId)) -> bool {
+        self.queues.get(pool).is_some_and(|queue| queue.has_rivals(priority, id))
+    }
+
+    /// A job took a seat. Where others wait for the pool, they have their turns before its next one.
+    pub fn served(&mut self, pool: &PoolName, priority: Priority, id: JobId) {
+        if let Some(queue) = self.queues.get_mut(pool) {
+            queue.served(priority, id);
+        }
+    }
+
+    /// All that waits was said, and all seats that were taken in a step.
+    pub fn settle(&mut self) {
+        self.queues.values_mut().for_each(Queue::settle);
     }
 
     /// Something of the pool has changed.
@@ -86,11 +105,10 @@ mod tests {
     use core::cmp::Reverse;
 
     use super::*;
-    use crate::job::Priority;
     use crate::time::Wall;
 
-    fn rank(due: i64, id: u32) -> Rank {
-        (Reverse(Priority::default()), Wall(due), JobId(id))
+    fn rank(due: i64, id: u32) -> Waiter {
+        Waiter { priority: Reverse(Priority::default()), due: Wall(due), again: Wall::MAX, id: JobId(id) }
     }
 
     /// proves: I55

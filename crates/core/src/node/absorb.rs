@@ -1,5 +1,6 @@
 //! Absorb: how each input moves the view, the lease and the node's own affairs.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Node;
@@ -54,7 +55,8 @@ impl Node {
                 self.revisit_held();
             }
             Input::Rest(rest) => self.local.resting = rest,
-            Input::Asked(ask, command) => self.ask(now, ask, command, effects),
+            Input::Asked(ask, command) => self.ask(now, (ask, String::new()), command, effects),
+            Input::AskedBy(ask, by, command) => self.ask(now, (ask, by), command, effects),
         }
     }
 

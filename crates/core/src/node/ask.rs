@@ -10,6 +10,7 @@ use super::absorb::landed;
 use super::{Earliest, Node};
 use crate::effect::{Effect, Event, Reason, Ticket};
 use crate::input::{Answer, AskId, Command, NodeSwitch, Offer, Refusal};
+use crate::job::Job;
 use crate::local::{Asking, Subject, Switch, Wish};
 use crate::registry::Outcome;
 use crate::rules::{claims, firing};
@@ -29,23 +30,19 @@ const OVERDUE_MAX: usize = 256;
 const NOBODY: AskId = AskId(u64::MAX);
 
 impl Node {
-    pub(super) fn ask(&mut self, now: Now, ask: AskId, command: Command, effects: &mut Vec<Effect>) {
+    pub(super) fn ask(
+        &mut self,
+        now: Now,
+        (ask, by): (AskId, String),
+        command: Command,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(wrong) = self.senseless(&command) {
+            return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
+        }
         let wishes: Vec<Wish> = match command {
-            Command::Apply(jobs) => {
-                let class = self.local.settings.class;
-                if let Some(wrong) =
-                    jobs.iter().find_map(|job| job.validate().and_then(|()| job.suits(class)).err())
-                {
-                    return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
-                }
-                jobs.into_iter().map(|job| Wish::Job(Box::new(job))).collect()
-            }
-            Command::Calendar(calendar) => {
-                if let Err(wrong) = calendar.read() {
-                    return refuse(ask, Refusal::Invalid, format!("{wrong}; nothing was applied"), effects);
-                }
-                [Wish::Calendar(calendar)].into()
-            }
+            Command::Apply(jobs) => jobs.into_iter().map(|job| Wish::Job(Box::new(job))).collect(),
+            Command::Calendar(calendar) => [Wish::Calendar(calendar)].into(),
             Command::DeleteCalendar(name) => [Wish::DeleteCalendar(name)].into(),
             Command::Pause(job) => [Wish::Switch(job, Switch::Paused(true))].into(),
             Command::Resume(job) => [Wish::Switch(job, Switch::Paused(false))].into(),
@@ -69,7 +66,9 @@ impl Node {
             Command::Finalize => [Wish::Finalize].into(),
             Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
             Command::Kill(run) if self.executes(&run) => return self.kill(ask, &run, effects),
-            Command::Kill(run) if self.awaits(&run) => [self.call_off(ask, run)].into(),
+            Command::Kill(run) if self.awaits(&run) || self.takes_back(&run) => {
+                [self.call_off(ask, run)].into()
+            }
             Command::Kill(run) => {
                 let text = format!("run {run} neither runs nor waits on node {}", self.local.settings.name);
                 return refuse(ask, Refusal::NotFound, text, effects);
@@ -91,10 +90,24 @@ impl Node {
         }
         let (open, may_wait) = (wishes.len(), wishes.iter().any(|wish| wish.waits_for().is_some()));
         let until = now.mono + PATIENCE;
-        self.local.asking.insert(ask, Asking { until, open, may_wait, applied: Vec::new(), answer: None });
+        let (applied, answer) = (Vec::new(), None);
+        self.local.asking.insert(ask, Asking { until, open, may_wait, by, applied, answer });
         for (n, wish) in (0..).zip(wishes) {
             self.local.wishes.insert((ask, n), wish);
             self.local.todo.insert((ask, n));
+        }
+    }
+
+    /// What of a declaration makes no sense, if any of it does: then nothing of it is applied.
+    fn senseless(&self, command: &Command) -> Option<String> {
+        let class = self.local.settings.class;
+        match command {
+            Command::Apply(jobs) => {
+                let wrong = |job: &Job| job.validate().and_then(|()| job.suits(class)).err();
+                jobs.iter().find_map(wrong).map(|wrong| format!("{wrong}"))
+            }
+            Command::Calendar(calendar) => calendar.read().err().map(|wrong| format!("{wrong}")),
+            _ => None,
         }
     }
 
@@ -199,6 +212,12 @@ impl Node {
         job.zip(self.member()).is_some_and(|(job, me)| firing::awaits(&job, &me, run))
     }
 
+    /// Whether a run was only asked for, and no living node has it: then any node, so this one too, may take the request back.
+    #[must_use]
+    pub fn takes_back(&self, run: &RunId) -> bool {
+        self.view.id(&run.job).is_some_and(|id| firing::is_unclaimed(&self.view, &self.view.job(id), run))
+    }
+
     /// Which command a transaction under way is for, and which part of it.
     #[must_use]
     pub fn asked_by(&self, ticket: Ticket) -> Option<(AskId, u32)> {
@@ -292,11 +311,12 @@ impl Node {
 
     /// Everything is handed over: end the lease, so that others take over at once, and ask for nothing more.
     pub(super) fn depart(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let is_known = self.member().is_some_and(|member| self.view.may_be_stopped(&member));
         // Given back on purpose, so it is not news that it is gone.
         self.local.joined = None;
         self.lose_lease(now, effects);
         self.local.departed = true;
-        effects.push(Effect::Announce(Event::Drained));
+        effects.extend((!is_known).then_some(Effect::Announce(Event::Drained)));
         let departing = core::mem::take(&mut self.local.departing);
         effects.extend(departing.into_iter().map(|ask| Effect::Answer(ask, Answer::Done)));
     }

@@ -9,12 +9,13 @@ use super::{Earliest, Node};
 use crate::commit_kind::CommitKind;
 use crate::effect::{Effect, Event, Run, Ticket};
 use crate::input::{Answer, Applied, Offer};
+use crate::job::Work;
 use crate::keys::Key;
-use crate::local::{Contact, Given, OfferState, Pending, Sent, Subject, Wish};
+use crate::local::{Contact, Given, OfferState, Pending, Sent, Subject, Waiter, Wish};
 use crate::record::{BeatRecord, Lane, decode};
 use crate::registry::{Txn, Write};
 use crate::scene::{Decision, Decisions, News, Settled};
-use crate::time::Now;
+use crate::time::{Now, Wall};
 use crate::view::JobId;
 use crate::words::{Member, RunId, Token};
 
@@ -42,7 +43,7 @@ impl Node {
                 if let Decision::Wake(at, why) = decision {
                     wake.at(at, why);
                 }
-                self.note(decision);
+                self.note(now, decision);
             } else if let Decision::Commit(subject, kind, txn) = decision {
                 if let Subject::Job(id) = subject
                     && let Some(to) = out.placing.remove(&id)
@@ -52,7 +53,7 @@ impl Node {
                 }
                 self.send(now, subject, kind, txn, &mut out, effects);
             } else {
-                self.act(decision, &mut bundle, effects);
+                self.act(now, decision, &mut bundle, effects);
             }
         }
         if !bundle.reads.is_empty() {
@@ -70,9 +71,9 @@ impl Node {
     }
 
     /// Carries out what is no transaction.
-    fn act(&mut self, decision: Decision, bundle: &mut Bundle, effects: &mut Vec<Effect>) {
+    fn act(&mut self, now: Now, decision: Decision, bundle: &mut Bundle, effects: &mut Vec<Effect>) {
         match decision {
-            Decision::Start(id, run) => self.start(id, run, effects),
+            Decision::Start(id, run) => self.start(now, id, run, effects),
             Decision::Probe(to, address, beat) => {
                 let contact = self.local.peers.contacts.entry(to.clone()).or_default();
                 *contact = Contact { beat, asking: true, reachable: None, ..*contact };
@@ -161,7 +162,7 @@ impl Node {
     }
 
     /// What a decision leaves in the node's own affairs without an effect.
-    fn note(&mut self, decision: Decision) {
+    fn note(&mut self, now: Now, decision: Decision) {
         match decision {
             Decision::JobAt(id, at) => {
                 self.local.wheel.insert((at, id));
@@ -179,14 +180,18 @@ impl Node {
                 self.local.peers.spread.remove(&id);
             }
             Decision::JobWaits(id, due) => {
-                let first = Reverse(self.view.job(id).priority());
-                self.local.waiting.insert((first, due, id));
+                let job = self.view.job(id);
+                let (priority, again) = (Reverse(job.priority()), job.fires_after(now.wall.max(due)));
+                // Then its place is another one.
+                self.local.wheel.extend(again.map(|at| (at, id)));
+                let again = again.unwrap_or(Wall::MAX);
+                self.local.waiting.insert_at(Waiter { priority, due, again, id }, now.wall);
                 // Until there is a slot another node may have taken it.
                 self.local.peers.set_overdue_read(id, false);
             }
             Decision::JobSeeks(pool, id, due, was_first) => {
-                let first = Reverse(self.view.job(id).priority());
-                self.local.seekers.wait(pool, (first, due, id), was_first);
+                let priority = Reverse(self.view.job(id).priority());
+                self.local.seekers.wait(pool, Waiter { priority, due, again: Wall::MAX, id }, was_first);
             }
             Decision::Reread(id, at) => {
                 // The earliest moment that was named stands: looking in the meantime puts nothing off.
@@ -235,8 +240,11 @@ impl Node {
         effects.push(Effect::Commit { ticket, kind, txn });
     }
 
-    fn start(&mut self, id: JobId, run: Run, effects: &mut Vec<Effect>) {
+    fn start(&mut self, now: Now, id: JobId, mut run: Run, effects: &mut Vec<Effect>) {
         let job = self.view.job(id);
+        if matches!(run.work, Work::Command(_)) {
+            run.again = job.fires_after(now.wall.max(run.due));
+        }
         let sharded = job.is_sharded();
         // A run that nobody monitors is closed as soon as it was given, and one beside which others may go on is followed.
         if job.terms().is_some_and(|(_, shards)| !shards.monitor) || job.beside() > 1 {

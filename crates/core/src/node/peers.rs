@@ -10,11 +10,22 @@ use crate::load::{Sample, Score};
 use crate::local::{OfferState, Reign, Subject};
 use crate::registry::{LeaseId, Revision};
 use crate::rules::firing;
+use crate::standing::Leadership;
 use crate::time::{Mono, Now, Wall};
 use crate::view::JobId;
 use crate::words::{Fire, Member, NodeName, RunId};
 
 impl Node {
+    /// Who leads the cluster, as far as this node can know at this moment (S4-13, I4).
+    #[must_use]
+    pub fn leadership(&self, now: Mono) -> Leadership {
+        let last = self.view.leader().cloned();
+        match self.local.lease.trusted(now) {
+            Some(_) => Leadership::Known(last),
+            None => Leadership::Unknown { last, since: self.local.lease.distrusted_since(now) },
+        }
+    }
+
     /// What the node says of itself to those who probe it.
     #[must_use]
     pub fn role(&self, now: Mono) -> Role {
@@ -123,7 +134,9 @@ impl Node {
         {
             effects.push(Effect::Announce(Event::LeaderLost(leader.node.clone())));
         }
-        peers.contacts.retain(|member, _| view.member(member).is_some());
+        let others = view.members().map(|(member, _)| member);
+        let others = others.filter(|member| member.node != self.local.settings.name);
+        peers.meet(others, view.settings().beat_of(now.wall));
         let me = self.local.lease.id();
         let missed = |member: &Member| {
             self.local.peers.contacts.get(member).is_some_and(|contact| contact.reachable == Some(false))

@@ -218,8 +218,21 @@ pub struct StrikeRecord {
     pub count: u32,
     /// The beat of the last one: there is at most one a beat (I44).
     pub beat: u64,
+    /// The beats of these strikes, the latest last, at most as many as make a node offline. Strikes of several observers in
+    /// one beat are one beat without contact (S0-48). Empty where a program wrote it that did not note them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beats: Vec<u64>,
     /// Rises with every write.
     pub seq: u64,
+}
+
+impl StrikeRecord {
+    /// The beats of its strikes, the latest last. Where they are not noted, they are taken to have followed each other.
+    pub fn missed(&self) -> impl Iterator<Item = u64> {
+        let end = self.beat.saturating_add(1);
+        let assumed = if self.beats.is_empty() { u64::from(self.count).min(end) } else { 0 };
+        self.beats.iter().copied().chain(end - assumed..end)
+    }
 }
 
 /// Whether a node is taken for unreachable by its peers, under `keys::offline` (S0-48, S0-50).
@@ -227,7 +240,7 @@ pub struct StrikeRecord {
 pub struct OfflineRecord {
     /// Which life of it. Another life is online (S0-52).
     pub incarnation: u64,
-    /// Whether it is offline; written `false` by who activates it again by hand.
+    /// Whether it is offline; `false` once its peers reach it again, or after it was activated by hand.
     pub offline: bool,
     /// The beat in which that was so: strikes up to it are forgiven once it is online again.
     pub beat: u64,
@@ -371,5 +384,18 @@ mod tests {
             assert_eq!(settings.start_of(beat).0 % (i64::from(secs) * 1000), 0, "on the clock's own marks");
             last = beat;
         }
+    }
+
+    /// proves: S0-48
+    #[test]
+    fn strikes_without_their_beats_are_taken_to_have_followed_each_other() {
+        let missed = |count, beat, beats: &[u64]| {
+            let strike = StrikeRecord { incarnation: 1, count, beat, beats: beats.to_vec(), seq: 1 };
+            strike.missed().collect::<Vec<_>>()
+        };
+        assert_eq!(missed(3, 9, &[4, 7, 9]), [4, 7, 9]);
+        assert_eq!(missed(3, 9, &[]), [7, 8, 9]);
+        assert!(missed(0, 9, &[]).is_empty());
+        assert_eq!(missed(3, 1, &[]), [0, 1], "there is no beat before the first one");
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Wait;
 use crate::effect::Verdict;
-use crate::job::Job;
+use crate::job::{Job, SwitchOrigin};
 use crate::shards::ShardSet;
 use crate::share::{Order, Strategy};
 use crate::time::Wall;
@@ -183,6 +183,9 @@ pub struct Switches {
     /// This life of the node takes no part in the job: its next one does (S2-39).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown: Option<u64>,
+    /// When one of them was switched last, and by whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<SwitchOrigin>,
     /// Rises with every write.
     pub seq: u64,
 }

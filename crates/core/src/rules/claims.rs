@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(row(10), [3, 3, 4, 6, 11]);
         assert_eq!(row(12), [4, 4, 5, 7, 13]);
         assert_eq!(row(15), [4, 4, 6, 8, 16]);
-        assert_eq!(quota(10, 5, 0), quota(10, 5, 1));
+        assert_eq!((quota(12, 5, 0), quota(12, 5, 1)), (4, 4), "no tolerance is below one");
     }
 
     /// proves: S1-22, S1-24, S1-52, S1-54, I35

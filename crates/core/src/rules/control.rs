@@ -9,12 +9,11 @@ use alloc::format;
 
 use crate::commit_kind::CommitKind;
 use crate::input::{Answer, Applied, AskId, Refusal};
-use crate::job::{Job, Placement, Spec};
+use crate::job::{Job, OperatorSwitches, Placement, Spec, SwitchOrigin};
 use crate::keys;
 use crate::local::{Subject, Switch, Wish};
 use crate::record::{AskedRecord, Intent, Place, REQUESTS_MAX, Request, SpecRecord, encode};
 use crate::registry::{Guard, Txn, Write};
-use crate::rules::firing;
 use crate::scene::{Decision, Decisions, Scene, Settled};
 use crate::shards::ShardSet;
 use crate::standing;
@@ -24,6 +23,7 @@ use crate::words::{Fire, JobName, NodeName, RequestId, RunId, Shard};
 mod calendars;
 pub(crate) mod cluster;
 mod nodes;
+mod requests;
 mod told;
 
 /// How many wishes one step looks at.
@@ -59,8 +59,10 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
             Wish::Job(job) => declare(scene, job),
             Wish::Calendar(calendar) => calendars::declare(scene, calendar),
             Wish::DeleteCalendar(name) => calendars::delete(scene, name),
-            Wish::Switch(name, switch) => flip(scene, name, switch),
-            Wish::OnNode(name, node, switch) => nodes::switch(scene, name, node, *switch),
+            Wish::Switch(name, switch) => flip(scene, name, switch, origin(scene, *ask)),
+            Wish::OnNode(name, node, switch) => {
+                nodes::switch(scene, name, (node, *switch), origin(scene, *ask))
+            }
             Wish::RunNow(name, request, node) => run_now(scene, name, request, node.as_ref()),
             Wish::Drain(node, wanted) => drain(scene, node, *wanted),
             Wish::Configure(setting) => cluster::configure(scene, *setting),
@@ -68,7 +70,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
             Wish::Finalize => cluster::finalize(scene),
             Wish::Activate(node) => cluster::activate(scene, node, Subject::Wish(*ask, *n), out),
             Wish::Count(name, count) => nodes::count(scene, name, *count),
-            Wish::CallOff(run) => call_off(scene, run),
+            Wish::CallOff(run) => requests::call_off(scene, run, out),
             Wish::Lock(_) | Wish::Unlock(_) | Wish::Beat(_) => continue,
         };
         // Whoever orders as the leader is refused once another one leads (I6).
@@ -124,7 +126,7 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
         None => (None, None),
     };
     if let Some(old) = &old
-        && old.job == *job
+        && old.declared() == *job
     {
         return Turn::Settled(Settled::Applied(job.name.clone(), Applied::Unchanged));
     }
@@ -134,6 +136,10 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
     if let Some(text) = calendars::missing(scene, job) {
         return refuse(Refusal::Conflict, text);
     }
+    // What an operator has switched stays so, unless the declaration says something new of it.
+    let switched = old.as_ref().map(|old| old.redeclared(job));
+    let (job, operator) = switched.unwrap_or_else(|| (job.clone(), OperatorSwitches::default()));
+    let job = &job;
     // What came due beside runs that went on was never in their way.
     let times = |job: &Job| (job.except.clone(), job.only.clone(), job.enabled, job.overlap.beside() > 1);
     let same_times = |old: &Spec| old.job.times() == job.times() && times(&old.job) == times(job);
@@ -145,6 +151,7 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
         paused: old.as_ref().is_some_and(|o| o.paused),
         off: old.as_ref().map(|o| o.off.and(&ShardSet::all(fixed))).unwrap_or_default(),
         job: job.clone(),
+        operator,
     };
     let kind = if old.is_some() { CommitKind::UpdateJob } else { CommitKind::CreateJob };
     let mut txn = rewrite(scene, &job.name, known, &SpecRecord::Live(Box::new(spec)));
@@ -193,7 +200,13 @@ fn rewrite(scene: &Scene<'_>, name: &JobName, known: Option<JobView<'_>>, record
     Txn { guards: guards.into(), writes: writes.into() }
 }
 
-fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch) -> Turn {
+/// When and under which name the switch is set that this command asks for.
+fn origin(scene: &Scene<'_>, ask: AskId) -> SwitchOrigin {
+    let by = scene.local.asking.get(&ask).map(|asking| asking.by.clone());
+    SwitchOrigin { at: scene.now.wall, by: by.unwrap_or_default() }
+}
+
+fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch, origin: SwitchOrigin) -> Turn {
     let Some(job) = scene.view.find(name) else { return no_job(name) };
     let Some(mut spec) = job.spec() else { return no_job(name) };
     spec.version += 1;
@@ -209,16 +222,18 @@ fn flip(scene: &Scene<'_>, name: &JobName, switch: &Switch) -> Turn {
             if off == spec.off {
                 return answer(Answer::Done);
             }
+            spec.operator.off = (!off.is_empty()).then_some(origin);
             spec.off = off;
             SpecRecord::Live(Box::new(spec))
         }
         Switch::Paused(on) => {
             spec.paused = *on;
+            spec.operator.paused = on.then_some(origin);
             spec.since = if *on { spec.since } else { scene.now.wall };
             SpecRecord::Live(Box::new(spec))
         }
         Switch::Enabled(on) => {
-            spec.job.enabled = *on;
+            spec.switch_enabled(*on, origin);
             spec.since = if *on { scene.now.wall } else { spec.since };
             SpecRecord::Live(Box::new(spec))
         }
@@ -279,6 +294,7 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&Node
         node: node.cloned(),
         shards: ShardSet::empty(),
         former: BTreeSet::new(),
+        taken_back: None,
     });
     let key = keys::asked(name);
     Turn::Commit(
@@ -288,20 +304,6 @@ fn run_now(scene: &Scene<'_>, name: &JobName, id: &RequestId, node: Option<&Node
             writes: [Write::Put { key, value: encode(&record), owner: None }].into(),
         },
     )
-}
-
-/// The rules of firing end it as long as the wish stands; here is seen whether they have.
-fn call_off(scene: &Scene<'_>, run: &RunId) -> Turn {
-    let Some(id) = scene.view.id(&run.job) else { return no_job(&run.job) };
-    let job = scene.job(id);
-    if firing::is_called_off(&job, scene.member, run) {
-        return answer(Answer::Done);
-    }
-    if firing::awaits(&job, scene.member, run) {
-        return Turn::Waits;
-    }
-    let text = format!("run {run} has ended meanwhile, or is another node's: see `evenkeel run show {run}`");
-    refuse(Refusal::Conflict, text)
 }
 
 fn drain(scene: &Scene<'_>, node: &NodeName, wanted: bool) -> Turn {
@@ -315,7 +317,7 @@ fn drain(scene: &Scene<'_>, node: &NodeName, wanted: bool) -> Turn {
     let key = keys::intent(node);
     let known = scene.view.intent_entry(node).cloned().unwrap_or_default();
     let seq = known.value.as_ref().map_or(0, |intent| intent.seq) + 1;
-    let value = encode(&Intent { since: scene.now.wall, wanted, seq });
+    let value = encode(&Intent { since: scene.now.wall, wanted, drained: None, seq });
     let guards = [known.guard(key.clone())].into();
     let writes = [Write::Put { key, value, owner: None }].into();
     Turn::Commit(if wanted { CommitKind::Drain } else { CommitKind::Undrain }, Txn { guards, writes })

@@ -6,12 +6,12 @@
 use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
-use crate::effect::Verdict;
+use crate::effect::{Event, Verdict};
 use crate::keys;
 use crate::local::Subject;
-use crate::record::{Lane, Open, Place, encode};
+use crate::record::{Intent, Lane, Open, Place, encode};
 use crate::registry::{Txn, Write};
-use crate::scene::{Decisions, Scene};
+use crate::scene::{Decisions, News, Scene};
 use crate::takeover;
 use crate::view::{JobId, JobView};
 use crate::words::Fire;
@@ -36,6 +36,52 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
     } else if let Some(txn) = release(scene, &job) {
         out.commit(Subject::Job(id), CommitKind::Release, txn);
     }
+}
+
+/// Says in the registry, and as an event, that this drained node owns nothing any more and may be stopped (S1-39, S1-61).
+///
+/// Should it own something again, it takes that back: a job that is deleted while an attempt waits goes to the node that was
+/// asked to delete it.
+pub fn tell(scene: &Scene<'_>, out: &mut Decisions) {
+    let node = &scene.member.node;
+    let Some(known) = scene.view.intent_entry(node) else { return };
+    let Some(intent) = known.value.as_ref().filter(|intent| intent.wanted) else { return };
+    // A node that was just upgraded in place has not read all that it may own.
+    if !scene.local.unread.is_empty() {
+        return;
+    }
+    // What is under way may make something this node's.
+    let may_own =
+        |subject: &Subject| matches!(subject, Subject::Job(_) | Subject::Wish(..) | Subject::Drained);
+    if scene.me.is_none() || scene.local.busy.iter().any(may_own) {
+        return;
+    }
+    let drained = (!owns_anything(scene)).then_some(scene.member.incarnation);
+    let said = intent.drained.filter(|life| *life == scene.member.incarnation);
+    if drained == said {
+        return;
+    }
+    let key = keys::intent(node);
+    let record = Intent { drained, seq: intent.seq + 1, ..intent.clone() };
+    let guards = scene.born().into_iter().chain([known.guard(key.clone())]).collect();
+    let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
+    if drained.is_some() {
+        out.news.push(News { subject: Subject::Drained, sent: false, event: Event::Drained });
+    }
+    let kind = if drained.is_some() { CommitKind::MarkDrained } else { CommitKind::MarkNotDrained };
+    out.commit(Subject::Drained, kind, Txn { guards, writes });
+}
+
+/// Whether this node holds a job, has a shard that another one can take, leads, or has a run that goes on or is accepted.
+fn owns_anything(scene: &Scene<'_>) -> bool {
+    let (view, me) = (scene.view, scene.member);
+    let leader = view.serving().value.as_ref().and_then(|serving| serving.leader.as_ref());
+    view.count(me) > 0
+        || !scene.local.given.is_empty()
+        || leader == Some(me)
+        || view.opened_by(me)
+        || view.leads(me)
+        || view.has_shards_for_others(me)
 }
 
 /// The transaction that takes a claimed, unstarted fire back, with its watermark; `None` when there is none.

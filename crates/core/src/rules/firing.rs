@@ -33,7 +33,7 @@ mod retry;
 mod room;
 mod shards;
 
-pub use called_off::{BY_HAND, awaits, is_called_off};
+pub use called_off::{BY_HAND, awaits, is_called_off, is_request, is_unclaimed, taken_back};
 pub use planned::is_open as is_open_planned;
 pub(crate) use retry::given_up;
 pub use room::free_slots;
@@ -120,6 +120,8 @@ fn run_of(
     Run {
         id,
         due,
+        priority: declared.priority,
+        again: None,
         shards: declared.shards,
         parameter: declared.parameters.first().cloned().unwrap_or_default(),
         job_parameter: declared.parameter.clone(),
@@ -378,7 +380,7 @@ impl Desk<'_> {
             lane.watermark,
         );
         self.commit_with(CommitKind::ClaimFire, lane, Some(record), out);
-        out.claimed += 1;
+        out.claim(self.scene.view, self.job.id);
         true
     }
 
@@ -417,7 +419,7 @@ impl Desk<'_> {
                 }
                 let lane = self.opened(lane, Fire::Due(due), (due, from), due);
                 self.commit(CommitKind::ClaimFire, lane, out);
-                out.claimed += 1;
+                out.claim(self.scene.view, self.job.id);
             }
             None => self.commit(CommitKind::Skip, lane.clone(), out),
         }

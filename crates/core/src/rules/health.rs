@@ -1,10 +1,14 @@
 //! Health: in each beat a node asks every other one whether it can be reached, and counts in the registry who cannot.
 //!
-//! Whoever cannot be reached, by a probe or for an offer, gets a strike, at most one by each observer in a beat. Whoever is
-//! reached again loses that observer's strikes. Three strikes together, by whomever, make a node offline: it takes no beat
-//! and is offered nothing, until it is started again or somebody activates it (S0-45 … S0-52, I0-05, I44). That is a word
-//! of its peers and no proof: what it runs is not taken from it, as long as its lease lives (I0-11).
+//! A node that cannot be reached, by a probe or for an offer, gets a strike, at most one by each observer in a beat. An
+//! observer that reaches it again takes its own strikes back. Strikes in three beats, by whichever observers, make a node
+//! offline: it takes no beat and is offered nothing (S0-45 … S0-50, I0-05, I44). Strikes of several observers in one beat are
+//! one beat without contact, so a short stall makes no node offline. An offline node is only asked, once a beat, whether it
+//! answers again. It is online when no living observer has strikes against it any more, when it is started again, or when
+//! it is activated by hand (S0-52). That is a word of its peers and no proof: what it runs is not taken from it, as long as
+//! its lease lives (I0-11).
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
@@ -34,23 +38,38 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
         .view
         .members()
         .filter(|(member, state)| member.node != scene.member.node && !state.info.address.is_empty())
-        .filter(|(member, _)| !scene.view.is_offline(member))
         .collect();
     let contact = |member: &Member| scene.local.peers.contacts.get(member).copied().unwrap_or_default();
-    let due =
-        |member: &Member| scene.local.peers.contacts.get(member).is_none_or(|contact| contact.beat < beat);
-    // One after another (S0-46): a node that is slow to answer costs time and not connections.
     if others.iter().all(|(member, _)| !contact(member).asking)
-        && let Some((member, state)) =
-            others.iter().find(|(member, _)| due(member)).or_else(|| doubtful(scene, &others))
+        && let Some((member, state)) = next_to_ask(scene, beat, &others)
     {
         out.add(Decision::Probe((*member).clone(), state.info.address.clone(), beat));
     }
     for (member, _) in &others {
         count(scene, member, contact(member), out);
-        judge(scene, member, beat, out);
+        match scene.view.is_offline(member) {
+            true => come_back(scene, member, contact(member), beat, out),
+            false => judge(scene, member, beat, out),
+        }
     }
     watch_leaders(scene, &others, out);
+}
+
+/// Which node is asked next, each once in a beat.
+///
+/// One after another (S0-46): a node that is slow to answer costs time and not connections. So those that are offline are
+/// asked last.
+fn next_to_ask<'b, 'a>(
+    scene: &Scene<'a>,
+    beat: u64,
+    others: &'b [(&'a Member, &'a MemberState)],
+) -> Option<&'b (&'a Member, &'a MemberState)> {
+    let contact = |member: &Member| scene.local.peers.contacts.get(member);
+    let is_due =
+        |member: &Member| contact(member).is_none_or(|contact| contact.is_new() || contact.beat < beat);
+    let due = || others.iter().filter(|(member, _)| is_due(member));
+    let online = due().find(|(member, _)| !scene.view.is_offline(member));
+    online.or_else(|| due().next()).or_else(|| doubtful(scene, others))
 }
 
 /// A strike for whom this node could not reach in the beat of the last try; none any more for whom it reached.
@@ -61,17 +80,23 @@ fn count(scene: &Scene<'_>, member: &Member, contact: Contact, out: &mut Decisio
     let known = scene.view.strike(node, me);
     let last = known.and_then(|known| known.value.as_ref());
     let old = last.filter(|strike| strike.incarnation == member.incarnation);
-    let forgiven = scene.view.offline_entry(node).and_then(|known| known.value.as_ref());
-    let forgiven = forgiven.is_some_and(|r| {
-        r.incarnation == member.incarnation && !r.offline && old.is_some_and(|s| s.beat <= r.beat)
-    });
-    let count = old.filter(|_| !forgiven).map_or(0, |strike| strike.count);
-    let count = match reachable {
+    let forgiven = scene.view.forgiven(member);
+    let counts = old.filter(|strike| strike.count > 0 && forgiven.is_none_or(|beat| strike.beat > beat));
+    let (count, beats) = match reachable {
         true if old.is_none_or(|strike| strike.count == 0) => return,
-        true => 0,
+        true => (0, Vec::new()),
+        // It may have joined before it answers, and this node before it asks.
+        false if contact.beat <= contact.since => return,
         // Two clocks may number beats differently for a moment: only a later beat counts.
         false if last.is_some_and(|strike| strike.beat >= contact.beat) => return,
-        false => count + 1,
+        // That this observer cannot reach it is known, and an offline node is judged no more (S0-50).
+        false if counts.is_some() && scene.view.is_offline(member) => return,
+        false => {
+            let mut beats: Vec<u64> = counts.iter().flat_map(|strike| strike.missed()).collect();
+            beats.push(contact.beat);
+            let limit = usize::try_from(scene.view.settings().strikes.max(1)).unwrap_or(usize::MAX);
+            (counts.map_or(0, |strike| strike.count) + 1, beats.split_off(beats.len().saturating_sub(limit)))
+        }
     };
     let subject = Subject::Strike(node.clone());
     if !scene.is_idle(&subject) {
@@ -81,6 +106,7 @@ fn count(scene: &Scene<'_>, member: &Member, contact: Contact, out: &mut Decisio
         incarnation: member.incarnation,
         count,
         beat: last.map_or(0, |strike| strike.beat).max(contact.beat),
+        beats,
         seq: last.map_or(0, |strike| strike.seq) + 1,
     };
     let key = keys::strike(node, me);
@@ -94,20 +120,20 @@ fn count(scene: &Scene<'_>, member: &Member, contact: Contact, out: &mut Decisio
     );
 }
 
-/// Enough strikes: whoever commits it first takes the node for offline, and tells (S0-51).
+/// Strikes in enough beats: whoever commits it first takes the node for offline, and tells (S0-51).
 fn judge(scene: &Scene<'_>, member: &Member, beat: u64, out: &mut Decisions) {
     let node = &member.node;
     let limit = scene.view.settings().strikes.max(1);
-    let sum = scene.view.strikes(member).fold(0_u32, |sum, (.., strike)| sum.saturating_add(strike.count));
     // Both lives of a node have one entry; it is about the later one.
-    if sum < limit || scene.view.is_replaced(member) {
+    if scene.view.beats_missed(member) < limit || scene.view.is_replaced(member) {
         return;
     }
-    let (mut sum, mut guards) = (0_u32, Vec::from_iter(scene.born()));
+    let (mut missed, mut guards) = (BTreeSet::new(), Vec::from_iter(scene.born()));
+    let forgiven = scene.view.forgiven(member);
     for (observer, known, strike) in scene.view.strikes(member) {
-        sum = sum.saturating_add(strike.count);
+        missed.extend(strike.missed().filter(|beat| forgiven.is_none_or(|until| *beat > until)));
         guards.push(known.guard(keys::strike(node, observer)));
-        if sum >= limit {
+        if u32::try_from(missed.len()).is_ok_and(|beats| beats >= limit) {
             break;
         }
     }
@@ -116,6 +142,20 @@ fn judge(scene: &Scene<'_>, member: &Member, beat: u64, out: &mut Decisions) {
         return;
     }
     set_offline(scene, member, true, beat, (subject, guards), out);
+}
+
+/// An offline node that this one reaches is online again, unless another living node has strikes against it (S0-52).
+fn come_back(scene: &Scene<'_>, member: &Member, contact: Contact, beat: u64, out: &mut Decisions) {
+    let is_reached = contact.reachable == Some(true) && contact.beat >= beat && scene.clock_agrees();
+    if !is_reached || scene.view.is_replaced(member) {
+        return;
+    }
+    let lives = |observer: &NodeName| scene.view.members().any(|(other, _)| other.node == *observer);
+    let subject = Subject::Offline(member.node.clone());
+    if scene.view.strikes(member).any(|(observer, ..)| lives(observer)) || !scene.is_idle(&subject) {
+        return;
+    }
+    set_offline(scene, member, false, beat, (subject, Vec::from_iter(scene.born())), out);
 }
 
 /// A node that starts again is online again (S0-52).
@@ -139,6 +179,7 @@ fn set_offline(
 ) {
     let (kind, event) = match offline {
         true => (CommitKind::MarkOffline, Event::Offline(member.node.clone())),
+        false if member == scene.member => (CommitKind::ComeOnline, Event::Online(member.node.clone())),
         false => (CommitKind::MarkOnline, Event::Online(member.node.clone())),
     };
     let (guard, write) = offline_write(scene, member, offline, beat);

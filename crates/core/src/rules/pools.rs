@@ -10,7 +10,7 @@ use core::cmp::Reverse;
 use crate::commit_kind::CommitKind;
 use crate::job::{Job, Pool};
 use crate::keys;
-use crate::local::Subject;
+use crate::local::{Subject, Waiter};
 use crate::record::{PoolRecord, Seat, encode};
 use crate::registry::{Guard, Txn, Write};
 use crate::rules::firing;
@@ -58,8 +58,8 @@ pub(super) fn admitted(
     if wanting.is_empty() {
         return seated;
     }
-    let rank = (Reverse(job.priority), due, id);
-    let is_first = scene.local.seekers.is_first(name, &rank);
+    let waiter = Waiter { priority: Reverse(job.priority), due, again: Wall::MAX, id };
+    let is_first = scene.local.seekers.is_first(name, &waiter);
     out.add(Decision::JobSeeks(name.clone(), id, due, is_first));
     let mut record = PoolRecord { seats, seq: known.value.as_ref().map_or(0, |record| record.seq) };
     let room = record.most(*at_most).saturating_sub(record.seats.len());
@@ -68,7 +68,15 @@ pub(super) fn admitted(
             out.add(Decision::JobWaits(id, due));
             return seated;
         }
-        out.claimed += 1;
+        // A shard takes its slot when it starts.
+        match scene.job(id).is_sharded() {
+            true => out.claimed += 1,
+            false => out.take_slot(id),
+        }
+        out.seated.push((name.clone(), id));
+        // With others waiting they get their turns in between.
+        let rivals = scene.local.seekers.has_rivals(name, (job.priority, id));
+        let room = if rivals { 1 } else { room };
         let seat = |run| Seat { run, by: scene.member.clone(), at_most: *at_most };
         record.seats.extend(wanting.into_iter().take(room).map(seat));
         commit(scene, (name, &known), CommitKind::EnterPool, record.seats, gone, out);

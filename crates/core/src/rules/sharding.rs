@@ -3,6 +3,7 @@
 //! The shares name what they were cut for. When that differs from what is, the leader marks them, and from then on nobody
 //! claims a fire of the job; so what runs comes to an end. When the next fire is near and every lane is at rest, one commit
 //! gives each its new portion. A run that outlasts the wait keeps its shard where it is, and the others are cut without it.
+//! Where a drained node has shards the next fire is not waited for: that node is to be free soon (S1-60).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -124,9 +125,12 @@ fn prepare(table: &Table<'_>, mark: Mark, terms: &ShardTerms, among: &[Member], 
     let furthest = furthest(&table.sharding.cut, lanes.values());
     let total = terms.total.unwrap_or_else(|| every_node::counted(&table.sharding.cut, &lanes));
     let state = collect(&lanes, total, furthest);
-    let due = table.next_due(state.iter());
-    let Some(near) = due.into_iter().chain(table.asked_at()).min() else { return };
-    let start = near - scene.local.settings.lead - AHEAD;
+    let near = table.next_due(state.iter()).into_iter().chain(table.asked_at()).min();
+    let start = match near {
+        _ if frees_a_node(table, terms) => mark.since,
+        Some(near) => near - scene.local.settings.lead - AHEAD,
+        None => return,
+    };
     if scene.now.wall < start {
         return out.add(Decision::JobAt(id, start));
     }
@@ -141,6 +145,13 @@ fn prepare(table: &Table<'_>, mark: Mark, terms: &ShardTerms, among: &[Member], 
         return watch(table, &lanes, out);
     }
     cut(table, terms, among, &lanes, &state, out);
+}
+
+/// Whether a cut takes shards from a node that is drained and lives.
+fn frees_a_node(table: &Table<'_>, terms: &ShardTerms) -> bool {
+    let drains = |holder: &Member| !table.is_dead(holder) && table.scene.view.intent(&holder.node).is_some();
+    let mut portions = table.sharding.cut.portions.iter();
+    !terms.static_shards && portions.any(|portion| !portion.groups.is_empty() && drains(&portion.holder))
 }
 
 /// Every lane with something in it: those that are listed, and what is kept of others.

@@ -194,6 +194,12 @@ impl View {
         self.groups.get(group).claimable
     }
 
+    /// How many of a group's jobs are enabled, however they are placed.
+    #[must_use]
+    pub fn enabled_of(&self, group: GroupId) -> usize {
+        self.groups.get(group).enabled
+    }
+
     /// K and S of a group as they were at the last listing.
     #[must_use]
     pub fn listed_of(&self, group: GroupId) -> (usize, usize) {

@@ -1,6 +1,6 @@
 //! What the view knows of the cluster as such: loads, beats, strikes, who is offline, who serves, what is set.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Bound;
 use serde::de::DeserializeOwned;
@@ -169,8 +169,7 @@ impl View {
         member: &'a Member,
     ) -> impl Iterator<Item = (&'a NodeName, &'a Known<StrikeRecord>, &'a StrikeRecord)> {
         let first = (member.node.clone(), Member::least().node);
-        let forgiven = self.offline_entry(&member.node).and_then(|known| known.value.as_ref());
-        let forgiven = forgiven.filter(|r| r.incarnation == member.incarnation && !r.offline).map(|r| r.beat);
+        let forgiven = self.forgiven(member);
         let all = self.peers.strikes.range(first..).take_while(move |((node, _), _)| *node == member.node);
         all.filter_map(|((_, observer), known)| Some((observer, known, known.value.as_ref()?))).filter(
             move |(_, _, strike)| {
@@ -179,6 +178,23 @@ impl View {
                     && forgiven.is_none_or(|beat| strike.beat > beat)
             },
         )
+    }
+
+    /// The beat up to which a member's strikes are forgiven: it was taken for online again then.
+    #[must_use]
+    pub fn forgiven(&self, member: &Member) -> Option<u64> {
+        let record = self.offline_entry(&member.node).and_then(|known| known.value.as_ref());
+        record.filter(|r| r.incarnation == member.incarnation && !r.offline).map(|r| r.beat)
+    }
+
+    /// In how many beats some observer could not reach a member. Strikes of one beat count once, however many observers gave
+    /// them (S0-48).
+    #[must_use]
+    pub fn beats_missed(&self, member: &Member) -> u32 {
+        let forgiven = self.forgiven(member);
+        let beats = self.strikes(member).flat_map(|(.., strike)| strike.missed());
+        let beats: BTreeSet<u64> = beats.filter(|beat| forgiven.is_none_or(|until| *beat > until)).collect();
+        u32::try_from(beats.len()).unwrap_or(u32::MAX)
     }
 
     /// What is known of whether a node is offline.

@@ -62,6 +62,21 @@ impl View {
         self.pools.entries.iter().filter(move |(_, known)| sits(known)).map(|(name, _)| name.clone())
     }
 
+    /// Whether a job is in a pool.
+    #[must_use]
+    pub fn is_pooled(&self, id: JobId) -> bool {
+        self.pools.of.contains_key(&id)
+    }
+
+    /// The jobs of which a run may wait for a seat: those in pools that have none left, as far as the runs in them allow others.
+    pub fn crowded(&self) -> impl Iterator<Item = JobId> {
+        let is_full = |pool: &PoolName| {
+            let record = self.pools.entries.get(pool).and_then(|known| known.value.as_ref());
+            record.is_some_and(|record| record.seats.len() >= record.most(u32::MAX))
+        };
+        self.pools.of.iter().filter(move |(_, pool)| is_full(pool)).map(|(id, _)| *id)
+    }
+
     /// How many runs this node has claimed or accepted that wait for a seat: they take no slot until they have one.
     #[must_use]
     pub fn unseated(&self) -> usize {

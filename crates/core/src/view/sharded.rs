@@ -86,6 +86,20 @@ impl View {
         self.lanes.iter().any(|((_, holder), known)| holder == member && opens(known))
     }
 
+    /// Whether a member has shards that another node can take: those of enabled jobs in which another node takes part. Static
+    /// shards wait for the node that has them, whether it is stopped or not.
+    #[must_use]
+    pub fn has_shards_for_others(&self, member: &Member) -> bool {
+        self.sharded.iter().any(|(id, sharded)| {
+            let mut portions = sharded.sharding.cut.portions.iter();
+            let job = self.job(*id);
+            portions.any(|portion| portion.holder == *member && !portion.groups.is_empty())
+                && job.is_enabled()
+                && job.terms().is_some_and(|(_, terms)| !terms.static_shards)
+                && job.available().iter().any(|other| *other != member)
+        })
+    }
+
     /// Whether a member leads any job.
     #[must_use]
     pub fn leads(&self, member: &Member) -> bool {

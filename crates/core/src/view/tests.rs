@@ -10,7 +10,6 @@ use super::*;
 use crate::job::{Job, Work};
 use crate::record::{MemberInfo, encode};
 use crate::registry::{Batch, Change, Txn, Write};
-use crate::shards::ShardSet;
 use crate::store::Store;
 use crate::time::Millis;
 
@@ -44,13 +43,7 @@ fn info() -> Value {
 fn spec(n: u8, enabled: bool, version: u64) -> Value {
     let mut declared = Job::new(job(n), "@every 60s", Work::Function("f".to_string()));
     declared.enabled = enabled;
-    encode(&SpecRecord::Live(Box::new(Spec {
-        job: declared,
-        version,
-        since: Wall(0),
-        paused: false,
-        off: ShardSet::empty(),
-    })))
+    encode(&SpecRecord::Live(Box::new(Spec::new(declared, version, Wall(0)))))
 }
 
 /// One thing that happens to the registry.
@@ -86,7 +79,9 @@ fn perform(store: &mut Store, version: u64, act: &Act) {
             let place = Place { owner: m.map(member), epoch: version + 3, version: 0, ..Place::default() };
             put(keys::place(&job(j)), encode(&place))
         }
-        Act::Drain(n, wanted) => put(intent(n), encode(&Intent { since: Wall(0), wanted, seq: version })),
+        Act::Drain(n, wanted) => {
+            put(intent(n), encode(&Intent { since: Wall(0), wanted, drained: None, seq: version }))
+        }
     };
     store.commit(Mono(0), &Txn { guards: vec![], writes: vec![write] });
 }

@@ -32,13 +32,24 @@ pub(crate) fn parts(name: &str) -> &'static [&'static str] {
             "/live/job/retry",
             "/live/job/notify",
         ],
+        "job/spec-switched" => &["/live/job"],
         "calendar" | "calendar/empty" => &["/live/calendar"],
         _ => &[],
     }
 }
 
 pub(crate) fn lines() -> Vec<Line> {
-    let spec = Spec { job: job(), version: 5, since: AT, paused: true, off: ShardSet::range(0, 2) };
+    let operator = OperatorSwitches::default();
+    let spec = Spec { job: job(), version: 5, since: AT, paused: true, off: ShardSet::range(0, 2), operator };
+    let mut simple = Job::new("j".parse().expect("a name"), "@daily", Work::Function("f".into()));
+    simple.enabled = false;
+    let origin = || SwitchOrigin { at: AT, by: "root@host".into() };
+    let operator = OperatorSwitches {
+        enabled: Some(EnabledSwitch { declared: true, origin: origin() }),
+        paused: Some(origin()),
+        off: Some(origin()),
+    };
+    let switched = Spec { paused: true, off: ShardSet::range(0, 2), operator, ..Spec::new(simple, 5, AT) };
     let calendar = Calendar {
         name: "holidays".parse().expect("a name"),
         days: vec!["12-25".into()],
@@ -49,6 +60,7 @@ pub(crate) fn lines() -> Vec<Line> {
     let calendar = CalendarSpec { calendar, version: 2, since: AT };
     vec![
         line("job/spec", SpecRecord::Live(Box::new(spec))),
+        line("job/spec-switched", SpecRecord::Live(Box::new(switched))),
         line("calendar", CalendarRecord::Live(Box::new(calendar))),
         line("placements", every!(Placement: Claimed, Sharded, Dispatched)),
         line("deliveries", every!(Delivery: AtMostOnce, AtLeastOnce)),

@@ -2,6 +2,7 @@
 
 use evenkeel_core::calendar::Calendar;
 use evenkeel_core::effect::{Verdict, VerdictState};
+use evenkeel_core::job::SwitchOrigin;
 use evenkeel_core::keys::{self, Parsed, parse};
 use evenkeel_core::load::{Part, Sample, Score};
 use evenkeel_core::node::Spread;
@@ -165,6 +166,16 @@ fn job() -> Vec<Line> {
         node: Some("n1".parse().expect("a name")),
         shards: shards(),
         former: ["n2".parse().expect("a name")].into(),
+        taken_back: None,
+    };
+    let back = Request {
+        id: "r2".parse().expect("a name"),
+        at: AT,
+        taken: true,
+        node: None,
+        shards: ShardSet::empty(),
+        former: [].into(),
+        taken_back: Some(AT),
     };
     let sharding = Sharding {
         leader: Some(member()),
@@ -200,6 +211,7 @@ fn job() -> Vec<Line> {
             },
         ),
         line("job/asked", AskedRecord { requests: vec![request] }),
+        line("job/asked-taken-back", AskedRecord { requests: vec![back] }),
         line(
             "pool",
             PoolRecord { seats: vec![Seat { run: run(Fire::Due(AT)), by: member(), at_most: 3 }], seq: 6 },
@@ -270,7 +282,20 @@ fn lanes() -> Vec<Line> {
                 ended: Some(later(2)),
             },
         ),
-        line("intent/job", Switches { paused: true, disabled: true, shutdown: Some(7), seq: 3 }),
+        line(
+            "intent/job",
+            Switches { paused: true, disabled: true, shutdown: Some(7), origin: None, seq: 3 },
+        ),
+        line(
+            "intent/job-origin",
+            Switches {
+                paused: true,
+                disabled: false,
+                shutdown: None,
+                origin: Some(SwitchOrigin { at: AT, by: "root@host".into() }),
+                seq: 3,
+            },
+        ),
     ]
 }
 
@@ -346,7 +371,20 @@ fn peers() -> Vec<Line> {
             "count",
             CountRecord { count: Count { from: AT, until: later(300), succeeded: 5, failed: 1 }, seq: 6 },
         ),
-        line("strike", StrikeRecord { incarnation: 7, count: 2, beat: 29_395_820, seq: 3 }),
+        line(
+            "strike",
+            StrikeRecord { incarnation: 7, count: 2, beat: 29_395_820, beats: Vec::new(), seq: 3 },
+        ),
+        line(
+            "strike-beats",
+            StrikeRecord {
+                incarnation: 7,
+                count: 2,
+                beat: 29_395_820,
+                beats: vec![29_395_817, 29_395_820],
+                seq: 3,
+            },
+        ),
         line(
             "offline",
             OfflineRecord {
@@ -374,7 +412,8 @@ fn peers() -> Vec<Line> {
             "settings-first-come",
             ClusterSettings { spread: Spread::FirstCome, ..ClusterSettings::default() },
         ),
-        line("intent/node", Intent { since: AT, wanted: true, seq: 2 }),
+        line("intent/node", Intent { since: AT, wanted: true, drained: None, seq: 2 }),
+        line("intent/node-drained", Intent { since: AT, wanted: true, drained: Some(7), seq: 3 }),
         line("lock", LockRecord { holder: Some(member()), seq: 2 }),
     ]
 }

@@ -8,7 +8,6 @@ use evenkeel::core::job::Spec;
 use evenkeel::core::keys;
 use evenkeel::core::record::{Place, SpecRecord, encode};
 use evenkeel::core::registry::{Guard, Outcome, Txn, Write};
-use evenkeel::core::shards::ShardSet;
 use evenkeel::core::time::Wall;
 use evenkeel::{Functions, Handle, Job, RunContext, Work, clock};
 use tokio::time::sleep;
@@ -73,13 +72,7 @@ pub(crate) async fn fill_with(registry: &str, n: usize, schedule: &str, change: 
                 Job::new(format!("job-{i:07}").parse().unwrap(), schedule, Work::Function("note".into()));
             change(&mut job);
             let (spec, place) = (keys::spec(&job.name), keys::place(&job.name));
-            let record = SpecRecord::Live(Box::new(Spec {
-                job,
-                version: 1,
-                since,
-                paused: false,
-                off: ShardSet::empty(),
-            }));
+            let record = SpecRecord::Live(Box::new(Spec::new(job, 1, since)));
             let put = |key, value| Write::Put { key, value, owner: None };
             Txn {
                 guards: vec![Guard::Absent(spec.clone())],

@@ -11,7 +11,6 @@ use evenkeel_core::record::{Lane, MemberInfo, Open, Place, ShardLane, Sharding, 
 use evenkeel_core::registry::{
     Change, Class, Facts, Granted, Guard, LeaseId, Outcome, Revision, Txn, Value, Write,
 };
-use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Millis;
 use evenkeel_core::words::{Fire, JobName, Member};
 use evenkeel_registry::clock::HostClock;
@@ -386,7 +385,7 @@ async fn nothing_goes_where_a_job_would_get_less_than_it_asks_for() {
     let declare = async |guarantee| {
         let job = Job::new(pay.clone(), "", Work::Command(vec!["true".into()]));
         let job = Job { guarantee, ..job };
-        let spec = Spec { job, version: 1, since: Wall(0), paused: false, off: ShardSet::empty() };
+        let spec = Spec::new(job, 1, Wall(0));
         let spec = SpecRecord::Live(Box::new(spec));
         old.commit(vec![put(keys::spec(&pay), encode(&spec), None)]).await;
     };

@@ -16,7 +16,7 @@ use crate::history::Entry;
 
 /// Why a change is not made while nothing can be written of it.
 const UNWRITTEN: &str = "the history takes no entries, and nothing is changed that it could not tell of: free its disk, or mend \
-                         its database, and ask again";
+                         its file or database, as the health of this node says, and ask again";
 
 /// Whether something was done, or may have been: that is written down whatever it takes.
 fn changes_something(outcome: audit::Outcome) -> bool {
@@ -74,8 +74,8 @@ impl Driver {
 
     /// The audit log has an entry for good.
     pub(super) fn noted(&mut self, ask: AskId) {
-        if let Some(command) = self.trails.release(ask) {
-            self.step(Input::Asked(ask, command));
+        if let Some((by, command)) = self.trails.release(ask) {
+            self.step(Input::AskedBy(ask, by, command));
         }
     }
 

@@ -69,3 +69,78 @@ pub(super) fn read(keys: Vec<Key>, registry: &Arc<dyn Registry>, sender: &Sender
         let _ = sender.registry.send(Happening::Inputs(vec![Input::Read(read)])).await;
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::registry::{Batch, Change, Facts, Granted, LeaseId, Outcome, Revision, Txn};
+    use evenkeel_core::time::Millis;
+    use evenkeel_registry::{BoxFuture, Feed, RegistryError};
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// A registry whose feed cannot be opened, and which can be listed or not.
+    struct Mute {
+        lists: bool,
+    }
+
+    type Answer<'a, T> = BoxFuture<'a, Result<T, RegistryError>>;
+
+    fn away<T: Send + 'static>() -> Answer<'static, T> {
+        Box::pin(async { Err(RegistryError::Unavailable("the connection is lost".into())) })
+    }
+
+    impl Registry for Mute {
+        fn facts(&self) -> Facts {
+            unreachable!("a feed asks for no facts")
+        }
+        fn open(&self, _: Millis) -> Answer<'_, Granted> {
+            away()
+        }
+        fn renew(&self, _: LeaseId) -> Answer<'_, Option<Granted>> {
+            away()
+        }
+        fn close(&self, _: LeaseId) -> Answer<'_, ()> {
+            away()
+        }
+        fn commit(&self, txns: Vec<Txn>) -> BoxFuture<'_, Vec<Outcome>> {
+            Box::pin(async move { vec![Outcome::Unknown; txns.len()] })
+        }
+        fn list(&self) -> Answer<'_, Batch> {
+            if !self.lists {
+                return away();
+            }
+            Box::pin(async { Ok(Batch { changes: Vec::new(), revision: Revision(7) }) })
+        }
+        fn read(&self, _: Vec<Key>) -> Answer<'_, Vec<Change>> {
+            away()
+        }
+        fn watch(&self, _: Revision) -> Answer<'_, Feed> {
+            away()
+        }
+    }
+
+    /// What a node hears when it lists this registry and then listens to it.
+    async fn heard(lists: bool) -> Vec<Input> {
+        let ((lease, _), (sender, mut inbox)) = (mpsc::channel(1), mpsc::channel(1));
+        let registry: Arc<dyn Registry> = Arc::new(Mute { lists });
+        let mut listening = Listening::default();
+        listening.list(&registry, &Sender { lease, registry: sender });
+        let mut heard = Vec::new();
+        while let Some(Happening::Inputs(inputs)) = inbox.recv().await {
+            heard.extend(inputs);
+        }
+        heard
+    }
+
+    /// The node lists again after either of them.
+    ///
+    /// proves: S4-21
+    #[tokio::test]
+    async fn a_feed_that_cannot_be_opened_is_a_gap_and_a_registry_that_cannot_be_listed_says_so() {
+        let listed = heard(true).await;
+        assert!(matches!(&listed[..], [Input::Listed(Some(_)), Input::Gap]), "{listed:?}");
+        let failed = heard(false).await;
+        assert!(matches!(&failed[..], [Input::Listed(None)]), "{failed:?}");
+    }
+}

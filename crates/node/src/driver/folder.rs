@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +27,7 @@ pub(super) struct Folder {
     noting: Mutex<()>,
     /// How the registry was seen last, as far as noted; `None` while its cluster is not known.
     seen: Mutex<Option<Seen>>,
-    _lock: File,
+    lock: File,
 }
 
 /// Which life of which node in which cluster.
@@ -69,12 +69,33 @@ impl Folder {
             registry: registry.to_string(),
             noting: Mutex::new(()),
             seen: Mutex::new(None),
-            _lock: lock,
+            lock,
         })
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the folder is still there, with the lock that was taken.
+    ///
+    /// # Errors
+    /// It is not; the text says what to do.
+    pub(super) async fn verify(self: &Arc<Self>) -> Result<(), String> {
+        let folder = self.clone();
+        let looked = tokio::task::spawn_blocking(move || folder.is_there()).await;
+        match looked {
+            Ok(Ok(true)) | Err(_) => Ok(()),
+            Ok(Ok(false) | Err(_)) => Err(format!(
+                "data folder {} was deleted or replaced while in use: see what does that, then start this node again",
+                self.path.display()
+            )),
+        }
+    }
+
+    fn is_there(&self) -> io::Result<bool> {
+        let (found, taken) = (fs::metadata(self.path.join(LOCK))?, self.lock.metadata()?);
+        Ok((found.dev(), found.ino()) == (taken.dev(), taken.ino()))
     }
 
     /// The last life of this node in this cluster, if one was noted here.
@@ -179,6 +200,19 @@ mod tests {
         assert!(matches!(open(&path, "a", "memory:"), Err(OpenError::InUse(_))));
         drop(first);
         assert!(open(&path, "a", "memory:").is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_deleted_or_replaced_while_in_use_is_missed() {
+        let data = tempfile::tempdir().unwrap();
+        let path = data.path().join("data");
+        let folder = Arc::new(open(&path, "a", "memory:").unwrap());
+        assert_eq!(folder.verify().await, Ok(()));
+        fs::rename(&path, data.path().join("away")).unwrap();
+        assert!(folder.verify().await.unwrap_err().contains("start this node again"));
+        let other = open(&path, "a", "memory:").unwrap();
+        assert!(folder.verify().await.is_err(), "it is another one");
+        drop(other);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(super) enum Happening {
     Order(Order),
     /// The registry cannot be used any more.
     Fatal(String),
+    /// What the node keeps something in cannot be used any more: nothing goes on, and that is told.
+    Failed(String),
 }
 
 /// The ends that others send into.

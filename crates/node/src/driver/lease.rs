@@ -100,7 +100,13 @@ impl Leases {
     pub(super) fn renew(&self, lease: LeaseId, registry: &Arc<dyn Registry>, sender: &Sender) {
         let asked = clock::now().mono;
         let (registry, sender, patience) = (registry.clone(), sender.clone(), self.patience);
+        let folder = self.folder.clone();
         tokio::spawn(async move {
+            // A node whose folder is gone does not know in its next life what ran in this one.
+            if let Err(why) = folder.verify().await {
+                let _ = sender.lease.send(Happening::Failed(why)).await;
+                return;
+            }
             let event = match tokio::time::timeout(patience, registry.renew(lease)).await {
                 Ok(Ok(Some(granted))) => LeaseEvent::Renewed { asked, granted },
                 Ok(Ok(None)) => LeaseEvent::Gone(lease),
@@ -141,7 +147,7 @@ impl Sender {
         match error {
             RegistryError::Unavailable(_) | RegistryError::Refused(_) => self.tell(LeaseEvent::Failed).await,
             RegistryError::Fatal(why) => {
-                let _ = self.lease.send(Happening::Fatal(why)).await;
+                let _ = self.lease.send(Happening::Failed(why)).await;
             }
         }
     }

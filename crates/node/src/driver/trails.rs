@@ -171,11 +171,14 @@ impl Trails {
         }
     }
 
-    /// Its entry is there for good: it is to be tried now, unless nobody waits for it any more.
-    pub(super) fn release(&mut self, ask: AskId) -> Option<Command> {
-        let command = self.open.get_mut(&ask)?.held.take();
+    /// Its entry is there for good: it is to be tried now, unless nobody waits for it any more. Beside it stands the name of the
+    /// one who asks.
+    pub(super) fn release(&mut self, ask: AskId) -> Option<(String, Command)> {
+        let trail = self.open.get_mut(&ask)?;
+        let command = trail.held.take();
+        let by = trail.record.asker.name().to_owned();
         self.forget_released();
-        command
+        command.map(|command| (by, command))
     }
 
     fn forget_released(&mut self) {

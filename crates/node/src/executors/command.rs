@@ -46,6 +46,9 @@ impl CommandRuns {
             keep: self.bounds.keep,
             rate: self.bounds.rate,
             id: Attempt { run: run.id, attempt: run.attempt },
+            due: run.due,
+            priority: run.priority,
+            again: run.again,
         };
         // The keeper ends only after this sender is gone.
         let _ = orders.send(Order::Start(Box::new(launch)));

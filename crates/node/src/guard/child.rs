@@ -159,9 +159,10 @@ impl Child {
     /// Does what is due; returns when it wants to be looked at again, or `None` when nothing of it is left, neither in its
     /// group nor among the strays.
     pub(super) fn advance(&mut self, at: Moment, strays: &Strays) -> Option<Mono> {
-        // A cgroup knows all that is of it.
-        let others = self.cgroup.as_ref().map_or(strays.unsure, |cgroup| !cgroup.is_empty());
-        if self.is_gone() && strays.pids.is_empty() && !others {
+        // A cgroup knows all that is of it. It is a file to be read, so only where nothing else is left: this is asked of each run
+        // whenever anything happens to any.
+        let others = || self.cgroup.as_ref().map_or(strays.unsure, |cgroup| !cgroup.is_empty());
+        if self.is_gone() && strays.pids.is_empty() && !others() {
             return None;
         }
         if self.exit.is_some() && self.ending.is_none() {

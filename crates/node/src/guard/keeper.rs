@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::cgroup::{self, Told};
 use super::kept::{Kept, Passing, Process};
+use super::starts::{Next, Starts};
 use super::wire::{Attempt, DATA, Lines, Order, Word, line};
 use super::{LOCK, NO_CGROUPS, ROLE, environment, strays};
 use crate::clock;
@@ -137,6 +138,8 @@ pub(crate) struct Keeper {
     is_kept: bool,
     under_way: BTreeMap<Attempt, UnderWay>,
     trust: Option<Order>,
+    /// Starts that the guard has not been ordered yet.
+    starts: Starts,
     /// Bytes that the guard has yet to read.
     unsent: Vec<u8>,
     /// Until when the guard must have answered.
@@ -165,6 +168,7 @@ impl Keeper {
             is_kept: false,
             under_way: BTreeMap::new(),
             trust: None,
+            starts: Starts::default(),
             unsent: Vec::new(),
             answer_by: None,
         }
@@ -206,7 +210,8 @@ impl Keeper {
     /// Talks with the guard until there is a reason not to.
     async fn serve(&mut self, guard: &mut Guard) -> Over {
         loop {
-            if self.is_kept && self.under_way.is_empty() && self.unsent.is_empty() {
+            self.order_starts();
+            if self.is_kept && self.under_way.is_empty() && self.is_all_sent() {
                 return Over::Idle;
             }
             let late = self.answer_by.unwrap_or_else(|| clock::after(Duration::ZERO));
@@ -232,7 +237,7 @@ impl Keeper {
                     _ => return Over::Gone,
                 },
                 // Orders come first, so whoever passes the guard on knows that it has all of them.
-                Some(to) = self.passing.recv(), if self.unsent.is_empty() => self.give(guard, to).await,
+                Some(to) = self.passing.recv(), if self.is_all_sent() => self.give(guard, to).await,
                 () = sleep_until(late), if self.answer_by.is_some() => {
                     tracing::error!("the guard process has not answered for {:?}", self.patience);
                     return Over::Gone;
@@ -256,21 +261,46 @@ impl Keeper {
         }
     }
 
-    fn pass_on(&mut self, mut order: Order) {
-        if let Order::Start(launch) = &mut order {
-            launch.environment.insert(DATA.to_owned(), self.whose.clone());
-        }
-        self.unsent.extend(line(&order));
+    fn pass_on(&mut self, order: Order) {
         match order {
             Order::Trust { .. } => {
+                self.unsent.extend(line(&order));
                 self.answer_by.get_or_insert_with(|| clock::after(self.patience));
                 self.trust = Some(order);
             }
-            Order::Start(launch) => {
-                let started = clock::now().wall;
-                self.under_way.insert(launch.id, UnderWay { group: None, started });
+            Order::Start(launch) => self.starts.put(launch),
+            Order::Stop { ref run, .. } => {
+                self.unsent.extend(line(&order));
+                let dropped = self.starts.drop_run(run);
+                self.refuse(dropped);
             }
-            Order::Stop { .. } => {}
+        }
+    }
+
+    /// Orders as many of the starts that wait as the guard is to have at once.
+    fn order_starts(&mut self) {
+        while let Some(next) = self.starts.next(clock::now()) {
+            match next {
+                Next::Late(id) => self.refuse(vec![id]),
+                Next::Start(mut launch) => {
+                    launch.environment.insert(DATA.to_owned(), self.whose.clone());
+                    let (id, started) = (launch.id.clone(), clock::now().wall);
+                    self.unsent.extend(line(&Order::Start(launch)));
+                    self.under_way.insert(id, UnderWay { group: None, started });
+                }
+            }
+        }
+    }
+
+    /// Whether the guard has every order.
+    fn is_all_sent(&self) -> bool {
+        self.unsent.is_empty() && self.starts.is_empty()
+    }
+
+    /// These do not start.
+    fn refuse(&self, starts: Vec<Attempt>) {
+        for Attempt { run, attempt } in starts {
+            self.tell(News::NotStarted { run, attempt });
         }
     }
 
@@ -279,15 +309,18 @@ impl Keeper {
             Word::Ready { .. } => {}
             Word::Trusted => self.answer_by = None,
             Word::Started { id, group, at } => {
+                self.starts.answered(&id);
                 if let Some(run) = self.under_way.get_mut(&id) {
                     *run = UnderWay { group: Some(group), started: Wall(at) };
                 }
             }
             Word::NotStarted { id } => {
+                self.starts.answered(&id);
                 self.under_way.remove(&id);
-                self.tell(News::NotStarted { run: id.run, attempt: id.attempt });
+                self.refuse(vec![id]);
             }
             Word::Ended { id, end } => {
+                self.starts.answered(&id);
                 let Some(UnderWay { started, .. }) = self.under_way.remove(&id) else { return };
                 let ended = match (end.stopped, end.code) {
                     (Some(reason), _) => Ended::Stopped(reason),
@@ -318,6 +351,8 @@ impl Keeper {
         guard.process.kill();
         guard.process.wait().await;
         (self.unsent, self.answer_by) = (Vec::new(), None);
+        let waiting = self.starts.clear();
+        self.refuse(waiting);
         let groups = self.under_way.values().filter_map(|run| Pid::from_raw(run.group?));
         let mut groups: Vec<Pid> = groups.collect();
         let deadline = clock::after(BURIAL);
@@ -371,10 +406,7 @@ impl Keeper {
             let retry = clock::after(RETRY);
             while let Ok(order) = timeout_at(retry, self.orders.recv()).await {
                 match order? {
-                    Order::Start(launch) => {
-                        let Attempt { run, attempt } = launch.id;
-                        self.tell(News::NotStarted { run, attempt });
-                    }
+                    Order::Start(launch) => self.refuse(vec![launch.id]),
                     trust @ Order::Trust { .. } => self.trust = Some(trust),
                     Order::Stop { .. } => {}
                 }

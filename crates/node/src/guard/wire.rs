@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use evenkeel_core::effect::Reason;
-use evenkeel_core::job::Setting;
+use evenkeel_core::job::{Priority, Setting};
+use evenkeel_core::time::Wall;
 use evenkeel_core::words::RunId;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,15 @@ pub(crate) struct Launch {
     /// How many of them a second, where there is a bound.
     #[serde(default)]
     pub(crate) rate: Option<u64>,
+    /// The moment the run stands for. The guard need not know.
+    #[serde(skip)]
+    pub(crate) due: Wall,
+    /// How soon it starts beside others. The guard need not know.
+    #[serde(skip)]
+    pub(crate) priority: Priority,
+    /// When its job fires again. The guard need not know.
+    #[serde(skip)]
+    pub(crate) again: Option<Wall>,
 }
 
 /// The variable that tells a run its node's data folder, of which no other node of this host has the same.

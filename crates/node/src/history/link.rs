@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use evenkeel_registry::sql::{self, Arg, Statement, pieces};
+use evenkeel_registry::witness::{Harm, Witness};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 
@@ -26,7 +27,7 @@ pub(super) struct Link {
 }
 
 enum Kind {
-    File(Box<Connection>),
+    File(Box<Connection>, Box<Witness>),
     Server(Box<sql::Link>, String),
 }
 
@@ -52,7 +53,7 @@ impl Link {
     /// Opens the file or connects to the server, and makes what is missing there.
     pub(super) async fn open(place: &Place) -> Result<Self, Fault> {
         match place {
-            Place::File(path) => schema::open(path).map(Self::file).map_err(Fault),
+            Place::File(path) => Ok(Self::file(schema::open(path).map_err(Fault)?)),
             Place::Server(server) => {
                 let mut link = Self::connect(server).await?;
                 if let Kind::Server(link, _) = &mut link.kind {
@@ -66,15 +67,35 @@ impl Link {
     /// The same to read what is there.
     pub(super) async fn open_to_read(place: &Place) -> Result<Self, Fault> {
         match place {
-            Place::File(path) => Ok(Self::file(schema::open_to_read(path)?)),
+            Place::File(path) => Ok(Self::file(schema::open_to_read(path).map_err(Fault)?)),
             Place::Server(server) => Self::connect(server).await,
         }
     }
 
-    fn file(db: Connection) -> Self {
+    fn file((db, witness): (Connection, Witness)) -> Self {
         // Lists of one, two, four … up to a thousand, of several tables.
         db.set_prepared_statement_cache_capacity(96);
-        Self { dialect: &SQLITE, prefix: String::new(), kind: Kind::File(Box::new(db)) }
+        Self { dialect: &SQLITE, prefix: String::new(), kind: Kind::File(Box::new(db), Box::new(witness)) }
+    }
+
+    /// What has happened to the file that was opened; nothing ever of a server.
+    pub(super) fn harm(&self) -> Option<Harm> {
+        match &self.kind {
+            Kind::File(_, witness) => witness.look().err(),
+            Kind::Server(..) => None,
+        }
+    }
+
+    /// Lets go of a file that something has happened to, and keeps what is known of it. The connection is left open until the
+    /// process ends: SQLite would write to the damaged file when it closes it, and delete the log of the one that is in its place.
+    pub(super) fn abandon(self) -> Option<Witness> {
+        match self.kind {
+            Kind::File(db, witness) => {
+                std::mem::forget(db);
+                Some(*witness)
+            }
+            Kind::Server(..) => None,
+        }
     }
 
     async fn connect(server: &Server) -> Result<Self, Fault> {
@@ -117,7 +138,7 @@ impl Link {
 
     async fn say(&mut self, text: &str) -> Result<(), Fault> {
         match &mut self.kind {
-            Kind::File(db) => Ok(db.execute_batch(text)?),
+            Kind::File(db, _) => Ok(db.execute_batch(text)?),
             Kind::Server(link, place) => answered(place, link.say(text)).await,
         }
     }
@@ -125,7 +146,7 @@ impl Link {
     /// Carries out a statement and returns how many rows it changed.
     pub(super) async fn run(&mut self, statement: Statement<'_>) -> Result<u64, Fault> {
         match &mut self.kind {
-            Kind::File(db) => {
+            Kind::File(db, _) => {
                 let (text, args) = statement.into_parts();
                 let changed = db.prepare_cached(&text)?.execute(params_from_iter(args.iter().map(given)))?;
                 Ok(changed as u64)
@@ -141,7 +162,7 @@ impl Link {
         (before, behind): (&str, &str),
         rows: &[[Arg<'_>; N]],
     ) -> Result<(), Fault> {
-        if let Kind::File(db) = &self.kind {
+        if let Kind::File(db, _) = &self.kind {
             let Some(first) = rows.first() else { return Ok(()) };
             let one = Statement::of(self.dialect.numbered, before).rows([*first]).then(behind);
             let mut one = db.prepare_cached(&one.into_parts().0)?;
@@ -162,7 +183,7 @@ impl Link {
     /// Carries out a statement and returns what it found.
     pub(super) async fn rows(&mut self, statement: Statement<'_>) -> Result<Vec<Row>, Fault> {
         match &mut self.kind {
-            Kind::File(db) => {
+            Kind::File(db, _) => {
                 let (text, args) = statement.into_parts();
                 let mut statement = db.prepare_cached(&text)?;
                 let columns = statement.column_count();

@@ -1,5 +1,6 @@
 //! What history is asked, and the thread that asks it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -7,12 +8,12 @@ use evenkeel_core::time::Wall;
 use evenkeel_core::words::RunId;
 use evenkeel_registry::BoxFuture;
 use evenkeel_registry::sql::{Arg, Statement};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::link::{Fault, Link, Row};
 use super::place::Place;
 use super::record::{EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord, State};
-use super::store::{COLUMNS, number, record};
+use super::store::{COLUMNS, any_of, number, record};
 use crate::audit::{AuditFilter, AuditRecord};
 
 /// The most rows one question is answered with.
@@ -27,11 +28,15 @@ pub struct HistoryError(String);
 
 /// A door for readers, beside the one writer.
 #[derive(Clone)]
-pub(crate) struct HistoryReader(mpsc::UnboundedSender<Box<dyn Errand>>);
+pub(crate) struct HistoryReader {
+    door: mpsc::UnboundedSender<Box<dyn Errand>>,
+    /// Why the database takes no entries; `None` while it does.
+    trouble: watch::Receiver<Option<String>>,
+}
 
 impl HistoryReader {
     /// Starts the thread that reads. It ends when nobody can ask it any more.
-    pub(super) fn start(place: Place) -> Result<Self, String> {
+    pub(super) fn start(place: Place, trouble: watch::Receiver<Option<String>>) -> Result<Self, String> {
         let (door, mut errands) = mpsc::unbounded_channel::<Box<dyn Errand>>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| e.to_string())?;
@@ -44,7 +49,12 @@ impl HistoryReader {
             });
         };
         thread::Builder::new().name("evenkeel-reader".into()).spawn(read).map_err(|e| e.to_string())?;
-        Ok(Self(door))
+        Ok(Self { door, trouble })
+    }
+
+    /// Why the database takes no entries; `None` while it does.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.trouble.borrow().clone()
     }
 
     pub(crate) async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>, HistoryError> {
@@ -75,7 +85,7 @@ impl HistoryReader {
     async fn ask<Q: Question>(&self, question: Q) -> Result<Vec<Q::Found>, HistoryError> {
         let (reply, replied) = oneshot::channel();
         // Without a thread nobody replies, and that is told below.
-        let _ = self.0.send(Box::new(Asked { question, reply: Some(reply) }));
+        let _ = self.door.send(Box::new(Asked { question, reply: Some(reply) }));
         let answer = replied.await.map_err(|_| HistoryError("its thread has ended: see the log".into()))?;
         answer.map_err(|Fault(why)| HistoryError(why))
     }
@@ -138,13 +148,15 @@ impl Links {
         // It is never closed.
         let _turn = self.free.acquire().await;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        if let Some(mut link) = idle {
+        // One to a file that was deleted, replaced or damaged answers what nobody else would.
+        if let Some(mut link) = idle.filter(|link| link.harm().is_none()) {
             // The server may have closed a connection that was silent for long: nothing is wrong with a new one.
             if errand.put(&mut link).await.is_ok() {
                 return self.keep(link);
             }
         }
         match Link::open_to_read(&self.place).await {
+            Ok(link) if link.harm().is_some() => errand.give_up(Fault("its file is damaged".into())),
             Ok(mut link) => match errand.put(&mut link).await {
                 Ok(()) => self.keep(link),
                 Err(fault) => errand.give_up(fault),
@@ -162,6 +174,9 @@ impl Question for RunFilter {
     type Found = RunRecord;
 
     async fn ask(&self, link: &mut Link) -> Result<Vec<RunRecord>, Fault> {
+        if !self.attempts.is_empty() {
+            return attempts(link, &self.attempts).await;
+        }
         let mut found = Vec::new();
         // Each state apart: so each is found in the order of an index, and not sorted.
         let states: Vec<Option<State>> = match self.states.as_slice() {
@@ -179,6 +194,18 @@ impl Question for RunFilter {
         found.truncate(self.limit.min(LIMIT_MAX) as usize);
         Ok(found)
     }
+}
+
+/// What there is of these attempts.
+async fn attempts(link: &mut Link, wanted: &[(RunId, u32)]) -> Result<Vec<RunRecord>, Fault> {
+    let runs: BTreeSet<String> = wanted.iter().map(|(run, _)| run.to_string()).collect();
+    let asked = format!("SELECT {COLUMNS} FROM {} WHERE run IN ", link.table("attempt"));
+    let rows = any_of(link, &asked, runs.iter().map(String::as_str)).await?;
+    let mut found = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
+    let wanted: BTreeSet<(&RunId, u32)> = wanted.iter().map(|(run, attempt)| (run, *attempt)).collect();
+    found.retain(|record| wanted.contains(&(&record.run, record.attempt)));
+    found.sort_by_key(|record| std::cmp::Reverse(record.seq));
+    Ok(found)
 }
 
 fn runs<'a>(

@@ -116,6 +116,9 @@ pub struct RunFilter {
     /// Of this fire only, all its shards. A node of an earlier version refuses a filter with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fire: Option<FireId>,
+    /// Of these attempts only, whatever else is wanted of them; empty for all. A node of an earlier version refuses a filter with them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<(RunId, u32)>,
     /// In one of these states only; empty for all.
     pub states: Vec<State>,
     /// At most so many.
@@ -126,7 +129,7 @@ pub struct RunFilter {
 
 impl Default for RunFilter {
     fn default() -> Self {
-        Self { job: None, fire: None, states: Vec::new(), limit: 100, before: None }
+        Self { job: None, fire: None, attempts: Vec::new(), states: Vec::new(), limit: 100, before: None }
     }
 }
 

@@ -1,10 +1,9 @@
 //! The history's file: its tables, and how it is opened.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use evenkeel_registry::witness::Witness;
 use rusqlite::{Connection, OpenFlags};
 
 /// Written into the file's header, so that another program's file is not taken for ours ("EvKh").
@@ -140,11 +139,10 @@ CREATE INDEX audit_of_request ON audit (request, outcome);
 ";
 
 /// Opens the file for writing and creates what is missing.
-pub(super) fn open(path: &Path) -> Result<Connection, String> {
+pub(super) fn open(path: &Path) -> Result<(Connection, Witness), String> {
     let text = |e: rusqlite::Error| e.to_string();
     // What ran, and why it failed, is nobody else's business; SQLite gives the files beside it the same mode.
-    let private = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-    private.map_err(|e| e.to_string())?;
+    let witness = Witness::of(path).map_err(|e| e.to_string())?;
     let mut db = Connection::open(path).map_err(text)?;
     db.busy_timeout(Duration::from_secs(5)).map_err(text)?;
     // A verdict is acknowledged when it is on the disk, hence FULL: WAL with NORMAL may forget commits at a power loss.
@@ -177,7 +175,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, String> {
         _ => return Err("the file belongs to another program".to_string()),
     }
     new.commit().map_err(text)?;
-    Ok(db)
+    Ok((db, witness))
 }
 
 /// Brings the tables from an older layout to this program's.
@@ -192,10 +190,12 @@ fn bring_up(db: &Connection, from: i64) -> Result<(), String> {
 }
 
 /// Opens the file for reading.
-pub(super) fn open_to_read(path: &Path) -> Result<Connection, rusqlite::Error> {
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    db.busy_timeout(Duration::from_secs(5))?;
-    Ok(db)
+pub(super) fn open_to_read(path: &Path) -> Result<(Connection, Witness), String> {
+    let text = |e: rusqlite::Error| e.to_string();
+    let witness = Witness::found(path).map_err(|e| e.to_string())?;
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(text)?;
+    db.busy_timeout(Duration::from_secs(5)).map_err(text)?;
+    Ok((db, witness))
 }
 
 #[cfg(test)]
@@ -208,9 +208,9 @@ mod tests {
     fn a_file_is_created_once_and_reopened() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("h");
-        open(&path).unwrap().execute("INSERT INTO event VALUES (1, 2, 'n', 'k', 't')", []).unwrap();
+        open(&path).unwrap().0.execute("INSERT INTO event VALUES (1, 2, 'n', 'k', 't')", []).unwrap();
         let count: i64 =
-            open(&path).unwrap().query_row("SELECT count(*) FROM event", [], |row| row.get(0)).unwrap();
+            open(&path).unwrap().0.query_row("SELECT count(*) FROM event", [], |row| row.get(0)).unwrap();
         assert_eq!(count, 1);
     }
 
@@ -221,7 +221,7 @@ mod tests {
         Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE x (y)").unwrap();
         assert!(open(&foreign).unwrap_err().contains("another program"));
         let newer = folder.path().join("newer");
-        open(&newer).unwrap().pragma_update(None, "user_version", LAYOUT + 1).unwrap();
+        open(&newer).unwrap().0.pragma_update(None, "user_version", LAYOUT + 1).unwrap();
         let mode = std::fs::metadata(&newer).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(open(&newer).unwrap_err().contains("use a newer program"));

@@ -54,6 +54,10 @@ fn lost(run: &str) -> Entry {
     Entry::Verdict(Box::new(verdict(run, VerdictState::Lost)), None)
 }
 
+fn reader_of(place: Place) -> HistoryReader {
+    HistoryReader::start(place, watch::channel(None).1).unwrap()
+}
+
 /// Empty books and a connection of their writer, driven without the thread.
 struct Books {
     _folder: tempfile::TempDir,
@@ -87,7 +91,7 @@ async fn all() -> Vec<Books> {
 impl Books {
     async fn new(folder: tempfile::TempDir, place: Place) -> Self {
         let link = Link::open(&place).await.unwrap();
-        let reader = HistoryReader::start(place).unwrap();
+        let reader = reader_of(place);
         let stamp = Stamp { name: "a".into(), life: 1, batch: 0 };
         Self { _folder: folder, link, reader, stamp }
     }
@@ -267,6 +271,20 @@ async fn attempts_are_listed_by_job_and_state_page_by_page() {
 }
 
 #[tokio::test]
+async fn attempts_are_found_by_name_in_whatever_state() {
+    for mut books in all().await {
+        let each = [("a:1:0", 1, State::Failed), ("a:1:0", 2, State::Running), ("a:2:0", 1, State::Lost)];
+        books.write(each.map(|(run, n, state)| entry(run, n, state)).to_vec()).await;
+        let attempts = [("a:1:0", 2), ("a:2:0", 1), ("a:2:0", 2), ("a:3:0", 1)];
+        let attempts = attempts.map(|(run, n)| (run.parse().unwrap(), n)).to_vec();
+        let found = books.reader.runs(RunFilter { attempts, ..RunFilter::default() }).await.unwrap();
+        let found: Vec<_> = found.iter().map(|r| (r.run.to_string(), r.attempt, r.state)).collect();
+        let wanted = [("a:2:0", 1, State::Lost), ("a:1:0", 2, State::Running)];
+        assert_eq!(found, wanted.map(|(run, n, state)| (run.to_owned(), n, state)));
+    }
+}
+
+#[tokio::test]
 async fn a_fire_is_all_its_shards_and_no_other_fire() {
     for mut books in all().await {
         let runs =
@@ -345,7 +363,7 @@ async fn many_writers_are_one_order_and_one_end_each() {
             write("c", place.clone()),
             write("d", place.clone())
         );
-        let reader = HistoryReader::start(place.clone()).unwrap();
+        let reader = reader_of(place.clone());
         let found = reader.runs(RunFilter { limit: 10_000, ..RunFilter::default() }).await.unwrap();
         let order: Vec<u64> = found.iter().map(|record| record.seq).collect();
         assert_eq!(order, (1..=500).rev().collect::<Vec<_>>(), "each run once, whoever told of it");
@@ -451,6 +469,59 @@ async fn a_history_that_takes_nothing_says_so_and_recovers() {
     history.close(Duration::from_secs(120)).await;
 }
 
+/// proves: S0-16
+#[tokio::test]
+async fn a_file_that_is_truncated_while_in_use_is_told_of_and_takes_nothing_until_another_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history");
+    let (told, mut news) = mpsc::unbounded_channel();
+    let place = Place::File(path.clone());
+    let (history, reader) = History::open(place, "a", Keep::default(), told, Arc::default()).await.unwrap();
+    let recorded = |run: &str| Some(Told::Recorded { run: run.parse().unwrap(), attempt: 1 });
+    history.put(lost("j:1000:0"));
+    assert_eq!(news.recv().await, recorded("j:1000:0"));
+    assert_eq!(reader.run("j:1000:0".parse().unwrap()).await.unwrap().len(), 1);
+    assert_eq!(reader.trouble(), None);
+
+    std::fs::write(&path, "").unwrap();
+    // Though nothing is to be written.
+    let Some(Told::Harmed(why)) = news.recv().await else { panic!("it is told") };
+    assert!(why.contains("was truncated or overwritten") && why.contains("move it away"), "{why}");
+    assert_eq!(news.recv().await, Some(Told::Able(false)));
+    assert_eq!(reader.trouble(), Some(why));
+    assert!(reader.run("j:1000:0".parse().unwrap()).await.is_err());
+    history.put(lost("j:2000:0"));
+    assert!(news.try_recv().is_err(), "nothing is acknowledged");
+
+    for name in ["history-wal", "history-shm", "history"] {
+        std::fs::remove_file(folder.path().join(name)).unwrap();
+    }
+    assert_eq!(news.recv().await, recorded("j:2000:0"));
+    assert_eq!(news.recv().await, Some(Told::Able(true)));
+    assert_eq!(reader.trouble(), None);
+    assert_eq!(reader.run("j:2000:0".parse().unwrap()).await.unwrap().len(), 1);
+    history.close(Duration::from_secs(120)).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_deleted_while_in_use_is_told_of_and_another_is_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history");
+    let (told, mut news) = mpsc::unbounded_channel();
+    let place = Place::File(path.clone());
+    let (history, reader) = History::open(place, "a", Keep::default(), told, Arc::default()).await.unwrap();
+    history.put(lost("j:1000:0"));
+    assert!(matches!(news.recv().await, Some(Told::Recorded { .. })));
+    std::fs::remove_file(&path).unwrap();
+    let Some(Told::Harmed(why)) = news.recv().await else { panic!("it is told") };
+    assert!(why.contains("was replaced or deleted"), "{why}");
+    history.put(lost("j:2000:0"));
+    assert!(matches!(news.recv().await, Some(Told::Recorded { .. })));
+    let all = reader.runs(RunFilter::default()).await.unwrap();
+    assert_eq!(all.iter().map(|record| record.run.to_string()).collect::<Vec<_>>(), ["j:2000:0"]);
+    history.close(Duration::from_secs(120)).await;
+}
+
 #[tokio::test]
 async fn events_are_listed_by_node_kind_and_time_page_by_page() {
     for mut books in all().await {
@@ -486,7 +557,7 @@ async fn how_busy_a_node_was_is_kept() {
 async fn a_file_of_the_first_layout_is_brought_up_to_date() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("h.db");
-    let db = schema::open(&path).unwrap();
+    let (db, _) = schema::open(&path).unwrap();
     db.execute_batch(
         "DROP TABLE load; DROP TABLE notice; DROP TABLE failing; DROP TABLE writer; DROP TABLE audit; DROP INDEX late_heard;
          DROP INDEX event_at; DROP INDEX event_of_kind; DROP INDEX event_of_node;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_registry::witness::{Harm, Witness};
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::link::{Fault, Link};
 use super::notice::Notice;
@@ -19,6 +20,8 @@ const BATCH: usize = 10_000;
 const LINGER: Duration = Duration::from_millis(20);
 /// How long after a failure the same batch is tried again.
 const RETRY: Duration = Duration::from_millis(500);
+/// How often the file is looked at while nothing is to be written.
+const LOOK: Duration = Duration::from_secs(1);
 /// With so many entries waiting the database cannot keep up, and the node takes on no more work …
 const MUCH: usize = 200_000;
 /// … until so few are left.
@@ -29,6 +32,8 @@ pub(super) struct Writer {
     place: Place,
     /// `None` after a failure: opened again for the next try.
     link: Option<Link>,
+    /// The file that something has happened to.
+    harmed: Option<Witness>,
     entries: mpsc::UnboundedReceiver<Entry>,
     told: mpsc::UnboundedSender<Told>,
     changed: Arc<Notify>,
@@ -36,6 +41,8 @@ pub(super) struct Writer {
     written: watch::Sender<u64>,
     sweeper: retention::Sweeper,
     able: bool,
+    /// Why it is not able.
+    trouble: watch::Sender<Option<String>>,
     stamp: Stamp,
     /// What the present batch came to when its commit was not answered.
     unsure: Option<Written>,
@@ -48,7 +55,12 @@ impl Writer {
         name: &str,
         sweeper: retention::Sweeper,
         entries: mpsc::UnboundedReceiver<Entry>,
-        (told, changed, written): (mpsc::UnboundedSender<Told>, Arc<Notify>, watch::Sender<u64>),
+        (told, changed, written, trouble): (
+            mpsc::UnboundedSender<Told>,
+            Arc<Notify>,
+            watch::Sender<u64>,
+            watch::Sender<Option<String>>,
+        ),
     ) -> Result<Self, Fault> {
         let mut link = Link::open(&place).await?;
         let life = store::enter(&mut link, name, clock::now().wall).await?;
@@ -56,12 +68,14 @@ impl Writer {
         Ok(Self {
             place,
             link: Some(link),
+            harmed: None,
             entries,
             told,
             changed,
             written,
             sweeper,
             able: true,
+            trouble,
             stamp,
             unsure: None,
         })
@@ -69,7 +83,7 @@ impl Writer {
 
     /// Writes until nobody can hand anything over any more.
     pub(super) async fn run(mut self) {
-        while let Some(first) = self.entries.recv().await {
+        while let Some(first) = self.first().await {
             let mut batch = vec![first];
             self.fill(&mut batch);
             if batch.len() < BATCH && !self.entries.is_closed() && !batch.iter().any(is_waited_for) {
@@ -86,6 +100,19 @@ impl Writer {
             self.changed.notify_one();
             self.written.send_modify(|written| *written += entries);
             self.watch_backlog();
+        }
+    }
+
+    /// The next entry. Until it comes the file is looked at, so that what happens to it is not found out with the next entry only.
+    async fn first(&mut self) -> Option<Entry> {
+        loop {
+            match timeout(LOOK, self.entries.recv()).await {
+                Ok(entry) => return entry,
+                Err(_) => match self.reopen().await {
+                    Ok(()) => self.tell_able(true, ""),
+                    Err(fault) => self.tell_able(false, &fault.to_string()),
+                },
+            }
         }
     }
 
@@ -124,11 +151,9 @@ impl Writer {
     }
 
     async fn write_once(&mut self, batch: &[Entry]) -> Result<Vec<Notice>, Fault> {
+        self.reopen().await?;
         // Whatever fails, this connection is not used again.
-        let mut link = match self.link.take() {
-            Some(link) => link,
-            None => Link::open(&self.place).await?,
-        };
+        let Some(mut link) = self.link.take() else { return Err(Fault("there is no connection".into())) };
         let now = clock::now();
         let written = write::write(&mut link, batch, &self.stamp, &mut self.unsure, now.wall).await?;
         // What is written is written: that nothing was swept must not write it again, and lose what is to be told.
@@ -137,6 +162,36 @@ impl Writer {
             Err(error) => tracing::warn!("the history was not swept: {error}"),
         }
         Ok(written.notices)
+    }
+
+    /// Sees to it that there is a connection, and to the file that the path leads to.
+    async fn reopen(&mut self) -> Result<(), Fault> {
+        if let Some(harm) = self.link.as_ref().and_then(Link::harm) {
+            self.harmed = self.link.take().and_then(Link::abandon);
+            let why = self.why(harm);
+            let _ = self.told.send(Told::Harmed(why));
+        }
+        // What is written to a damaged file is lost. One that was put in its place is another.
+        if let Some(Err(harm @ Harm::Damaged)) = self.harmed.as_ref().map(Witness::look) {
+            return Err(Fault(self.why(harm)));
+        }
+        self.harmed = None;
+        if self.link.is_none() {
+            self.link = Some(Link::open(&self.place).await?);
+        }
+        Ok(())
+    }
+
+    fn why(&self, harm: Harm) -> String {
+        let fix = match harm {
+            Harm::Replaced => {
+                "the node goes on with what is there now, or with a new one; put back what was there"
+            }
+            Harm::Damaged => {
+                "stop the nodes that use it, move it away with its -wal and -shm files or restore it from a backup, and start them again"
+            }
+        };
+        format!("history {} {harm}: {fix}", self.place)
     }
 
     /// Says so when the database falls behind and when it has caught up.
@@ -154,14 +209,15 @@ impl Writer {
             return;
         }
         self.able = able;
+        let why = match &self.harmed {
+            Some(_) => why.to_owned(),
+            None => format!("the history {} takes no entries ({why}): {}", self.place, self.place.remedy()),
+        };
         match able {
             true => tracing::info!("the history takes entries again"),
-            false => tracing::error!(
-                "the history {} takes no entries ({why}): {}; no fire is claimed meanwhile",
-                self.place,
-                self.place.remedy()
-            ),
+            false => tracing::error!("{why}; no fire is claimed meanwhile"),
         }
+        self.trouble.send_replace(Some(why).filter(|_| !able));
         let _ = self.told.send(Told::Able(able));
     }
 }

@@ -52,6 +52,7 @@ impl Message {
             | Event::Upgraded(_)
             | Event::NotUpgraded(_)
             | Event::LeaseLost
+            | Event::StorageFailed(_)
             | Event::ClockDiffers(_)
             | Event::Drained
             | Event::Closed

@@ -78,7 +78,7 @@ fn a_run_whose_runtime_has_ended_is_told_to_have_failed() {
     });
 }
 
-/// proves: S1-46, S1-86, S1-87, I14
+/// proves: S1-87, I14
 #[tokio::test]
 async fn a_function_runs_on_each_second_and_history_tells() {
     let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();

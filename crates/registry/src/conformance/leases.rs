@@ -126,7 +126,7 @@ pub async fn a_closed_lease_is_never_renewed(stage: Stage) {
     assert!(stage.renew(other).await.is_some());
 }
 
-/// proves: I10
+/// proves: S4-25, I10
 pub async fn a_lease_never_granted_is_not_renewed(stage: Stage) {
     let lease = stage.lease().await;
     for never in stage.never(lease) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::registry::{Outcome, Value, Write};
+use evenkeel_core::registry::{FeedKind, Outcome, Value, Write};
 use evenkeel_core::time::Millis;
 
 use super::{Stage, absent, key, put, txn};
@@ -12,12 +12,18 @@ fn put_large(at: &str, size: usize) -> Write {
     Write::Put { key: key(at), value, owner: None }
 }
 
+/// proves: S4-35
 pub async fn the_facts_make_sense(stage: Stage) {
     let facts = stage.registry.facts();
     assert!(!facts.engine.is_empty() && facts.ttl_min > Millis::ZERO && facts.early >= Millis::ZERO);
     assert!(facts.value_max >= 512 << 10, "a spec and a lane of 20,000 shards must fit");
     assert!(facts.operations_max >= 64, "an edit of one job must fit");
     assert!(facts.bytes_max > facts.value_max, "the largest value must fit with its key");
+    let in_process = facts.engine == "memory";
+    assert!(in_process || facts.notice > Millis::ZERO, "how late trouble is noticed is known");
+    if let FeedKind::Polled(period) = facts.feed {
+        assert!(facts.notice >= period, "nothing is noticed before it is asked for");
+    }
     assert_eq!(stage.another().await.facts(), facts);
 }
 

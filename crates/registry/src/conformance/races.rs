@@ -119,7 +119,7 @@ pub async fn of_sixteen_who_insert_one_wins(stage: Stage) {
     }
 }
 
-/// proves: S1-06
+/// proves: S1-06, S4-29
 pub async fn of_sixteen_who_replace_one_wins(stage: Stage) {
     let connections = connections(&stage).await;
     let places: Vec<_> = (0..PLACES).map(|place| format!("job/{place}/place")).collect();
@@ -229,7 +229,7 @@ pub async fn a_dropped_commit_is_made_whole_or_not_at_all(stage: Stage) {
     }
 }
 
-/// proves: I10
+/// proves: S4-25, I10
 pub async fn a_close_and_a_renewal_never_both_win(stage: Stage) {
     let other = stage.another().await;
     for _ in 0..30 {

@@ -140,6 +140,7 @@ pub async fn keys_are_kept_as_they_are(stage: Stage) {
     assert_eq!(stage.list().await.changes.len(), keys.len());
 }
 
+/// proves: S1-08
 pub async fn a_key_is_not_its_prefix(stage: Stage) {
     stage.made([], [put("job/a", "1"), put("job/ab", "2"), put("job/a/spec", "3")]).await;
     stage.made([], [delete("job/a")]).await;

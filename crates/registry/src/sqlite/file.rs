@@ -1,14 +1,13 @@
 //! The file itself: found or made, checked to be ours before anything is written to it, and known again later.
 
-use std::fs::{Metadata, OpenOptions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::fault::{self, During};
 use crate::RegistryError;
+use crate::witness::{Harm, Witness};
 
 /// The layout of the tables below, kept as `user_version`.
 const LAYOUT: i64 = 1;
@@ -62,13 +61,15 @@ pub(super) struct File {
     pub(super) inode: u64,
     /// The same, told from a later file that was given the same number, where the file system knows when it was made.
     pub(super) mark: u64,
+    witness: Witness,
 }
 
 impl File {
     /// Finds or makes the file, checks that it is ours, and brings it to the layout.
     pub(super) fn open(path: &Path) -> Result<(Self, Connection), RegistryError> {
-        let found = touch(path)?;
-        let file = Self { path: path.into(), inode: found.ino(), mark: mark(&found) };
+        let found = Witness::of(path).and_then(|witness| Ok((witness.identity()?, witness)));
+        let ((inode, mark), witness) = found.map_err(|error| unusable(path, &error))?;
+        let file = Self { path: path.into(), inode, mark, witness };
         let fault = |error| fault::explain(&file.path, During::Opening, &error);
         let mut connection = file.connect()?;
         // Looked at before it is switched to WAL, which would already change a file of somebody else; and in a transaction, for
@@ -101,14 +102,24 @@ impl File {
         connect(&self.path).map_err(|error| fault::explain(&self.path, During::Opening, &error))
     }
 
-    /// Whether the file is still what its path leads to. One who goes on with a replaced file shares it with nobody.
+    /// Whether the file is still what its path leads to, and whole. One who goes on with a replaced file shares it with nobody, and
+    /// what is written to a damaged one is lost.
     pub(super) fn verify(&self) -> Result<(), RegistryError> {
-        match std::fs::metadata(&self.path) {
-            Ok(found) if mark(&found) == self.mark => Ok(()),
-            _ => Err(RegistryError::Fatal(format!(
-                "registry file {} was replaced or deleted while in use: start this node again",
-                self.path.display()
-            ))),
+        self.witness.look().map_err(|harm| {
+            let fix = match harm {
+                Harm::Replaced => "start this node again",
+                Harm::Damaged => "stop all its nodes, restore it from a backup, and start them again",
+            };
+            RegistryError::Fatal(format!("registry file {} {harm}: {fix}", self.path.display()))
+        })
+    }
+
+    /// Closes a connection, unless something has happened to the file: SQLite would write to a damaged file when it closes it, and
+    /// delete the log of the one that is in the place of a replaced one.
+    pub(super) fn close(&self, connection: Connection) {
+        match self.witness.look() {
+            Ok(()) => drop(connection),
+            Err(_) => std::mem::forget(connection),
         }
     }
 
@@ -137,32 +148,19 @@ impl File {
     }
 }
 
-/// What tells a file from every other: a number that is given again is not given to one that was made at the same moment.
-fn mark(found: &Metadata) -> u64 {
-    let made = found.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
-    let nanos = made.map_or(0, |made| made.as_nanos());
-    // Spread, so that no mark is likely to be the mere number of another file.
-    let nanos = u64::try_from(nanos).unwrap_or(0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    found.ino() ^ nanos
-}
-
-/// Makes the file if there is none, readable by nobody else.
-fn touch(path: &Path) -> Result<Metadata, RegistryError> {
-    let fault = |error: std::io::Error| {
-        use std::io::ErrorKind::{IsADirectory, NotFound, StorageFull};
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        match error.kind() {
-            NotFound => fault::refused(path, &format!("has no folder: mkdir -p {}", folder.display())),
-            IsADirectory => fault::refused(path, "is a folder: name a file in it"),
-            StorageFull => fault::full(path),
-            _ => fault::refused(
-                path,
-                &format!("cannot be written ({error}): let this user write it and its folder"),
-            ),
-        }
-    };
-    let opened = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
-    opened.and_then(|file| file.metadata()).map_err(fault)
+/// Why a file cannot be found or made.
+fn unusable(path: &Path, error: &std::io::Error) -> RegistryError {
+    use std::io::ErrorKind::{IsADirectory, NotFound, StorageFull};
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match error.kind() {
+        NotFound => fault::refused(path, &format!("has no folder: mkdir -p {}", folder.display())),
+        IsADirectory => fault::refused(path, "is a folder: name a file in it"),
+        StorageFull => fault::full(path),
+        _ => fault::refused(
+            path,
+            &format!("cannot be written ({error}): let this user write it and its folder"),
+        ),
+    }
 }
 
 /// A connection as all of ours are: patient, durable at each commit.

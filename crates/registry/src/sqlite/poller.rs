@@ -42,6 +42,9 @@ fn run(file: &File, bell: &Weak<watch::Sender<Revision>>) {
         drop(bell);
         std::thread::sleep(Duration::from_millis(PERIOD.0.unsigned_abs()));
     }
+    if let Some(connection) = connection {
+        file.close(connection);
+    }
 }
 
 /// A number that changes when anybody else commits. Asking reads a word of shared memory.

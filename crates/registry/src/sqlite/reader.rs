@@ -89,6 +89,13 @@ impl Readers {
     }
 }
 
+impl Drop for Readers {
+    fn drop(&mut self) {
+        let idle = std::mem::take(self.idle.get_mut().unwrap_or_else(PoisonError::into_inner));
+        idle.into_iter().for_each(|connection| self.file.close(connection));
+    }
+}
+
 impl Log for Readers {
     fn changes_after(
         self: Arc<Self>,

@@ -41,7 +41,11 @@ impl Writer {
         let (asker, queue) = queue(MOST);
         let desk = Desk { queue, file, clock, boot, bell };
         let thread = std::thread::Builder::new().name("registry-writer".into());
-        let thread = thread.spawn(move || desk.run(&connection));
+        let thread = thread.spawn(move || {
+            let file = desk.file.clone();
+            desk.run(&connection);
+            file.close(connection);
+        });
         let thread = thread.map_err(|error| {
             RegistryError::Unavailable(format!("no thread for the registry's writer: {error}"))
         })?;

@@ -16,6 +16,7 @@ use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error, TlsOption
 use super::history::Order;
 use super::leases::Held;
 use super::memory::Memory;
+use super::plan::{ANY, Op};
 use super::tree::{Tree, data_to_keys, revision};
 use super::{encryption, fault};
 use crate::{EngineUrl, RegistryError};
@@ -35,6 +36,9 @@ pub(super) const LAYOUT: &str = "1";
 /// How many transactions the news remember, and how many more there are before the oldest are forgotten.
 pub(super) const REMEMBERED: usize = 2_000;
 const SLICE: usize = 400;
+
+/// What news hold that tell of a change which was not made by a transaction. It is no key.
+const STRANGE: &[u8] = b"%strange";
 
 /// What is asked on the session, and learned by it.
 pub(super) struct Link {
@@ -74,6 +78,12 @@ pub(super) struct Journal {
     pub(super) revision: Revision,
     /// Nothing is known of what happened before.
     pub(super) floor: Revision,
+    /// When it was last noted that something changed of which no news tell.
+    torn: Revision,
+    /// When a cold entry was last made or deleted, as far as the news tell of it; `None` before that was looked at.
+    cold: Option<Revision>,
+    /// A cold entry was made or deleted of which no news tell.
+    pub(super) strange: bool,
 }
 
 impl Journal {
@@ -90,6 +100,23 @@ impl Journal {
             changed.extend(keys.iter().map(|key| (key.clone(), *at)));
         }
         changed
+    }
+
+    /// Takes down when a cold entry was last made or deleted. Everything up to then was read of the news: where none of them is
+    /// of that moment, another program than this one did it.
+    fn compare(&mut self, cold: Revision) {
+        let told = self.cold.is_none_or(|known| cold <= known)
+            || cold < self.oldest()
+            || self.records.values().rev().any(|(at, _)| *at == cold);
+        self.strange = !told;
+        if told {
+            self.cold = self.cold.max(Some(cold));
+        }
+    }
+
+    /// The moment of the oldest news; all before it are forgotten.
+    fn oldest(&self) -> Revision {
+        self.records.values().next().map_or(Revision(0), |(at, _)| *at)
     }
 }
 
@@ -207,12 +234,15 @@ impl Link {
         let (order, news) = (self.tree.order(), self.tree.news());
         let seen = self.seen();
         let synced = sync.then(|| client.sync(&order));
+        // The folder of the cold entries first: what changed in it is then in the news that are read after it.
+        let cold = client.check_stat(&self.tree.cold());
         let (order, stat) = (client.check_stat(&order), client.check_stat(&news));
         if let Some(synced) = synced {
             self.within(synced).await?;
         }
+        let cold = self.within(cold).await?;
         let (order, stat) = (self.within(order).await?, self.within(stat).await?);
-        let (Some(order), Some(stat)) = (order, stat) else { return Err(self.gone()) };
+        let (Some(cold), Some(order), Some(stat)) = (cold, order, stat) else { return Err(self.gone()) };
         self.check(&client, Order::of(&order), seen).await?;
         let mut now = revision(order.mzxid);
         if self.journal().last != stat.pzxid {
@@ -220,6 +250,7 @@ impl Link {
             now = now.max(self.read_news(&client).await?);
         }
         let mut journal = self.journal();
+        journal.compare(revision(cold.pzxid));
         journal.revision = journal.revision.max(now);
         let now = journal.revision;
         drop(journal);
@@ -233,11 +264,13 @@ impl Link {
         let names: BTreeSet<_> = names.into_iter().collect();
         let new: Vec<_> = names.iter().filter(|name| !self.journal().records.contains_key(*name)).collect();
         let asked: Vec<_> = new.iter().map(|name| client.get_data(&format!("{news}/{name}"))).collect();
-        let mut read = Vec::with_capacity(new.len());
+        let (mut read, mut torn) = (Vec::with_capacity(new.len()), Revision(0));
         for (name, asked) in new.into_iter().zip(asked) {
             match tokio::time::timeout(span(ANSWER), asked).await {
                 Ok(Ok((data, stat))) => {
-                    read.push((name.clone(), (revision(stat.czxid), data_to_keys(&data))));
+                    let at = revision(stat.czxid);
+                    torn = torn.max(if data == STRANGE { at } else { Revision(0) });
+                    read.push((name.clone(), (at, data_to_keys(&data))));
                 }
                 // Forgotten meanwhile.
                 Ok(Err(Error::NoNode)) => {}
@@ -255,8 +288,31 @@ impl Link {
                 true => Revision(0),
                 false => *at,
             });
-        journal.floor = floor.unwrap_or(journal.floor);
+        journal.torn = journal.torn.max(torn);
+        journal.floor = floor.unwrap_or(journal.floor).max(journal.torn);
         Ok(journal.records.last_key_value().map_or(Revision(0), |(_, (at, _))| *at))
+    }
+
+    /// Puts among the news that another program made or deleted a cold entry: feeds then have a gap, and whoever listens lists
+    /// again. One node's word is enough for all.
+    pub(super) async fn tell_of_strangers(&self) -> Result<(), RegistryError> {
+        let client = self.client().await?;
+        let deaths = self.within(client.check_stat(&self.tree.deaths())).await?.ok_or_else(|| self.gone())?;
+        let probe = self.tree.probe();
+        let ops = [
+            Op::Set(self.tree.order(), vec![], ANY),
+            // So that these news are of the moment at which the folder changed last.
+            Op::Create(probe.clone(), vec![]),
+            Op::Delete(probe, ANY),
+            // What was deleted may be made again, and its versions then begin anew. Another node may have been faster.
+            Op::Set(self.tree.deaths(), vec![], deaths.version),
+            Op::Record(format!("{}/n-", self.tree.news()), STRANGE.to_vec()),
+        ];
+        match tokio::time::timeout(span(ANSWER), self.send_ops(&client, &ops)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(self.explain(&error)),
+            Err(_) => Err(self.explain(&Error::Timeout)),
+        }
     }
 
     /// Forgets the oldest news where there are too many.
@@ -343,4 +399,29 @@ impl Link {
 /// A span as the client wants it.
 pub(super) fn span(millis: Millis) -> Duration {
     Duration::from_millis(millis.0.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_is_in_no_news_is_told_apart() {
+        let mut journal = Journal::default();
+        journal.compare(Revision(7));
+        assert!(!journal.strange, "what was before is listed");
+        for (nth, at) in [(3, 20), (4, 30), (5, 40)] {
+            journal.records.insert(format!("n-{nth:010}"), (Revision(at), vec![]));
+        }
+        for (cold, strange) in [(7, false), (40, false), (30, false), (41, true), (40, false), (35, false)] {
+            journal.compare(Revision(cold));
+            assert_eq!(journal.strange, strange, "{cold}");
+        }
+        journal.cold = Some(Revision(7));
+        journal.compare(Revision(9));
+        assert!(!journal.strange, "its news are forgotten");
+        journal.compare(Revision(25));
+        assert!(journal.strange);
+        assert_eq!(journal.cold, Some(Revision(9)), "it stays so until it is told");
+    }
 }

@@ -27,15 +27,19 @@ const PAUSE: Millis = Millis(1);
 
 struct Watches {
     news: PersistentWatcher,
+    /// Of the folder alone: which of its entries are written is in the news.
+    cold: PersistentWatcher,
     leases: PersistentWatcher,
 }
 
 impl Watches {
     async fn set(link: &Link, client: &Client) -> Result<Self, RegistryError> {
-        let (news, leases) = (link.tree.news(), link.tree.leases());
+        let (news, cold, leases) = (link.tree.news(), link.tree.cold(), link.tree.leases());
         let news = client.watch(&news, AddWatchMode::Persistent);
+        let cold = client.watch(&cold, AddWatchMode::Persistent);
         let leases = client.watch(&leases, AddWatchMode::PersistentRecursive);
-        Ok(Self { news: link.within(news).await?, leases: link.within(leases).await? })
+        let (news, cold) = (link.within(news).await?, link.within(cold).await?);
+        Ok(Self { news, cold, leases: link.within(leases).await? })
     }
 }
 
@@ -92,6 +96,16 @@ async fn passed(wait: &mut Wait) {
     }
 }
 
+/// Reads what is new; `false` while something has changed of which no news tell.
+async fn read(link: &Link) -> Result<bool, RegistryError> {
+    link.refresh(false).await?;
+    if link.journal().strange {
+        link.tell_of_strangers().await?;
+        link.refresh(false).await?;
+    }
+    Ok(!link.journal().strange)
+}
+
 /// Listens until watches must be set again.
 async fn listen(link: &Link, watches: &mut Watches) {
     let mut ticks = 0;
@@ -103,6 +117,12 @@ async fn listen(link: &Link, watches: &mut Watches) {
     loop {
         tokio::select! {
             event = watches.news.changed() => match heard(&event) {
+                Heard::Change => owes = true,
+                Heard::Nothing => {}
+                Heard::Anew => return,
+            },
+            // Mostly it changed by a transaction, whose news come at the same time.
+            event = watches.cold.changed() => match heard(&event) {
                 Heard::Change => owes = true,
                 Heard::Nothing => {}
                 Heard::Anew => return,
@@ -131,7 +151,7 @@ async fn listen(link: &Link, watches: &mut Watches) {
             // Before it reads, for what comes meanwhile may be too late for that.
             soon = None;
             // What was not read is still owed: whoever told of it does not tell again.
-            owes = link.refresh(false).await.is_err();
+            owes = !matches!(read(link).await, Ok(true));
             pause = Some(Box::pin(sleep(span(if owes { TICK } else { PAUSE }))));
         }
     }

@@ -97,6 +97,8 @@ pub(super) struct Plan {
     versioned: bool,
     /// Whether it deletes an entry.
     pub(super) kills: bool,
+    /// Whether it makes or deletes a node among the cold entries, also where it is as before afterwards.
+    stirs: bool,
     /// The cold entries that it changes.
     news: Vec<Key>,
 }
@@ -117,7 +119,7 @@ pub(super) fn plan(tree: &Tree, txn: &Txn, sight: &Sight) -> Option<Plan> {
         return None;
     }
     let effects = effects(txn);
-    let mut draft = Draft { tree, ops: Vec::new(), versioned: false, kills: false };
+    let mut draft = Draft { tree, ops: Vec::new(), versioned: false, kills: false, stirs: false };
     let guarded: BTreeSet<_> = txn.guards.iter().filter_map(open).chain(owners(txn)).collect();
     draft.ops.extend(guarded.into_iter().map(|lease| Op::Check(tree.lease(lease), ANY)));
     let only_guarded: BTreeSet<_> = txn.guards.iter().filter_map(Guard::key).collect();
@@ -131,7 +133,7 @@ pub(super) fn plan(tree: &Tree, txn: &Txn, sight: &Sight) -> Option<Plan> {
         }
     }
     draft.note_owners(&effects, sight);
-    Some(Plan { ops: draft.ops, versioned: draft.versioned, kills: draft.kills, news })
+    Some(Plan { ops: draft.ops, versioned: draft.versioned, kills: draft.kills, stirs: draft.stirs, news })
 }
 
 /// Whether all that a transaction guards on was seen to be so.
@@ -154,6 +156,7 @@ pub(super) fn together(tree: &Tree, plans: Vec<Plan>, deaths: i32) -> Vec<Op> {
     let (kills, versioned) = (plans.iter().any(|plan| plan.kills), plans.iter().any(|plan| plan.versioned));
     let mut ops = vec![Op::Set(tree.order(), vec![], ANY)];
     let (mut checked, mut news) = (BTreeSet::new(), Vec::new());
+    let stirs = plans.iter().any(|plan| plan.stirs);
     for plan in plans {
         // A node guards on itself in all that it sends.
         ops.extend(plan.ops.into_iter().filter(|op| match op {
@@ -167,7 +170,8 @@ pub(super) fn together(tree: &Tree, plans: Vec<Plan>, deaths: i32) -> Vec<Op> {
         (false, true) => ops.push(Op::Check(tree.deaths(), deaths)),
         (false, false) => {}
     }
-    if !news.is_empty() {
+    // News without keys tell that the folder was changed by a transaction.
+    if stirs || !news.is_empty() {
         ops.push(Op::Record(format!("{}/n-", tree.news()), keys_to_data(&news)));
     }
     ops
@@ -212,6 +216,7 @@ struct Draft<'p> {
     /// Whether it relies on a version.
     versioned: bool,
     kills: bool,
+    stirs: bool,
 }
 
 impl Draft<'_> {
@@ -226,6 +231,7 @@ impl Draft<'_> {
     }
 
     fn absent(&mut self, key: &Key) {
+        self.stirs |= key.is_cold();
         let path = self.tree.entry(key);
         self.ops.extend([Op::Create(path.clone(), vec![]), Op::Delete(path, ANY)]);
     }
@@ -273,6 +279,24 @@ impl Draft<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An operator's change is told from ours by that.
+    #[test]
+    fn whatever_makes_or_deletes_a_node_among_the_cold_entries_is_in_the_news() {
+        let (tree, cold, hot) =
+            (Tree::new("ns"), Key::from_stored("node/a@1"), Key::from_stored("lane/j/a@1"));
+        assert!(cold.is_cold() && !hot.is_cold());
+        let news = |guard: &Key, write: &Key| {
+            let write = Write::Put { key: write.clone(), value: Value::from([]), owner: None };
+            let txn = Txn { guards: vec![Guard::Absent(guard.clone())], writes: vec![write] };
+            let plan = plan(&tree, &txn, &Sight::default()).unwrap_or_else(|| panic!("it holds"));
+            let ops = together(&tree, vec![plan], 0);
+            ops.into_iter().find_map(|op| if let Op::Record(_, keys) = op { Some(keys) } else { None })
+        };
+        assert_eq!(news(&hot, &hot), None);
+        assert_eq!(news(&hot, &cold), Some(keys_to_data([&cold])));
+        assert_eq!(news(&cold, &hot), Some(vec![]));
+    }
 
     #[test]
     fn what_is_made_anew_is_noted_anew() {

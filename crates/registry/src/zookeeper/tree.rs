@@ -5,7 +5,8 @@
 //!   cold/KEY  hot/KEY   one node an entry: its owner in eight bytes, then its value
 //!   lease/N             there as long as lease N lives: an ephemeral node of a session of its own
 //!   owned/N             the keys of what may live by lease N
-//!   news/n-…            one node a transaction that changed cold entries: their keys
+//!   news/n-…            one node a transaction that changed cold entries: their keys; so each moment at which a node was made
+//!                       or deleted in `cold` is that of one of these, unless another program did it
 //!   order               written by each transaction: its revision is the registry's
 //!   deaths              written by each deletion: for versions begin anew with a node that is made again
 //! ```
@@ -40,6 +41,11 @@ impl Tree {
 
     pub(super) fn cold(&self) -> String {
         format!("{}/cold", self.root)
+    }
+
+    /// A node among the cold entries that is none of them.
+    pub(super) fn probe(&self) -> String {
+        format!("{}/cold/%probe", self.root)
     }
 
     pub(super) fn leases(&self) -> String {
@@ -163,6 +169,7 @@ mod tests {
             assert_eq!(key(name).as_ref().map(Key::as_str), Some(*text), "{name}");
             assert!(!name.contains('/') && name != "." && name != "..");
         }
+        assert_eq!(key("%probe").or(key("%strange")), None, "these are no keys");
         names.sort();
         names.dedup();
         assert_eq!(names.len(), keys.len());

@@ -27,6 +27,7 @@ mod server;
 mod still;
 #[path = "../common/storm.rs"]
 mod storm;
+mod strangers;
 #[path = "../common/terms.rs"]
 #[expect(dead_code, reason = "these tests renew what they wait for in one way")]
 mod terms;

@@ -38,7 +38,7 @@ pub(super) async fn tree(
     let form: Form = form.unwrap_or_default().parse().map_err(ApiError::invalid)?;
     if form.is_whole() {
         if let Some(job) = job.as_ref().filter(|job| board::job(&app.handle, job).is_none()) {
-            return Err(unknown(job));
+            return Err(unknown(&app.handle, job));
         }
         let whole = board::whole(&app.handle, job.as_ref()).await;
         let whole = whole.map_err(|e| ApiError::unavailable(e.to_string()))?;
@@ -68,7 +68,7 @@ fn checked(handle: &Handle, job: JobName) -> Result<JobName, ApiError> {
         Some(Placement::Claimed | Placement::Dispatched) => Err(ApiError::conflict(format!(
             "job {job} is not sharded, so it has no such tree: see `evenkeel job show {job}`"
         ))),
-        None => Err(unknown(&job)),
+        None => Err(unknown(handle, &job)),
     }
 }
 

@@ -1,7 +1,9 @@
 //! What the other nodes' histories have, where each node keeps its own.
 //!
 //! A run is in the history of the node that made an attempt of it, or said what became of one. So whoever is asked asks
-//! all that live, and puts together what they say.
+//! all that live, and puts together what they say. [`newest`] says which of several records of one attempt stands.
+
+pub(super) mod newest;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -21,13 +23,13 @@ use crate::board;
 use crate::peer::{Found, Wanted};
 
 /// A list is not worth waiting longer for.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How far a list has come in each history that has more.
 pub(super) type Cursor = BTreeMap<NodeName, u64>;
 
 /// Something that a history keeps.
-pub(super) trait Kept: DeserializeOwned + Send + 'static {
+pub(crate) trait Kept: DeserializeOwned + Send + 'static {
     /// What two histories may both tell of.
     type Id: Ord;
 
@@ -45,7 +47,7 @@ pub(super) trait Kept: DeserializeOwned + Send + 'static {
 
 /// What was found in the histories of several nodes, each in its own order.
 pub(super) struct Sources<T> {
-    found: BTreeMap<NodeName, Vec<T>>,
+    found: BTreeMap<NodeName, Found<T>>,
     /// Nodes that live and did not answer.
     missing: Vec<NodeName>,
 }
@@ -132,9 +134,9 @@ impl<T: Kept + Clone> Sources<T> {
     /// A page of these and of the asked node's own.
     pub(super) fn page(&self, own: (NodeName, Vec<T>), limit: u32) -> Page<T> {
         let mut sources = self.found.clone();
-        sources.extend([own]);
+        sources.insert(own.0, found(own.1, limit));
         let (rows, next) = merge(sources, limit as usize);
-        Page { rows, next, missing: self.missing.clone() }
+        Page { rows: once(rows), next, missing: self.missing.clone() }
     }
 }
 
@@ -149,33 +151,15 @@ pub(super) fn outranks(record: &RunRecord, known: &RunRecord) -> bool {
     record.outranks(known)
 }
 
-/// A page of the runs that all histories have.
+/// A page of the runs that all histories have. Each attempt is there once, as the record of it says that stands, and only where
+/// that record is one that is wanted.
 pub(super) async fn runs(
     app: &App,
     filter: RunFilter,
     from: Option<Cursor>,
 ) -> Result<Page<RunRecord>, ApiError> {
-    let others = other_runs(app, &filter, from.as_ref(), PATIENCE).await;
-    let (own, limit) = (app.handle.name().clone(), filter.limit);
-    let runs = match begins_here(app, from.as_ref()) {
-        Some(before) => app.handle.runs(RunFilter { before, ..filter }).await?,
-        None => Vec::new(),
-    };
-    Ok(others.page((own, runs), limit))
-}
-
-/// What the other nodes' histories have of runs.
-pub(super) async fn other_runs(
-    app: &App,
-    filter: &RunFilter,
-    from: Option<&Cursor>,
-    patience: Duration,
-) -> Sources<RunRecord> {
-    let wanted = |node: &NodeName| {
-        let before = begins(from, node)?;
-        Some(Wanted { run: None, filter: RunFilter { before, ..filter.clone() } })
-    };
-    ask(app, "/peer/v1/runs", patience, wanted).await
+    let newest::Newest { rows, next, missing, .. } = newest::runs(app, filter, from, PATIENCE).await?;
+    Ok(Page { rows: rows.into_iter().map(|(_, record)| record).collect(), next, missing })
 }
 
 /// A page of the events that all histories have.
@@ -201,7 +185,7 @@ pub(super) async fn other_events(
     patience: Duration,
 ) -> Sources<EventRecord> {
     let wanted = |node: &NodeName| Some(EventFilter { before: begins(from, node)?, ..filter.clone() });
-    ask(app, "/peer/v1/events", patience, wanted).await
+    ask(app, "/peer/v1/events", (patience, filter.limit), wanted).await
 }
 
 /// A page of the audit log that all histories have.
@@ -227,7 +211,7 @@ pub(super) async fn other_audit(
     patience: Duration,
 ) -> Sources<AuditRecord> {
     let wanted = |node: &NodeName| Some(AuditFilter { before: begins(from, node)?, ..filter.clone() });
-    ask(app, "/peer/v1/audit", patience, wanted).await
+    ask(app, "/peer/v1/audit", (patience, filter.limit), wanted).await
 }
 
 /// Where a page begins in a node's history; `None` when that has no more.
@@ -252,21 +236,30 @@ pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, A
     let mut found: BTreeMap<u32, RunRecord> = BTreeMap::new();
     let own = app.handle.run(run).await?;
     let wanted = |_: &NodeName| Some(Wanted { run: Some(run.clone()), filter: RunFilter::default() });
-    let others: Sources<RunRecord> = ask(app, "/peer/v1/runs", PATIENCE, wanted).await;
-    for record in own.into_iter().chain(others.found.into_values().flatten()) {
+    let others: Sources<RunRecord> = ask(app, "/peer/v1/runs", (PATIENCE, u32::MAX), wanted).await;
+    for record in own.into_iter().chain(others.found.into_values().flat_map(|found| found.rows)) {
         match found.get(&record.attempt) {
             Some(known) if !record.outranks(known) => {}
             _ => drop(found.insert(record.attempt, record)),
         }
     }
+    if found.is_empty() {
+        return Ok(board::taken_back(&app.handle, run).into_iter().collect());
+    }
     Ok(found.into_values().collect())
 }
 
-/// Asks all others at once.
+/// What a history has of what at most so many rows were wanted of.
+pub(crate) fn found<T: Kept>(rows: Vec<T>, limit: u32) -> Found<T> {
+    let next = rows.last().map(Kept::seq).filter(|_| rows.len() >= limit as usize);
+    Found { rows, next }
+}
+
+/// Asks all others at once, for at most so many rows each.
 async fn ask<T: Kept, W: Serialize + Send + 'static>(
     app: &App,
     path: &'static str,
-    patience: Duration,
+    (patience, limit): (Duration, u32),
     wanted: impl Fn(&NodeName) -> Option<W>,
 ) -> Sources<T> {
     let mut sources = Sources::default();
@@ -288,7 +281,9 @@ async fn ask<T: Kept, W: Serialize + Send + 'static>(
     }
     while let Some(Ok((name, answer))) = asked.join_next().await {
         match answer {
-            Some(Found { rows }) => drop(sources.found.insert(name, rows)),
+            // A node of an earlier version does not say whether there is more.
+            Some(Found { rows, next: None }) => drop(sources.found.insert(name, found(rows, limit))),
+            Some(more) => drop(sources.found.insert(name, more)),
             None => sources.missing.push(name),
         }
     }
@@ -296,42 +291,58 @@ async fn ask<T: Kept, W: Serialize + Send + 'static>(
     sources
 }
 
-/// Merges lists that are each in the order of their history, up to a page, and says how far each was used.
-fn merge<T: Kept>(sources: BTreeMap<NodeName, Vec<T>>, limit: usize) -> (Vec<T>, Option<Cursor>) {
-    let mut next = Cursor::new();
+/// Merges lists that are each in the order of their history, up to a page, and says how far each was used. Each row comes
+/// with the node whose history it is from.
+fn merge<T: Kept>(
+    sources: BTreeMap<NodeName, Found<T>>,
+    limit: usize,
+) -> (Vec<(NodeName, T)>, Option<Cursor>) {
     let mut heads: Vec<_> = sources
         .into_iter()
-        .map(|(name, rows)| (name, rows.len() >= limit, None, rows.into_iter().peekable()))
+        .map(|(name, found)| (name, found.next, None, found.rows.into_iter().peekable()))
         .collect();
-    let (mut rows, mut told): (Vec<T>, BTreeMap<T::Id, usize>) = (Vec::new(), BTreeMap::new());
-    while rows.len() < limit {
+    let mut rows = Vec::new();
+    // What a history has beyond its rows may come before the rows of the others.
+    while rows.len() < limit
+        && !heads.iter_mut().any(|(_, more, _, list)| more.is_some() && list.peek().is_none())
+    {
         let latest = heads.iter_mut().filter_map(|(name, _, used, list)| {
             let head = list.peek()?;
             Some((head.moment(), name, used, list))
         });
-        let Some((_, _, used, list)) = latest.max_by_key(|(at, ..)| *at) else { break };
+        let Some((_, name, used, list)) = latest.max_by_key(|(at, ..)| *at) else { break };
         let Some(record) = list.next() else { break };
         *used = Some(record.seq());
+        rows.push((name.clone(), record));
+    }
+    let next = heads.into_iter().filter_map(|(name, more, used, mut list)| {
+        let before = match list.peek() {
+            Some(head) => Some(used.unwrap_or(head.seq() + 1)),
+            None => more,
+        };
+        Some((name, before?))
+    });
+    (rows, Some(next.collect::<Cursor>()).filter(|next| !next.is_empty()))
+}
+
+/// Each once: of several that tell of the same the one that stands.
+fn once<T: Kept>(rows: Vec<(NodeName, T)>) -> Vec<T> {
+    let (mut each, mut told): (Vec<T>, BTreeMap<T::Id, usize>) = (Vec::new(), BTreeMap::new());
+    for (_, record) in rows {
         match told.entry(record.id()) {
             Entry::Vacant(place) => {
-                place.insert(rows.len());
-                rows.push(record);
+                place.insert(each.len());
+                each.push(record);
             }
             Entry::Occupied(place) => {
-                let known = &mut rows[*place.get()];
+                let known = &mut each[*place.get()];
                 if record.outranks(known) {
                     *known = record;
                 }
             }
         }
     }
-    for (name, full, used, mut list) in heads {
-        let unused = list.peek().map(|head| head.seq() + 1);
-        if let Some(before) = used.filter(|_| full || unused.is_some()).or(unused) {
-            next.insert(name, before);
-        }
-    }
-    (rows, Some(next).filter(|next| !next.is_empty()))
+    each
 }
 
 /// A cursor as text: `a:17,b:4`.
@@ -352,10 +363,9 @@ pub(super) fn read(text: &str) -> Result<Cursor, ApiError> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
-    fn record(run: &str, seq: u64, at: i64, state: State) -> RunRecord {
+    pub(super) fn record(run: &str, seq: u64, at: i64, state: State) -> RunRecord {
         let run: RunId = run.parse().expect("a run");
         RunRecord {
             seq,
@@ -377,38 +387,57 @@ mod tests {
         }
     }
 
-    fn sources(lists: &[(&str, &[(u64, i64)])]) -> BTreeMap<NodeName, Vec<RunRecord>> {
+    pub(super) fn name(name: &str) -> NodeName {
+        name.parse().expect("a name")
+    }
+
+    fn sources(limit: u32, lists: &[(&str, &[(u64, i64)])]) -> BTreeMap<NodeName, Found<RunRecord>> {
         let list = |runs: &[(u64, i64)]| {
             runs.iter().map(|(seq, at)| record(&format!("j:{at}:0"), *seq, *at, State::Succeeded)).collect()
         };
-        lists.iter().map(|(name, runs)| (name.parse().expect("a name"), list(runs))).collect()
+        lists.iter().map(|(node, runs)| (name(node), found(list(runs), limit))).collect()
+    }
+
+    fn due(rows: &[(NodeName, RunRecord)]) -> Vec<i64> {
+        rows.iter().map(|(_, run)| run.due.0).collect()
     }
 
     #[test]
     fn pages_of_several_histories_are_one_list() {
         let (a, b): (&[_], &[_]) = (&[(9, 90), (8, 70), (7, 50)], &[(4, 80), (3, 60)]);
-        let (runs, next) = merge(sources(&[("a", a), ("b", b)]), 3);
-        assert_eq!(runs.iter().map(|run| run.due.0).collect::<Vec<_>>(), [90, 80, 70]);
+        let (runs, next) = merge(sources(3, &[("a", a), ("b", b)]), 3);
+        assert_eq!(due(&runs), [90, 80, 70]);
+        assert_eq!(runs[1].0, name("b"), "each with its history");
         let next = next.expect("there is more");
         assert_eq!(written(&next), "a:8,b:4");
         assert_eq!(read("a:8,b:4").ok(), Some(next));
-        let (runs, next) = merge(sources(&[("a", &a[2..]), ("b", &b[1..])]), 3);
-        assert_eq!(runs.iter().map(|run| run.due.0).collect::<Vec<_>>(), [60, 50]);
+        let (runs, next) = merge(sources(3, &[("a", &a[2..]), ("b", &b[1..])]), 3);
+        assert_eq!(due(&runs), [60, 50]);
         assert_eq!(next, None);
+        assert!(read("nonsense").is_err() && read("a:x").is_err());
     }
 
     #[test]
     fn a_history_of_which_nothing_was_used_begins_where_it_began() {
-        let (_, next) = merge(sources(&[("a", &[(9, 90), (8, 80)]), ("b", &[(4, 10)])]), 2);
+        let (_, next) = merge(sources(2, &[("a", &[(9, 90), (8, 80)]), ("b", &[(4, 10)])]), 2);
         assert_eq!(next.as_ref().map(written).as_deref(), Some("a:8,b:5"));
     }
 
     #[test]
-    fn an_attempt_that_two_tell_of_is_one_and_its_end_stands() {
+    fn a_history_that_has_more_than_it_gave_is_asked_for_it_before_others_go_on() {
+        let mut sources = sources(9, &[("a", &[(9, 90)]), ("b", &[(4, 80), (3, 10)]), ("c", &[])]);
+        sources.entry(name("c")).and_modify(|found| found.next = Some(70));
+        let (rows, next) = merge(sources.clone(), 9);
+        assert_eq!((due(&rows), next.as_ref().map(written).as_deref()), (vec![], Some("a:10,b:5,c:70")));
+        sources.entry(name("c")).and_modify(|found| found.next = None);
+        sources.entry(name("a")).and_modify(|found| found.next = Some(9));
+        let (rows, next) = merge(sources, 9);
+        assert_eq!((due(&rows), next.as_ref().map(written).as_deref()), (vec![90], Some("a:9,b:5")));
+    }
+
+    #[test]
+    fn an_entry_that_two_tell_of_is_one_and_its_end_stands() {
         let (lost, running) = (record("j:90:0", 3, 90, State::Lost), record("j:90:0", 7, 90, State::Running));
-        let names = ["a", "b"].map(|name| name.parse::<NodeName>().expect("a name"));
-        let lists = names.into_iter().zip([vec![running], vec![lost.clone()]]).collect();
-        assert_eq!(merge(lists, 5).0, [lost]);
-        assert!(read("nonsense").is_err() && read("a:x").is_err());
+        assert_eq!(once(vec![(name("a"), running), (name("b"), lost.clone())]), [lost]);
     }
 }

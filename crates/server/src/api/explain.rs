@@ -18,7 +18,7 @@ pub(super) async fn job(
 ) -> Result<Json<Explained>, ApiError> {
     let Path(name) = name?;
     let told = board::explain::job(&app.handle, &name).await?;
-    told.map(Json).ok_or_else(|| unknown(&name))
+    told.map(Json).ok_or_else(|| unknown(&app.handle, &name))
 }
 
 pub(super) async fn run(

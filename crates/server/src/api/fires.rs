@@ -9,7 +9,7 @@ use evenkeel_core::shards::ShardSet;
 use evenkeel_core::words::{FireId, NodeName, Shard};
 use serde_json::{Value, json};
 
-use super::{ApiError, App, elsewhere};
+use super::{ApiError, App, elsewhere, waiting};
 use crate::board::{self, OpenFire};
 use crate::rows::{FireRow, RunRow, moment};
 
@@ -66,6 +66,11 @@ async fn look(app: &App, fire: &FireId) -> Result<Whole, ApiError> {
     }
     missing.sort();
     missing.dedup();
+    if attempts.is_empty() {
+        // History may hear of it only in a moment, or never.
+        let back = board::taken_back(&app.handle, &fire.run(Shard(0)));
+        attempts.extend(back.map(|record| ((record.shard, record.attempt), record)));
+    }
     if attempts.is_empty() && open.shards.is_empty() && missing.is_empty() {
         let text = format!("no fire is called {fire}: see `evenkeel run list --job {}`", fire.job);
         return Err(ApiError::not_found(text));
@@ -78,6 +83,9 @@ pub(super) async fn show(app: &App, fire: &FireId) -> Result<Json<Value>, ApiErr
     let whole = look(app, fire).await?;
     let mut shown = serde_json::to_value(whole.row(fire)).map_err(|e| ApiError::internal(e.to_string()))?;
     let rows: Vec<RunRow> = whole.attempts.values().map(board::run_row).collect();
+    if rows.is_empty() && shown["state"] == State::Waiting.as_str() {
+        shown["reason"] = json!(waiting::why(app, &fire.run(Shard(0))).await);
+    }
     shown["attempts"] = json!(rows);
     shown["details"] = whole.attempts.values().map(super::runs::detail).collect();
     shown["missing"] = whole.missing.iter().map(ToString::to_string).collect();

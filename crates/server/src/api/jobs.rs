@@ -4,6 +4,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
+use evenkeel::Handle;
 use evenkeel_core::input::{Answer, Applied, Command, NodeSwitch};
 use evenkeel_core::job::Job;
 use evenkeel_core::time::Wall;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use super::body::Nothing;
 use super::changes::Asked;
 use super::error::{done, read_body};
-use super::{ApiError, App};
+use super::{ApiError, App, waiting};
 use crate::rows::{JobDetail, JobPage, moment};
 use crate::written::Kind;
 use crate::{board, request, zones};
@@ -78,7 +79,7 @@ pub(super) async fn show(
     name: Result<Path<JobName>, PathRejection>,
 ) -> Result<Json<JobDetail>, ApiError> {
     let Path(name) = name?;
-    board::job(&app.handle, &name).map(Json).ok_or_else(|| unknown(&name))
+    board::job(&app.handle, &name).map(Json).ok_or_else(|| unknown(&app.handle, &name))
 }
 
 pub(super) async fn delete(
@@ -96,7 +97,7 @@ pub(super) async fn next(
     ahead: Result<Query<Ahead>, QueryRejection>,
 ) -> Answered {
     let (Path(name), Query(ahead)) = (name?, ahead?);
-    let schedule = board::schedule(&app.handle, &name).ok_or_else(|| unknown(&name))?;
+    let schedule = board::schedule(&app.handle, &name).ok_or_else(|| unknown(&app.handle, &name))?;
     let n = ahead.n.unwrap_or(5).clamp(1, NEXT_MAX);
     let after = ahead.from.as_deref().map_or_else(|| Ok(zones::now()), zones::just_before)?;
     let following = |after: &Wall| schedule.as_ref()?.next(*after);
@@ -116,8 +117,15 @@ pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> 
     let Apply { jobs } = read_body(&body, Kind::Jobs)?;
     match asked.ask(&app, Command::Apply(jobs)).await {
         Answer::Applied(applied) => {
-            let jobs: Vec<_> =
-                applied.iter().map(|(name, applied)| json!({ "name": name, "applied": applied })).collect();
+            let row = |(name, applied): &(JobName, Applied)| {
+                let mut row = json!({ "name": name, "applied": applied });
+                let switches = board::switches(&app.handle, name);
+                if !switches.is_empty() {
+                    row["switches"] = json!(switches);
+                }
+                row
+            };
+            let jobs: Vec<_> = applied.iter().map(row).collect();
             let warnings: Vec<_> = applied
                 .iter()
                 .flat_map(|(name, _)| board::warnings(&app.handle, name, &app.notifiers))
@@ -147,7 +155,7 @@ pub(super) async fn switch(
         ("run", node) => return run(&app, &asked, name, node, &body).await,
         ("shutdown", None) => {
             if board::job(&app.handle, &name).is_none() {
-                return Err(unknown(&name));
+                return Err(unknown(&app.handle, &name));
             }
             Command::Shutdown(name.clone())
         }
@@ -200,16 +208,17 @@ pub(super) async fn run_now(
     };
     match asked.ask(app, command).await {
         Answer::Accepted(run, at) => {
-            let warnings = board::remarks(&app.handle, &run.job, None, "run");
-            let Some(shards) = shards else {
-                let answer =
-                    json!({ "run": run, "asked": moment(at), "applied": applied, "warnings": warnings });
-                return Ok(Json(answer));
-            };
             // The fire as a whole: it has ended when all its shards have.
             let named = match board::has_shards(&app.handle, &run.job) {
                 true => FireId::from(&run).to_string(),
                 false => run.to_string(),
+            };
+            let mut warnings = board::remarks(&app.handle, &run.job, None, "run");
+            warnings.extend(waiting::stuck(app, &run.job, &named).filter(|_| applied == Applied::Created));
+            let Some(shards) = shards else {
+                let answer =
+                    json!({ "run": run, "asked": moment(at), "applied": applied, "warnings": warnings });
+                return Ok(Json(answer));
             };
             let mut answer =
                 json!({ "run": named, "asked": moment(at), "applied": applied, "warnings": warnings });
@@ -220,6 +229,6 @@ pub(super) async fn run_now(
     }
 }
 
-pub(super) fn unknown(name: &JobName) -> ApiError {
-    ApiError::not_found(format!("no job is called {name}: see `evenkeel job list`"))
+pub(super) fn unknown(handle: &Handle, name: &JobName) -> ApiError {
+    ApiError::not_found(board::no_job(handle, name))
 }

@@ -8,13 +8,14 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use evenkeel::audit::{AuditFilter, AuditRecord};
-use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord, clock};
+use evenkeel::{EventFilter, EventRecord, RunFilter, clock};
 use evenkeel_core::time::Millis;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
+use super::elsewhere::newest::{self, Newest};
 use super::running::{self, Running};
 use super::{App, calendars, elsewhere};
 use crate::board;
@@ -72,7 +73,7 @@ pub(crate) struct Picture {
 #[derive(Default)]
 pub(crate) struct Others {
     running: Running,
-    runs: elsewhere::Sources<RunRecord>,
+    runs: Newest,
     events: elsewhere::Sources<EventRecord>,
     audit: elsewhere::Sources<AuditRecord>,
 }
@@ -100,12 +101,13 @@ impl Others {
     pub(crate) async fn hear(app: &App) -> Self {
         let (runs, events, audit) = (run_filter(), event_filter(), audit_filter());
         let (running, runs, events, audit) = tokio::join!(
-            running::elsewhere(app, OTHERS_PATIENCE),
-            elsewhere::other_runs(app, &runs, None, OTHERS_PATIENCE),
+            running::all(app, OTHERS_PATIENCE),
+            newest::runs(app, runs, None, OTHERS_PATIENCE),
             elsewhere::other_events(app, &events, None, OTHERS_PATIENCE),
             elsewhere::other_audit(app, &audit, None, OTHERS_PATIENCE),
         );
-        Self { running, runs, events, audit }
+        // A history of its own that cannot be read says nothing here.
+        Self { running: running.unwrap_or_default(), runs: runs.unwrap_or_default(), events, audit }
     }
 }
 
@@ -120,7 +122,7 @@ impl Picture {
         let (handle, own) = (&app.handle, app.handle.name());
         let page = board::jobs(handle, None, JOBS_SHOWN, text);
         let runs = handle.runs(run_filter()).await.unwrap_or_default();
-        let mut runs = others.runs.page((own.clone(), runs), RUNS_SHOWN);
+        let mut runs = others.runs.with(own, runs, RUNS_SHOWN);
         let running = others.running.and(running::here(handle).await, handle);
         let known: BTreeSet<_> = runs.rows.iter().map(|run| (run.run.clone(), run.attempt)).collect();
         let older = running.attempts.iter().filter(|run| !known.contains(&(run.run.clone(), run.attempt)));

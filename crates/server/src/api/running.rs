@@ -6,7 +6,8 @@ use std::time::Duration;
 use evenkeel::{Handle, RunFilter, RunRecord, State};
 use evenkeel_core::words::NodeName;
 
-use super::{ApiError, App, elsewhere};
+use super::elsewhere::newest;
+use super::{ApiError, App};
 use crate::board;
 
 /// The most attempts that are asked for at once.
@@ -17,6 +18,8 @@ const PAGE: u32 = 1_000;
 pub(crate) struct Running {
     /// Each of them.
     pub(crate) attempts: Vec<RunRecord>,
+    /// Records that were found and do not stand.
+    stale: newest::Named,
     /// Nodes that live and did not say what their histories have.
     pub(crate) missing: Vec<NodeName>,
 }
@@ -29,33 +32,16 @@ fn filter() -> RunFilter {
 ///
 /// # Errors
 /// This node's history cannot be read.
-pub(super) async fn all(app: &App) -> Result<Running, ApiError> {
-    let mut found = Running::default();
-    let mut from = None;
+pub(super) async fn all(app: &App, patience: Duration) -> Result<Running, ApiError> {
+    let (mut found, mut from) = (Running::default(), None);
     loop {
-        let page = elsewhere::runs(app, filter(), from).await?;
-        found.attempts.extend(page.rows);
+        let page = newest::runs(app, filter(), from, patience).await?;
+        found.attempts.extend(page.rows.into_iter().map(|(_, record)| record));
+        found.stale.extend(page.stale);
         found.missing.extend(page.missing);
         from = page.next;
         if from.is_none() {
-            break;
-        }
-    }
-    Ok(found.tidied(&app.handle))
-}
-
-/// What runs on other nodes that keep histories of their own, as far as they say so in time.
-pub(super) async fn elsewhere(app: &App, patience: Duration) -> Running {
-    let mut found = Running::default();
-    let mut from: Option<elsewhere::Cursor> = None;
-    loop {
-        let sources = elsewhere::other_runs(app, &filter(), from.as_ref(), patience).await;
-        let page = sources.page((app.handle.name().clone(), Vec::new()), PAGE);
-        found.attempts.extend(page.rows);
-        found.missing.extend(page.missing);
-        from = page.next;
-        if from.is_none() {
-            return found;
+            return Ok(found.tidied(&app.handle));
         }
     }
 }
@@ -76,10 +62,14 @@ pub(super) async fn here(handle: &Handle) -> Vec<RunRecord> {
 }
 
 impl Running {
-    /// With these too.
+    /// With these too, of the asked node's own history.
     pub(super) fn and(&self, more: Vec<RunRecord>, handle: &Handle) -> Self {
-        let attempts = self.attempts.iter().cloned().chain(more).collect();
-        Self { attempts, missing: self.missing.clone() }.tidied(handle)
+        let stands = |record: &RunRecord| {
+            let id = (record.run.clone(), record.attempt);
+            !self.stale.contains(&(handle.name().clone(), id))
+        };
+        let attempts = self.attempts.iter().cloned().chain(more.into_iter().filter(stands)).collect();
+        Self { attempts, stale: newest::Named::new(), missing: self.missing.clone() }.tidied(handle)
     }
 
     /// Each once, and only what goes on: what a dead node ran does not, whatever its history says.

@@ -11,6 +11,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use evenkeel::{RunFilter, RunRecord, State as RunState};
 use evenkeel_core::input::{Answer, Applied, Command, Refusal};
+use evenkeel_core::node::Node;
 use evenkeel_core::words::{Fire, FireId, JobName, RunId, Shard, WordError};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ use super::body::Nothing;
 use super::changes::Asked;
 use super::error::done;
 use super::search::{self, Text};
-use super::{ApiError, App, elsewhere, fires, follow, jobs, output, relay, running};
+use super::{ApiError, App, elsewhere, fires, follow, jobs, output, relay, running, waiting};
 use crate::client::escape;
 use crate::peer::Piece;
 use crate::rows::{RunPage, RunRow, RunningRow, moment};
@@ -72,15 +73,24 @@ pub(super) async fn list(
     let states = page.state.as_deref().map(state).transpose()?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let from = page.before.as_deref().map(elsewhere::read).transpose()?;
+    // What waits and is in no history stands beside the first page.
+    let is_first = from.is_none();
+    let waits = is_first && states.is_none_or(|state| state == RunState::Waiting);
     let states = states.into_iter().collect();
-    let filter = RunFilter { job: page.job, states, limit, ..RunFilter::default() };
-    let runs_now = filter.states == [RunState::Running];
-    let elsewhere::Page { mut rows, next, missing } = elsewhere::runs(&app, filter, from).await?;
-    if runs_now {
-        rows.retain(|record| board::still_runs(&app.handle, record));
+    let job = page.job;
+    let filter = RunFilter { job: job.clone(), states, limit, ..RunFilter::default() };
+    let elsewhere::Page { rows, next, missing } = elsewhere::runs(&app, filter, from).await?;
+    let is_unknown = |job: &&JobName| is_first && rows.is_empty() && !board::is_job(&app.handle, job);
+    if let Some(job) = job.as_ref().filter(is_unknown) {
+        return Err(jobs::unknown(&app.handle, job));
     }
+    let mut waiting = if waits { waiting::all(&app, job.as_ref()).await } else { Vec::new() };
+    let known: BTreeSet<String> = rows.iter().map(|record| record.run.to_string()).collect();
+    waiting.retain(|row| !known.contains(&row.run));
+    waiting.truncate(limit as usize);
     Ok(Json(RunPage {
         runs: rows.iter().map(board::run_row).collect(),
+        waiting,
         before: next.as_ref().map(elsewhere::written),
         missing: missing.iter().map(ToString::to_string).collect(),
     }))
@@ -88,7 +98,7 @@ pub(super) async fn list(
 
 /// All that runs now, and how many that are.
 pub(super) async fn running(State(app): State<App>) -> Result<Json<RunningRow>, ApiError> {
-    let found = running::all(&app).await?;
+    let found = running::all(&app, elsewhere::PATIENCE).await?;
     Ok(Json(RunningRow {
         running: found.attempts.len(),
         runs: found.attempts.iter().map(board::run_row).collect(),
@@ -163,7 +173,12 @@ pub(super) async fn show(
     let attempts = attempts(&app, &run).await?;
     let rows: Vec<RunRow> = attempts.iter().map(board::run_row).collect();
     let details: Vec<Value> = attempts.iter().map(detail).collect();
-    Ok(Json(json!({ "run": run, "attempts": rows, "details": details })))
+    let mut shown = json!({ "run": run, "attempts": rows, "details": details });
+    if rows.is_empty() {
+        shown["state"] = json!(RunState::Waiting.as_str());
+        shown["reason"] = json!(waiting::why(&app, &run).await);
+    }
+    Ok(Json(shown))
 }
 
 /// What else is known of an attempt.
@@ -238,14 +253,21 @@ pub(super) async fn kill(
     asked: Asked,
     _: Nothing,
 ) -> Result<Response, ApiError> {
-    let Path(run) = run?;
-    let run = run.one(&app)?;
+    let Path(named) = run?;
+    // A request that no node has taken is one thing, however many shards its runs will have.
+    let whole = match &named {
+        Named::Fire(fire) => Some(fire.run(Shard(0))),
+        Named::Run(run) => Some(run.clone()).filter(|run| !board::has_shards(&app.handle, &run.job)),
+    };
+    let unclaimed = whole.filter(|run| app.handle.look(|node| node.takes_back(run)));
+    let run = unclaimed.clone().map_or_else(|| named.one(&app), Ok)?;
     let not_here = || {
         let fix = format!("see `evenkeel explain run {run}`, or pause its job");
         let text = format!("no node runs run {run}, nor has claimed it: {fix}");
         Answer::Refused(Refusal::NotFound, text)
     };
-    let answer = match app.handle.look(|node| node.executes(&run) || node.awaits(&run)) {
+    let is_here = |node: &Node| node.executes(&run) || node.awaits(&run);
+    let answer = match unclaimed.is_some() || app.handle.look(is_here) {
         true => asked.ask(&app, Command::Kill(run.clone())).await,
         false => not_here(),
     };

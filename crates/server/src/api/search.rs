@@ -150,7 +150,7 @@ pub(super) async fn job(
     let filter = RunFilter { job: Some(job.clone()), limit, ..RunFilter::default() };
     let elsewhere::Page { rows, missing, .. } = elsewhere::runs(&app, filter, None).await?;
     if rows.is_empty() && board::job(&app.handle, &job).is_none() {
-        return Err(unknown(&job));
+        return Err(unknown(&app.handle, &job));
     }
     let (send, receive) = mpsc::channel(4);
     tokio::spawn(async move {

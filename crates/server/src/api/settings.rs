@@ -3,13 +3,17 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
+use evenkeel::clock;
 use evenkeel_core::input::{Answer, Command, Setting};
+use evenkeel_core::standing::Leadership;
+use evenkeel_core::time::Now;
+use evenkeel_core::words::Member;
 
 use super::body::Nothing;
 use super::changes::Asked;
 use super::error::read_body;
 use super::{ApiError, App};
-use crate::rows::{LayoutRow, SettingsRow, Wanted};
+use crate::rows::{LayoutRow, LeaderUnknown, SettingsRow, Wanted, moment};
 use crate::written::Kind;
 
 pub(super) async fn show(State(app): State<App>) -> Json<SettingsRow> {
@@ -61,9 +65,10 @@ pub(super) async fn finalize(
 }
 
 fn row(app: &App) -> SettingsRow {
+    let now = clock::now();
     app.handle.look(|node| {
         let settings = node.view().settings();
-        let leader = node.view().leader().map(|leader| leader.node.to_string());
+        let (leader, leader_unknown) = leader(node.leadership(now.mono), now);
         SettingsRow {
             planner: settings.planner,
             beat: settings.beat,
@@ -71,6 +76,47 @@ fn row(app: &App) -> SettingsRow {
             handover: settings.handover,
             spread: settings.spread,
             leader,
+            leader_unknown,
         }
     })
+}
+
+/// The leader by name, or what was known last where nobody can know.
+fn leader(leadership: Leadership, now: Now) -> (Option<String>, Option<LeaderUnknown>) {
+    let name = |member: Member| member.node.to_string();
+    match leadership {
+        Leadership::Known(leader) => (leader.map(name), None),
+        Leadership::Unknown { last, since } => {
+            let since = since.map(|since| moment(now.wall - (now.mono - since)));
+            (None, Some(LeaderUnknown { last: last.map(name), since }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::table;
+    use evenkeel_core::record::ClusterSettings;
+    use evenkeel_core::time::{Mono, Wall};
+
+    fn shown(leadership: Leadership) -> SettingsRow {
+        let ClusterSettings { planner, beat, strikes, handover, spread, .. } = ClusterSettings::default();
+        let (leader, leader_unknown) = leader(leadership, Now { mono: Mono(70_000), wall: Wall(70_000) });
+        SettingsRow { planner, beat, strikes, handover, spread, leader, leader_unknown }
+    }
+
+    /// proves: S4-13
+    #[test]
+    fn a_node_that_cannot_know_who_leads_says_so_and_whom_it_knew_last() {
+        let me = Member { node: "n1".parse().expect("a name"), incarnation: 7 };
+        let known = shown(Leadership::Known(Some(me.clone())));
+        assert_eq!((known.leader.as_deref(), &known.leader_unknown), (Some("n1"), &None));
+        let unknown = shown(Leadership::Unknown { last: Some(me), since: Some(Mono(10_000)) });
+        let wanted =
+            LeaderUnknown { last: Some("n1".into()), since: Some("1970-01-01T00:00:10.000Z".into()) };
+        assert_eq!((&unknown.leader, &unknown.leader_unknown), (&None, &Some(wanted)));
+        let text = table(&[unknown]);
+        assert!(text.contains("unknown since 1970-01-01") && text.contains("last known n1"), "{text}");
+    }
 }

@@ -35,7 +35,7 @@ pub(super) async fn list(
     match (page, wanted.fold) {
         (Some(page), false) => Ok(Json(page).into_response()),
         (Some(page), true) => Ok(Json(board::folded(page)).into_response()),
-        (None, _) if board::job(&app.handle, &name).is_none() => Err(unknown(&name)),
+        (None, _) if board::job(&app.handle, &name).is_none() => Err(unknown(&app.handle, &name)),
         (None, _) => {
             Err(ApiError::invalid(format!("job {name} is not sharded: it has one holder and no shards")))
         }

@@ -5,14 +5,18 @@ use evenkeel_core::capacity::{Capacity, Group, NODES_ADVISED, Outlook, Standing,
 use evenkeel_core::view::{GroupId, View};
 use evenkeel_core::words::NodeName;
 
+use super::obstacles::{Obstacles, obstacles};
 use super::{enabled, nodes};
 use crate::rows::{Balance, BalanceRow, NodeRow, Then};
 
 /// How things stand, and how they would if `what_if` came to pass.
 pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> Balance {
-    let groups = handle.look(|node| groups(node.view()));
-    let now = Capacity::of_all(&groups);
     let asked = *what_if != WhatIf::default();
+    let (groups, obstacles) = handle.look(|node| {
+        let view = node.view();
+        (groups(view), if asked { obstacles(view, what_if) } else { Obstacles::default() })
+    });
+    let now = Capacity::of_all(&groups);
     let outlook = asked.then(|| outlook_of_all(&groups, what_if));
     let mut warnings = few(now.nodes);
     let rows = nodes(handle).into_iter().map(|row| {
@@ -34,18 +38,19 @@ pub(crate) fn balance(handle: &Handle, what_if: &WhatIf) -> Balance {
         room: now.room,
         covers: now.covers(),
         short: now.short,
-        then: outlook.map(|outlook| summed(&groups, what_if, &outlook)),
+        then: outlook.map(|outlook| summed(&groups, what_if, &outlook, obstacles)),
         rows,
         warnings,
     }
 }
 
-/// Why a node should better not be drained; `None` when the others have room for everything (S1-63).
+/// Why a node should better not be drained, and which jobs are in the way; `None` when the others have room for everything
+/// (S1-63).
 pub(crate) fn cannot_drain(handle: &Handle, name: &NodeName) -> Option<String> {
-    let mut groups = handle.look(|node| groups(node.view()));
+    let what_if = WhatIf { drained: [name.clone()].into(), ..WhatIf::default() };
+    let (mut groups, obstacles) = handle.look(|node| (groups(node.view()), obstacles(node.view(), &what_if)));
     // Jobs that it may not hold are none of its business.
     groups.retain(|group| group.nodes.iter().any(|node| node.name == *name));
-    let what_if = WhatIf { drained: [name.clone()].into(), ..WhatIf::default() };
     let left = outlook_of_all(&groups, &what_if).at_once;
     let fix =
         format!("undrain another node, start one more, or insist with `evenkeel node drain {name} --force`");
@@ -53,7 +58,17 @@ pub(crate) fn cannot_drain(handle: &Handle, name: &NodeName) -> Option<String> {
         return Some(format!("draining node {name} leaves no node that works: {fix}"));
     }
     let (jobs, room) = (left.jobs, left.jobs - left.short);
-    (!left.covers()).then(|| format!("draining node {name} leaves room for {room} of {jobs} jobs: {fix}"))
+    let way = obstacles.text();
+    match (left.covers(), obstacles.rows.is_empty()) {
+        (true, true) => None,
+        (true, false) => {
+            Some(format!("draining node {name} leaves jobs without a node: {fix}; in the way: {way}"))
+        }
+        (false, true) => Some(format!("draining node {name} leaves room for {room} of {jobs} jobs: {fix}")),
+        (false, false) => Some(format!(
+            "draining node {name} leaves room for {room} of {jobs} jobs: {fix}; in the way: {way}"
+        )),
+    }
 }
 
 /// What to think of while a node drains: others that drain too (S1-64), and too few of them (S1-93).
@@ -111,7 +126,12 @@ fn share(capacity: &Capacity, name: &str) -> Option<(usize, usize)> {
     Some((share.held, share.quota))
 }
 
-fn summed(groups: &[Group], what_if: &WhatIf, outlook: &Outlook) -> crate::rows::WhatIfRow {
+fn summed(
+    groups: &[Group],
+    what_if: &WhatIf,
+    outlook: &Outlook,
+    obstacles: Obstacles,
+) -> crate::rows::WhatIfRow {
     let gives_up = |node: &&Standing| {
         node.drained || what_if.drained.contains(&node.name) || what_if.lost.contains(&node.name)
     };
@@ -127,6 +147,8 @@ fn summed(groups: &[Group], what_if: &WhatIf, outlook: &Outlook) -> crate::rows:
         covers: outlook.then.covers(),
         short: outlook.then.short,
         free: outlook.then.free,
+        obstacles: obstacles.rows,
+        obstacles_more: obstacles.more,
     }
 }
 

@@ -9,6 +9,7 @@ mod run;
 mod sharded;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,7 @@ use super::capacity::standings;
 use crate::rows::{Explained, moment, word, zone};
 use crate::zones;
 pub(crate) use run::run;
+pub(crate) use waiting::{JOBS_MAX, no_node, waiting};
 
 /// How many runs of a pool are told by name.
 const TOLD_MAX: usize = 5;
@@ -197,6 +199,15 @@ impl Known {
     fn seat_of(&self, run: &RunId, by: &Member) -> Option<&PoolName> {
         let sits = || self.pool.seats.iter().any(|seat| seat.run == *run && seat.by == *by);
         self.job().pool.as_ref().filter(|_| !sits()).map(|pool| &pool.name)
+    }
+
+    /// Why a run that has been claimed waits for a seat.
+    fn seat_wanted(&self, pool: &PoolName) -> String {
+        let first: Vec<_> = self.pool.seats.iter().take(TOLD_MAX).map(|seat| seat.run.to_string()).collect();
+        match first.as_slice() {
+            [] => format!("it waits for a seat in pool {pool}"),
+            first => format!("it waits for a seat in pool {pool}, where these go on: {}", first.join(", ")),
+        }
     }
 
     /// Why nothing of it runs: no living node fits.

@@ -1,10 +1,14 @@
-//! Names of nodes that there are not, and those that may be meant.
+//! Names of nodes and jobs that there are not, and those that may be meant.
 
 use evenkeel::Handle;
-use evenkeel_core::words::NodeName;
+use evenkeel_core::words::{JobName, NodeName};
+
+use super::LOOK;
 
 /// How alike two names must be for one to be taken for the other, from 0 to 1.
 const ALIKE: f64 = 0.6;
+/// Among so many jobs the nearest name is looked for.
+const NAMES_MAX: usize = 10_000;
 
 /// That no living node has this name, and which one comes nearest.
 #[must_use]
@@ -21,6 +25,27 @@ pub(crate) fn no_living<'a>(name: &str, living: impl Iterator<Item = &'a str>) -
 pub(crate) fn no_node(handle: &Handle, name: &NodeName) -> String {
     let names = super::names(handle);
     no_living(name.as_str(), names.iter().map(NodeName::as_str))
+}
+
+/// That there is no job of this name, and which one comes nearest of the first ten thousand.
+#[must_use]
+pub(crate) fn no_job(handle: &Handle, name: &JobName) -> String {
+    let mut names: Vec<JobName> = Vec::new();
+    while names.len() < NAMES_MAX {
+        // A few at each look, which the node waits for.
+        let some: Vec<JobName> =
+            handle.look(|node| node.view().page(names.last(), LOOK).map(|job| job.name().clone()).collect());
+        let is_last = some.len() < LOOK;
+        names.extend(some);
+        if is_last {
+            break;
+        }
+    }
+    let fix = match nearest(name.as_str(), names.iter().map(JobName::as_str)) {
+        Some(near) => format!("did you mean {near}? `evenkeel job list` shows all"),
+        None => "see `evenkeel job list`".to_owned(),
+    };
+    format!("no job is called {name}: {fix}")
 }
 
 fn nearest<'a>(name: &str, living: impl Iterator<Item = &'a str>) -> Option<&'a str> {

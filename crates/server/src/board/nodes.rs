@@ -52,15 +52,17 @@ fn row(view: &View, member: &Member, state: &MemberState) -> NodeRow {
     let percent = |part: Part| f64::from(part.hundredths()) / 100.0;
     let offline = view.offline_entry(&member.node).and_then(|known| known.value.as_ref());
     let offline = offline.filter(|_| view.is_offline(member));
+    let (draining, drained) = (view.intent(&member.node).is_some(), view.may_be_stopped(member));
     NodeRow {
         name: member.node.to_string(),
-        state: state_of(offline.is_some(), view.intent(&member.node).is_some()).to_owned(),
+        state: state_of(offline.is_some(), draining, drained).to_owned(),
         version: state.info.version.clone(),
         held: view.count(member),
         shards: 0,
         quota: quota_of(view, member, state.info.tolerance),
         alarm: state.info.alarm,
-        draining: view.intent(&member.node).is_some(),
+        draining,
+        drained,
         score: load.map(points),
         labels: state.info.labels.clone(),
         address: state.info.address.clone(),
@@ -77,11 +79,12 @@ fn row(view: &View, member: &Member, state: &MemberState) -> NodeRow {
     }
 }
 
-fn state_of(offline: bool, draining: bool) -> &'static str {
-    match (offline, draining) {
-        (true, _) => "offline",
-        (false, true) => "draining",
-        (false, false) => "online",
+fn state_of(offline: bool, draining: bool, drained: bool) -> &'static str {
+    match (offline, draining, drained) {
+        (true, ..) => "offline",
+        (_, _, true) => "drained",
+        (_, true, _) => "draining",
+        _ => "online",
     }
 }
 
@@ -120,6 +123,7 @@ fn gone_row(name: &NodeName, since: Wall, text: &str, waiting: usize) -> NodeRow
         quota: 0,
         alarm: 0,
         draining: false,
+        drained: false,
         offline: false,
         score: None,
         labels: Labels::default(),

@@ -157,7 +157,7 @@ mod tests {
         let work = Work::Command(vec!["/bin/true".into()]);
         let mut job = Job::new("j".parse().expect("a name"), schedule, work);
         (job.placement, job.shards) = (Placement::Sharded, 4);
-        let spec = Spec { job, version: 1, since: Wall(0), paused: false, off: set("3") };
+        let spec = Spec { off: set("3"), ..Spec::new(job, 1, Wall(0)) };
         Seen { spec, calendars: Some(Calendars::default()), sharding: Sharding::default(), request }
     }
 
@@ -212,7 +212,15 @@ mod tests {
             let fire: FireId = "j:ask-r".parse().expect("a fire");
             let Fire::Asked(id) = fire.fire else { panic!("it was asked for") };
             let former = std::collections::BTreeSet::new();
-            Some(Request { id, at: Wall(7), taken, node: None, shards: set(shards), former })
+            Some(Request {
+                id,
+                at: Wall(7),
+                taken,
+                node: None,
+                shards: set(shards),
+                former,
+                taken_back: None,
+            })
         };
         assert_eq!(open_of(&seen_of("", request(false, "")), "j:ask-r", &[]), told("0-2", "0-2"));
         let lanes = [lane(&[(7, "0-1")], &[("j:ask-r", "1")]), lane(&[(7, "2-3")], &[])];

@@ -5,7 +5,7 @@ use evenkeel_core::job::Placement;
 use evenkeel_core::view::{JobView, View};
 use evenkeel_core::words::{JobName, NodeName};
 
-use super::{copied, next, no_living};
+use super::{copied, next, no_living, planner};
 use crate::zones;
 
 /// What a verb promises of a job.
@@ -32,7 +32,7 @@ pub(crate) fn remarks(handle: &Handle, name: &JobName, node: Option<&NodeName>, 
         if let Some(node) = node {
             remarks.extend(on_node(own.view(), &job, node, promise));
         }
-        copied(own.view(), job)
+        copied(own.view(), planner(own), job)
     });
     let Some(seen) = seen.filter(|_| promise != Promise::Rests) else { return remarks };
     let spec = &seen.spec;
@@ -53,7 +53,10 @@ pub(crate) fn remarks(handle: &Handle, name: &JobName, node: Option<&NodeName>, 
             remarks.push(format!("the schedule of job {name} has no further fire"));
         }
     }
-    remarks.extend(super::fits_nobody(handle, name));
+    // Who asked for a run is told of that run.
+    if verb != "run" {
+        remarks.extend(super::fits_nobody(handle, name));
+    }
     remarks
 }
 

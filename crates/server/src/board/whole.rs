@@ -80,7 +80,7 @@ fn nodes(view: &View) -> Vec<NodeSeen> {
             held: before + view.count(member),
             quota: quota_of(view, member, state.info.tolerance),
             load: view.load(member).cloned(),
-            strikes: view.strikes(member).map(|(_, _, strike)| strike.count).sum(),
+            strikes: view.beats_missed(member),
             offline: offline.filter(|_| view.is_offline(member)).map(|record| record.since),
             joined: None,
         };

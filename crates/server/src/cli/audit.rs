@@ -16,7 +16,7 @@ pub(crate) struct List {
     /// Only what is about this node, or was decided by it
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// Only what was asked by somebody of whom this was proved (key, local, process, node, nobody), or who says this of himself
+    /// Only requests of which this was proved (key, local, process, node, nobody), or that claim this name
     #[arg(long)]
     who: Option<String>,
     /// Only since then: how long ago, like 10m or 2d, or a moment like 2026-03-01T22:30:00Z

@@ -12,7 +12,7 @@ use super::plan::{self, Turn};
 use crate::client::{Client, Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
-use crate::rows::{JobDetail, JobPage, JobRow};
+use crate::rows::{JobDetail, JobPage, JobRow, SwitchRow};
 use crate::{files, request};
 
 /// So many jobs, and so many bytes of them, go out in one request.
@@ -22,12 +22,12 @@ const APPLY_BYTES_MAX: usize = 8 << 20;
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Create or replace the calendars and the jobs of a file; declaring the same again changes nothing
+    /// Create or replace the calendars and the jobs of a file; declaring the same again changes nothing, and no file ends a switch
     Apply {
         /// A job file (*.toml, *.yaml, *.yml), a folder of them, or - for TOML on standard input
         #[arg(short, long, value_name = "FILE|DIR|-")]
         file: PathBuf,
-        /// Only show which fires this would add, drop or repeat
+        /// Only show which fires this would add, drop or repeat, and which switches it would leave
         #[arg(long)]
         plan: bool,
         #[command(flatten)]
@@ -62,7 +62,7 @@ pub(crate) enum Verb {
         #[arg(long)]
         raw: bool,
     },
-    /// Run a job once, now
+    /// Run a job once, now; where no node can run it, it says why and the request waits
     Run {
         #[command(flatten)]
         job: OneJob,
@@ -238,6 +238,11 @@ pub(crate) fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
             output::line(&format!("{applied:9}  {name}"))?;
         }
     }
+    for answer in &answers {
+        let switches: Vec<SwitchRow> = serde_json::from_value(answer["switches"].clone()).unwrap_or_default();
+        let name = answer["name"].as_str().unwrap_or("?");
+        switches.iter().try_for_each(|switch| output::line(&format!("{name}: {}", switch.left())))?;
+    }
     let counts: Vec<_> = counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
     output::line(&counts.join(", "))
 }
@@ -285,16 +290,23 @@ fn show(job: &OneJob) -> Result<(), Failure> {
         Placement::Sharded => "led",
         Placement::Dispatched => "planned",
     };
-    let state = match (found.job.enabled, found.paused) {
-        (false, _) => "disabled",
-        (true, true) => "paused",
-        (true, false) => "enabled",
+    let state = match (found.disabled, found.paused) {
+        (true, _) => "disabled",
+        (false, true) => "paused",
+        (false, false) => "enabled",
     };
     output::line(&format!(
         "{declared}\n# {state}, {verb} by {held}, next fire {}, version {}",
         output::local(found.next.as_deref()),
         found.version
     ))?;
+    for switch in &found.switches {
+        output::line(&format!(
+            "# switched apart from this declaration: {}; {}",
+            switch.says(),
+            switch.way_back()
+        ))?;
+    }
     if found.fits_nobody {
         output::line(
             "# nothing of it runs: no living node has the labels that it asks for, see `evenkeel node list`",

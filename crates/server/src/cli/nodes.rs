@@ -4,19 +4,24 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use evenkeel::clock;
+use evenkeel_core::time::{Millis, Mono};
 use serde_json::{Value, json};
 
 use super::jobs::said;
 use crate::client::{Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output, Simulated};
-use crate::rows::{Balance, EventPage, LoadRow, NodeRow, ServiceRow, WhatIfRow};
-use crate::settings;
+use crate::rows::{Balance, EventPage, LoadRow, NodeRow, ObstacleRow, ServiceRow, WhatIfRow};
+use crate::settings::{self, seconds};
 use crate::upgrade::WAIT;
 
 /// How long a new program may take to begin, and how often to look whether it has.
 const BEGINS: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long the node that is asked may give no answer before a wait is given up.
+const SILENCE: Duration = Duration::from_secs(30);
+/// What a node does from the moment at which it is drained.
+const DRAINING: &str = "draining: it claims nothing more and gives up its jobs after their runs";
 
 /// What can be done with nodes.
 #[derive(Debug, Subcommand)]
@@ -59,6 +64,12 @@ pub(crate) enum Verb {
         /// Drain it even if the others have no room for its jobs
         #[arg(long)]
         force: bool,
+        /// Wait until the node owns nothing any more: no job, no shard, no run that goes on. Then it may be stopped
+        #[arg(long)]
+        wait: bool,
+        /// With --wait, give up after this time, as 90s or 5m; a plain number is seconds
+        #[arg(long, value_name = "TIME", value_parser = seconds, requires = "wait")]
+        timeout: Option<u64>,
         #[command(flatten)]
         reach: Reach,
     },
@@ -120,9 +131,11 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             output::list(reach.output, &points, "nothing is known of it in that time")
         }
         Verb::Balance { simulate, reach } => balance(&simulate, &reach),
-        Verb::Drain { name, force, reach } => {
-            let done = "draining: it claims nothing more and gives up its jobs after their runs";
-            switch(&reach, &name, "drain", &json!({ "force": force }), done)
+        Verb::Drain { name, force, wait: true, timeout, reach } => {
+            drain_and_wait(&reach, &name, force, timeout.map(Duration::from_secs))
+        }
+        Verb::Drain { name, force, reach, .. } => {
+            switch(&reach, &name, "drain", &json!({ "force": force }), DRAINING)
         }
         Verb::Undrain { name, reach } => {
             switch(&reach, &name, "undrain", &json!({}), "back: it claims jobs again")
@@ -138,6 +151,57 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             said(&reach, &answer, &format!("node {name} is {done}"))
         }
     }
+}
+
+/// Drains a node and returns when the node says that it owns nothing any more (S1-39).
+fn drain_and_wait(reach: &Reach, name: &str, force: bool, timeout: Option<Duration>) -> Result<(), Failure> {
+    let until = timeout.map(|span| after(clock::now().mono, span));
+    let client = reach.client()?;
+    let path = format!("/nodes/{}/drain", escape(name));
+    let mut answer: Value = client.post(&path, &json!({ "force": force }))?;
+    output::warn(&answer);
+    if reach.output == Output::Table {
+        output::tell(&format!("node {name} is {DRAINING}"));
+    }
+    let mut silent_since = None;
+    loop {
+        let now = clock::now().mono;
+        let row = match client.get::<Value>("/nodes") {
+            Ok(nodes) => {
+                silent_since = None;
+                let rows = nodes["nodes"].as_array();
+                rows.and_then(|rows| rows.iter().find(|row| row["name"] == name)).cloned()
+            }
+            // The node that was asked may be slow for a moment.
+            Err(failure) if now >= after(*silent_since.get_or_insert(now), SILENCE) => return Err(failure),
+            Err(_) => Some(Value::Null),
+        };
+        let Some(row) = row else {
+            let text = format!("node {name} ended before it said that it owns nothing: see its log");
+            return Err(Failure::new(Exit::Failed, text));
+        };
+        if row["drained"] == true {
+            answer["drained"] = true.into();
+            return said(reach, &answer, &format!("node {name} is drained: it may be stopped"));
+        }
+        if row["draining"] == false {
+            let text = format!("node {name} was undrained meanwhile: it keeps what it has");
+            return Err(Failure::new(Exit::Conflict, text));
+        }
+        if until.is_some_and(|until| now >= until) {
+            let (held, shards) = (row["held"].as_u64().unwrap_or(0), row["shards"].as_u64().unwrap_or(0));
+            let text = format!(
+                "node {name} is not drained yet: it holds {held} jobs and {shards} shards, and waits for their runs to end; \
+                 see them with `evenkeel run running`"
+            );
+            return Err(Failure::new(Exit::Unavailable, text));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn after(moment: Mono, span: Duration) -> Mono {
+    moment + Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX / 2))
 }
 
 fn switch(reach: &Reach, name: &str, verb: &str, body: &Value, done: &str) -> Result<(), Failure> {
@@ -199,6 +263,12 @@ fn balance(simulate: &[String], reach: &Reach) -> Result<(), Failure> {
         output::list(Output::Table, &found.rows, none)?;
     }
     output::line(&format!("\n{}", summary(&found)))?;
+    for ObstacleRow { job, why } in found.then.iter().flat_map(|then| &then.obstacles) {
+        output::line(&format!("in the way: job {job}: {why}"))?;
+    }
+    if let Some(more) = found.then.as_ref().map(|then| then.obstacles_more).filter(|more| *more > 0) {
+        output::line(&format!("in the way: {more} more jobs"))?;
+    }
     found.warnings.iter().for_each(|text| output::tell(text));
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::client::{Client, Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::files::Declared;
 use crate::output::{self, Output};
-use crate::rows::{CalendarDetail, JobDetail, moment};
+use crate::rows::{CalendarDetail, JobDetail, SwitchRow, moment};
 use crate::zones;
 
 /// How many changed fires of a job are shown.
@@ -37,6 +37,9 @@ struct Planned {
     /// How many fires stay as they are, up to `until`.
     kept: usize,
     until: Option<String>,
+    /// What operators switched, and this leaves as it is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    switches: Vec<SwitchRow>,
     /// What else is to be said.
     notes: Vec<String>,
 }
@@ -95,7 +98,7 @@ pub(super) fn file(declared: &Declared, reach: &Reach) -> Result<(), Failure> {
 pub(super) fn turn(name: &str, turn: Turn, reach: &Reach) -> Result<(), Failure> {
     let mut desk = Desk::open(reach)?;
     let found: JobDetail = desk.client.get(&format!("/jobs/{}", escape(name)))?;
-    let mut turned = found.clone();
+    let mut turned = JobDetail { job: standing(&found), ..found.clone() };
     let becomes = match turn {
         Turn::Resumed => {
             turned.paused = false;
@@ -107,7 +110,7 @@ pub(super) fn turn(name: &str, turn: Turn, reach: &Reach) -> Result<(), Failure>
         }
     };
     let (old, new) =
-        (desk.fires(&found.job, found.paused, false)?, desk.fires(&turned.job, turned.paused, false)?);
+        (desk.fires(&standing(&found), found.paused, false)?, desk.fires(&turned.job, turned.paused, false)?);
     let mut plan = desk.plan(name, becomes, (old.as_ref(), new.as_ref()));
     if old.is_none() && new.is_some() {
         plan.notes.push("what was due before is not made up".to_owned());
@@ -163,13 +166,16 @@ impl Desk {
     ) -> Result<Planned, Failure> {
         let paused = found.is_some_and(|found| found.paused);
         let old = match found {
-            Some(found) => self.fires(&found.job, paused, false)?,
+            Some(found) => self.fires(&standing(found), paused, false)?,
             None => None,
         };
+        // What an operator switched stands, unless the file says something new of it.
+        let (job, declared) = (&becoming(found, job), job);
         let new = self.fires(job, paused, true)?;
         let mut plan = self.plan(job.name.as_str(), becomes, (old.as_ref(), new.as_ref()));
         if let Some(found) = found {
-            plan.fields = fields(&found.job, job);
+            plan.fields = fields(&found.job, declared);
+            plan.switches = left(found, declared);
         }
         if new.is_none() {
             plan.notes.push(silent(job, paused));
@@ -204,6 +210,7 @@ impl Desk {
             changes: edit.changes.iter().map(changed).collect(),
             kept: edit.kept,
             until: edit.until.map(moment),
+            switches: Vec::new(),
             notes: match old.into_iter().chain(new).any(Schedule::follows_runs) {
                 true => {
                     vec!["`@after` counts from the end of each run: shown as if runs took no time".to_owned()]
@@ -266,6 +273,27 @@ fn fields(old: &Job, new: &Job) -> Vec<String> {
     names.into_iter().filter(|name| old.get(*name) != new.get(*name)).cloned().collect()
 }
 
+/// The declaration with what operators switched: what holds now.
+fn standing(found: &JobDetail) -> Job {
+    Job { enabled: !found.disabled, ..found.job.clone() }
+}
+
+/// What a file makes of a job that operators may have switched.
+fn becoming(found: Option<&JobDetail>, job: &Job) -> Job {
+    let kept = found.filter(|found| found.job.enabled == job.enabled);
+    Job { enabled: kept.map_or(job.enabled, |found| !found.disabled), ..job.clone() }
+}
+
+/// Which switches of operators a file leaves as they are: all, but for one of which it says something new.
+fn left(found: &JobDetail, declared: &Job) -> Vec<SwitchRow> {
+    let ended = |switch: &SwitchRow| {
+        found.job.enabled != declared.enabled
+            && switch.node.is_none()
+            && ["enabled", "disabled"].contains(&switch.switch.as_str())
+    };
+    found.switches.iter().filter(|switch| !ended(switch)).cloned().collect()
+}
+
 /// What is not there is no failure here.
 fn found<T>(asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match asked {
@@ -318,5 +346,6 @@ fn lines(plan: &Planned, zone: &TimeZone) -> Vec<String> {
         _ => {}
     }
     lines.extend(plan.notes.iter().map(|note| format!("  {note}")));
+    lines.extend(plan.switches.iter().map(|switch| format!("  {}", switch.left())));
     lines
 }

@@ -21,7 +21,7 @@ const WAIT_SLICE_SECS: u64 = 25;
 /// What can be done with runs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List runs, the latest first
+    /// List runs: first those that wait, with the reason, then the others, the latest first
     List(List),
     /// List all that runs now, and say how many that are
     Running {
@@ -61,7 +61,7 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         timeout: Option<u64>,
     },
-    /// End a run that goes on, or that is claimed or planned and waits: for a slot, a seat in its pool or its next attempt
+    /// End a run that goes on, or one that waits: for a node, a slot, a seat in its pool or its next attempt
     Kill {
         #[command(flatten)]
         run: OneRun,
@@ -184,13 +184,25 @@ fn some(list: &List) -> Result<(), Failure> {
         }
         let page: RunPage = client.get(&path)?;
         output::missing(&page.missing);
+        runs.extend(page.waiting);
         runs.extend(page.runs);
         before = page.before;
         if before.is_none() {
             break;
         }
     }
-    output::list(list.reach.output, &runs, "no runs yet: run a job by hand with `evenkeel job run NAME`")
+    runs.truncate(limit);
+    output::list(list.reach.output, &runs, &none(list))
+}
+
+/// That there are no such runs, in words.
+fn none(list: &List) -> String {
+    let of_job = list.job.as_ref().map(|job| format!(" of job {job}")).unwrap_or_default();
+    if let Some(state) = &list.state {
+        return format!("no run{of_job} is {}", state.replace('_', " "));
+    }
+    let name = list.job.as_deref().unwrap_or("NAME");
+    format!("no runs{of_job} yet: run one by hand with `evenkeel job run {name}`")
 }
 
 fn running(reach: &Reach) -> Result<(), Failure> {
@@ -213,12 +225,19 @@ fn show(run: &OneRun) -> Result<(), Failure> {
     }
     let attempts: Vec<RunRow> = serde_json::from_value(found["attempts"].clone())
         .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let reason = found["reason"].as_str();
+    if attempts.is_empty() && found["state"] == "waiting" {
+        let why = reason.map(|why| format!(": {why}")).unwrap_or_default();
+        output::line(&format!("it waits{why}"))?;
+        let fix = format!("`evenkeel run kill {}` takes it back", run.run);
+        return if run.run.contains(":ask-") { output::line(&fix) } else { Ok(()) };
+    }
     output::list(Output::Table, &attempts, "it has not been attempted yet")?;
     let missing: Vec<String> = serde_json::from_value(found["missing"].clone()).unwrap_or_default();
     output::missing(&missing);
     // A fire has a state as a whole.
     let Some(state) = found["state"].as_str() else { return Ok(()) };
-    let reason = found["reason"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
+    let reason = reason.map(|why| format!(": {why}")).unwrap_or_default();
     output::line(&format!("\nas a whole {state}{reason}"))
 }
 

@@ -15,6 +15,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::exit::{Exit, Failure};
+use crate::repeats::Repeats;
 use crate::settings::Written;
 use crate::{board, output, serve};
 
@@ -47,9 +48,9 @@ pub(crate) struct Dev {
 /// # Errors
 /// It cannot begin, or the node stops by itself.
 pub(crate) fn serve(args: Serve) -> Result<(), Failure> {
-    log("info")?;
+    let repeats = log("info")?;
     let below = args.config.as_deref().map(Written::read).transpose()?.unwrap_or_default();
-    serve::live(args.written.over(below).meant()?, async |handle: Handle, address| {
+    serve::live(args.written.over(below).meant()?, repeats, async |handle: Handle, address| {
         greet(&format!("evenkeel {} answers at http://{address}/", handle.name()));
         Ok(())
     })
@@ -60,7 +61,7 @@ pub(crate) fn serve(args: Serve) -> Result<(), Failure> {
 /// # Errors
 /// It cannot begin, or the node stops by itself.
 pub(crate) fn dev(args: &Dev) -> Result<(), Failure> {
-    log("warn")?;
+    let repeats = log("warn")?;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&args.data).map_err(|e| {
         let data = args.data.display();
         Failure::new(
@@ -77,7 +78,7 @@ pub(crate) fn dev(args: &Dev) -> Result<(), Failure> {
         ..Written::default()
     };
     let data = args.data.clone();
-    serve::live(written.meant()?, async move |handle: Handle, address| {
+    serve::live(written.meant()?, repeats, async move |handle: Handle, address| {
         let what = demo(&handle).await?;
         greet(&welcome(&what, address, &data));
         Ok(())
@@ -149,12 +150,13 @@ fn is_ours_or_short(target: &str, level: Level) -> bool {
 }
 
 /// Writes the log to standard error, as far as `EVENKEEL_LOG` asks for: a level, or levels of single modules such as
-/// `info,evenkeel=debug`. Without it, `level` holds for all.
-fn log(level: &str) -> Result<(), Failure> {
+/// `info,evenkeel=debug`. Without it, `level` holds for all. Faults that repeat are folded.
+fn log(level: &str) -> Result<Repeats, Failure> {
     let filter: Targets = match std::env::var("EVENKEEL_LOG").ok().filter(|text| !text.is_empty()) {
         Some(text) => text.parse().map_err(|e| Failure::usage(format!("EVENKEEL_LOG: {e}")))?,
         None => level.parse().map_err(|e| Failure::new(Exit::Failed, format!("log level: {e}")))?,
     };
+    let repeats = Repeats::new();
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
@@ -163,6 +165,7 @@ fn log(level: &str) -> Result<(), Failure> {
         .with(lines)
         .with(filter)
         .with(filter_fn(|event| is_ours_or_short(event.target(), *event.level())))
+        .with(repeats.clone())
         .init();
-    Ok(())
+    Ok(repeats)
 }

@@ -85,6 +85,7 @@ fn questions() -> Vec<Line> {
     let filter = RunFilter {
         job: Some("j".parse().expect("a name")),
         fire: None,
+        attempts: Vec::new(),
         states: vec![State::Lost],
         limit: 7,
         before: Some(9),
@@ -121,9 +122,9 @@ fn answers() -> Vec<Line> {
     vec![
         line("role", &Role { serves: Some(3) }),
         line("busy", &Busy { busy: vec![run()] }),
-        line("found runs", &Found { rows: vec![attempt()] }),
-        line("found events", &Found { rows: vec![event] }),
-        line("found audit", &Found { rows: vec![entry()] }),
+        line("found runs", &Found { rows: vec![attempt()], next: None }),
+        line("found events", &Found { rows: vec![event], next: None }),
+        line("found audit", &Found { rows: vec![entry()], next: None }),
         line("states", &State::ALL),
         line("proofs", &[Proof::Key, Proof::Local, Proof::Process, Proof::Node, Proof::Nobody]),
         line("outcomes", &Outcome::ALL),
@@ -131,10 +132,19 @@ fn answers() -> Vec<Line> {
     ]
 }
 
+/// What came to be said later.
+fn later() -> Vec<Line> {
+    let filter = RunFilter { attempts: vec![(run(), 2)], limit: 1, ..RunFilter::default() };
+    vec![
+        line("runs by attempt", &Wanted { run: None, filter }),
+        line("found more runs", &Found { rows: vec![attempt()], next: Some(4) }),
+    ]
+}
+
 /// proves: I49
 #[test]
 fn messages_are_what_they_were_and_are_read_as_they_were() {
-    let lines: Vec<Line> = questions().into_iter().chain(answers()).collect();
+    let lines: Vec<Line> = questions().into_iter().chain(answers()).chain(later()).collect();
     let known: Vec<&str> = LINES.lines().collect();
     for (n, line) in lines.iter().enumerate() {
         let written = format!("{}: {}", line.name, line.text);

@@ -10,13 +10,13 @@ use axum::{Extension, Json, Router, middleware};
 use evenkeel::audit::{Asker, AuditFilter, AuditRecord, Proof};
 use evenkeel::{EventFilter, EventRecord, RunFilter, RunRecord, State as RunState};
 use evenkeel_core::input::{Answer, Command, Offer, Role};
-use evenkeel_core::words::RunId;
+use evenkeel_core::words::{Member, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::OUTPUT_PATIENCE;
 use super::gate::{self, From};
-use crate::api::{ApiError, App, done, output, read_body};
+use crate::api::{ApiError, App, done, found, output, read_body};
 use crate::board;
 use crate::written::Kind;
 
@@ -65,6 +65,15 @@ pub(crate) struct Wanted {
 pub(crate) struct Found<T> {
     /// In the order of the history that they are from.
     pub(crate) rows: Vec<T>,
+    /// Where that history goes on when it has more: before this number. A node of an earlier version leaves it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<u64>,
+}
+
+impl<T> Default for Found<T> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), next: None }
+    }
 }
 
 /// Everything that is answered to nodes, and to nobody else.
@@ -98,32 +107,33 @@ async fn offers(State(app): State<App>, body: Bytes) -> Result<Json<Busy>, ApiEr
 
 async fn runs(State(app): State<App>, body: Bytes) -> Result<Json<Found<RunRecord>>, ApiError> {
     let Wanted { run, filter } = read_body(&body, Kind::Body)?;
-    let rows = match run {
-        Some(run) => app.handle.run(&run).await?,
+    let found = match run {
+        Some(run) => Found { rows: app.handle.run(&run).await?, next: None },
         None => {
             let now = filter.states == [RunState::Running];
             let filter = RunFilter { limit: filter.limit.min(ROWS_MAX), ..filter };
-            let mut rows = app.handle.runs(filter).await?;
-            rows.retain(|record| !now || board::still_runs(&app.handle, record));
-            rows
+            let limit = if filter.attempts.is_empty() { filter.limit } else { u32::MAX };
+            let mut found = found(app.handle.runs(filter).await?, limit);
+            found.rows.retain(|record| !now || board::still_runs(&app.handle, record));
+            found
         }
     };
-    Ok(Json(Found { rows }))
+    Ok(Json(found))
 }
 
 async fn events(State(app): State<App>, body: Bytes) -> Result<Json<Found<EventRecord>>, ApiError> {
     let filter: EventFilter = read_body(&body, Kind::Body)?;
-    let rows = app.handle.events(EventFilter { limit: filter.limit.min(ROWS_MAX), ..filter }).await?;
-    Ok(Json(Found { rows }))
+    let limit = filter.limit.min(ROWS_MAX);
+    Ok(Json(found(app.handle.events(EventFilter { limit, ..filter }).await?, limit)))
 }
 
 async fn audit(State(app): State<App>, body: Bytes) -> Result<Json<Found<AuditRecord>>, ApiError> {
     let filter: AuditFilter = read_body(&body, Kind::Body)?;
-    let rows = app.handle.audit(AuditFilter { limit: filter.limit.min(ROWS_MAX), ..filter }).await?;
-    Ok(Json(Found { rows }))
+    let limit = filter.limit.min(ROWS_MAX);
+    Ok(Json(found(app.handle.audit(AuditFilter { limit, ..filter }).await?, limit)))
 }
 
-/// Ends a run in the name of somebody who asked another node; that one says who, and its word is signed.
+/// Ends a run for a caller of another node. That node says which caller; its word is recorded as its claim.
 async fn kill(
     State(app): State<App>,
     run: Result<Path<RunId>, PathRejection>,
@@ -131,12 +141,19 @@ async fn kill(
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let Path(run) = run?;
-    // A node of an earlier version says nothing of whom it asks for.
-    let asker = match serde_json::from_slice::<Asker>(&body) {
-        Ok(said) => Asker::new(said.proof, &format!("{} via {from}", said.from), &said.claims),
-        Err(_) => Asker::new(Proof::Node, &from.to_string(), ""),
+    let proof = if app.door.key().is_some() { Proof::Node } else { Proof::Local };
+    done(app.handle.ask_for(on_behalf(proof, &from, &body), Command::Kill(run)).await)
+}
+
+/// Who asks through another node. This node has authenticated that node's request and nothing else, so `proof` is of the
+/// request; what its body says of the caller is a claim, whatever proof it names.
+fn on_behalf(proof: Proof, from: &Member, body: &[u8]) -> Asker {
+    // A node of an earlier version says nothing of its caller.
+    let Ok(Asker { proof: claimed, from: address, claims }) = serde_json::from_slice(body) else {
+        return Asker::new(proof, &format!("via {from}"), "");
     };
-    done(app.handle.ask_for(asker, Command::Kill(run)).await)
+    let address = if address.is_empty() { String::new() } else { format!(" from {address}") };
+    Asker::new(proof, &format!("via {from}, claims {}{address}", claimed.as_str()), &claims)
 }
 
 /// Removes what this node has of a run's output.
@@ -160,5 +177,30 @@ async fn logs(
     match found.map_err(|e| ApiError::internal(e.to_string()))? {
         Some(data) => Ok(data.into_response()),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_body_says_of_a_caller_is_a_claim_whatever_proof_it_names() {
+        let from = "b@2".parse().expect("a member");
+        for claimed in ["process", "key", "local", "nobody", "node"] {
+            let body = format!(r#"{{"proof":"{claimed}","from":"10.0.0.7","claims":"ann@ops1"}}"#);
+            let asker = on_behalf(Proof::Node, &from, body.as_bytes());
+            assert_eq!(asker.proof, Proof::Node, "it is proved of the node that asks");
+            assert_eq!(asker.from, format!("via b@2, claims {claimed} from 10.0.0.7"));
+            assert_eq!(asker.claims, "ann@ops1");
+        }
+        let inside = on_behalf(Proof::Local, &from, br#"{"proof":"process","from":"","claims":""}"#);
+        assert_eq!(inside, Asker::new(Proof::Local, "via b@2, claims process", ""));
+        for silent in ["", "{}", r#"{"proof":"king","from":"","claims":""}"#] {
+            assert_eq!(
+                on_behalf(Proof::Node, &from, silent.as_bytes()),
+                Asker::new(Proof::Node, "via b@2", "")
+            );
+        }
     }
 }

@@ -16,9 +16,9 @@ pub(crate) struct AuditRow {
     pub(crate) at: String,
     /// The node that decided.
     pub(crate) node: String,
-    /// What was proved of whoever asked: `key`, `local`, `process`, `node` or `nobody`.
+    /// What the deciding node itself proved of the request: `key`, `local`, `process`, `node` or `nobody`.
     pub(crate) who: String,
-    /// The address that he asked from, and by way of which node.
+    /// The address of the request; of one that another node hands on `via` that node, and what that node claims of its caller.
     pub(crate) from: String,
     /// What he says of himself, which nobody has proved.
     pub(crate) claims: String,
@@ -76,7 +76,11 @@ impl AuditRow {
 
     /// Who it was, in one line: what was proved, and what was only said.
     pub(crate) fn who_says(&self) -> String {
-        let from = if self.from.is_empty() { String::new() } else { format!(" from {}", self.from) };
+        let from = match self.from.as_str() {
+            "" => String::new(),
+            via if via.starts_with("via ") => format!(" {via}"),
+            from => format!(" from {from}"),
+        };
         let claims = if self.claims.is_empty() { String::new() } else { format!(", says {}", self.claims) };
         format!("{}{from}{claims}", self.who)
     }

@@ -74,4 +74,19 @@ pub(crate) struct WhatIfRow {
     pub(crate) short: usize,
     /// How many jobs nobody would hold in the end.
     pub(crate) free: usize,
+    /// Jobs that no other node could take, ten at most.
+    #[serde(default)]
+    pub(crate) obstacles: Vec<ObstacleRow>,
+    /// How many there are beside these.
+    #[serde(default)]
+    pub(crate) obstacles_more: usize,
+}
+
+/// A job that no other node could take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ObstacleRow {
+    /// The job's name.
+    pub(crate) job: String,
+    /// Which condition the other nodes do not meet, or how much room they have.
+    pub(crate) why: String,
 }

@@ -56,7 +56,7 @@ fn declared() -> Seen {
     job.shards = 3;
     job.delivery = Delivery::AtLeastOnce;
     Seen {
-        spec: Spec { job, version: 1, since: Wall(T - 60_000), paused: false, off: ShardSet::empty() },
+        spec: Spec::new(job, 1, Wall(T - 60_000)),
         calendars: Some(evenkeel_core::schedule::Calendars::default()),
         sharding: Sharding::default(),
         lanes: BTreeMap::new(),

@@ -40,7 +40,7 @@ pub(crate) struct NodeSeen {
     pub(crate) quota: usize,
     /// How busy it said it is.
     pub(crate) load: Option<LoadRecord>,
-    /// How many strikes count against it.
+    /// In how many beats peers could not reach it, as counted against it.
     pub(crate) strikes: u32,
     /// Since when its peers take it for unreachable.
     pub(crate) offline: Option<Wall>,

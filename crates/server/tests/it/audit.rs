@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::process::{Node, millis, run, text, until, until_told};
 
@@ -216,8 +217,9 @@ fn what_the_log_says_was_applied_is_what_the_registry_has() {
         *known = Some(after);
     }
     for name in names {
-        let shown = node.json(&["job", "show", name]);
-        assert_eq!(shown["version"].as_u64(), versions[name], "{name}");
+        until("it has heard of the last change", || {
+            (node.json(&["job", "show", name])["version"].as_u64() == versions[name]).then_some(())
+        });
         let of_job = node.json(&["audit", "--job", name, "--limit", "1000"]);
         let of_job = of_job.as_array().expect("a list");
         let last = of_job.iter().filter_map(|entry| entry["after"].as_u64()).max();
@@ -309,6 +311,9 @@ fn a_run_that_another_node_ends_is_told_of_once_by_that_node() {
         (shown[0]["state"] == "running").then(|| shown[0]["node"].as_str().map(str::to_owned))?
     });
     let (here, there) = if holder.starts_with('a') { (1, 0) } else { (0, 1) };
+    until("the other node has heard of it", || {
+        nodes[here].cli(&["run", "show", running]).status.success().then_some(())
+    });
     nodes[here].ok(&["run", "kill", running]);
     for node in &nodes {
         let kills = until("the end is told", || {
@@ -318,8 +323,49 @@ fn a_run_that_another_node_ends_is_told_of_once_by_that_node() {
         });
         assert_eq!(kills.len(), 1, "{kills:?}");
         assert_eq!(said(&kills[0], "node"), ["a", "b"][there], "{kills:?}");
-        let (from, by) = said(&kills[0], "from").split_once(" via ").expect("by way of another");
-        assert!(from == "127.0.0.1" && by.starts_with(["a@", "b@"][here]), "{kills:?}");
+        let from = said(&kills[0], "from").strip_prefix("via ").expect("by way of another");
+        assert!(from.starts_with(["a@", "b@"][here]), "{kills:?}");
+        assert!(from.ends_with(", claims local from 127.0.0.1"), "{kills:?}");
         assert!(said(&kills[0], "who") == "local" && said(&kills[0], "claims").contains('@'), "{kills:?}");
     }
+}
+
+/// A request as a node's, whose body names a caller that nobody authenticated.
+///
+/// proves: I51
+#[test]
+fn a_caller_that_a_peer_names_in_its_body_is_recorded_as_its_claim() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    assert!(node.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
+    node.ok(&["job", "run", "long", "--request", "now"]);
+    let running = "long:ask-now:0";
+    until("it runs", || {
+        (node.json(&["run", "list", "--job", "long"])[0]["state"] == "running").then_some(())
+    });
+    let body = r#"{"proof":"process","from":"","claims":"root@a"}"#;
+    let digest = Sha256::digest(body.as_bytes());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let head = format!(
+        "POST /peer/v1/runs/{running}/kill HTTP/1.1\nHost: {}\nContent-Type: application/json\n\
+         evenkeel-from: mallory@7\nevenkeel-to: a@1\nevenkeel-time: {}\nevenkeel-nonce: {:032x}\n\
+         evenkeel-digest: {digest}",
+        node.address,
+        evenkeel::clock::now().wall.0,
+        7
+    );
+    let (status, said_back) = node.raw(&head, body.as_bytes());
+    assert_eq!(status, 200, "{said_back}");
+    let kill =
+        until("the end is told", || settled(&node).into_iter().find(|entry| said(entry, "verb") == "kill"));
+    assert_eq!(
+        said(&kill, "who"),
+        "local",
+        "all that is proved is that the request came from this host: {kill}"
+    );
+    assert_eq!(said(&kill, "from"), "via mallory@7, claims process", "{kill}");
+    assert_eq!(said(&kill, "claims"), "root@a", "{kill}");
+    let shown = node.ok(&["audit", "--job", "long"]);
+    assert!(shown.contains("local via mallory@7, claims process, says root@a"), "{shown}");
+    assert_eq!(node.json(&["audit", "--who", "process"]), serde_json::json!([]));
 }

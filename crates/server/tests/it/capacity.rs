@@ -16,13 +16,14 @@ fn fleet(folder: &Path, names: &[&str], jobs: usize) -> Vec<Node> {
     let job = |n| format!("[[job]]\nname = \"j{n}\"\ncommand = [\"/bin/true\"]\n");
     let declared: String = (0..jobs).map(job).collect();
     assert!(nodes[0].fed(&["job", "apply", "-f", "-"], &declared).status.success());
-    until("all jobs are held evenly", || {
-        let found = nodes[0].json(&["node", "balance"]);
+    let are_even = |node: &Node| {
+        let found = node.json(&["node", "balance"]);
         let fair = jobs.div_ceil(names.len()) as u64;
-        let rows = found["rows"].as_array()?;
+        let rows = found["rows"].as_array().expect("rows");
         let even = rows.iter().all(|row| row["held"].as_u64().is_some_and(|held| held <= fair));
-        (found["free"] == 0 && even).then_some(())
-    });
+        found["jobs"] == jobs && found["free"] == 0 && even
+    };
+    until("all nodes say that all jobs are held evenly", || nodes.iter().all(are_even).then_some(()));
     nodes
 }
 
@@ -51,6 +52,8 @@ fn a_drain_that_the_others_have_no_room_for_is_refused_unless_forced() {
         said.contains("leaves room for 10 of 19 jobs") && said.contains("node drain b --force"),
         "{said}"
     );
+    let why = "the other nodes that it may run on have room for 10 of 19 such jobs: a at most 10";
+    assert!(said.contains("in the way: job j") && said.contains(why), "{said}");
     assert_eq!(row(&nodes[0].json(&["node", "balance"]), "b")["part"], "working");
     let again = nodes[0].cli(&["node", "drain", "c"]);
     assert!(again.status.success(), "what drains already may be asked to again: {}", text(&again.stderr));
@@ -62,10 +65,10 @@ fn a_drain_that_the_others_have_no_room_for_is_refused_unless_forced() {
         "{}",
         text(&forced.stderr)
     );
-    until("b drains too", || {
-        (row(&nodes[1].json(&["node", "balance"]), "b")["part"] == "draining").then_some(())
+    let found = until("b drains too", || {
+        let found = nodes[2].json(&["node", "balance"]);
+        (row(&found, "b")["part"] == "draining").then_some(found)
     });
-    let found = nodes[2].json(&["node", "balance"]);
     assert_eq!((found["room"].as_u64(), found["covers"].as_bool()), (Some(10), Some(false)));
 }
 

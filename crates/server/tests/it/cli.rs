@@ -78,6 +78,7 @@ fn fields_are_stable_for_programs() {
         "quota",
         "alarm",
         "draining",
+        "drained",
         "score",
         "address",
         "offline",
@@ -179,6 +180,42 @@ fn the_reference_is_what_the_program_says() {
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(kept, text(&made.stdout), "docs/cli.md drifted: UPDATE=1 cargo test -p evenkeel-server");
+}
+
+/// proves: S0-10
+#[test]
+fn the_page_about_installing_names_commands_and_flags_of_this_program() {
+    let page = std::fs::read_to_string(repository("docs/install.md")).expect("the page");
+    let reference = text(&run(&["docs", "cli"]).stdout);
+    let chapters: Vec<(&str, &str)> = reference
+        .split("\n## ")
+        .flat_map(|part| part.split("\n### "))
+        .filter_map(|part| part.split_once('\n'))
+        .collect();
+    let flags = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
+        words.filter(|word| word.len() > 2 && word.starts_with("--")).map(str::to_owned).collect()
+    };
+    let common =
+        chapters.iter().find(|(title, _)| title.starts_with("What every verb takes")).expect("a chapter").1;
+    let mut seen = 0;
+    // A command line in a block or in a sentence, with the lines that continue it.
+    let joined = page.replace("\\\n", " ");
+    for line in joined.lines().flat_map(|line| line.split('`')).filter(|line| line.starts_with("evenkeel ")) {
+        let verb: Vec<&str> = line.split_whitespace().take_while(|word| !word.starts_with('-')).collect();
+        let (_, chapter) =
+            chapters.iter().find(|(title, _)| *title == format!("`{}`", verb.join(" "))).expect(line);
+        for flag in flags(line) {
+            let known = [*chapter, common].iter().any(|text| flags(text).contains(&flag));
+            assert!(known, "`{}` has no {flag}", verb.join(" "));
+            seen += 1;
+        }
+    }
+    assert!(seen >= 10, "{seen} flags were found in command lines");
+    let others = joined.lines().filter(|line| !line.contains("cargo ")).flat_map(flags);
+    let known = flags(&reference);
+    let unknown: Vec<String> = others.filter(|flag| !known.contains(flag)).collect();
+    assert!(unknown.is_empty(), "the program has no {unknown:?}");
 }
 
 #[test]

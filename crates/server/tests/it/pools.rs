@@ -88,7 +88,9 @@ fn what_waits_for_a_seat_is_ended_by_hand_and_never_starts() {
     until("the other one waits", || {
         a.ok(&["explain", "run", &short]).contains("waits for a seat in pool db").then_some(())
     });
-    b.ok(&["run", "kill", &short]);
+    until("the other node has heard of the job and ends it", || {
+        b.cli(&["run", "kill", &short]).status.success().then_some(())
+    });
     assert_eq!(a.cli(&["run", "wait", &short]).status.code(), Some(1));
     let shown = a.json(&["run", "show", &short]);
     assert_eq!(shown["attempts"][0]["state"], "skipped", "{shown}");

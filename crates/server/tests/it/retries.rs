@@ -142,6 +142,7 @@ fn what_waits_is_ended_by_hand_through_any_node() {
         let shown = a.json(&["run", "show", &run]);
         let on_a = shown["attempts"][1]["node"].as_str().expect("a node").starts_with("a@");
         let other = if on_a { b } else { a };
+        wait_for_wait(other, &run);
         let said = other.ok(&["run", "kill", &run]);
         assert!(said.contains("is being ended"), "{said}");
         assert_eq!(other.cli(&["run", "wait", &run]).status.code(), Some(1), "{placement}");
@@ -166,7 +167,7 @@ fn a_run_that_took_all_its_time_is_not_attempted_again_and_says_why() {
             &node,
             placement,
             &format!(
-                "placement = \"{placement}\"\nrun_timeout = 10\n\
+                "placement = \"{placement}\"\nrun_timeout = 20\n\
                  retry = {{ times = 9, wait = \"1s\", up_to = \"1s\" }}\n\
                  command = \"test $EVENKEEL_ATTEMPT = 1 || sleep 3600; exit 3\""
             ),
@@ -178,7 +179,7 @@ fn a_run_that_took_all_its_time_is_not_attempted_again_and_says_why() {
         let of = |attempt: u64| rows().into_iter().find(|row| row["attempt"] == attempt);
         let skipped =
             until("the third attempt is given up", || of(3).filter(|row| row["state"] == "skipped"));
-        assert_eq!(skipped["reason"], "not attempted again: its run_timeout of 10 s is over", "{placement}");
+        assert_eq!(skipped["reason"], "not attempted again: its run_timeout of 20 s is over", "{placement}");
         let second = of(2).expect("there was a second attempt");
         assert_eq!(second["state"], "timed_out", "{placement}: {second}");
         assert_eq!(of(1).expect("there was a first one")["state"], "failed", "{placement}");

@@ -362,8 +362,10 @@ fn a_declaration_is_changed_at_the_next_fire_and_another_name_is_another_job() {
     let other = METERS.replace("\"meters\"", "\"gauges\"");
     let said = second.fed(&["job", "apply", "-f", "-"], &other);
     assert_eq!(text(&said.stdout), "created    gauges\n1 created\n");
-    let names = first.json(&["job", "list"]);
-    assert_eq!((&names[0]["name"], &names[1]["name"]), (&json!("gauges"), &json!("meters")), "{names}");
+    until("the other node hears of it", || {
+        let names = first.json(&["job", "list"]);
+        (names[0]["name"] == "gauges" && names[1]["name"] == "meters").then_some(())
+    });
     let head = |verb: &str| {
         format!(
             "{verb} /api/v1/jobs/meters HTTP/1.1\nHost: {}\nContent-Type: application/json",

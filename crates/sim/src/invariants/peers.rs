@@ -6,7 +6,7 @@ use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::input::Input;
 use evenkeel_core::keys::{self, Parsed, parse};
 use evenkeel_core::record::{
-    BeatRecord, ClusterSettings, Handover, OfflineRecord, Plan, ServingRecord, StrikeRecord, decode,
+    BeatRecord, ClusterSettings, Handover, Intent, OfflineRecord, Plan, ServingRecord, StrikeRecord, decode,
 };
 use evenkeel_core::registry::{Guard, Revision, Txn, Write};
 use evenkeel_core::store::Store;
@@ -85,6 +85,7 @@ impl Watch {
                 Parsed::Settings => self.peers.settings = decode(value).unwrap_or_default(),
                 Parsed::Strike(node, observer) => self.struck(act, node, observer, decode(value)),
                 Parsed::Offline(node) => self.turned(act, node, decode(value)),
+                Parsed::Intent(node) => self.said_drained(act, node, decode(value)),
                 _ => {}
             }
         }
@@ -233,25 +234,51 @@ impl Watch {
             findings.test(at, Invariant::I44, !again, || format!("{node} was taken for offline twice"));
             let since = old.map(|old| old.beat);
             let strikes = peers.strikes.iter().filter(|((target, _), strike)| {
-                *target == node
-                    && strike.incarnation == record.incarnation
-                    && since.is_none_or(|since| strike.beat > since)
+                *target == node && strike.incarnation == record.incarnation && strike.count > 0
             });
-            let sum: u32 = strikes.map(|(_, strike)| strike.count).sum();
-            let limit = peers.settings.strikes;
-            findings.test(at, Invariant::I44, sum >= limit, || {
-                format!("{node} was taken for offline after {sum} strikes of {limit}")
+            // Strikes of one beat are one beat without contact, however many nodes gave them.
+            let beats: BTreeSet<u64> = strikes
+                .flat_map(|(_, strike)| strike.missed())
+                .filter(|beat| since.is_none_or(|since| *beat > since))
+                .collect();
+            let (missed, limit) = (beats.len(), peers.settings.strikes);
+            findings.test(at, Invariant::I44, missed >= limit as usize, || {
+                format!("{node} was taken for offline after strikes in {missed} beats of {limit}")
             });
             peers.turned.entry(node.clone()).or_default().0 += 1;
         } else {
             let later = peers.offline.get(&node).is_some_and(|old| old.incarnation < record.incarnation);
-            let may =
-                act.kind == CommitKind::Activate || later && act.member.is_some_and(|me| me.node == node);
+            let itself = act.member.is_some_and(|me| me.node == node);
+            let member = Member { node: node.clone(), incarnation: record.incarnation };
+            let reached = peers.reached.get(&(act.node.clone(), member)) == Some(&true);
+            let may = act.kind == CommitKind::Activate || later && itself || !itself && reached;
             findings.test(at, Invariant::I44, may, || {
                 format!("{:?} took {node} for online ({})", act.member, act.kind)
             });
         }
         peers.offline.insert(node, record);
+    }
+
+    /// A node that says that it is drained says so of itself, and neither holds nor runs anything.
+    fn said_drained(&mut self, act: &Act<'_>, node: NodeName, record: Option<Intent>) {
+        let Some(incarnation) = record.and_then(|record| record.drained) else { return };
+        let member = Member { node, incarnation };
+        let Self { findings, jobs, .. } = self;
+        findings.test(act.at, Invariant::I38, act.member == Some(&member), || {
+            format!("{:?} said that {member} is drained", act.member)
+        });
+        let owned = jobs.iter().find(|(_, job)| {
+            let lane = job.lane.iter().flat_map(|lane| &lane.open);
+            let plan = job.plan.iter().flat_map(|plan| &plan.runs).filter(|run| run.is_accepted());
+            let mut runs = job.running.values().filter(|(_, on)| *on == member.node);
+            job.place.owner.as_ref() == Some(&member)
+                || lane.filter(|open| open.wait.is_none()).any(|open| open.by == member)
+                || plan.clone().any(|run| run.by == member)
+                || runs.next().is_some()
+        });
+        findings.test(act.at, Invariant::I38, owned.is_none(), || {
+            format!("{member} said that it is drained, and owns {:?}", owned.map(|(name, _)| name))
+        });
     }
 
     /// A node told that another one is offline.

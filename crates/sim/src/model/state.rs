@@ -8,7 +8,6 @@ use evenkeel_core::keys::{self, Key};
 use evenkeel_core::node::{Node, Quota, Settings, Spread};
 use evenkeel_core::record::{Lane, Layouts, Place, SpecRecord, decode, encode};
 use evenkeel_core::registry::{Class, LeaseId, Revision, Txn, Write};
-use evenkeel_core::shards::ShardSet;
 use evenkeel_core::store::Store;
 use evenkeel_core::time::{Millis, Mono, Now, Wall};
 use evenkeel_core::words::{JobName, Member, NodeName};
@@ -182,8 +181,7 @@ impl State {
             declared.placement = Placement::Dispatched;
             place.planned = true;
         }
-        let spec =
-            Spec { job: declared, version: 1, since: Wall(EPOCH), paused: false, off: ShardSet::empty() };
+        let spec = Spec::new(declared, 1, Wall(EPOCH));
         let put = |key, value| Write::Put { key, value, owner: None };
         let writes = [
             put(keys::spec(&job()), encode(&SpecRecord::Live(Box::new(spec)))),

@@ -6,7 +6,7 @@ use evenkeel_core::input::{Answer, Input, LeaseEvent, OfferAnswer};
 use evenkeel_core::keys::{Key, Parsed, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{
-    BeatRecord, ClusterSettings, Handover, Plan, Record, ServingRecord, StrikeRecord, decode, encode,
+    BeatRecord, ClusterSettings, Handover, Intent, Plan, Record, ServingRecord, StrikeRecord, decode, encode,
 };
 use evenkeel_core::registry::{Guard, Write};
 use evenkeel_core::time::Now;
@@ -172,6 +172,44 @@ impl Tamper for StrikesTwice {
             |p| matches!(p, Parsed::Strike(..)),
             |_, strike: &mut StrikeRecord| {
                 strike.count += 1;
+            },
+        );
+    }
+}
+
+/// Counts the strikes of several observers apart, be they of one beat.
+pub(super) struct CountsObservers;
+
+impl Tamper for CountsObservers {
+    fn input(&self, node: &Node, _now: Now, input: &mut Input) {
+        hears(
+            input,
+            |p| matches!(p, Parsed::Strike(..)),
+            |key, strike: &mut StrikeRecord| {
+                let Some(Parsed::Strike(_, observer)) = parse(key) else { return };
+                let me = &node.local().settings.name;
+                let apart: u64 = observer.as_str().bytes().map(u64::from).sum();
+                if observer != *me {
+                    strike.beats = strike.missed().map(|beat| beat + apart * 1_000_000).collect();
+                }
+            },
+        );
+    }
+}
+
+/// Says of a node that it is drained as soon as somebody wants it to be.
+pub(super) struct SaysDrainedAtOnce;
+
+impl Tamper for SaysDrainedAtOnce {
+    fn effects(&self, node: &Node, effects: &mut Vec<Effect>) {
+        writes(
+            effects,
+            &[CommitKind::Drain],
+            |p| matches!(p, Parsed::Intent(_)),
+            |key, intent: &mut Intent| {
+                let Some(Parsed::Intent(drained)) = parse(key) else { return };
+                let lives = node.view().members().filter(|(member, _)| member.node == drained);
+                intent.drained = lives.map(|(member, _)| member.incarnation).max();
             },
         );
     }

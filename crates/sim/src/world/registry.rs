@@ -26,7 +26,7 @@ enum Verb {
     Close(LeaseId),
     List,
     Read(Vec<Key>),
-    Commit(Ticket, &'static str, Txn),
+    Commit(Ticket, CommitKind, Txn),
 }
 
 /// A request under way.

@@ -7,7 +7,8 @@ use std::process::Command;
 
 /// What Debian's packages ask before they start a service, and the answer that forbids it.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
-const FORBID: &str = "#!/bin/sh\nexit 101\n";
+const FORBID: &str =
+    "#!/bin/sh\n# Written by `cargo xtask engines install`, for as long as it runs.\nexit 101\n";
 
 /// Installs what is missing.
 pub(super) fn install(kinds: &[&'static Kind]) -> Result<()> {
@@ -16,7 +17,8 @@ pub(super) fn install(kinds: &[&'static Kind]) -> Result<()> {
         println!("every engine is installed");
         return Ok(());
     }
-    let packages: Vec<_> = missing.iter().map(|kind| kind.package).collect();
+    let mut packages: Vec<_> = missing.iter().map(|kind| kind.package).collect();
+    packages.dedup();
     let line = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
     if !is_root() || super::launch::on_path("apt-get").is_none() {
         bail!("these are not installed: {}; as root on Debian this gets them: {line}", packages.join(", "));
@@ -57,6 +59,13 @@ impl Policy {
         use std::os::unix::fs::PermissionsExt as _;
         let path = Path::new(POLICY);
         let kept = path.with_extension("d.kept");
+        // An install that was cut short left its own rule, and the one before beside it.
+        if std::fs::read_to_string(path).is_ok_and(|text| text == FORBID) {
+            std::fs::remove_file(path).with_context(|| format!("{POLICY} cannot be removed"))?;
+            if kept.exists() {
+                std::fs::rename(&kept, path).with_context(|| format!("{POLICY} cannot be restored"))?;
+            }
+        }
         let before = path.exists().then_some(kept);
         if let Some(kept) = &before {
             std::fs::rename(path, kept).with_context(|| format!("{POLICY} cannot be set aside"))?;

@@ -7,6 +7,7 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -102,7 +103,8 @@ fn line_of(folder: &Path) -> PathBuf {
 fn spawn_in(folder: &Path, command: &mut Command) -> Result<Child> {
     let words = std::fs::File::options().create(true).append(true).open(log(folder))?;
     let command = command.current_dir(folder).stdin(Stdio::null()).stdout(words.try_clone()?).stderr(words);
-    Ok(command.spawn()?)
+    // Ctrl-C is for the command that started it: the next one finds it as it is.
+    Ok(command.process_group(0).spawn()?)
 }
 
 /// Starts the same process in its folder again.

@@ -124,7 +124,6 @@ fn born(pid: u32) -> Option<String> {
 /// started again with other ports.
 pub(super) fn start(kind: &Kind) -> Result<()> {
     std::fs::create_dir_all(state())?;
-    let _ = std::fs::remove_file(ours(kind));
     for attempt in 1.. {
         match start_once(kind, attempt) {
             Err(error) if attempt < STARTS && error.is::<Ended>() => {
@@ -165,12 +164,12 @@ fn start_once(kind: &Kind, attempt: u32) -> Result<()> {
     while !(kind.answers)(&running.place) || running.alive().count() < running.members.len() {
         if running.alive().count() < running.members.len() {
             let log = running.last_words();
-            stop(kind)?;
+            end(kind)?;
             return Err(Ended(log).into());
         }
         if waited > PATIENCE {
             let log = running.last_words();
-            stop(kind)?;
+            end(kind)?;
             bail!("it does not answer:\n{log}");
         }
         std::thread::sleep(STEP);
@@ -181,13 +180,18 @@ fn start_once(kind: &Kind, attempt: u32) -> Result<()> {
 
 /// Stops it, by force when it does not obey, and throws its folder away.
 pub(super) fn stop(kind: &Kind) -> Result<()> {
+    end(kind)?;
+    let _ = std::fs::remove_file(ours(kind));
+    Ok(())
+}
+
+fn end(kind: &Kind) -> Result<()> {
     let Some(running) = read(&file(kind)) else { return Ok(()) };
     for member in &running.members {
         if !(member.ends_by(kind.stop, PATIENCE / 4)? || member.ends_by("KILL", PATIENCE / 4)?) {
             bail!("{} does not stop: process {}", kind.name, member.pid);
         }
     }
-    let _ = std::fs::remove_file(ours(kind));
     std::fs::remove_file(file(kind))?;
     match std::fs::remove_dir_all(&running.place.folder) {
         Err(error) if running.place.folder.exists() => {
@@ -235,8 +239,9 @@ fn ours(kind: &Kind) -> PathBuf {
     state().join(format!("{}.of-the-tests", kind.name))
 }
 
-/// Remembers that the tests started it, so that they stop it.
+/// Remembers that the tests start it, so that they stop it.
 pub(super) fn mark_ours(kind: &Kind) -> Result<()> {
+    std::fs::create_dir_all(state())?;
     Ok(std::fs::write(ours(kind), "")?)
 }
 

@@ -48,14 +48,14 @@ pub(super) fn repeat_lines(step: &SoakStep, command: &Step, output: &str) -> Vec
         let repeat = if line.starts_with("cargo xtask ") {
             Some(line.to_owned())
         } else {
-            failed_test(line, step).map(|test| test.line(command))
+            failed_test(line, step).map(|test| test.line(step, command))
         };
         if let Some(repeat) = repeat.filter(|repeat| !found.contains(repeat)) {
             found.push(repeat);
         }
     }
     if found.is_empty() {
-        found.push(command.line());
+        found.push(format!("cargo xtask soak {}", step.part));
     }
     found.truncate(LINES_MAX);
     found
@@ -70,12 +70,19 @@ struct FailedTest<'a> {
 }
 
 impl FailedTest<'_> {
-    /// The command that runs this test alone, with the environment that the step gave it.
-    fn line(&self, step: &Step) -> String {
-        let env: String = step.env.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
+    /// The command that runs this test alone, with the environment that the step gave it and the engines that its part needs.
+    fn line(&self, step: &SoakStep, command: &Step) -> String {
+        let has_engines = super::list::PARTS.iter().any(|part| part.name == step.part && part.engines);
+        let engines = match has_engines {
+            true => {
+                "cargo xtask engines up && cargo xtask engines up --quorum && eval \"$(cargo xtask engines env)\"; "
+            }
+            false => "",
+        };
+        let env: String = command.env.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
         let Self { package, target, name } = self;
         format!(
-            "eval \"$(cargo xtask engines env)\"; {env}cargo test --locked --package {package} {target} -- \
+            "{engines}{env}cargo test --locked --package {package} {target} -- \
              --include-ignored --exact {name}"
         )
     }
@@ -118,7 +125,7 @@ mod tests {
     fn lines(tests: Option<(&'static str, &'static str)>, output: &str) -> Vec<String> {
         let cargo = Step::cargo(&["nextest", "run"]).with("EVENKEEL_HISTORIES", "200");
         let work = SoakWork::Cargo(cargo.clone());
-        let step = SoakStep { part: "p", label: "l".to_owned(), work, tests };
+        let step = SoakStep { part: "engines", label: "l".to_owned(), work, tests };
         repeat_lines(&step, &cargo, output)
     }
 
@@ -132,7 +139,7 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         let end = "EVENKEEL_HISTORIES='200' cargo test --locked --package evenkeel-registry --test sql_faults -- \
                    --include-ignored --exact lost::answers";
-        assert!(found[0].ends_with(end), "{found:?}");
+        assert!(found[0].starts_with("cargo xtask engines up && ") && found[0].ends_with(end), "{found:?}");
         assert!(found[1].ends_with("--package evenkeel-core --lib -- --include-ignored --exact rules::b"));
     }
 
@@ -147,7 +154,7 @@ mod tests {
     #[test]
     fn a_world_is_repeated_by_its_seed_and_all_else_by_its_command() {
         assert_eq!(lines(None, "cargo xtask sim 0x2a # I14 at 7\n"), ["cargo xtask sim 0x2a # I14 at 7"]);
-        assert_eq!(lines(None, "error: no space\n"), ["EVENKEEL_HISTORIES='200' cargo nextest run"]);
+        assert_eq!(lines(None, "error: no space\n"), ["cargo xtask soak engines"]);
     }
 
     #[test]

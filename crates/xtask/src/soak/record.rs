@@ -23,15 +23,17 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Reads the results of a source tree; with `again` it forgets them.
-    pub(super) fn open(folder: &Path, tree: &str, again: bool) -> Result<Self> {
+    /// Reads the results of a source tree, and forgets those of some parts.
+    pub(super) fn open(folder: &Path, tree: &str, is_forgotten: impl Fn(&str) -> bool) -> Result<Self> {
         std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
         let mut record = Self { folder: folder.to_owned(), tree: tree.to_owned(), results: Vec::new() };
-        if again {
-            let _ = std::fs::remove_file(record.file());
-        }
         let text = std::fs::read_to_string(record.file()).unwrap_or_default();
-        for (key, result) in text.lines().filter_map(|line| read(line, tree)) {
+        let is_kept = |line: &&str| read(line, tree).is_none_or(|(key, _)| !is_forgotten(part(&key)));
+        let kept: Vec<&str> = text.lines().filter(is_kept).collect();
+        if kept.len() < text.lines().count() {
+            std::fs::write(record.file(), kept.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+        }
+        for (key, result) in kept.iter().filter_map(|line| read(line, tree)) {
             record.set(key, result);
         }
         Ok(record)
@@ -40,6 +42,17 @@ impl Record {
     /// Whether the last run of a step passed.
     pub(super) fn has_passed(&self, key: &str) -> bool {
         self.results.iter().any(|(known, result)| known == key && result.failures.is_empty())
+    }
+
+    /// Whether the last run of a step failed.
+    pub(super) fn has_failed(&self, key: &str) -> bool {
+        self.results.iter().any(|(known, result)| known == key && !result.failures.is_empty())
+    }
+
+    /// The last round of which a step is known, counted from 0.
+    pub(super) fn last_round(&self) -> u64 {
+        let round = |key: &str| key.rsplit_once(", round ").and_then(|(_, round)| round.parse().ok());
+        self.results.iter().filter_map(|(key, _)| round(key)).max().unwrap_or(0)
     }
 
     /// Keeps the result of a step at once, so that a stop loses none.
@@ -59,9 +72,10 @@ impl Record {
         self.results.iter().map(|(key, result)| (key.as_str(), result))
     }
 
-    /// The lines that repeat failures.
-    pub(super) fn failures(&self) -> Vec<&str> {
-        self.results.iter().flat_map(|(_, result)| result.failures.iter().map(String::as_str)).collect()
+    /// The lines that repeat failures of some parts.
+    pub(super) fn failures(&self, is_chosen: impl Fn(&str) -> bool) -> Vec<&str> {
+        let chosen = self.results.iter().filter(|(key, _)| is_chosen(part(key)));
+        chosen.flat_map(|(_, result)| result.failures.iter().map(String::as_str)).collect()
     }
 
     /// Where the output of a step is kept.
@@ -80,6 +94,11 @@ impl Record {
             None => self.results.push((key, result)),
         }
     }
+}
+
+/// The part that a step belongs to, by the step's key.
+pub(super) fn part(key: &str) -> &str {
+    key.split(':').next().unwrap_or(key)
 }
 
 /// One line of the file, where it is whole and of this source tree.
@@ -105,26 +124,44 @@ mod tests {
     #[test]
     fn results_are_there_after_a_stop_for_the_same_sources_only() {
         let folder = tempfile::tempdir().unwrap();
-        let open = |tree: &str| Record::open(folder.path(), tree, false).unwrap();
+        let open = |tree: &str| Record::open(folder.path(), tree, |_| false).unwrap();
         let mut record = open("a");
         record.add("worlds: 0".to_owned(), result(&[])).unwrap();
         record.add("chaos: etcd".to_owned(), result(&["first", "second"])).unwrap();
         drop(record);
         let record = open("a");
         assert!(record.has_passed("worlds: 0") && !record.has_passed("chaos: etcd"));
-        assert_eq!(record.failures(), ["first", "second"]);
+        assert_eq!(record.failures(|_| true), ["first", "second"]);
+        assert!(record.failures(|part| part == "worlds").is_empty());
         assert_eq!(record.results().next(), Some(("worlds: 0", &result(&[]))));
         assert!(!open("b").has_passed("worlds: 0"), "other sources have not run it");
-        assert!(!Record::open(folder.path(), "a", true).unwrap().has_passed("worlds: 0"), "forgotten");
+        drop(Record::open(folder.path(), "a", |part| part == "chaos").unwrap());
+        let again = open("a");
+        assert!(again.has_passed("worlds: 0"), "only chaos is forgotten");
+        assert!(again.failures(|_| true).is_empty());
+    }
+
+    #[test]
+    fn the_last_round_is_read_from_the_steps() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut record = Record::open(folder.path(), "a", |_| false).unwrap();
+        assert_eq!(record.last_round(), 0);
+        for (key, failures) in
+            [("oracle: 1", &[][..]), ("oracle: 1, round 11", &["x"]), ("oracle: 1, round 2", &[])]
+        {
+            record.add(key.to_owned(), result(failures)).unwrap();
+        }
+        assert_eq!(record.last_round(), 11);
+        assert!(record.has_failed("oracle: 1, round 11") && !record.has_failed("oracle: 1, round 2"));
     }
 
     #[test]
     fn a_step_that_passes_the_second_time_has_passed() {
         let folder = tempfile::tempdir().unwrap();
-        let mut record = Record::open(folder.path(), "a", false).unwrap();
+        let mut record = Record::open(folder.path(), "a", |_| false).unwrap();
         record.add("chaos: etcd".to_owned(), result(&["first"])).unwrap();
         record.add("chaos: etcd".to_owned(), result(&[])).unwrap();
-        assert!(record.has_passed("chaos: etcd") && record.failures().is_empty());
+        assert!(record.has_passed("chaos: etcd") && record.failures(|_| true).is_empty());
     }
 
     #[test]

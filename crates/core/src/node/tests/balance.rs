@@ -160,7 +160,7 @@ fn a_run_that_no_node_has_a_slot_for_starts_where_one_is_free_first() {
     assert!(matches!(late[..], [("b", began)] if *began <= 45_000 + LATE_MAX), "{started:?}");
 }
 
-/// proves: S0-12
+/// proves: S0-12, S4-14
 #[test]
 fn a_node_that_joins_is_given_runs_within_a_second() {
     let mut world = World::with(&["a", "b"]);

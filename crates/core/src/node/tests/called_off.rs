@@ -258,3 +258,26 @@ fn what_came_due_while_it_waited_is_as_if_it_had_gone_on() {
         assert_eq!(world.started("j"), [(10_000, 1), (40_000, 1)], "{placement:?}");
     }
 }
+
+/// proves: I46
+#[test]
+fn a_request_that_no_node_has_claimed_is_taken_back_by_any_node_and_never_runs() {
+    for placement in PLACEMENTS {
+        let mut world = World::with(&["a", "b"]);
+        world.run(1_500);
+        let bound = Job { placement, nodes: "gpu".parse().unwrap(), ..super::job("j", "") };
+        world.ask("a", Command::Apply([bound].into()));
+        let request = |id: &str| Command::RunNow("j".parse().unwrap(), id.parse().unwrap());
+        assert!(matches!(world.ask("a", request("r")), Answer::Accepted(..)));
+        world.run(3_000);
+        assert_eq!(world.kill("b", "j:ask-r:0"), Answer::Done, "{placement:?}");
+        assert_eq!(world.given_up("j:ask-r:0"), [(1, "ended by hand")], "{placement:?}: once");
+        assert!(is_refused(&world.kill("a", "j:ask-r:0"), Refusal::NotFound), "{placement:?}: it is over");
+        world.ask("a", request("s"));
+        world.add(Settings { labels: "gpu".parse().unwrap(), ..settings("c") });
+        world.run(20_000);
+        let started: BTreeSet<String> = world.starts.iter().map(|(_, run)| run.id.to_string()).collect();
+        assert_eq!(started, BTreeSet::from(["j:ask-s:0".to_string()]), "{placement:?}");
+        assert!(is_refused(&world.kill("c", "j:ask-r:0"), Refusal::NotFound), "{placement:?}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Dispatched jobs, beats, strikes and the serving leader, in a world without faults but those a test names.
+//! Dispatched jobs, beats and the serving leader, in a world without faults but those a test names.
 
 use super::*;
 use crate::effect::Event;
@@ -6,23 +6,24 @@ use crate::input::{Refusal, Role, Setting};
 use crate::job::{Delivery, Placement};
 use crate::keys;
 use crate::load::{Part, Sample};
-use crate::record::{Handover, OfflineRecord, Plan, PlannerKind, decode};
+use crate::record::{Handover, OfflineRecord, Plan, PlannerKind, ServingRecord, decode};
+use crate::standing::Leadership;
 use crate::words::Operation;
 
-fn dispatched(name: &str, schedule: &str) -> Job {
+pub(super) fn dispatched(name: &str, schedule: &str) -> Job {
     let mut job = job(name, schedule);
     job.placement = Placement::Dispatched;
     job
 }
 
 impl World {
-    fn settled(names: &[&str]) -> Self {
+    pub(super) fn settled(names: &[&str]) -> Self {
         let mut world = Self::with(names);
         world.run(1_500);
         world
     }
 
-    fn apply(&mut self, on: &str, job: Job) {
+    pub(super) fn apply(&mut self, on: &str, job: Job) {
         let answer = self.ask(on, Command::Apply([job].into()));
         assert!(matches!(answer, Answer::Applied(_)), "{answer:?}");
     }
@@ -37,15 +38,15 @@ impl World {
         self.give(&name.parse().unwrap(), Input::Sampled(sample));
     }
 
-    fn starts_on(&self, name: &str) -> usize {
+    pub(super) fn starts_on(&self, name: &str) -> usize {
         self.starts.iter().filter(|(node, _)| node == name).count()
     }
 
-    fn cut(&mut self, from: &str, to: &str) {
+    pub(super) fn cut(&mut self, from: &str, to: &str) {
         self.cuts.insert((from.into(), to.into()));
     }
 
-    fn beat_holder(&self) -> Option<String> {
+    pub(super) fn beat_holder(&self) -> Option<String> {
         let (_, known) = self.actors.values().next()?.node.view().beat_known("dispatch")?;
         Some(known.value.as_ref()?.holder.node.to_string())
     }
@@ -55,16 +56,16 @@ impl World {
         serving.leader.filter(|_| serving.serves).map(|leader| leader.node.to_string())
     }
 
-    fn told(&self, event: &Event) -> usize {
+    pub(super) fn told(&self, event: &Event) -> usize {
         self.events.iter().filter(|said| **said == event.to_string()).count()
     }
 
-    fn offline(&self, node: &str) -> Option<OfflineRecord> {
+    pub(super) fn offline(&self, node: &str) -> Option<OfflineRecord> {
         let key = keys::offline(&node.parse().unwrap());
         decode(&self.store.read(&[key])[0].entry.as_ref()?.value)
     }
 
-    fn remove(&mut self, name: &str) {
+    pub(super) fn remove(&mut self, name: &str) {
         self.actors.remove(&name.parse::<NodeName>().unwrap());
     }
 }
@@ -120,7 +121,7 @@ fn what_is_made_up_goes_from_node_to_node_at_the_pace_of_the_registry() {
     assert!(spread.iter().all(|n| *n >= 6), "{spread:?}");
 }
 
-/// proves: S0-38, S0-39
+/// proves: S0-38
 #[test]
 fn what_could_be_given_to_nobody_is_planned_as_soon_as_somebody_comes() {
     let mut world = World::settled(&["a"]);
@@ -162,12 +163,27 @@ fn a_plan_that_is_full_follows_an_edit_and_goes_on() {
 /// proves: S0-02
 #[test]
 fn one_node_alone_waits_for_nobody() {
-    let mut world = World::settled(&["a"]);
+    let mut world = World::default();
+    world.add(Settings { slots: 1_000, ..settings("a") });
+    world.run(1_500);
     for n in 0..50 {
-        world.apply("a", dispatched(&alloc::format!("j{n}"), "@every 10s"));
+        let [sent, claimed, split] = ["sent", "claimed", "split"].map(|name| alloc::format!("{name}{n}"));
+        world.apply("a", dispatched(&sent, "@every 10s"));
+        world.apply("a", job(&claimed, "@every 10s"));
+        world.apply("a", Job { placement: Placement::Sharded, shards: 2, ..job(&split, "@every 10s") });
     }
-    world.run(25_000);
-    assert_eq!(world.starts.len(), 100);
+    let from = world.now / 10_000 + 1;
+    world.run((from + 1) * 10_000 + 2_000 - world.now);
+    for due in [from * 10_000, (from + 1) * 10_000] {
+        let started = world.starts.iter().zip(&world.started).filter(|((_, run), _)| run.due.0 == due);
+        let late: Vec<i64> =
+            started.clone().map(|(_, began)| began - due).filter(|late| *late > 100).collect();
+        assert_eq!(
+            (started.count(), late),
+            (200, Vec::new()),
+            "each job, and each shard, at {due} and on time"
+        );
+    }
     assert!(world.probes.is_empty() && world.offers.is_empty());
 }
 
@@ -180,8 +196,11 @@ fn the_idlest_node_takes_each_beat_and_nobody_else_does() {
         world.sample(node, cpu);
     }
     world.run(60_000 - world.now + 2_000);
-    for beat in 1..8_i64 {
+    let taken = world.dispatch_beat().seq;
+    for beat in 1..8_u64 {
         assert_eq!(world.beat_holder().as_deref(), Some("b"), "beat {beat}");
+        let last = world.dispatch_beat();
+        assert_eq!((last.beat, last.seq), (beat, taken + beat - 1), "each beat is taken once");
         world.run(60_000);
     }
     world.sample("b", 0.95);
@@ -232,30 +251,42 @@ fn a_planner_that_is_gone_is_replaced_within_its_beat_and_its_runs_are_planned_a
 
 /// proves: S0-43, S0-44, S0-49
 #[test]
-fn whoever_cannot_be_reached_is_passed_over_and_where_nobody_can_be_the_planner_runs_it() {
+fn a_node_that_cannot_be_reached_is_passed_over_and_the_planner_runs_what_no_other_node_can_be_given() {
     let mut world = World::settled(&["a", "b", "c"]);
-    for (from, to) in [("a", "b"), ("c", "b")] {
+    world.apply("a", dispatched("first", "@every 30s"));
+    world.run(1_000);
+    let planner = world.beat_holder().unwrap();
+    let mut others = ["a", "b", "c"].into_iter().filter(|node| *node != planner);
+    let (near, far) = (others.next().unwrap(), others.next().unwrap());
+    world.cut(&planner, far);
+    world.apply(near, dispatched("j", "@every 1s"));
+    world.run(10_000);
+    let on = |world: &World, job: &str, node: &str| {
+        world.starts.iter().filter(|(on, run)| on == node && run.id.job.as_str() == job).count()
+    };
+    assert_eq!(on(&world, "j", far), 0, "what it cannot be offered it is not given");
+    assert!(
+        on(&world, "j", near) >= 4 && on(&world, "j", &planner) >= 4,
+        "the two others share it: {:?}",
+        world.starts
+    );
+    world.cut(&planner, near);
+    world.apply(near, dispatched("k", "@every 1s"));
+    world.run(20_000);
+    let by = [&planner, near, far].map(|node| on(&world, "k", node));
+    assert!(matches!(by, [19..=21, 0, 0]), "the planner runs what it can give to no other node: {by:?}");
+    // No node reaches another one.
+    for (from, to) in [(near, far), (far, near), (near, &planner), (far, &planner)] {
         world.cut(from, to);
     }
-    world.run(1_000);
-    world.apply("a", dispatched("j", "@every 1s"));
-    // The planner may be b itself, which is cut off from nobody.
-    world.run(4_000);
-    let planner = world.beat_holder().unwrap();
-    let offered = |world: &World, to: &str| world.offers.iter().filter(|(node, _)| node == to).count();
-    if planner != "b" {
-        assert_eq!(offered(&world, "b"), 0, "no offer reached b");
-        assert_eq!(world.starts_on("b"), 0);
-    }
-    let all = [("a", "c"), ("c", "a"), ("b", "a"), ("b", "c")];
-    all.iter().for_each(|(from, to)| world.cut(from, to));
-    let so_far = world.starts.len();
     world.run(70_000);
-    let dues = world.dues("j");
-    assert!(world.starts.len() >= so_far + 69, "nothing is lost");
-    let mut once = dues.clone();
-    once.dedup();
-    assert_eq!(dues, once, "and nothing doubled");
+    for job in ["j", "k"] {
+        let mut dues = world.dues(job);
+        dues.sort_unstable();
+        let (first, last) = (dues[0] / 1_000, dues.last().unwrap() / 1_000);
+        assert!(last >= world.now / 1_000 - 1);
+        assert_eq!(dues, seconds(first, last), "nothing of {job} is lost or doubled");
+    }
 }
 
 /// proves: S0-42
@@ -300,65 +331,45 @@ fn what_a_node_must_take_while_it_can_start_nothing_starts_once_it_can() {
     assert_eq!(world.starts_on(other), 1);
 }
 
-/// proves: S0-45, S0-46, S0-47, S0-48, S0-50, S0-52, S0-51, I44
-#[test]
-fn three_beats_without_contact_make_a_node_offline_once_and_a_restart_online_again() {
-    let mut world = World::settled(&["a", "b", "c"]);
-    assert_eq!(world.probes.len(), 6, "each probes both others, once");
-    world.run(60_000);
-    assert_eq!(world.probes.len(), 12, "and again in the next beat");
-    world.cut("a", "b");
-    world.run(120_000);
-    assert!(world.offline("b").is_none(), "two strikes are not three");
-    world.run(60_000);
-    assert!(world.offline("b").unwrap().offline);
-    assert_eq!(world.told(&Event::Offline("b".parse().unwrap())), 1);
-    world.apply("a", dispatched("j", "@every 1s"));
-    world.probes.clear();
-    world.run(120_000);
-    assert_eq!(world.starts_on("b"), 0, "it is offered nothing");
-    assert_ne!(world.beat_holder().as_deref(), Some("b"));
-    assert!(world.probes.iter().all(|(_, to)| to != "b"), "and nobody asks it any more");
-    world.cuts.clear();
-    world.remove("b");
-    world.run(10_000);
-    world.add(settings("b"));
-    world.run(70_000);
-    assert!(!world.offline("b").unwrap().offline);
-    assert_eq!(world.told(&Event::Online("b".parse().unwrap())), 1);
-    assert!(world.starts_on("b") > 0, "it gets runs again");
-}
-
-/// proves: I44
-#[test]
-fn an_observer_that_reaches_a_node_again_takes_its_strikes_back() {
-    let mut world = World::settled(&["a", "b"]);
-    for _ in 0..4 {
-        world.cut("a", "b");
-        world.run(120_000);
-        world.cuts.clear();
-        world.run(60_000);
-    }
-    assert!(world.offline("b").is_none(), "eight blips, never three in a row");
-    world.cut("a", "b");
-    world.run(185_000);
-    assert!(world.offline("b").unwrap().offline);
-    let answer = world.ask("a", Command::Activate("b".parse().unwrap()));
-    assert_eq!(answer, Answer::Done);
-    world.cuts.clear();
-    world.run(120_000);
-    assert!(
-        !world.offline("b").unwrap().offline,
-        "somebody took it for online, and its strikes are forgiven"
-    );
-}
-
 fn led(names: &[&str]) -> World {
     let mut world = World::settled(names);
     let done = world.ask(names[0], Command::Configure(Setting::Planner(PlannerKind::Leader)));
     assert_eq!(done, Answer::Done);
     world.run(2_000);
     world
+}
+
+/// proves: S4-13
+#[test]
+fn a_leader_that_is_cut_off_from_the_registry_does_not_say_that_it_leads() {
+    let mut world = led(&["a", "b", "c"]);
+    let leader = world.serving().unwrap();
+    let name: NodeName = leader.parse().unwrap();
+    let leads = |world: &World, at: i64| world.actors[&name].node.leadership(Mono(at));
+    let me = world.actors[&name].node.member();
+    assert_eq!(leads(&world, world.now), Leadership::Known(me.clone()));
+    // No renewal is answered any more: it neither hears nor steps.
+    let trusted_until = world.actors[&name].node.trusted_until(Mono(world.now)).unwrap();
+    assert_eq!(leads(&world, trusted_until.0 - 1), Leadership::Known(me.clone()));
+    let unknown = Leadership::Unknown { last: me, since: Some(trusted_until) };
+    assert_eq!(leads(&world, trusted_until.0), unknown);
+    assert_eq!(leads(&world, trusted_until.0 + 60_000), unknown, "since when stays what it is");
+    // Also after it has given the lease up.
+    let actor = world.actors.get_mut(&name).unwrap();
+    actor.watching = false;
+    let mut effects = Vec::new();
+    for at in (world.now..trusted_until.0 + 20_000).step_by(100) {
+        let now = Now { mono: Mono(at), wall: Wall(at) };
+        actor.node.step(now, Input::Tick, &mut effects);
+        if effects.drain(..).any(|effect| matches!(effect, Effect::Renew(_) | Effect::Open { .. })) {
+            actor.node.step(now, Input::Lease(LeaseEvent::Failed), &mut effects);
+        }
+    }
+    assert_eq!(actor.node.member(), None, "it has given its lease up");
+    let Leadership::Unknown { since: Some(since), .. } = leads(&world, trusted_until.0 + 20_000) else {
+        panic!("it cannot know")
+    };
+    assert!(since <= trusted_until + Millis(100), "{since:?} {trusted_until:?}");
 }
 
 /// proves: S4-02, S4-05, S4-06, S4-16, S4-33
@@ -379,6 +390,27 @@ fn of_five_that_stand_one_serves_and_the_others_take_no_orders() {
     }
     world.run(20_000);
     assert_eq!(world.dues(&leader).len(), 20);
+}
+
+/// proves: S4-12, S4-22
+#[test]
+fn the_lead_is_one_entry_that_names_its_holder() {
+    let mut world = World::settled(&["a", "b", "c"]);
+    let written = |world: &World| -> BTreeMap<String, Revision> {
+        world.store.entries().map(|(key, entry)| (key.to_string(), entry.revision)).collect()
+    };
+    let mut before = written(&world);
+    assert_eq!(world.ask("a", Command::Configure(Setting::Planner(PlannerKind::Leader))), Answer::Done);
+    world.run(2_000);
+    let mut after = written(&world);
+    after.retain(|key, revision| before.remove(key) != Some(*revision));
+    assert_eq!(before, BTreeMap::new(), "the election deletes nothing");
+    let keys: BTreeSet<String> = after.into_keys().collect();
+    assert_eq!(keys, [keys::serving(), keys::settings()].iter().map(ToString::to_string).collect());
+    let entry = world.store.entry(&keys::serving()).unwrap();
+    let record: ServingRecord = decode(&entry.value).unwrap();
+    let leader = world.serving().unwrap();
+    assert_eq!(record.leader.map(|member| member.node.to_string()), Some(leader));
 }
 
 /// proves: S4-07, S4-09, S4-34, S4-37, I5
@@ -436,7 +468,54 @@ fn a_leader_that_leaves_of_itself_says_so_and_its_successor_need_not_wait() {
     assert_eq!(world.told(&Event::Suspended), 1);
 }
 
-/// proves: S4-13, S4-14
+/// proves: S4-01
+#[test]
+fn one_node_alone_is_not_available_and_two_nodes_are() {
+    let dues_after_a_crash = |names: &[&str]| {
+        let mut world = led(names);
+        let leader = world.serving().unwrap();
+        world.apply(&leader, dispatched("j", "@every 1s"));
+        world.run(3_000);
+        world.remove(&leader);
+        world.starts.clear();
+        let crashed = world.now;
+        world.run(20_000);
+        world.dues("j").into_iter().filter(|due| *due > crashed).count()
+    };
+    assert_eq!(dues_after_a_crash(&["a"]), 0);
+    assert!(dues_after_a_crash(&["a", "b"]) >= 15);
+}
+
+/// proves: S4-14
+#[test]
+fn each_event_of_a_session_changes_the_role_in_its_own_way() {
+    let mut world = led(&["a", "b"]);
+    let leader = world.serving().unwrap();
+    let (name, other): (NodeName, _) = (leader.parse().unwrap(), if leader == "a" { "b" } else { "a" });
+    let role = |world: &World, node: &str| {
+        world.actors[&node.parse::<NodeName>().unwrap()].node.role(Mono(world.now)).serves
+    };
+    let refused_by = |world: &mut World, node: &str| match world
+        .ask(node, Command::Apply([dispatched("j", "@every 1s")].into()))
+    {
+        Answer::Refused(Refusal::Standby, text) => Some(text),
+        _ => None,
+    };
+    assert_eq!((role(&world, &leader), role(&world, other)), (Some(1), None), "connected");
+    let text = refused_by(&mut world, other).unwrap();
+    assert!(text.contains(&alloc::format!("ask the leader {leader}")), "node data changed: {text}");
+    world.give(&name, Input::Lease(LeaseEvent::Failed));
+    assert_eq!(role(&world, &leader), Some(1), "connection exception: the lease is trusted as before");
+    let lease = world.actors[&name].node.local().lease.id().unwrap();
+    world.give(&name, Input::Lease(LeaseEvent::Gone(lease)));
+    assert_eq!(role(&world, &leader), None, "session expired: the leader stops at once");
+    assert_ne!(world.actors[&name].node.local().lease.id(), Some(lease), "it begins another session");
+    world.run(10_000);
+    let serve: Vec<u64> = ["a", "b"].into_iter().filter_map(|node| role(&world, node)).collect();
+    assert_eq!(serve, [2], "node lost: one node takes the lead");
+}
+
+/// proves: S4-13
 #[test]
 fn the_six_events_of_a_session_are_told() {
     let mut world = led(&["a", "b"]);
@@ -459,7 +538,7 @@ fn the_six_events_of_a_session_are_told() {
     assert!(world.told(&Event::LeaderLost(name)) >= 1, "node lost");
 }
 
-/// proves: I14, S0-15
+/// proves: I14
 #[test]
 fn edits_pauses_and_deletions_move_a_plan_and_repeat_nothing() {
     let mut world = World::settled(&["a", "b"]);

@@ -5,13 +5,13 @@ use alloc::format;
 
 use super::*;
 use crate::commit_kind::CommitKind;
-use crate::input::Refusal;
+use crate::input::{NodeSwitch, Refusal};
 use crate::job::{Placement, Spec};
 use crate::keys::{self, Key};
 use crate::record::{MemberInfo, Place, ShardLane, Sharding, SpecRecord, Switches, decode, encode};
 use crate::registry::{LeaseId, Txn, Value, Write};
 use crate::shards::ShardSet;
-use crate::words::{JobName, Member, Shard};
+use crate::words::{Fire, JobName, Member, Shard};
 
 fn sharded(name: &str, schedule: &str, shards: u32) -> Job {
     let mut job = job(name, schedule);
@@ -50,6 +50,16 @@ impl World {
         self.actors[&node.parse::<NodeName>().unwrap()].node.member().unwrap()
     }
 
+    fn epoch(&self, job: &str) -> u64 {
+        let place: Option<Place> = self.entry(&keys::place(&name(job))).and_then(|value| decode(&value));
+        place.map_or(0, |place| place.epoch)
+    }
+
+    /// How often a node was seen to stand for the lead.
+    fn elections(&self) -> usize {
+        self.events.iter().filter(|event| event.starts_with("elect a new leader")).count()
+    }
+
     fn crash(&mut self, node: &str) {
         let node: NodeName = node.parse().unwrap();
         self.actors.remove(&node);
@@ -86,7 +96,7 @@ fn leads_after(leader: &str, enabled: bool, switches: impl Fn(u64) -> Switches) 
     };
     let mut declared = sharded("j", "", 2);
     declared.enabled = enabled;
-    let spec = Spec { job: declared, version: 1, since: Wall(0), paused: false, off: ShardSet::empty() };
+    let spec = Spec::new(declared, 1, Wall(0));
     let sharding = Sharding { leader, ..Sharding::default() };
     let place = Place {
         owner: None,
@@ -194,6 +204,105 @@ fn a_cut_that_waits_reads_lanes_at_most_ten_times_a_second_and_not_for_ever() {
     assert!((2..=60).contains(&reads), "{reads} reads in {} ms", world.now - from);
 }
 
+/// proves: S3-21
+#[test]
+fn a_cut_follows_within_a_moment_when_the_runs_that_it_waits_for_have_ended() {
+    let mut world = World::with(&["a", "b"]);
+    world.takes = 4_000;
+    world.ask("a", Command::Apply([sharded("j", "@every 5s", 2)].into()));
+    world.run(6_000);
+    // Both run until 9 s, and the next fire is due at 10 s.
+    let leader = world.leader("j");
+    world.add(settings("c"));
+    let other = if leader == "a" { "b" } else { "a" };
+    let ended = |world: &World| !world.ends.iter().any(|(_, on, _)| on.as_str() == other);
+    while !ended(&world) {
+        assert!(world.sharding("j").mark.is_some() || world.now < 6_300, "it waits for the runs");
+        world.run(0);
+    }
+    world.run(250);
+    let sharding = world.sharding("j");
+    assert_eq!((sharding.mark, sharding.cut.pinned.len()), (None, 0), "{sharding:?}");
+    assert_eq!(sharding.cut.among.len(), 3);
+}
+
+/// proves: S3-21
+#[test]
+fn a_cut_that_waits_is_made_by_the_next_leader_and_nothing_is_asked_while_no_node_can_stand() {
+    let mut world = World::with(&["a", "b", "c"]);
+    let mut long = sharded("j", "@every 5s", 3);
+    long.recut_wait = 3_600;
+    world.takes = 7_000;
+    world.ask("a", Command::Apply([long].into()));
+    world.run(6_000);
+    world.add(settings("d"));
+    world.run(500);
+    assert!(world.sharding("j").mark.is_some(), "the cut waits for the runs");
+    let leader = world.leader("j");
+    world.crash(&leader);
+    world.run(15_000);
+    let sharding = world.sharding("j");
+    assert_ne!(world.leader("j"), leader);
+    assert_eq!((sharding.mark, sharding.cut.among.len()), (None, 3), "the next leader has made it");
+
+    let disable = |world: &mut World, off: bool| {
+        for node in ["a", "b", "c", "d"].into_iter().filter(|node| *node != leader) {
+            let switch = Command::Switch(name("j"), node.parse().unwrap(), NodeSwitch::Disabled(off));
+            let on = ["a", "b", "c", "d"].into_iter().find(|on| *on != leader).unwrap();
+            assert_eq!(world.ask(on, switch), Answer::Done);
+        }
+    };
+    disable(&mut world, true);
+    world.run(10_000);
+    assert_eq!(world.leader("j"), "none");
+    let (epoch, elections) = (world.epoch("j"), world.elections());
+    world.reads.clear();
+    world.run(60_000);
+    assert_eq!(
+        (world.reads.len(), world.epoch("j"), world.elections()),
+        (0, epoch, elections),
+        "nothing is tried"
+    );
+    world.starts.clear();
+    disable(&mut world, false);
+    world.run(12_000);
+    assert!(world.leader("j") != "none" && world.starts.len() >= 3, "{:?}", world.starts);
+}
+
+/// proves: S3-12, S3-14, S3-16, S3-18, S3-26
+#[test]
+fn a_node_that_is_enabled_stands_where_there_is_no_leader_and_one_that_is_disabled_sets_off_no_election() {
+    let mut world = World::with(&["a", "b", "c"]);
+    world.ask("a", Command::Apply([sharded("j", "@every 60s", 3)].into()));
+    world.run(500);
+    let leader = world.leader("j");
+    let followers: Vec<&str> = ["a", "b", "c"].into_iter().filter(|node| *node != leader).collect();
+    let switch = |world: &mut World, node: &str, off: bool| {
+        let command = Command::Switch(name("j"), node.parse().unwrap(), NodeSwitch::Disabled(off));
+        assert_eq!(world.ask("a", command), Answer::Done);
+        world.run(500);
+        (world.leader("j"), world.elections())
+    };
+    let begun = world.elections();
+    for follower in &followers {
+        for off in [true, false] {
+            assert_eq!(
+                switch(&mut world, follower, off),
+                (leader.clone(), begun),
+                "{follower} disabled: {off}"
+            );
+        }
+    }
+    for follower in &followers {
+        assert_eq!(switch(&mut world, follower, true), (leader.clone(), begun));
+    }
+    assert_eq!(switch(&mut world, &leader, true), ("none".to_string(), begun), "it gives up the lead");
+    let (last, first) = (followers[1], followers[0]);
+    assert_eq!(switch(&mut world, last, false), (last.to_string(), begun + 1), "the only one that can stand");
+    assert_eq!(switch(&mut world, first, false), (last.to_string(), begun + 1));
+    assert_eq!(switch(&mut world, &leader, false), (last.to_string(), begun + 1));
+}
+
 /// proves: S3-20
 #[test]
 fn what_only_a_leader_does_waits_until_there_is_one() {
@@ -249,6 +358,63 @@ fn an_entry_that_is_deleted_closes_its_node_and_a_lease_that_ends_does_not() {
     assert_eq!(world.ask("a", Command::Leave), Answer::Done, "it has nothing to hand over");
 }
 
+/// proves: S2-52
+#[test]
+fn a_leader_that_is_removed_by_hand_has_one_successor() {
+    let mut world = World::with(&["a", "b", "c"]);
+    world.ask("a", Command::Apply([sharded("j", "@every 10s", 3)].into()));
+    world.run(11_000);
+    let key = keys::place(&name("j"));
+    let mut place: Place = decode(&world.entry(&key).unwrap()).unwrap();
+    place.epoch += 1;
+    place.sharding.as_mut().unwrap().leader = None;
+    world.write(key, Some(encode(&place)));
+    assert_eq!(world.leader("j"), "none");
+    world.events.clear();
+    world.run(100);
+    let elected = Event::Elected(name("j")).to_string();
+    assert_eq!(world.events.iter().filter(|event| **event == elected).count(), 1, "{:?}", world.events);
+    assert_ne!(world.leader("j"), "none");
+    world.starts.clear();
+    world.run(10_000);
+    assert_eq!(world.starts.len(), 3, "the next fire runs on all shards");
+}
+
+/// proves: S2-27
+#[test]
+fn a_run_that_outlasts_several_fires_is_followed_by_one_run_for_all_of_them() {
+    let dues = |catch_up| {
+        let mut world = World::with(&["a"]);
+        world.takes = 7_000;
+        let job = Job { catch_up, ..sharded("j", "@every 2s", 1) };
+        world.ask("a", Command::Apply([job].into()));
+        world.run(12_500);
+        world.dues("j")
+    };
+    // The run of 2 s ends at 9 s. The fires of 4, 6 and 8 s came during it.
+    assert_eq!(dues(crate::job::CatchUp::Latest), [2_000, 8_000]);
+    assert_eq!(dues(crate::job::CatchUp::Skip), [2_000, 10_000]);
+}
+
+/// proves: S2-42
+#[test]
+fn without_monitoring_the_records_of_runs_go_and_the_runs_go_on() {
+    let mut world = World::with(&["a"]);
+    world.takes = 5_000;
+    world.ask("a", Command::Apply([sharded("j", "@every 10s", 2)].into()));
+    world.run(11_000);
+    let key = keys::shard_lane(&name("j"), &world.member("a"));
+    let open = |world: &World| decode::<ShardLane>(&world.entry(&key).unwrap()).unwrap().unfinished();
+    assert_eq!(open(&world), ShardSet::all(2));
+    let unmonitored = Job { monitor: false, ..sharded("j", "@every 10s", 2) };
+    world.ask("a", Command::Apply([unmonitored].into()));
+    assert_eq!(open(&world), ShardSet::empty());
+    assert_eq!((world.ends.len(), world.stops.len()), (2, 0), "both runs go on");
+    world.run(20_000);
+    let ran = |due: i64| world.starts.iter().filter(|(_, run)| run.due.0 == due).count();
+    assert_eq!([ran(10_000), ran(20_000), ran(30_000)], [2; 3], "each fire runs once");
+}
+
 /// proves: S2-25
 #[test]
 fn a_job_may_demand_clocks_that_differ_less_than_the_node_allows() {
@@ -292,6 +458,38 @@ fn nothing_is_claimed_between_the_end_of_a_leader_and_the_cut_of_its_successor()
         }
     }
     panic!("no successor has cut the shares");
+}
+
+/// proves: S2-02
+#[test]
+fn no_fire_is_claimed_while_the_cut_of_a_new_leader_waits_for_runs() {
+    let mut world = World::with(&["a", "b", "c"]);
+    world.ask("a", Command::Apply([sharded("j", "@every 1s", 6)].into()));
+    world.run(3_000);
+    world.takes = 5_000;
+    world.run(1_500);
+    let leader = world.leader("j");
+    world.crash(&leader);
+    while world.sharding("j").mark.is_none() {
+        world.run(0);
+        assert!(world.now < 10_000, "a successor marks the shares");
+    }
+    assert_ne!(world.leader("j"), leader);
+    let fires = |world: &World| -> BTreeSet<Fire> {
+        let lanes = world.store.entries().filter(|(key, _)| key.as_str().starts_with("lane/j/"));
+        let open = lanes.flat_map(|(_, entry)| decode::<ShardLane>(&entry.value).unwrap().open);
+        open.map(|open| open.fire).collect()
+    };
+    let (marked, claimed) = (world.now, fires(&world));
+    loop {
+        world.run(0);
+        if world.sharding("j").mark.is_none() {
+            break;
+        }
+        assert_eq!(fires(&world).difference(&claimed).next(), None, "claimed before the cut");
+        assert!(world.now < marked + 10_000, "the shares are cut");
+    }
+    assert!(world.now > marked + 100, "the cut waited for runs: {} ms", world.now - marked);
 }
 
 #[test]
@@ -461,7 +659,7 @@ fn without_the_look_at_the_leader_the_second_overwrites_the_first() {
 /// proves: S2-06, S2-55, S2-57, I29
 #[test]
 fn whenever_a_leader_dies_around_a_cut_the_next_fires_run_and_find_nothing_of_the_last() {
-    for moment in (8_000..12_500).step_by(250) {
+    for moment in (6_750..12_500).step_by(250) {
         let mut world = World::with(&["a", "b", "c"]);
         world.takes = 700;
         world.ask("a", Command::Apply([sharded("j", "@every 5s", 6)].into()));

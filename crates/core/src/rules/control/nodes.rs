@@ -6,7 +6,7 @@ use alloc::string::String;
 use super::{Turn, answer, no_job, refuse};
 use crate::commit_kind::CommitKind;
 use crate::input::{Answer, NodeSwitch, Refusal};
-use crate::job::{Job, Placement};
+use crate::job::{Job, Placement, SwitchOrigin};
 use crate::keys;
 use crate::record::{Count, CountRecord, Switches, encode};
 use crate::registry::{Txn, Write};
@@ -16,7 +16,12 @@ use crate::view::JobView;
 use crate::words::{JobName, Member, NodeName};
 
 /// Switches something of a job on one node.
-pub(super) fn switch(scene: &Scene<'_>, name: &JobName, node: &NodeName, switch: NodeSwitch) -> Turn {
+pub(super) fn switch(
+    scene: &Scene<'_>,
+    name: &JobName,
+    (node, switch): (&NodeName, NodeSwitch),
+    origin: SwitchOrigin,
+) -> Turn {
     let Some(job) = scene.view.find(name) else { return no_job(name) };
     if !job.is_sharded() {
         return refuse(Refusal::Invalid, not_sharded(name));
@@ -36,7 +41,7 @@ pub(super) fn switch(scene: &Scene<'_>, name: &JobName, node: &NodeName, switch:
         return obstacle.map_or_else(|| answer(Answer::Done), |(kind, text)| refuse(kind, text));
     }
     let key = keys::switches(node, name);
-    let value = encode(&Switches { seq: old.seq + 1, ..new });
+    let value = encode(&Switches { seq: old.seq + 1, origin: Some(origin), ..new });
     let guards = [known.guard(key.clone()), job.spec_guard()].into();
     let writes = [Write::Put { key, value, owner: None }].into();
     Turn::Commit(CommitKind::SwitchOnNode, Txn { guards, writes })

@@ -41,7 +41,7 @@ impl Batch {
     }
 
     /// The slots of the nodes without the runs of dispatched jobs, which are known one by one (S0-39).
-    pub(super) fn timeline(&self, scene: &Scene<'_>) -> SlotTimeline {
+    pub(super) fn timeline(&self, scene: &Scene<'_>) -> SlotTimeline<GroupId> {
         SlotTimeline::new(self.members.iter().map(|member| slots(scene, member)))
     }
 

@@ -12,7 +12,7 @@ use crate::scene::Scene;
 use crate::slots::SlotTimeline;
 use crate::standing::Right;
 use crate::time::{Millis, Wall};
-use crate::view::{JobId, Terms};
+use crate::view::{GroupId, JobId, Terms};
 use crate::words::{Fire, Member};
 
 /// A run of a draft that is to be given to a node.
@@ -90,7 +90,7 @@ fn choose(
     desk: &Desk<'_>,
     want: &Want,
     batch: &mut Batch,
-    slots: &mut SlotTimeline,
+    slots: &mut SlotTimeline<GroupId>,
     (due, length): (Wall, Millis),
 ) -> (Member, i64) {
     let run = desk.draft.runs.iter().find(|run| run.fire == want.fire);
@@ -98,15 +98,14 @@ fn choose(
     let eligible = batch.eligible(scene.view, desk.job.group());
     for passed in [want.passed.as_slice(), &[]] {
         let may = |at: &usize| !batch.is_full(scene.member, *at, passed);
-        let nodes = eligible.iter().copied().filter(may);
         let best = match want.to {
-            Target::Idlest => slots.idlest(nodes),
-            Target::MostSlots | Target::Better => slots.best(nodes),
+            Target::Idlest => slots.idlest(eligible.iter().copied().filter(may)),
+            Target::MostSlots | Target::Better => slots.best(desk.job.group(), &eligible, may),
         };
         let Some((best, most)) = best else { continue };
         let stays = |at: &usize| {
             want.to == Target::Better
-                && eligible.contains(at)
+                && eligible.binary_search(at).is_ok()
                 && may(at)
                 && slots.free(*at).is_some_and(|free| free >= most)
         };

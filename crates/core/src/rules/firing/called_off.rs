@@ -1,7 +1,7 @@
 //! Ending by hand what has not started: a run that waits for its moment, for a slot, for a seat or for its next attempt.
 //!
 //! Who ends it is whoever would start it, in a commit of its own that closes the run and says why. The wish stands until then,
-//! and nothing that it names starts meanwhile.
+//! and nothing that it names starts meanwhile. A request that no node has claimed is taken back by the node that is asked.
 
 use alloc::string::String;
 
@@ -12,7 +12,7 @@ use crate::effect::Verdict;
 use crate::local::{Given, Local};
 use crate::record::{Lane, Plan, Request, ShardLane};
 use crate::scene::Decisions;
-use crate::view::JobView;
+use crate::view::{JobView, View};
 use crate::words::{Fire, Member, RunId, Shard};
 
 /// Why such a run is given up.
@@ -64,11 +64,34 @@ fn shard_lane<'a>(job: &JobView<'a>, me: &Member) -> Option<&'a ShardLane> {
     job.lane_of(me)?.lane.value.as_ref()
 }
 
+/// Whether a request is the one that asks for this run.
+#[must_use]
+pub fn is_request(request: &Request, run: &RunId) -> bool {
+    matches!(&run.fire, Fire::Asked(id) if *id == request.id)
+}
+
+/// The request for a run, where it was taken back before any node had claimed it.
+#[must_use]
+pub fn taken_back<'a>(job: &JobView<'a>, run: &RunId) -> Option<&'a Request> {
+    let record = job.asked()?.value.as_ref()?;
+    record.requests.iter().find(|request| is_request(request, run) && request.taken_back.is_some())
+}
+
+/// Whether a request waits that no node has claimed a run for, and that is no living node's: then any node may take it back.
+#[must_use]
+pub fn is_unclaimed(view: &View, job: &JobView<'_>, run: &RunId) -> bool {
+    let Some(record) = job.asked().and_then(|known| known.value.as_ref()) else { return false };
+    let untouched = |request: &Request| !request.taken && request.shards.is_empty();
+    let is_held = job.owner().is_some_and(|owner| view.member(owner).is_some());
+    !is_held && record.requests.iter().any(|request| is_request(request, run) && untouched(request))
+}
+
 /// Whether somebody asked for the run and nobody has claimed it.
 fn is_asked(job: &JobView<'_>, run: &RunId) -> bool {
-    let Fire::Asked(id) = &run.fire else { return false };
     let record = job.asked().and_then(|known| known.value.as_ref());
-    record.is_some_and(|record| record.requests.iter().any(|request| !request.taken && request.id == *id))
+    record.is_some_and(|record| {
+        record.requests.iter().any(|request| !request.taken && is_request(request, run))
+    })
 }
 
 /// Why no attempt follows one that somebody wanted ended, be it that it failed by itself right then.

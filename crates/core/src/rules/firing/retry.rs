@@ -101,7 +101,7 @@ impl Desk<'_> {
         }
         lane.put_open(Open { from: now.wall, seq: lane.seq, wait: None, ..open.clone() });
         self.commit(CommitKind::Retry, lane, out);
-        out.claimed += 1;
+        out.claim(scene.view, self.job.id);
     }
 
     /// What was claimed and may not start on this node waits for one on which it may, as between two attempts.

@@ -79,6 +79,8 @@ mod tests {
         let secrets = Secrets(Some(folder.path().to_path_buf()));
         let put = |text: &str, mode| {
             let path = folder.path().join("token");
+            // Its owner may not be allowed to write it.
+            let _ = fs::remove_file(&path);
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             secrets.read("token")

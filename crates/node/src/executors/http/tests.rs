@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use evenkeel_core::job::Setting;
+use evenkeel_core::job::{Priority, Setting};
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::Token;
 
@@ -14,6 +14,8 @@ fn run(address: SocketAddr, not_after: Mono) -> (Run, Box<Http>) {
     let run = Run {
         id: "j:1000:0".parse().unwrap(),
         due: Wall(1000),
+        priority: Priority::default(),
+        again: None,
         shards: 1,
         parameter: String::new(),
         job_parameter: String::new(),

@@ -77,7 +77,7 @@ async fn nodes_that_start_at_once_make_the_tables_once() {
             history.close(Duration::from_secs(120)).await;
         };
         tokio::join!(open("a"), open("b"), open("c"), open("d"), open("e"));
-        let reader = HistoryReader::start(place).unwrap();
+        let reader = reader_of(place);
         assert_eq!(reader.runs(RunFilter::default()).await.unwrap().len(), 5);
     }
 }

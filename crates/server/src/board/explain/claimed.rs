@@ -2,9 +2,10 @@
 
 use evenkeel_core::record::{Lane, Open};
 use evenkeel_core::time::{Millis, Wall};
-use evenkeel_core::words::{Member, RunId, Shard};
+use evenkeel_core::words::{Fire, Member, RunId, Shard};
 
 use super::Known;
+use super::waiting::Waits;
 use crate::rows::{Explained, moment};
 
 pub(super) fn explain(known: &Known, lane: Option<&Lane>, told: &mut Explained) {
@@ -77,26 +78,60 @@ fn now(known: &Known, lane: Option<&Lane>) -> Vec<(&'static str, String)> {
 /// Why nothing of it is open.
 fn idle(known: &Known, lane: Option<&Lane>) -> (&'static str, String) {
     let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
+    let why = unheld(known).or_else(|| known.switched_off());
+    why.or_else(|| Some(("firing", known.not_due(settled)?))).unwrap_or_else(|| match full(known) {
+        Some(full) => ("firing", format!("it is due, but {full}")),
+        None => ("firing", "it is due and about to be claimed".to_owned()),
+    })
+}
+
+/// Why no node has it, or the one that has it gives it up.
+fn unheld(known: &Known) -> Option<(&'static str, String)> {
     match &known.owner {
-        None if known.job().enabled => ("claims", known.nowhere().unwrap_or_else(|| free(known))),
-        Some(owner) if !known.lives(owner) => ("claims", taken_over(owner)),
+        None if known.job().enabled => Some(("claims", known.nowhere().unwrap_or_else(|| free(known)))),
+        Some(owner) if !known.lives(owner) => Some(("claims", taken_over(owner))),
         Some(owner) if known.drains(&owner.node) && known.job().enabled => {
-            ("drain", format!("{} drains and gives it up", owner.node))
+            Some(("drain", format!("{} drains and gives it up", owner.node)))
         }
-        owner => {
-            let switched = known.switched_off();
-            switched.or_else(|| Some(("firing", known.not_due(settled)?))).unwrap_or_else(|| {
-                let slots = owner.as_ref().and_then(|owner| Some((owner, known.slots(&owner.node)?)));
-                match slots.filter(|(_, (busy, all))| busy >= all) {
-                    Some((owner, (busy, all))) => (
-                        "firing",
-                        format!("it is due, but {} has no free slot: {busy} of {all} are busy", owner.node),
-                    ),
-                    None => ("firing", "it is due and about to be claimed".to_owned()),
-                }
-            })
-        }
+        _ => None,
     }
+}
+
+/// That its node has no slot for it.
+fn full(known: &Known) -> Option<String> {
+    let owner = known.owner.as_ref()?;
+    let (busy, all) = known.slots(&owner.node).filter(|(busy, all)| busy >= all)?;
+    Some(format!("{} has no free slot: {busy} of {all} are busy", owner.node))
+}
+
+/// What of it waits.
+pub(super) fn waiting(known: &Known, lane: Option<&Lane>) -> Vec<Waits> {
+    let open = lane.map_or(&[][..], |lane| &lane.open);
+    let id = |open: &Open| RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) };
+    let one = |fire: Fire, due, by, why| Waits { fire, shard: Some(Shard(0)), due, by, why };
+    let unseated =
+        open.iter().filter(|open| open.wait.is_none() && open.from <= known.now && known.lives(&open.by));
+    let unseated = unseated.filter_map(|open| {
+        let pool = known.seat_of(&id(open), &open.by)?;
+        Some(one(open.fire.clone(), open.due, Some(open.by.clone()), known.seat_wanted(pool)))
+    });
+    let mut waits: Vec<Waits> = unseated.collect();
+    let before = open.first().filter(|_| open.len() >= known.job().overlap.beside());
+    let before = before.map(|open| format!("it waits for the end of run {}", id(open)));
+    let obstacle = before.or_else(|| unheld(known).map(|(_, why)| why)).or_else(|| full(known));
+    let soon = || "its node is about to claim it".to_owned();
+    waits.extend(known.requests(Some(Shard(0)), || obstacle.clone().unwrap_or_else(soon)));
+    // What is due and has nothing in its way is claimed in a moment.
+    let Some(why) = obstacle else { return waits };
+    let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
+    let passed = lane.map_or(&[][..], |lane| &lane.passed);
+    waits.extend(
+        known
+            .overdue(settled, passed)
+            .into_iter()
+            .map(|due| one(Fire::Due(due), due, known.owner.clone(), why.clone())),
+    );
+    waits
 }
 
 fn taken_over(gone: &Member) -> String {

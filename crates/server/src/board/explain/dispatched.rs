@@ -2,9 +2,10 @@
 
 use evenkeel_core::record::{Plan, Planned, Planner, PlannerKind};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{RunId, Shard};
+use evenkeel_core::words::{Fire, RunId, Shard};
 
 use super::Known;
+use super::waiting::Waits;
 use crate::rows::{Explained, moment};
 
 /// So many planned runs are told one by one.
@@ -97,6 +98,41 @@ pub(super) fn why_there(known: &Known, run: &Planned) -> String {
         None => "planned",
     };
     format!("{id} is {state}: {}", run.choice())
+}
+
+/// What of it waits.
+pub(super) fn waiting(known: &Known, plan: Option<&Plan>) -> Vec<Waits> {
+    let runs = plan.map_or(&[][..], |plan| &plan.runs);
+    let one = |fire: Fire, due, by, why| Waits { fire, shard: Some(Shard(0)), due, by, why };
+    let planned = runs.iter().filter(|run| run.wait.is_none()).filter_map(|run| {
+        let why = match run.from {
+            Some(from) if from <= known.now => known.seat_wanted(known.seat_of(&id_of(known, run), &run.by)?),
+            None if run.due <= known.now => match known.slots(&run.by.node) {
+                Some((busy, all)) if busy >= all => {
+                    format!("{} has no free slot: {busy} of {all} are busy", run.by.node)
+                }
+                _ => format!("{} is about to take it", run.by.node),
+            },
+            _ => return None,
+        };
+        Some(one(run.fire.clone(), run.due, Some(run.by.clone()), why))
+    });
+    let mut waits: Vec<Waits> = planned.collect();
+    let mut begun =
+        runs.iter().filter(|run| run.wait.is_some() || run.from.is_some_and(|from| from <= known.now));
+    let room = known.job().overlap.beside();
+    let before = begun.next().filter(|_| 1 + begun.count() >= room);
+    let before = before.map(|run| format!("it waits for the end of run {}", id_of(known, run)));
+    let (_, planner, plans) = planner(known);
+    let nobody = (!plans).then(|| format!("nobody plans: {planner}"));
+    let obstacle = known.no_node().or(before).or(nobody);
+    let soon = || "it is about to be planned".to_owned();
+    waits.extend(known.requests(Some(Shard(0)), || obstacle.clone().unwrap_or_else(soon)));
+    let Some(why) = obstacle else { return waits };
+    let (settled, passed) = plan.map_or((Wall::MIN, &[][..]), |plan| (plan.watermark, &plan.passed[..]));
+    let due = known.overdue(settled, passed).into_iter();
+    waits.extend(due.map(|due| one(Fire::Due(due), due, None, why.clone())));
+    waits
 }
 
 fn now(known: &Known, plan: Option<&Plan>, has_planner: bool) -> (&'static str, String) {

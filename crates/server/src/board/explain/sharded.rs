@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use evenkeel_core::record::{OpenShards, ShardLane, Sharding};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{Member, RunId};
+use evenkeel_core::words::{Fire, Member, RunId, Shard};
 
+use super::waiting::Waits;
 use super::{Known, said};
 use crate::rows::{Explained, moment};
 
@@ -44,6 +45,9 @@ pub(super) fn explain(known: &Known, lanes: &BTreeMap<Member, ShardLane>, told: 
     let leader = sharding.leader.as_ref().map_or("nobody", |leader| leader.node.as_str());
     told.says = format!("led by {leader}; {now}");
 }
+
+/// So many shards of one fire are told one by one.
+const SHARDS_TOLD: usize = 20;
 
 fn leader(known: &Known, sharding: &Sharding, told: &mut Explained) {
     told.fact("leader", sharding.leader.as_ref().map(ToString::to_string));
@@ -109,6 +113,39 @@ fn under_way(known: &Known, open: &[(&Member, &OpenShards)]) -> (&'static str, S
             ("pools", format!("shards {going} are under way, {waiting} wait for seats in pool {pool}"))
         }
     }
+}
+
+/// What of it waits: shards for a seat each, requests and fires as a whole.
+pub(super) fn waiting(known: &Known, lanes: &BTreeMap<Member, ShardLane>) -> Vec<Waits> {
+    let mut waits = Vec::new();
+    let open = lanes.iter().flat_map(|(member, lane)| lane.open.iter().map(move |open| (member, open)));
+    for (member, open) in open.filter(|(member, _)| known.lives(member)) {
+        let wants = open.wait.is_none() && open.from <= known.now;
+        for shard in open.shards.iter().filter(|_| wants).take(SHARDS_TOLD) {
+            let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard };
+            let Some(pool) = known.seat_of(&run, member) else { continue };
+            let (fire, by, why) = (run.fire.clone(), Some(member.clone()), known.seat_wanted(pool));
+            waits.push(Waits { fire, shard: Some(shard), due: open.due, by, why });
+        }
+    }
+    let sharding = known.sharding.as_ref();
+    let led =
+        sharding.and_then(|sharding| sharding.leader.as_ref()).is_some_and(|leader| known.lives(leader));
+    let cut = sharding.is_some_and(|sharding| sharding.mark.is_none() && sharding.cut.number > 0);
+    let obstacle = known.no_node().or_else(|| match (led, cut) {
+        (false, _) => Some("it waits for a leader: a node that takes part stands for it".to_owned()),
+        (true, false) => Some("it waits for its shards to be cut".to_owned()),
+        (true, true) => None,
+    });
+    let has_shards = known.job().every_node || known.job().shards > 1;
+    let shard = (!has_shards).then_some(Shard(0));
+    let soon = || "its nodes are about to claim their shards".to_owned();
+    waits.extend(known.requests(shard, || obstacle.clone().unwrap_or_else(soon)));
+    let Some(why) = obstacle else { return waits };
+    let settled = lanes.values().flat_map(|lane| &lane.groups).map(|group| group.watermark).min();
+    let due = known.overdue(settled.unwrap_or(Wall::MIN), &[]).into_iter();
+    waits.extend(due.map(|due| Waits { fire: Fire::Due(due), shard, due, by: None, why: why.clone() }));
+    waits
 }
 
 fn now(

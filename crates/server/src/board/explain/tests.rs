@@ -3,7 +3,6 @@
 use evenkeel_core::job::Work;
 use evenkeel_core::load::{Sample, Score};
 use evenkeel_core::record::{Lane, Open, Plan, Planned, PlannerKind, PoolRecord, Seat};
-use evenkeel_core::shards::ShardSet;
 use evenkeel_core::words::Fire;
 
 use super::*;
@@ -20,7 +19,7 @@ fn held() -> Known {
     let job = Job::new("j".parse().expect("a name"), "*/10 * * * * *", Work::Function("f".to_owned()));
     let members: Vec<Member> = ["a@1", "b@2"].map(|text| text.parse().expect("a member")).into();
     Known {
-        spec: Spec { job, version: 1, since: Wall(T - 60_000), paused: false, off: ShardSet::empty() },
+        spec: Spec::new(job, 1, Wall(T - 60_000)),
         calendars: Some(evenkeel_core::schedule::Calendars::default()),
         missing: None,
         epoch: 9,

@@ -71,6 +71,7 @@ fn a_request_marks_the_nodes_that_have_not_answered_it() {
         node: None,
         shards: ShardSet::empty(),
         former: [].into(),
+        taken_back: None,
     };
     let (everyone, one) = (request("r"), Request { node: Some(node("b")), ..request("s") });
     let waiting = |seen: &Seen| -> String {

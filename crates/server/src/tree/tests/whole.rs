@@ -14,7 +14,7 @@ fn seen(name: &str, address: &str, held: usize, quota: usize) -> NodeSeen {
 fn job(name: &str, holder: Option<&str>) -> JobSeen {
     let job = Job::new(name.parse().unwrap(), "0/10 * * * * ?", Work::Command(vec!["/bin/true".into()]));
     JobSeen {
-        spec: Spec { job, version: 3, since: Wall(T - 60_000), paused: false, off: ShardSet::empty() },
+        spec: Spec::new(job, 3, Wall(T - 60_000)),
         calendars: Some(evenkeel_core::schedule::Calendars::default()),
         holders: holder.map(member).into_iter().collect(),
         open: Vec::new(),

@@ -70,7 +70,7 @@ impl Desk<'_> {
             }
             return;
         }
-        out.claimed += 1;
+        out.claim(scene.view, self.job.id);
         if let Some(wait) = run.wait {
             self.make_way((wait.since(), scene.now.mono));
         }

@@ -26,6 +26,9 @@ impl Desk<'_> {
         if scene.local.put_off.contains_key(&id) {
             return;
         }
+        // With other jobs waiting for slots they get their turns in between.
+        let rivals = scene.local.waiting.has_rivals(self.table.job.priority(), id);
+        let most = if rivals { 1 } else { STARTS };
         let given: ShardSet = scene.local.given_of(id).map(|(shard, _)| shard).collect();
         let mut open: Vec<&OpenShards> = self.lane.open.iter().collect();
         open.sort_by_key(|open| open.due);
@@ -49,7 +52,7 @@ impl Desk<'_> {
             if self.terms().is_some_and(|(_, shards)| !self.clock_agrees(shards, out)) {
                 return;
             }
-            let free = free_slots(scene.view, scene.local).saturating_sub(out.claimed).min(STARTS);
+            let free = free_slots(scene.view, scene.local).saturating_sub(out.claimed).min(most);
             if free > 0 && again {
                 late.push(open.clone());
                 continue;
@@ -72,7 +75,7 @@ impl Desk<'_> {
             }
             let Some(job) = spec else { return };
             for run in runs {
-                out.claimed += 1;
+                out.take_slot(id);
                 out.add(Decision::Start(id, self.run(open, run, job)));
             }
         }
@@ -112,6 +115,8 @@ impl Desk<'_> {
         let latest = open.from + START_WINDOW;
         Run {
             due: open.due,
+            priority: job.priority,
+            again: None,
             shards: open.total,
             parameter: job.parameters.get(id.shard.0 as usize).cloned().unwrap_or_default(),
             job_parameter: job.parameter.clone(),

@@ -1,0 +1,144 @@
+//! A job's spec: what a file declares and, kept apart from it, what operators switch at run time.
+//!
+//! A declaration is applied again and again, by people and by programs. A switch is set once, in an incident say, and must
+//! stand until an operator ends it. So the spec keeps both: what the file says, and what an operator made of it.
+
+use alloc::string::String;
+use serde::{Deserialize, Serialize};
+
+use super::Job;
+use crate::shards::ShardSet;
+use crate::time::Wall;
+
+/// A declaration, and what operators have switched apart from it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Spec {
+    /// The declaration; its `enabled` is what holds, which an operator may have switched: see [`Spec::declared`].
+    pub job: Job,
+    /// Rises with every change of the entry.
+    pub version: u64,
+    /// Fires up to this moment are ignored: the job was created, resumed, enabled or given another schedule or other calendars then.
+    pub since: Wall,
+    /// A paused job keeps its owner and runs only on request.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub paused: bool,
+    /// Shards that an operator has switched off.
+    #[serde(default, skip_serializing_if = "ShardSet::is_empty")]
+    pub off: ShardSet,
+    /// Which switches an operator set, when, and what the file declares instead.
+    #[serde(default, skip_serializing_if = "OperatorSwitches::is_empty")]
+    pub operator: OperatorSwitches,
+}
+
+/// When an operator set a switch, and under which name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SwitchOrigin {
+    /// When it was set.
+    pub at: Wall,
+    /// The name that the request gave, such as `root@host`: a claim, as the audit log says. Empty where it gave none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+}
+
+/// An operator enabled or disabled a job against what its file declares.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct EnabledSwitch {
+    /// What the file declares; `enabled` of the job is what holds.
+    pub declared: bool,
+    /// When it was switched, and by whom.
+    #[serde(flatten)]
+    pub origin: SwitchOrigin,
+}
+
+/// Where the switches of a job come from, as far as an operator set them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OperatorSwitches {
+    /// The job was enabled or disabled, and its file says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<EnabledSwitch>,
+    /// The job is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<SwitchOrigin>,
+    /// Some shards are switched off: the latest change of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off: Option<SwitchOrigin>,
+}
+
+impl OperatorSwitches {
+    /// Whether there is nothing to be kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Spec {
+    /// A declaration in which nothing is switched, of this version; fires up to `since` are ignored.
+    #[must_use]
+    pub fn new(job: Job, version: u64, since: Wall) -> Self {
+        let (off, operator) = (ShardSet::empty(), OperatorSwitches::default());
+        Self { job, version, since, paused: false, off, operator }
+    }
+
+    /// The declaration as it was applied, whatever an operator has switched since.
+    #[must_use]
+    pub fn declared(&self) -> Job {
+        let declared = self.operator.enabled.as_ref().map_or(self.job.enabled, |switch| switch.declared);
+        Job { enabled: declared, ..self.job.clone() }
+    }
+
+    /// An operator enables or disables the job. Where that is what the file declares, nothing is left of an earlier switch.
+    pub fn switch_enabled(&mut self, on: bool, origin: SwitchOrigin) {
+        let declared = self.declared().enabled;
+        self.job.enabled = on;
+        self.operator.enabled = (on != declared).then_some(EnabledSwitch { declared, origin });
+    }
+
+    /// The same switches under another declaration. What an operator switched stands, unless the declaration says of it
+    /// something else than the last one did.
+    #[must_use]
+    pub fn redeclared(&self, job: &Job) -> (Job, OperatorSwitches) {
+        if job.enabled != self.declared().enabled {
+            let operator = OperatorSwitches { enabled: None, ..self.operator.clone() };
+            return (job.clone(), operator);
+        }
+        (Job { enabled: self.job.enabled, ..job.clone() }, self.operator.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Work;
+
+    fn spec(enabled: bool) -> Spec {
+        let mut job = Job::new("j".parse().unwrap(), "@daily", Work::Function("f".into()));
+        job.enabled = enabled;
+        Spec::new(job, 1, Wall(0))
+    }
+
+    fn ops() -> SwitchOrigin {
+        SwitchOrigin { at: Wall(7), by: "ops".into() }
+    }
+
+    #[test]
+    fn a_switch_stands_until_the_declaration_says_something_else_or_an_operator_ends_it() {
+        for declared in [true, false] {
+            let mut switched = spec(declared);
+            switched.switch_enabled(!declared, ops());
+            assert_eq!(switched.job.enabled, !declared, "what holds");
+            assert_eq!(switched.declared(), spec(declared).job);
+
+            let same = Job { description: "new".into(), ..spec(declared).job };
+            let (job, operator) = switched.redeclared(&same);
+            assert_eq!((job.enabled, operator), (!declared, switched.operator.clone()));
+
+            let changed = spec(!declared).job;
+            let (job, operator) = switched.redeclared(&changed);
+            assert_eq!((job.enabled, operator.is_empty()), (!declared, true), "the file says so itself");
+
+            switched.switch_enabled(declared, ops());
+            assert_eq!(switched, spec(declared), "nothing is left of it");
+        }
+    }
+}

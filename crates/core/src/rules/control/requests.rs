@@ -1,0 +1,63 @@
+//! Ending by hand what waits: the rules of firing end what a node has claimed, and a request that no node has claimed is taken
+//! back here.
+
+use alloc::format;
+
+use super::{Turn, answer, no_job, refuse};
+use crate::commit_kind::CommitKind;
+use crate::effect::Verdict;
+use crate::input::{Answer, Refusal};
+use crate::keys;
+use crate::record::{AskedRecord, Request, encode};
+use crate::registry::{Txn, Write};
+use crate::rules::firing;
+use crate::scene::{Decision, Decisions, Scene};
+use crate::shards::ShardSet;
+use crate::view::JobView;
+use crate::words::RunId;
+
+/// The rules of firing end a claimed run as long as the wish stands; here is seen whether they have.
+pub(super) fn call_off(scene: &Scene<'_>, run: &RunId, out: &mut Decisions) -> Turn {
+    let Some(id) = scene.view.id(&run.job) else { return no_job(&run.job) };
+    let job = scene.job(id);
+    if firing::is_called_off(&job, scene.member, run) {
+        return answer(Answer::Done);
+    }
+    if firing::awaits(&job, scene.member, run) {
+        return Turn::Waits;
+    }
+    if let Some(request) = firing::taken_back(&job, run) {
+        out.add(Decision::Record(verdict(scene, &job, (run, request))));
+        return answer(Answer::Done);
+    }
+    if firing::is_unclaimed(scene.view, &job, run) {
+        return take_back(scene, &job, run);
+    }
+    let text = format!("run {run} has ended meanwhile, or is another node's: see `evenkeel run show {run}`");
+    refuse(Refusal::Conflict, text)
+}
+
+/// Marks the request as answered. Whoever claims a run for it writes the same entry, so only one of the two happens.
+fn take_back(scene: &Scene<'_>, job: &JobView<'_>, run: &RunId) -> Turn {
+    let known = job.asked().cloned().unwrap_or_default();
+    let mut record: AskedRecord = known.value.clone().unwrap_or_default();
+    for request in record.requests.iter_mut().filter(|request| firing::is_request(request, run)) {
+        request.taken = true;
+        request.taken_back = Some(scene.now.wall);
+    }
+    let key = keys::asked(job.name());
+    let guards = [known.guard(key.clone())].into();
+    let writes = [Write::Put { key, value: encode(&record), owner: None }].into();
+    Turn::Commit(CommitKind::CancelRequest, Txn { guards, writes })
+}
+
+/// What history hears of it, once, from the node that was asked.
+fn verdict(scene: &Scene<'_>, job: &JobView<'_>, (run, request): (&RunId, &Request)) -> Verdict {
+    let node = scene.member.node.as_str();
+    let one = firing::given_up(run.clone(), 1, request.at, node, firing::BY_HAND);
+    let sharded = job.spec().zip(job.sharding());
+    let shards = sharded.map(|(spec, sharding)| {
+        ShardSet::all(sharding.cut.total_of(&spec.job)).minus(&spec.off).or(&ShardSet::one(run.shard))
+    });
+    Verdict { shards: shards.filter(|_| job.is_sharded()).unwrap_or_default(), ..one }
+}

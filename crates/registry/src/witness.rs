@@ -1,0 +1,316 @@
+//! Whether a SQLite file that is in use is still the one that was opened, and whole.
+//!
+//! SQLite looks at neither: a process goes on with a deleted file, shared with no other, and with a truncated one, whose pages it
+//! still has in memory or in the log beside it, until all is lost at its end. So the header is read past SQLite.
+//!
+//! A handle is kept for each file until the process ends: the system forgets all of a process's locks on a file, SQLite's too,
+//! whenever the process closes any handle of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// The first bytes of each SQLite file.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// How long the header is.
+const HEADER: usize = 100;
+/// How often a header is read again that looks wrong, a millisecond apart: it may be in the middle of being written.
+const LOOKS: u32 = 5;
+
+/// The handles that are kept, by device and inode. While a handle is open no other file is given its inode.
+static HANDLES: Mutex<BTreeMap<(u64, u64), Arc<File>>> = Mutex::new(BTreeMap::new());
+
+/// What happened to a file in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Harm {
+    /// The file, or one of the two beside it, is not what its path leads to any more.
+    Replaced,
+    /// The file was cut or written over by another program.
+    Damaged,
+}
+
+impl fmt::Display for Harm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Replaced => "was replaced or deleted while in use",
+            Self::Damaged => "was truncated or overwritten while in use",
+        })
+    }
+}
+
+/// A file, as it was when it was opened.
+#[derive(Debug)]
+pub struct Witness {
+    path: PathBuf,
+    file: Arc<File>,
+    mark: u64,
+    seen: Mutex<Seen>,
+}
+
+/// The most that was seen of the file.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Counts up with each change of the tables, and when SQLite makes the file anew to shorten it (`VACUUM`).
+    cookie: u32,
+    /// Whose file it is; 0 until that is written.
+    product: u32,
+    bytes: u64,
+    /// It is not what it was, whatever it looks like by now.
+    damaged: bool,
+    /// The inodes of the log and of the index beside it, once there are any. They stay as long as the file is in use.
+    beside: [Option<u64>; 2],
+}
+
+/// What a file says of itself.
+#[derive(Clone, Copy)]
+struct Header {
+    cookie: u32,
+    product: u32,
+    /// How large the file is without what is still in its log.
+    bytes: u64,
+}
+
+impl Witness {
+    /// Finds the file, or makes it (mode 0600) where there is none.
+    ///
+    /// # Errors
+    /// The file cannot be opened for writing.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        Self::through(path, OpenOptions::new().read(true).append(true).create(true).mode(0o600))
+    }
+
+    /// Finds the file, to which this process may not write.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn found(path: &Path) -> io::Result<Self> {
+        Self::through(path, OpenOptions::new().read(true))
+    }
+
+    fn through(path: &Path, options: &OpenOptions) -> io::Result<Self> {
+        let file = handle(path, options)?;
+        let mark = mark(&file.metadata()?);
+        Ok(Self { path: path.into(), file, mark, seen: Mutex::default() })
+    }
+
+    /// The file's number, and a number that tells it from a later file of the same number where the file system knows when a file
+    /// was made.
+    ///
+    /// # Errors
+    /// The file system does not answer.
+    pub fn identity(&self) -> io::Result<(u64, u64)> {
+        Ok((self.file.metadata()?.ino(), self.mark))
+    }
+
+    /// Looks at the file: some microseconds. To be called once SQLite has made the file.
+    ///
+    /// # Errors
+    /// What has happened to it.
+    pub fn look(&self) -> Result<(), Harm> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::fs::metadata(&self.path) {
+            Ok(found) if mark(&found) == self.mark => {}
+            _ => return Err(Harm::Replaced),
+        }
+        if seen.damaged {
+            return Err(Harm::Damaged);
+        }
+        for (name, known) in ["-wal", "-shm"].into_iter().zip(&mut seen.beside) {
+            let mut path = OsString::from(&self.path);
+            path.push(name);
+            let found = std::fs::metadata(path).ok().map(|found| found.ino());
+            if known.is_some() && *known != found {
+                return Err(Harm::Replaced);
+            }
+            *known = found;
+        }
+        for looked in 0..=LOOKS {
+            if looked > 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if self.is_whole(&mut seen) {
+                return Ok(());
+            }
+        }
+        seen.damaged = true;
+        Err(Harm::Damaged)
+    }
+
+    fn is_whole(&self, seen: &mut Seen) -> bool {
+        let Ok(bytes) = self.file.metadata().map(|found| found.len()) else { return false };
+        let Some(header) = self.header() else { return false };
+        // SQLite grows a file after it has written its header, and shortens it only where it has counted up.
+        let is_cut = bytes < seen.bytes && (bytes < header.bytes || header.cookie == seen.cookie);
+        let is_older = header.cookie < seen.cookie;
+        let is_anothers = seen.product != 0 && header.product != seen.product;
+        if is_cut || is_older || is_anothers {
+            return false;
+        }
+        let (cookie, product) = (header.cookie, header.product);
+        // One that is about to be shortened counts as short.
+        *seen = Seen { cookie, product, bytes: bytes.min(header.bytes), ..std::mem::take(seen) };
+        true
+    }
+
+    fn header(&self) -> Option<Header> {
+        let mut bytes = [0; HEADER];
+        self.file.read_exact_at(&mut bytes, 0).ok()?;
+        if bytes.first_chunk::<16>() != Some(MAGIC) {
+            return None;
+        }
+        let word = |at: usize| bytes.get(at..)?.first_chunk().copied().map(u32::from_be_bytes);
+        let page = match bytes.get(16..)?.first_chunk().copied().map(u16::from_be_bytes)? {
+            1 => 65_536,
+            page => u64::from(page),
+        };
+        Some(Header { cookie: word(40)?, product: word(68)?, bytes: page * u64::from(word(28)?) })
+    }
+}
+
+/// What tells a file from every other: a number that is given again is not given to one that was made at the same moment.
+fn mark(found: &Metadata) -> u64 {
+    let made = found.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+    let nanos = made.map_or(0, |made| made.as_nanos());
+    // Spread, so that no mark is likely to be the mere number of another file.
+    let nanos = u64::try_from(nanos).unwrap_or(0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    found.ino() ^ nanos
+}
+
+/// The handle of the file at a path; opened like this where there is none yet.
+fn handle(path: &Path, options: &OpenOptions) -> io::Result<Arc<File>> {
+    let mut handles = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Ok(found) = std::fs::metadata(path)
+        && let Some(known) = handles.get(&(found.dev(), found.ino()))
+    {
+        return Ok(known.clone());
+    }
+    let file = Arc::new(options.open(path)?);
+    let found = file.metadata()?;
+    Ok(handles.entry((found.dev(), found.ino())).or_insert(file).clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    struct Place {
+        _folder: tempfile::TempDir,
+        path: PathBuf,
+        db: Connection,
+        witness: Witness,
+    }
+
+    /// A file in use, of some pages, with more in its log.
+    fn used() -> Place {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("db");
+        let witness = Witness::of(&path).expect("it is made");
+        let db = Connection::open(&path).expect("it is opened");
+        db.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA application_id = 7; CREATE TABLE t (x); PRAGMA wal_checkpoint;",
+        )
+        .expect("it is written");
+        let place = Place { _folder: folder, path, db, witness };
+        place.grow(50);
+        assert_eq!(place.witness.look(), Ok(()));
+        place
+    }
+
+    impl Place {
+        fn grow(&self, rows: u32) {
+            for _ in 0..rows {
+                self.db.execute("INSERT INTO t VALUES (zeroblob(2000))", ()).expect("a row");
+            }
+        }
+
+        fn checkpoint(&self) {
+            self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).expect("a checkpoint");
+        }
+    }
+
+    #[test]
+    fn whatever_sqlite_does_to_its_file_is_no_harm() {
+        let place = used();
+        for _ in 0..3 {
+            place.grow(100);
+            assert_eq!(place.witness.look(), Ok(()));
+            place.checkpoint();
+            assert_eq!(place.witness.look(), Ok(()));
+        }
+        place.db.execute_batch("DELETE FROM t; VACUUM").expect("it is shortened");
+        assert_eq!(place.witness.look(), Ok(()));
+        let before = std::fs::metadata(&place.path).expect("a file").len();
+        place.checkpoint();
+        assert!(std::fs::metadata(&place.path).expect("a file").len() < before);
+        assert_eq!(place.witness.look(), Ok(()));
+        place.grow(10);
+        place.checkpoint();
+        assert_eq!(place.witness.look(), Ok(()));
+    }
+
+    #[test]
+    fn a_file_that_is_cut_or_written_over_is_damaged() {
+        let cut = |bytes: u64| {
+            move |path: &Path| {
+                let file = OpenOptions::new().write(true).open(path).expect("a file");
+                file.set_len(bytes).expect("it is cut");
+            }
+        };
+        let over = |path: &Path| {
+            let bytes =
+                vec![b'x'; usize::try_from(std::fs::metadata(path).expect("a file").len()).unwrap_or(0)];
+            std::fs::write(path, bytes).expect("it is written over");
+        };
+        let harms: [&dyn Fn(&Path); 4] = [&cut(0), &cut(50), &cut(8_192), &over];
+        for harm in harms {
+            let place = used();
+            place.checkpoint();
+            assert_eq!(place.witness.look(), Ok(()));
+            harm(&place.path);
+            assert_eq!(place.witness.look(), Err(Harm::Damaged));
+            assert_eq!(place.witness.look(), Err(Harm::Damaged), "it stays so");
+        }
+    }
+
+    #[test]
+    fn an_older_copy_that_is_written_over_it_is_damage() {
+        let place = used();
+        place.checkpoint();
+        let older = std::fs::read(&place.path).expect("it is read");
+        place.db.execute_batch("CREATE TABLE u (x)").expect("a table");
+        place.grow(50);
+        place.checkpoint();
+        assert_eq!(place.witness.look(), Ok(()));
+        std::fs::write(&place.path, older).expect("it is written over");
+        assert_eq!(place.witness.look(), Err(Harm::Damaged));
+    }
+
+    #[test]
+    fn a_file_that_is_moved_away_is_replaced_and_so_is_its_log() {
+        for name in ["", "-wal", "-shm"] {
+            let place = used();
+            let path = PathBuf::from(format!("{}{name}", place.path.display()));
+            std::fs::rename(&path, place.path.with_extension("away")).expect("it is moved");
+            assert_eq!(place.witness.look(), Err(Harm::Replaced), "{name}");
+            std::fs::write(&path, b"").expect("another one");
+            assert_eq!(place.witness.look(), Err(Harm::Replaced), "{name}");
+        }
+    }
+
+    /// Closing any handle of a file drops the process's locks on it.
+    #[test]
+    fn one_handle_is_kept_for_each_file() {
+        let place = used();
+        let other = Witness::of(&place.path).expect("it is there");
+        assert!(Arc::ptr_eq(&other.file, &place.witness.file));
+        assert_eq!(other.identity().ok(), place.witness.identity().ok());
+    }
+}

@@ -1,0 +1,77 @@
+//! Files and folders that are deleted, cut or written over while a node uses them: each is noticed, told, and what cannot go on ends.
+
+use std::fs;
+use std::path::Path;
+
+use crate::process::{Node, SHORT_LEASE, text, until};
+
+const JOB: &str = "[[job]]\nname = \"j\"\nschedule = \"@every 1h\"\ncommand = [\"/bin/true\"]\n";
+
+/// A node, and the file that has what it says.
+fn serve(folder: &Path) -> (Node, std::path::PathBuf) {
+    let said = folder.join("said");
+    let mut command = Node::command(folder, "a", &SHORT_LEASE);
+    let node = Node::start(command.current_dir(folder).stderr(fs::File::create(&said).expect("a file")));
+    (node, said)
+}
+
+fn ends(folder: &Path, harm: impl FnOnce(), words: &[&str]) {
+    let (node, said) = serve(folder);
+    harm();
+    assert_ne!(node.end(), 0, "it ends as one that cannot go on");
+    let said = fs::read_to_string(said).expect("it is read");
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+}
+
+#[test]
+fn a_node_whose_registry_file_is_cut_ends_and_says_what_to_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("registry.db");
+    let cut = || fs::write(&path, "").expect("it is cut");
+    ends(folder.path(), cut, &["was truncated or overwritten while in use", "restore it from a backup"]);
+}
+
+#[test]
+fn a_node_whose_data_folder_is_deleted_ends_and_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("a");
+    let delete = || fs::rename(&data, folder.path().join("away")).expect("it is gone");
+    ends(folder.path(), delete, &["data folder", "was deleted or replaced while in use"]);
+    let node = Node::serve(folder.path(), "b", &[]);
+    let events = node.json(&["event", "list", "--kind", "storage_failed"]);
+    let why = events[0]["text"].as_str().expect("it is told");
+    assert!(why.contains("data folder") && events[0]["node"] == "a", "{events}");
+}
+
+/// proves: S0-16
+#[test]
+fn changes_are_refused_while_the_history_is_damaged_and_the_node_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (node, said) = serve(folder.path());
+    let health = || node.raw(&format!("GET /api/v1/health HTTP/1.1\nHost: {}", node.address), b"");
+    assert_eq!(health().0, 200);
+    let history = |more: &str| folder.path().join(format!("registry.db-history{more}"));
+    fs::write(history(""), [7_u8; 5_000]).expect("it is written over");
+    let applied = node.fed(&["job", "apply", "-f", "-"], JOB);
+    assert!(!applied.status.success(), "{}", text(&applied.stdout));
+    assert!(text(&applied.stderr).contains("history"), "{}", text(&applied.stderr));
+    assert!(node.json(&["job", "list"]).as_array().is_some_and(Vec::is_empty), "nothing was done");
+    let (status, why) = until("it says so", || Some(health()).filter(|(status, _)| *status != 200));
+    assert_eq!(status, 503);
+    assert!(
+        why.contains("was truncated or overwritten while in use") && why.contains("move it away"),
+        "{why}"
+    );
+
+    for name in ["-wal", "-shm", ""] {
+        fs::remove_file(history(name)).expect("it is removed");
+    }
+    until("it goes on", || (health().0 == 200).then_some(()));
+    let applied = node.fed(&["job", "apply", "-f", "-"], JOB);
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    let events = node.json(&["event", "list", "--kind", "storage_failed"]);
+    assert!(events[0]["text"].as_str().is_some_and(|why| why.contains("move it away")), "{events}");
+    let log = node.json(&["audit", "--job", "j"]);
+    assert_eq!(log[0]["outcome"], "applied", "{log}");
+    assert!(fs::read_to_string(said).expect("it is read").contains("no fire is claimed meanwhile"));
+}
