@@ -34,6 +34,7 @@ mod health;
 mod labels;
 mod late;
 mod layouts;
+mod lead;
 mod listing;
 mod lost;
 mod overlap;
