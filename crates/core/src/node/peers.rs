@@ -61,7 +61,8 @@ impl Node {
     pub(super) fn note_planner(&mut self, now: Now, effects: &mut Vec<Effect>) {
         self.local.agenda.extend(self.view.dispatched());
         self.local.peers.spread = self.view.dispatched().collect();
-        let Some(record) = self.view.serving().value.clone() else { return };
+        // Where somebody deleted the entry, nobody leads until a node takes the lead again.
+        let Some(record) = self.view.serving().value.clone() else { return self.suspend(effects) };
         let peers = &mut self.local.peers;
         let led = (record.leader.clone(), record.epoch);
         if peers.led.replace(led.clone()).as_ref() != Some(&led) {

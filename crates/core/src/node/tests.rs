@@ -35,6 +35,7 @@ mod health;
 mod labels;
 mod late;
 mod layouts;
+mod lead;
 mod listing;
 mod lost;
 mod overlap;

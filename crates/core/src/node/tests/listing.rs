@@ -40,16 +40,23 @@ fn a_feed_that_ends_after_a_while_is_made_good_at_once() {
 
 /// proves: S4-21
 #[test]
-fn a_listing_that_fails_is_tried_again() {
-    let mut node = Node::new(settings("a"));
-    let now = |ms| Now { mono: Mono(ms), wall: Wall(ms) };
-    let mut effects = Vec::new();
-    node.step(now(0), Input::Listed(Some(Store::default().list())), &mut effects);
-    node.step(now(1_000), Input::Gap, &mut effects);
-    effects.clear();
-    let wake = node.step(now(1_010), Input::Listed(None), &mut effects).unwrap();
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::List)), "not at once: {effects:?}");
-    assert!(wake.at <= Mono(2_000), "{wake:?}");
-    node.step(now(2_000), Input::Tick, &mut effects);
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::List)), "{effects:?}");
+fn a_listing_that_fails_is_tried_again_after_a_pause() {
+    for is_first in [false, true] {
+        let mut node = Node::new(settings("a"));
+        let now = |ms| Now { mono: Mono(ms), wall: Wall(ms) };
+        let mut effects = Vec::new();
+        if is_first {
+            node.step(now(1_000), Input::Tick, &mut effects);
+        } else {
+            node.step(now(0), Input::Listed(Some(Store::default().list())), &mut effects);
+            node.step(now(1_000), Input::Gap, &mut effects);
+        }
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::List)), "{effects:?}");
+        effects.clear();
+        let wake = node.step(now(1_010), Input::Listed(None), &mut effects).unwrap();
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::List)), "not at once: {effects:?}");
+        assert!(wake.at <= Mono(2_000), "{wake:?}");
+        node.step(now(2_000), Input::Tick, &mut effects);
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::List)), "{effects:?}");
+    }
 }

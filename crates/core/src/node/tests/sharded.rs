@@ -25,7 +25,7 @@ fn name(job: &str) -> JobName {
 
 impl World {
     /// Somebody from outside writes an entry, or deletes it.
-    fn write(&mut self, key: Key, value: Option<Value>) {
+    pub(super) fn write(&mut self, key: Key, value: Option<Value>) {
         let write = match value {
             Some(value) => Write::Put { key, value, owner: None },
             None => Write::Delete { key },
