@@ -54,37 +54,37 @@ struct Anywhere {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Try it out: one node, its books in a folder, two harmless demo jobs
+    /// Start one node for a trial, with its registry in a folder and two harmless demo jobs
     Dev(serve::Dev),
-    /// Be a member of a cluster
+    /// Start a node of a cluster
     Serve(serve::Serve),
-    /// Declare jobs, look at them, switch them, run them by hand
+    /// Declare, show, switch and run jobs
     #[command(subcommand)]
     Job(jobs::Verb),
-    /// Declare calendars that jobs share, look at them
+    /// Declare, show and delete calendars, which jobs share
     #[command(subcommand)]
     Calendar(calendars::Verb),
-    /// Look at the shards of a sharded job, switch some off
+    /// List, enable and disable the shards of a sharded job
     #[command(subcommand)]
     Shard(shards::Verb),
-    /// Look at runs, read their output, wait for them, end them
+    /// Show, wait for, end and restart runs, and read their output
     #[command(subcommand)]
     Run(runs::Verb),
-    /// Look at nodes, drain them
+    /// Show, drain and upgrade nodes
     #[command(subcommand)]
     Node(nodes::Verb),
-    /// Ask why a job or a run is where it is
+    /// Explain why a job or a run is on its node
     #[command(subcommand)]
     Explain(explain::Verb),
-    /// Look at what happened to nodes
+    /// Show the events of nodes
     #[command(subcommand)]
     Event(events::Verb),
-    /// Look at who asked for which change, and what came of it
+    /// Show the audit log: each requested change, its caller and its outcome
     Audit(audit::List),
-    /// Look at the whole as others would write it down, at its settings and the health of its registry; carry its books
+    /// Inspect and configure the cluster; check, back up, restore or move its registry
     #[command(subcommand)]
     Cluster(cluster::Verb),
-    /// Take jobs over from elsewhere
+    /// Import jobs from other schedulers
     #[command(subcommand)]
     Import(import::Verb),
     /// Print the generated references

@@ -50,7 +50,7 @@ pub(crate) const CLIENT: &str = "evenkeel-client";
 /// Where the node is, how to be let in, and how to print: every client verb takes these.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Reach {
-    /// The address of any node; of several, with commas or the flag again, the first that answers is asked
+    /// The address of any node. Give several with commas or by repeating the flag; the first that answers gets the request
     #[arg(
         long,
         value_name = "URL",
@@ -59,10 +59,10 @@ pub(crate) struct Reach {
         value_delimiter = ','
     )]
     pub(crate) server: Vec<String>,
-    /// The file that holds the cluster's key, where the node asks for one
+    /// The file with the cluster's key, if the node requires one
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
-    /// How to print the answer
+    /// The format of the answer
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }

@@ -29,33 +29,33 @@ impl Exit {
         (
             Self::Failed,
             "failed",
-            "it was tried and failed: a file could not be written, `cluster doctor` found something wrong, or `run wait`: \
-             the run did not succeed",
+            "the action failed: a file could not be written, `cluster doctor` found a fault, or the run of `run wait` did \
+             not succeed",
         ),
         (
             Self::Usage,
             "usage",
-            "the command line or the settings make no sense, or a file that they name cannot be read",
+            "the command line or the settings are not valid, or a file that they name cannot be read",
         ),
         (Self::Unreachable, "unreachable", "no node answers at any address given by `--server`"),
-        (Self::NotFound, "not_found", "there is no such job, calendar, run, fire or node"),
+        (Self::NotFound, "not_found", "the job, calendar, run, fire or node does not exist"),
         (
             Self::Invalid,
             "invalid",
-            "what is in a file, a schedule, a crontab line or a name makes no sense; nothing was changed",
+            "the contents of a file, a schedule, a crontab line or a name are not valid; nothing was changed",
         ),
-        (Self::Conflict, "conflict", "it does not go with how things stand, for example a disabled job"),
+        (Self::Conflict, "conflict", "the present state does not allow it, for example a disabled job"),
         (
             Self::Unavailable,
             "unavailable",
-            "the node cannot do it just now, or a node that is needed is away: try again; `run wait`, `node drain --wait`: the time \
-             given is over",
+            "the node cannot do it at present, or a required node is away: try again; for `run wait` and `node drain --wait`: \
+             the given time is over",
         ),
         (
             Self::Denied,
             "denied",
-            "the cluster key is missing or wrong, the node is not called what `--server` calls it, or it names a leader that \
-             is not in its list of nodes",
+            "the cluster key is missing or wrong, the host in `--server` is no name of the node, or the node names a leader \
+             that is not in its list of nodes",
         ),
     ];
 

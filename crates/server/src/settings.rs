@@ -33,70 +33,70 @@ const AUDIT_KEEP_MIN: Duration = Duration::from_hours(24);
 #[derive(Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Written {
-    /// Where the cluster keeps its books: sqlite:PATH, or an engine, such as etcd://HOST,HOST,HOST or postgres://USER@HOST/DATABASE
+    /// The address of the registry: sqlite:PATH, or an engine, such as etcd://HOST,HOST,HOST or postgres://USER@HOST/DATABASE
     #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY", hide_env_values = true)]
     pub(crate) registry: Option<String>,
-    /// The node's name, one of its kind in the cluster
+    /// The node's name, unique in the cluster
     #[arg(long, value_name = "NAME", env = "EVENKEEL_NAME")]
     pub(crate) name: Option<String>,
-    /// The port of the HTTP interface; 7700 when absent
+    /// The port of the HTTP interface; 7700 by default
     #[arg(long, env = "EVENKEEL_PORT", value_parser = port)]
     pub(crate) port: Option<Port>,
-    /// The node's own folder; two nodes never share one
+    /// The node's data folder; each node needs its own
     #[arg(long, value_name = "DIR", env = "EVENKEEL_DATA")]
     pub(crate) data: Option<PathBuf>,
-    /// The address to listen on; 127.0.0.1 when absent, anything beyond loopback needs a cluster key
+    /// The address to listen on; 127.0.0.1 by default; an address beyond loopback requires a cluster key
     #[arg(long, value_name = "IP", env = "EVENKEEL_LISTEN")]
     pub(crate) listen: Option<IpAddr>,
-    /// Where other nodes and people reach this node; the address it listens on when absent
+    /// The address at which other nodes and people reach this node; by default the address that it listens on
     #[arg(long, value_name = "IP:PORT", env = "EVENKEEL_ADVERTISE")]
     pub(crate) advertise: Option<String>,
-    /// More host names by which callers may ask this node, such as that of a load balancer before it; several with commas, or the flag again
+    /// Further host names of this node that callers may use, such as the name of a load balancer; give several with commas or by repeating the flag
     #[arg(long, value_name = "NAME", env = "EVENKEEL_ALLOWED_HOST", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) allowed_host: Vec<String>,
-    /// The file that holds the cluster's key: every caller must show it
+    /// The file with the cluster's key; every caller must send this key
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CLUSTER_KEY_FILE")]
     pub(crate) cluster_key_file: Option<PathBuf>,
-    /// The term of the node's lease; 15s when absent, at least 2s
+    /// The term of the node's lease; 15s by default, at least 2s
     #[arg(long, value_name = "TIME", env = "EVENKEEL_TTL")]
     pub(crate) ttl: Option<String>,
-    /// How many failed nodes the others make up for; 1 when absent
+    /// How many failed nodes the remaining nodes can replace; 1 by default
     #[arg(long, value_name = "N", env = "EVENKEEL_TOLERANCE")]
     pub(crate) tolerance: Option<u32>,
-    /// By which quota the node goes: now (what it has heard) or larger (of that and what it last listed); now when absent
+    /// The quota that the node uses: now (from the members that it knows now) or larger (the larger of that and the quota of its last listing); now by default
     #[arg(long, value_name = "WHICH", env = "EVENKEEL_QUOTA")]
     pub(crate) quota: Option<String>,
-    /// Above how many held jobs the alarm is raised; 100 when absent
+    /// The number of owned jobs above which the node raises the alarm; 100 by default
     #[arg(long, value_name = "N", env = "EVENKEEL_ALARM")]
     pub(crate) alarm: Option<u32>,
-    /// How many runs are executed at once; 64 when absent
+    /// The maximum number of concurrent runs; 64 by default
     #[arg(long, value_name = "N", env = "EVENKEEL_SLOTS")]
     pub(crate) slots: Option<u32>,
-    /// What jobs may choose the node by, such as gpu or zone=eu; several with commas, or the flag again
+    /// Labels by which jobs can select the node, such as gpu or zone=eu; give several with commas or by repeating the flag
     #[arg(long, value_name = "LABEL", env = "EVENKEEL_LABEL", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) label: Vec<String>,
-    /// Where history is kept: sqlite:PATH, or one for all nodes at postgres://USER@HOST/DATABASE or mysql://…; a file beside the registry's, or in the data folder, when absent
+    /// The address of the history: sqlite:PATH, or one history for all nodes at postgres://USER@HOST/DATABASE or mysql://…; by default a file beside the registry's file, or in the data folder
     #[arg(long, value_name = "URL", env = "EVENKEEL_HISTORY", hide_env_values = true)]
     pub(crate) history: Option<String>,
-    /// The most bytes of output kept of one attempt; 10485760 when absent
+    /// The maximum number of bytes of output stored for one attempt; 10485760 by default
     #[arg(long, value_name = "BYTES", env = "EVENKEEL_OUTPUT_MAX")]
     pub(crate) output_max: Option<u64>,
-    /// The most bytes of output kept of a command in a second, ten seconds' worth at once; 1048576 when absent, 0 for no bound
+    /// The maximum number of bytes of output stored for a command in a second, with bursts of ten seconds' worth; 1048576 by default, 0 for no limit
     #[arg(long, value_name = "BYTES", env = "EVENKEEL_OUTPUT_RATE")]
     pub(crate) output_rate: Option<u64>,
-    /// How long the audit log is kept; 400d when absent, at least 1d
+    /// How long entries of the audit log are stored; 400d by default, at least 1d
     #[arg(long, value_name = "TIME", env = "EVENKEEL_AUDIT_KEEP")]
     pub(crate) audit_keep: Option<String>,
-    /// Networks that http jobs may reach although they are not public, such as 10.0.0.0/8; several with commas, or the flag again
+    /// Non-public networks that http jobs may reach, such as 10.0.0.0/8; give several with commas or by repeating the flag
     #[arg(long, value_name = "CIDR", env = "EVENKEEL_HTTP_ALLOW", value_delimiter = ',')]
     #[serde(default)]
     pub(crate) http_allow: Vec<String>,
-    /// The folder of the secrets that http jobs may name, a file each, which nobody but the node may read
+    /// The folder of the secrets that http jobs may use, one file each; only the node's user and group may read the files
     #[arg(long, value_name = "DIR", env = "EVENKEEL_SECRETS")]
     pub(crate) secrets: Option<PathBuf>,
-    /// Whether commands get cgroups: auto, where this host lets the node make any, or off, with which what jobs say in limits.together is not kept; auto when absent
+    /// Whether commands get cgroups: auto (if the host allows the node to create them) or off (limits.together of jobs is then ignored); auto by default
     #[arg(long, value_name = "WHEN", env = "EVENKEEL_CGROUPS")]
     pub(crate) cgroups: Option<String>,
     /// Whom to tell of which events; only in the file.

@@ -10,22 +10,22 @@ use crate::rows::{AuditPage, AuditRow};
 /// `audit`.
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Only what is about this job
+    /// Only entries about this job
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
-    /// Only what is about this node, or was decided by it
+    /// Only entries about this node, or decided by it
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// Only requests of which this was proved (key, local, process, node, nobody), or that claim this name
+    /// Only requests with this proof of the caller (key, local, process, node, nobody), or that claim this name
     #[arg(long)]
     who: Option<String>,
-    /// Only since then: how long ago, like 10m or 2d, or a moment like 2026-03-01T22:30:00Z
+    /// Only after this time: how long ago, such as 10m or 2d, or a moment such as 2026-03-01T22:30:00Z
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Only up to then, written likewise
+    /// Only up to this time, in the same form
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
-    /// How many at most
+    /// The maximum number of rows
     #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
     #[command(flatten)]

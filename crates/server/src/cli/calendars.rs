@@ -16,7 +16,7 @@ use crate::rows::{CalendarDetail, CalendarRow};
 /// What can be done with calendars.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Create or replace the calendars of a file, and nothing else in it; declaring the same again changes nothing
+    /// Create or replace only the calendars of a file. Applying the same file again changes nothing
     Apply {
         /// A job file (*.toml, *.yaml, *.yml), a folder of them, or - for TOML on standard input
         #[arg(short, long, value_name = "FILE|DIR|-")]
@@ -29,7 +29,7 @@ pub(crate) enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Show a calendar, and which jobs name it
+    /// Show a calendar and the jobs that name it
     Show(OneCalendar),
     /// Delete a calendar that no job names
     Delete(OneCalendar),

@@ -23,13 +23,13 @@ const BACKUP_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Which registry.
 #[derive(Debug, Args)]
 pub(crate) struct Which {
-    /// Where the cluster keeps its books, as `serve` has it
+    /// The address of the registry, as for `serve`
     #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY", hide_env_values = true)]
     registry: Option<String>,
     /// The TOML file that `serve` is started with
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CONFIG")]
     config: Option<PathBuf>,
-    /// How to print the answer
+    /// The format of the answer
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
@@ -40,7 +40,7 @@ pub(crate) struct BackUp {
     /// The file to write, or - for standard output
     #[arg(value_name = "FILE")]
     file: String,
-    /// Replace the file if there is one
+    /// Replace the file if it exists
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub(crate) struct Restore {
     /// A file that `cluster backup` has written, or - for standard input
     #[arg(value_name = "FILE")]
     file: String,
-    /// Restore although fires that ran after the backup was taken may run again
+    /// Restore although fires that ran after the backup may run again
     #[arg(long)]
     may_repeat_runs: bool,
     #[command(flatten)]
@@ -63,10 +63,10 @@ pub(crate) struct Restore {
 /// `evenkeel cluster move`.
 #[derive(Debug, Args)]
 pub(crate) struct Move {
-    /// The registry to move to, which must be empty; where it has a password of its own, say ?password_file=FILE
+    /// The registry to move to, which must be empty; if it has its own password, add ?password_file=FILE
     #[arg(long, value_name = "URL")]
     to: String,
-    /// How long to wait until no node lives: one that was killed does until its lease ends
+    /// How long to wait until no node lives; a killed node counts as living until its lease ends
     #[arg(long, value_name = "TIME", default_value = "0s")]
     wait: String,
     #[command(flatten)]

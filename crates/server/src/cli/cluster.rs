@@ -16,56 +16,56 @@ use crate::tree::{self, Entry, Form};
 /// What can be looked at.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Show the cluster, or each sharded job, as another scheduler writes it down
+    /// Show the cluster, or each sharded job, in the data format of another scheduler
     Tree {
-        /// In whose shape: elasticjob-1 (Elastic-Job-Lite 1.x) or elasticjob-3 (ElasticJob 3.x) for sharded jobs; siatask (SIA-TASK), keeper (Qross Keeper) or azkaban (Azkaban) for the whole cluster
+        /// The format: elasticjob-1 (Elastic-Job-Lite 1.x) or elasticjob-3 (ElasticJob 3.x) for sharded jobs; siatask (SIA-TASK), keeper (Qross Keeper) or azkaban (Azkaban) for the whole cluster
         #[arg(long = "as", value_enum, value_name = "FORM", hide_possible_values = true)]
         form: Form,
-        /// Only this job's
+        /// Only this job
         #[arg(long, value_name = "NAME")]
         job: Option<String>,
         #[command(flatten)]
         reach: Reach,
     },
-    /// Look whether the registry is fit to keep the books, and say what to do if not; fails when something is wrong
+    /// Check whether the registry is suitable, and print how to correct each fault; fails if there is a fault
     ///
     /// Needs no node, but a registry that a node has made. It writes one entry that nobody looks at, and takes it away again.
     Doctor(doctor::Doctor),
-    /// Copy the books into a file, while nodes work or not: jobs, watermarks, marks, tokens, switches
+    /// Copy the registry's data into a file, with nodes running or not: jobs, watermarks, marks, tokens, switches
     ///
     /// Needs no node. Each job is as it stood at one moment. Members, loads and history are not in it.
     Backup(carry::BackUp),
-    /// Put a backup into an empty registry; tokens given there are above all before
+    /// Restore a backup into an empty registry; new fencing tokens are higher than all earlier ones
     ///
     /// Needs no node, and none can join before all of it is there. Should it be cut short, do the same again.
     Restore(carry::Restore),
-    /// Move the books to another registry, once all nodes are stopped; no node can join at the old one any more
+    /// Move the registry's data to another registry after all nodes were stopped; afterwards no node can join the old registry
     ///
     /// Needs no node. Every fire that is due meanwhile runs once, when nodes are started at the new registry, as the grace
     /// and catch-up of its job say. Should it be cut short, do the same again.
     Move(carry::Move),
-    /// End an upgrade of all nodes: let them write what only the new program can read
+    /// Finish an upgrade of all nodes: allow them to write data that only the new program can read
     ///
     /// Refused, with their names, while there are nodes of the program before. No such node can join afterwards.
     Finalize {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Show what is set for the whole cluster, and set what is given
+    /// Show the settings of the whole cluster, and change the given ones
     Settings {
-        /// Who plans dispatched jobs: beat (in each beat the idlest) or leader (one for as long as it lives)
+        /// Which node plans dispatched jobs: beat (in each beat the least loaded node) or leader (one node for as long as it lives)
         #[arg(long, value_name = "WHO", value_parser = chosen::<PlannerKind>)]
         planner: Option<PlannerKind>,
         /// The length of a beat, 1s to 1h; a plain number is seconds
         #[arg(long, value_name = "TIME", value_parser = beat)]
         beat: Option<u32>,
-        /// How many strikes make a node offline, 1 to 100
+        /// The number of strikes after which a node is offline, 1 to 100
         #[arg(long, value_name = "N")]
         strikes: Option<u32>,
-        /// What a new leader waits for: fenced (what leases leave to wait for) or waited (all of it, to the letter)
+        /// How long a new leader waits: fenced (only the time that leases do not cover) or waited (the full time)
         #[arg(long, value_name = "HOW", value_parser = chosen::<Handover>)]
         handover: Option<Handover>,
-        /// How free jobs are spread over nodes: even (each its fair share) or first_come (whoever comes first, up to the quota)
+        /// How free jobs are distributed over nodes: even (each node its fair share) or first_come (the first node that claims them, up to its quota)
         #[arg(long, value_name = "HOW", value_parser = chosen::<Spread>)]
         spread: Option<Spread>,
         #[command(flatten)]

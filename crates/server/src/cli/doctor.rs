@@ -13,13 +13,13 @@ use crate::settings::Written;
 /// `evenkeel cluster doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Where the cluster keeps its books, as `serve` has it
+    /// The address of the registry, as for `serve`
     #[arg(long, value_name = "URL", env = "EVENKEEL_REGISTRY", hide_env_values = true)]
     registry: Option<String>,
     /// The TOML file that `serve` is started with
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CONFIG")]
     config: Option<PathBuf>,
-    /// How to print the answer
+    /// The format of the answer
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }

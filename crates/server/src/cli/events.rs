@@ -10,23 +10,23 @@ use crate::rows::{EventPage, EventRow};
 /// What can be done with events.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List what happened to nodes, the latest first
+    /// List the events of nodes, the latest first
     List(List),
 }
 
 /// `event list`.
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Only what this node says
+    /// Only events that this node reported
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// Only of this kind: joined, lease_lost, alarm, drained and others, as the list shows them
+    /// Only events of this kind: joined, lease_lost, alarm, drained and others, as the list shows them
     #[arg(long)]
     kind: Option<String>,
-    /// Only since then: how long ago, like 10m or 2d, or a moment like 2026-03-01T22:30:00Z
+    /// Only after this time: how long ago, such as 10m or 2d, or a moment such as 2026-03-01T22:30:00Z
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// How many at most
+    /// The maximum number of rows
     #[arg(short, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     n: u32,
     #[command(flatten)]

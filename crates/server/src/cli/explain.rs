@@ -10,14 +10,14 @@ use crate::rows::Explained;
 /// What can be explained.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Say who has a job, by which rule, on which facts and epoch, and why it runs or does not
+    /// Explain which node has a job, by which rule, facts and epoch, and why the job runs or does not run
     Job {
         /// The job's name
         name: String,
         #[command(flatten)]
         reach: Reach,
     },
-    /// Say what called for a run, who decided where it runs, and what became of it
+    /// Explain the cause of a run, which node decided where it runs, and its outcome
     Run {
         /// The run's id, as `run list` shows it
         run: String,

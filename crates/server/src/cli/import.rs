@@ -20,9 +20,9 @@ const CRONTAB_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// What can be taken over.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Make a job of each entry of a crontab; importing it again changes nothing
+    /// Import each entry of a crontab as a job; importing the same crontab again changes nothing
     Crontab(Crontab),
-    /// Make a job of each CronJob of Kubernetes manifests; importing them again changes nothing
+    /// Import each CronJob of Kubernetes manifests as a job; importing the same manifests again changes nothing
     Kubernetes(Kubernetes),
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Verb {
 pub(crate) struct Kubernetes {
     /// The manifests, or - for standard input: kubectl get cronjob -o yaml | evenkeel import kubernetes -
     file: PathBuf,
-    /// Print the job file it would apply, and change nothing
+    /// Print the job file that would be applied, and change nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -43,25 +43,25 @@ pub(crate) struct Kubernetes {
 pub(crate) struct Crontab {
     /// The crontab, or - for standard input: crontab -l | evenkeel import crontab -
     file: PathBuf,
-    /// It has no user column, as `crontab -l` prints it; found out when neither is said
+    /// The crontab has no user column, as `crontab -l` prints it; detected if neither flag is given
     #[arg(long, conflicts_with = "system")]
     user: bool,
-    /// It has a user column, as /etc/crontab and /etc/cron.d have it
+    /// The crontab has a user column, like /etc/crontab and /etc/cron.d
     #[arg(long)]
     system: bool,
-    /// The first of six or seven fields is the second, as supercronic and ofelia read it
+    /// The first of six or seven fields is the seconds field, as in supercronic and ofelia
     #[arg(long)]
     seconds: bool,
-    /// The zone of entries without CRON_TZ; this host's own when absent
+    /// The time zone of entries without CRON_TZ; by default the zone of this host
     #[arg(long)]
     zone: Option<String>,
-    /// What the jobs' names begin with; the file's name when absent
+    /// The prefix of the jobs' names; the file's name by default
     #[arg(long, value_name = "NAME")]
     prefix: Option<String>,
-    /// Print the job file it would apply, and change nothing
+    /// Print the job file that would be applied, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Delete the jobs that an earlier import made of entries which are not in the crontab any more
+    /// Delete the jobs that an earlier import created from entries that are no longer in the crontab
     #[arg(long, conflicts_with = "dry_run")]
     prune: bool,
     #[command(flatten)]

@@ -22,64 +22,64 @@ const APPLY_BYTES_MAX: usize = 8 << 20;
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Create or replace the calendars and the jobs of a file; declaring the same again changes nothing, and no file ends a switch
+    /// Create or replace the calendars and jobs of a file. Applying the same file again changes nothing, and no file ends a switch
     Apply {
         /// A job file (*.toml, *.yaml, *.yml), a folder of them, or - for TOML on standard input
         #[arg(short, long, value_name = "FILE|DIR|-")]
         file: PathBuf,
-        /// Only show which fires this would add, drop or repeat, and which switches it would leave
+        /// Only show which fires this would add, remove or repeat, and which switches it would leave
         #[arg(long)]
         plan: bool,
         #[command(flatten)]
         reach: Reach,
     },
-    /// List all jobs, or those whose names hold a text
+    /// List all jobs, or the jobs with a text in their name
     List {
-        /// Only jobs whose names hold this, in letters of either case
+        /// Only jobs with this text in their name, in either case
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         find: String,
         #[command(flatten)]
         reach: Reach,
     },
-    /// Show everything about a job
+    /// Show all details of a job
     Show {
         #[command(flatten)]
         job: OneJob,
     },
-    /// Show when a job, or a schedule that is not yet a job, is due next
+    /// Show the next fires of a job, or of a schedule without a job
     Next(Next),
-    /// Print the lines of a job's latest runs that hold a text, each after its run and attempt
+    /// Print the output lines of a job's latest runs that contain a text, each with its run and attempt
     Logs {
         #[command(flatten)]
         job: OneJob,
         /// The text
         #[arg(long, value_name = "TEXT")]
         grep: String,
-        /// How many attempts are looked through, the latest first
+        /// The number of attempts to search, the latest first
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
         runs: u32,
         /// Print the output unchanged; otherwise control characters are printed as \x1b and the like
         #[arg(long)]
         raw: bool,
     },
-    /// Run a job once, now; where no node can run it, it says why and the request waits
+    /// Run a job once, now. If no node can run it, the reason is printed and the request waits
     Run {
         #[command(flatten)]
         job: OneJob,
-        /// Name the request, so that sending it twice asks once
+        /// An id for the request: a repeated request with the same id has no further effect
         #[arg(long, value_name = "ID")]
         request: Option<String>,
         #[command(flatten)]
         place: OneNode,
     },
-    /// Let a job fire only by hand; its node keeps it
+    /// Pause a job: it has only manual runs, and its node keeps it
     Pause {
         #[command(flatten)]
         job: OneJob,
         #[command(flatten)]
         place: OneNode,
     },
-    /// Let a paused job fire again, from now on
+    /// Resume a paused job: it fires again, from now on
     Resume {
         #[command(flatten)]
         job: OneJob,
@@ -89,7 +89,7 @@ pub(crate) enum Verb {
         #[command(flatten)]
         place: OneNode,
     },
-    /// Let a disabled job be held and fire again, from now on
+    /// Enable a disabled job: a node owns it again, and it fires from now on
     Enable {
         #[command(flatten)]
         job: OneJob,
@@ -99,14 +99,14 @@ pub(crate) enum Verb {
         #[command(flatten)]
         place: OneNode,
     },
-    /// Let no node hold a job
+    /// Disable a job: no node owns it
     Disable {
         #[command(flatten)]
         job: OneJob,
         #[command(flatten)]
         place: OneNode,
     },
-    /// Let nodes take no part in a sharded job, each until it is started again; all of them unless one is named
+    /// Exclude one node or all nodes from a sharded job, each until it restarts
     Shutdown {
         #[command(flatten)]
         job: OneJob,
@@ -118,7 +118,7 @@ pub(crate) enum Verb {
         #[command(flatten)]
         job: OneJob,
     },
-    /// Let the node look at all jobs now and claim what nobody holds
+    /// Make the node check all jobs now and claim free ones
     Acquire {
         #[command(flatten)]
         reach: Reach,
@@ -137,7 +137,7 @@ pub(crate) struct OneJob {
 /// One node of a sharded job.
 #[derive(Debug, Args)]
 pub(crate) struct OneNode {
-    /// Of a sharded job only this node's part; all of the job when absent
+    /// Only this node's part of a sharded job; the whole job by default
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
 }

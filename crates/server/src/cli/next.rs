@@ -24,43 +24,43 @@ pub(crate) struct Next {
     /// The job's name
     #[arg(required_unless_present = "schedule", conflicts_with = "schedule")]
     name: Option<String>,
-    /// A schedule to try out; no node is asked. Several are the rules of one job
+    /// A schedule to show, without a node. Several are the rules of one job
     #[arg(long, value_name = "TEXT")]
     schedule: Vec<String>,
-    /// The zone in which that schedule is read; UTC when absent
+    /// The time zone of that schedule; UTC by default
     #[arg(long, requires = "schedule", default_value = "", hide_default_value = true)]
     zone: String,
-    /// The name that it is to have as a job, by which `H` and the jitter go
+    /// The name of the future job, which determines `H` and the jitter
     #[arg(long = "name", value_name = "JOB", requires = "schedule")]
     called: Option<JobName>,
-    /// What clock changes do to it: skip, shift, once or twice; what suits how each rule is written when absent
+    /// How clock changes affect it: skip, shift, once or twice; by default each rule's form decides
     #[arg(long, requires = "schedule", value_parser = chosen::<Dst>)]
     dst: Option<Dst>,
-    /// How far its fires may be moved, such as 5m
+    /// The maximum shift of its fires, such as 5m
     #[arg(long, value_name = "SPAN", requires = "called", default_value = "", hide_default_value = true)]
     jitter: String,
-    /// The moment from which on it is due no more; without an offset in its zone
+    /// The moment at which the schedule ends; without an offset it is local to the schedule's zone
     #[arg(long, value_name = "MOMENT", requires = "schedule", default_value = "", hide_default_value = true)]
     until: String,
-    /// A file whose calendars that schedule may be under
+    /// A file with calendars for that schedule
     #[arg(long, value_name = "FILE", requires = "schedule")]
     calendars: Option<PathBuf>,
-    /// A calendar of that file: nothing is due at a moment that it holds
+    /// A calendar of that file: no fire is due at a moment that it contains
     #[arg(long, value_name = "NAME", requires = "calendars")]
     except: Vec<CalendarName>,
-    /// A calendar of that file: nothing is due but at moments that it holds
+    /// A calendar of that file: fires are due only at moments that it contains
     #[arg(long, value_name = "NAME", requires = "calendars")]
     only: Vec<CalendarName>,
-    /// How many fires
+    /// The number of fires
     #[arg(short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
     n: u32,
-    /// The zone in which the times are shown; your own when absent, with -o json UTC
+    /// The time zone of the output; by default your own, and UTC with -o json
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
-    /// The moment from which on fires are listed, like 2026-03-29T00:00:00Z; now when absent
+    /// The moment from which fires are listed, such as 2026-03-29T00:00:00Z; now by default
     #[arg(long, value_name = "MOMENT")]
     from: Option<String>,
-    /// With -o json, what is odd about each fire as well
+    /// With -o json, also show what is unusual about each fire
     #[arg(long)]
     notes: bool,
     #[command(flatten)]

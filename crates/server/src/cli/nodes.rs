@@ -26,71 +26,71 @@ const DRAINING: &str = "draining: it claims nothing more and gives up its jobs a
 /// What can be done with nodes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List the living nodes, and those that left within the last day; of load what each measured last, once a minute
+    /// List the living nodes, and nodes that left within the last day, with the load that each measured last; nodes measure once a minute
     List {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Show which node has least to do, and where it answers
+    /// Show the node with the lowest load score and its address
     Idlest {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Show how busy a node was, the latest minute first
+    /// Show the load of a node, the latest minute first
     Load {
         /// The node's name
         name: String,
-        /// Only since then: how long ago, like 10m or 2d, or a moment like 2026-03-01T22:30:00Z
+        /// Only after this time: how long ago, such as 10m or 2d, or a moment such as 2026-03-01T22:30:00Z
         #[arg(long, value_name = "WHEN", default_value = "1d")]
         since: String,
-        /// How many points at most
+        /// The maximum number of points
         #[arg(short, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         n: u32,
         #[command(flatten)]
         reach: Reach,
     },
-    /// Show how jobs are spread over nodes, and what would be if some were lost or drained
+    /// Show the distribution of jobs over nodes, and the distribution if some nodes were lost or drained
     Balance {
-        /// What if: kill=NODE,NODE or drain=NODE,NODE; may be given more than once
+        /// What to simulate: kill=NODE,NODE or drain=NODE,NODE; the flag can be repeated
         #[arg(long, value_name = "WHAT=NODES")]
         simulate: Vec<String>,
         #[command(flatten)]
         reach: Reach,
     },
-    /// Let a node give its jobs up, each after its run, and claim no more; refused when the others have no room for them
+    /// Drain a node: it gives up its jobs, each after its run, and claims no more. Refused if the other nodes have no room for them
     Drain {
         /// The node's name
         name: String,
-        /// Drain it even if the others have no room for its jobs
+        /// Drain the node even if the other nodes have no room for its jobs
         #[arg(long)]
         force: bool,
-        /// Wait until the node owns nothing any more: no job, no shard, no run that goes on. Then it may be stopped
+        /// Wait until the node owns no job and no shard and has no running run. Then it may be stopped
         #[arg(long)]
         wait: bool,
-        /// With --wait, give up after this time, as 90s or 5m; a plain number is seconds
+        /// With --wait, give up after this time, such as 90s or 5m; a plain number is seconds
         #[arg(long, value_name = "TIME", value_parser = seconds, requires = "wait")]
         timeout: Option<u64>,
         #[command(flatten)]
         reach: Reach,
     },
-    /// Let it claim jobs again
+    /// Let a drained node claim jobs again
     Undrain {
         /// The node's name
         name: String,
         #[command(flatten)]
         reach: Reach,
     },
-    /// Let a node's process go on in the program that is in its file now, and its commands with it
+    /// Make a node's process continue in the program that is now in its file, while its commands go on running
     Upgrade {
-        /// The node's name; it is the one that --server leads to
+        /// The name of the node, which must be the node at --server
         name: String,
-        /// How long to wait for functions and requests, which cannot go on in another program
+        /// How long to wait for functions and requests to end, which cannot continue in another program
         #[arg(long, value_name = "TIME", default_value = "30s")]
         wait: String,
         #[command(flatten)]
         reach: Reach,
     },
-    /// Take a node for online again that its peers could not reach
+    /// Mark a node online that its peers could not reach
     Activate {
         /// The node's name
         name: String,

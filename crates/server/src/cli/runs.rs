@@ -21,14 +21,14 @@ const WAIT_SLICE_SECS: u64 = 25;
 /// What can be done with runs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List runs: first those that wait, with the reason, then the others, the latest first
+    /// List runs: first the waiting runs with the reason, then the others, the latest first
     List(List),
-    /// List all that runs now, and say how many that are
+    /// List all runs that are running now, with their number
     Running {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Show everything about a run and its attempts; of a sharded job's fire, named without a shard, about the runs of all shards
+    /// Show all details of a run and its attempts. For a sharded job's fire, named without a shard, show the runs of all shards
     Show {
         #[command(flatten)]
         run: OneRun,
@@ -37,41 +37,41 @@ pub(crate) enum Verb {
     Logs {
         #[command(flatten)]
         run: OneRun,
-        /// Go on until the run has ended, with all its attempts
+        /// Follow the output until the run has ended, with all its attempts
         #[arg(short, long)]
         follow: bool,
-        /// Which attempt; the latest when absent
+        /// The attempt; the latest by default
         #[arg(long)]
         attempt: Option<u32>,
-        /// Only the lines that hold this text
+        /// Only the lines that contain this text
         #[arg(long, value_name = "TEXT")]
         grep: Option<String>,
         /// Print the output unchanged; otherwise control characters are printed as \x1b and the like
         #[arg(long)]
         raw: bool,
-        /// Write it unchanged to this file, which is there only when all of it is
+        /// Write the output unchanged to this file, which is created only when the output is complete
         #[arg(long, value_name = "FILE")]
         save: Option<PathBuf>,
     },
-    /// Wait until a run, or all shards of a fire, have ended; exit code 0 only when all succeeded
+    /// Wait until a run, or all shards of a fire, have ended; the exit code is 0 only if all succeeded
     Wait {
         #[command(flatten)]
         run: OneRun,
-        /// Give up after this time, as 90s or 5m; a plain number is seconds
+        /// Give up after this time, such as 90s or 5m; a plain number is seconds
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         timeout: Option<u64>,
     },
-    /// End a run that goes on, or one that waits: for a node, a slot, a seat in its pool or its next attempt
+    /// End a running run, or a run that waits for a node, a slot, its pool or its next attempt
     Kill {
         #[command(flatten)]
         run: OneRun,
     },
-    /// Run the job of a run that has ended once more, now; asking twice asks once
+    /// Run the job of an ended run once more, now. Repeating the command has no further effect
     Restart {
         #[command(flatten)]
         run: OneRun,
     },
-    /// Delete a run's output on the node that has it; its history stays
+    /// Delete a run's output on the nodes that have it; its history stays
     Delete {
         #[command(flatten)]
         run: OneRun,
@@ -81,13 +81,13 @@ pub(crate) enum Verb {
 /// `run list`.
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Only of this job
+    /// Only runs of this job
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Only in this state: running, succeeded, failed, killed, timed_out, fenced, lost, skipped, waiting
+    /// Only runs in this state: running, succeeded, failed, killed, timed_out, fenced, lost, skipped, waiting
     #[arg(long)]
     state: Option<String>,
-    /// How many at most
+    /// The maximum number of rows
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
     #[command(flatten)]

@@ -22,7 +22,7 @@ use crate::{board, output, serve};
 /// `evenkeel serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// A TOML file with the same settings, their names without dashes in front; the environment and flags win over it
+    /// A TOML file with the same settings, named without the leading dashes; the environment and flags override it
     #[arg(long, value_name = "FILE", env = "EVENKEEL_CONFIG")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -32,13 +32,13 @@ pub(crate) struct Serve {
 /// `evenkeel dev`.
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
-    /// The folder that everything is kept in
+    /// The folder for all data
     #[arg(long, value_name = "DIR", default_value = "evenkeel-data")]
     data: PathBuf,
-    /// The port of the HTTP interface; 0 for any free one
+    /// The port of the HTTP interface; 0 for any free port
     #[arg(long, default_value_t = crate::settings::PORT)]
     port: u16,
-    /// Networks that http jobs may reach although they are not public, such as 127.0.0.1; several with commas, or the flag again
+    /// Non-public networks that http jobs may reach, such as 127.0.0.1; give several with commas or by repeating the flag
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     http_allow: Vec<String>,
 }

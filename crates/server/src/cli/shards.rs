@@ -13,16 +13,16 @@ use crate::rows::{FoldedRow, ShardPage, ShardRow, Sharing};
 /// What can be done with shards.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List a sharded job's shards: who has them and what they do; with -o json one by one
+    /// List a sharded job's shards with their nodes and states; with -o json one by one
     List {
         /// The job's name
         job: String,
         #[command(flatten)]
         reach: Reach,
     },
-    /// Let shards that were switched off be fired again
+    /// Enable disabled shards: they fire again
     Enable(OfJob),
-    /// Let shards not be fired; what runs of them ends as it would
+    /// Disable shards: they do not fire; their running runs continue
     Disable(OfJob),
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Verb {
 pub(crate) struct OfJob {
     /// The job's name
     job: String,
-    /// Which shards, as 0,2-5
+    /// The shards, such as 0,2-5
     shards: String,
     #[command(flatten)]
     reach: Reach,
