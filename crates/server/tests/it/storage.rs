@@ -69,9 +69,13 @@ fn changes_are_refused_while_the_history_is_damaged_and_the_node_says_why() {
     until("it goes on", || (health().0 == 200).then_some(()));
     let applied = node.fed(&["job", "apply", "-f", "-"], JOB);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
-    let events = node.json(&["event", "list", "--kind", "storage_failed"]);
-    assert!(events[0]["text"].as_str().is_some_and(|why| why.contains("move it away")), "{events}");
-    let log = node.json(&["audit", "--job", "j"]);
-    assert_eq!(log[0]["outcome"], "applied", "{log}");
+    // The event and the outcome are written after the fact.
+    until("the event is in the history", || {
+        let events = node.json(&["event", "list", "--kind", "storage_failed"]);
+        events[0]["text"].as_str().is_some_and(|why| why.contains("move it away")).then_some(())
+    });
+    until("the outcome is in the audit log", || {
+        (node.json(&["audit", "--job", "j"])[0]["outcome"] == "applied").then_some(())
+    });
     assert!(fs::read_to_string(said).expect("it is read").contains("no fire is claimed meanwhile"));
 }

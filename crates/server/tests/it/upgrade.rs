@@ -138,7 +138,8 @@ fn a_process_that_is_asked_again_while_it_goes_on_is_not_ended_by_that() {
     }
     let upgraded = || it.kinds().iter().filter(|told| *told == "upgraded").count();
     until("a few upgrades", || (upgraded() >= 2).then_some(()));
-    assert!(is_alive(it.node.pid()) && is_alive(pid), "it goes on, and its command");
+    // Not asked of the node: while a thread of it calls `exec`, the first thread shows as a zombie. Its answers prove that it lives.
+    assert!(is_alive(pid), "its command goes on");
     it.go();
     assert_eq!(it.ends(&run), "failed");
     assert_eq!(it.output(&run), format!("before {pid}\nafter {pid}\n"));
