@@ -30,12 +30,12 @@ const RULES: [Option<(Dst, clock::Dst)>; 5] = [
 
 const HEAD: &str = "# Clock changes, zone by zone
 
-What the [rules for clock changes](schedule.md#when-the-clocks-change) come to: for each zone the last day on which its clock went
-forward, and the last on which it went back, and when jobs ran then, by their `dst`. Each change is shown for a schedule that
-names its time and for one that says \"every so often\". Times are local, with the offset from UTC; *none* means that the job
-is not due that day.
+The tables show when jobs run around clock changes. For each zone they show the last day on which its clock went forward and the last
+day on which it went back, and the effect of each [rule for clock changes](schedule.md#when-the-clocks-change). Each change is shown
+for a schedule that names its time and for a schedule that means \"every so often\". Times are local, with the offset from UTC; *none*
+means that the job is not due that day.
 
-This page is written by a test from the schedules themselves, and the test asks an oracle that shares no code with them.
+A test generates this page from the schedules, and compares it with an oracle that shares no code with them.
 ";
 
 fn local(zone: &zone::Zone, instant: i64, seconds_from: i64) -> String {
