@@ -1,6 +1,6 @@
 //! What a commit is for: rules, pacing, slots and alarms go by it, and logs and traces show it.
 
-use core::fmt;
+use core::fmt::{self, Write};
 
 /// What a commit does. Each stands for one kind of transaction of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -160,86 +160,39 @@ impl CommitKind {
         use CommitKind as K;
         matches!(self, K::ClaimFire | K::Retry | K::Accept | K::ConfirmShards | K::EnterPool)
     }
+}
 
-    /// A word or two for people.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Join => "join",
-            Self::UpdateMember => "tell",
-            Self::ClaimJob => "claim",
-            Self::TakeOver => "take over",
-            Self::HandOver => "ease",
-            Self::Withdraw => "withdraw",
-            Self::Release => "release",
-            Self::ClaimFire => "claim fire",
-            Self::Confirm => "confirm",
-            Self::Finish => "finish",
-            Self::Settle => "settle",
-            Self::Skip => "skip",
-            Self::Refuse => "refuse",
-            Self::GiveUp => "give up",
-            Self::WaitForRetry => "wait",
-            Self::Retry => "try again",
-            Self::SetAside => "set aside",
-            Self::ClearVerdicts => "clear verdicts",
-            Self::ClaimShards => "claim shards",
-            Self::ConfirmShards => "confirm shards",
-            Self::FailOver => "fail over",
-            Self::Elect => "elect",
-            Self::Resign => "resign",
-            Self::Depose => "depose",
-            Self::MarkShares => "mark",
-            Self::CutShares => "cut",
-            Self::Retire => "retire",
-            Self::Delist => "delist",
-            Self::Plan => "plan",
-            Self::PlanAgain => "plan again",
-            Self::FollowSchedule => "follow the schedule",
-            Self::Accept => "accept",
-            Self::EnterPool => "enter pool",
-            Self::LeavePool => "leave pool",
-            Self::Lock => "lock",
-            Self::Unlock => "unlock",
-            Self::TakeBeat => "take the beat",
-            Self::TakeBeatOver => "take the beat over",
-            Self::PublishLoad => "tell the load",
-            Self::Strike => "strike",
-            Self::Forgive => "forgive",
-            Self::MarkOffline => "take for offline",
-            Self::MarkOnline => "take for online",
-            Self::ComeOnline => "come online",
-            Self::TakeLead => "take the lead",
-            Self::Serve => "serve",
-            Self::GiveLeadBack => "give the lead back",
-            Self::CreateJob => "create",
-            Self::UpdateJob => "update",
-            Self::DeleteJob => "delete",
-            Self::PauseOrResume => "pause or resume",
-            Self::EnableOrDisable => "enable or disable",
-            Self::SwitchShards => "switch shards",
-            Self::SwitchOnNode => "switch on a node",
-            Self::RequestRun => "ask for a run",
-            Self::CancelRequest => "take back",
-            Self::Drain => "drain",
-            Self::Undrain => "undrain",
-            Self::MarkDrained => "drained",
-            Self::MarkNotDrained => "not drained",
-            Self::CreateCalendar => "create calendar",
-            Self::UpdateCalendar => "update calendar",
-            Self::DeleteCalendar => "delete calendar",
-            Self::WantLayout => "want the layout",
-            Self::RaiseLayout => "raise the layout",
-            Self::Configure => "configure",
-            Self::Activate => "activate",
-            Self::CountData => "count data",
-            Self::RecordNotification => "tell of a fire",
-        }
+/// The words of the name, such as `claim fire`.
+impl fmt::Display for CommitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Words(f), "{self:?}")
     }
 }
 
-impl fmt::Display for CommitKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.label())
+/// Writes each upper-case letter as the beginning of a word.
+struct Words<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl fmt::Write for Words<'_, '_> {
+    fn write_str(&mut self, name: &str) -> fmt::Result {
+        for (at, letter) in name.char_indices() {
+            if at > 0 && letter.is_ascii_uppercase() {
+                self.0.write_char(' ')?;
+            }
+            self.0.write_char(letter.to_ascii_lowercase())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn a_kind_is_shown_by_the_words_of_its_name() {
+        assert_eq!(CommitKind::Join.to_string(), "join");
+        assert_eq!(CommitKind::TakeBeatOver.to_string(), "take beat over");
     }
 }

@@ -268,10 +268,9 @@ impl Watch {
 /// In words what was left undone.
 fn acts(decisions: &[Decision]) -> String {
     let name = |decision: &Decision| match decision {
-        Decision::Commit(_, kind, txn) => txn
-            .writes
-            .iter()
-            .fold(kind.label().into(), |text: String, write| format!("{text} {}", write.key())),
+        Decision::Commit(_, kind, txn) => {
+            txn.writes.iter().fold(kind.to_string(), |text, write| format!("{text} {}", write.key()))
+        }
         other => format!("{other:?}"),
     };
     decisions.iter().map(name).collect::<Vec<_>>().join(", ")

@@ -188,7 +188,7 @@ impl World {
         let outcome =
             if size > most { Outcome::Refused(self.store.found(txn)) } else { self.store.commit(now, txn) };
         let text = || format!("registry: #{} {kind} of {name} {}", ticket.0, told(&outcome));
-        self.trace.note(self.at, "", &(ticket, kind.label()), text);
+        self.trace.note(self.at, "", &(ticket, kind), text);
         let act = Act {
             at: self.at,
             node: name,

@@ -139,7 +139,7 @@ fn a_node_sets_itself_up_and_then_listens() {
     let listing = Input::Listed(Some(world.store.list()));
     let asked = world.asked_for(&name, listing, true);
     let alarms = ["alarm: holds 2 jobs, threshold is 1", "alarm: holds 3 jobs, threshold is 1"];
-    assert_eq!(acts(&asked), [&["join", "claim", "claim", "claim"][..], &alarms[..]].concat());
+    assert_eq!(acts(&asked), [&["join", "claim job", "claim job", "claim job"][..], &alarms[..]].concat());
     let Some(Effect::Commit { txn, .. }) = asked.iter().find(|it| matches!(it, Effect::Commit { .. })) else {
         panic!("it does not register")
     };
