@@ -179,7 +179,7 @@ fn settings() -> Settings {
         spread: Spread::Even,
         quota: Quota::Now,
         lead: Millis::secs(1),
-        max_difference: Millis(500),
+        max_clock_skew: Millis(500),
         rescan: Millis::secs(1_000_000),
         early: Millis(0),
         notice: Millis::ZERO,

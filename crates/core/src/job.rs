@@ -48,7 +48,7 @@ pub const SHARDS_MAX: u32 = 100_000;
 /// The longest list of fires that `catch_up = all(n)` makes up.
 pub const CATCH_UP_MAX: u32 = 1_000;
 /// How long running shards keep the others from being cut again when the job does not say, in seconds.
-pub const RECUT_WAIT: u64 = 10;
+pub const RESHARD_TIMEOUT: u64 = 10;
 /// The largest declaration in bytes; far below every engine's limit for a value.
 pub const SPEC_BYTES_MAX: usize = 256 * 1024;
 
@@ -64,32 +64,32 @@ pub struct Job {
     pub schedule: String,
     /// The IANA zone in which the schedule is read; UTC when empty.
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
-    pub zone: String,
+    pub timezone: String,
     /// What clock changes do to it; when absent what suits how each rule is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst: Option<Dst>,
     /// The first moment at which it may be due, local to the zone where no offset is written.
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
-    pub from: String,
+    pub start_at: String,
     /// The moment from which on it is due no more, written likewise.
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
-    pub until: String,
+    pub end_at: String,
     /// How far each fire may be moved, such as `5m`; the job's name and the moment decide.
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub jitter: String,
     /// Calendars: it is not due at a moment that one of them holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub except: Vec<CalendarName>,
+    pub exclude_calendars: Vec<CalendarName>,
     /// Calendars: it is due only at moments that all of them hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub only: Vec<CalendarName>,
+    pub require_calendars: Vec<CalendarName>,
     /// How nodes are chosen for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placement: Placement,
     /// Which nodes it may run on: conditions on their labels, such as `gpu`, `zone=eu|us`, `!spot` or `name=n1`, all of which
     /// hold; on every node when empty.
     #[serde(default, skip_serializing_if = "Nodes::is_everywhere")]
-    pub nodes: Nodes,
+    pub node_selector: Nodes,
     /// Which runs start first where slots are short: 0 those of last, 9 those of first.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: Priority,
@@ -99,13 +99,10 @@ pub struct Job {
     /// Into how many shards a fire is cut.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub shards: u32,
-    /// Each node that takes part has one shard, so every fire runs once on each of them; for sharded jobs.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub every_node: bool,
     /// Parameter of each shard by index, as a list or as the text `0=a,1=b` (S2-18); a shard without one gets an empty
     /// text.
     #[serde(default, deserialize_with = "written::parameters", skip_serializing_if = "Vec::is_empty")]
-    pub parameters: Vec<String>,
+    pub shard_parameters: Vec<String>,
     /// A text that every run gets, whatever its shard (S2-19).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub parameter: String,
@@ -117,27 +114,27 @@ pub struct Job {
     pub order: Order,
     /// Shards stay with the names of the nodes that got them first, whoever comes or goes.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub static_shards: bool,
+    pub sticky_shards: bool,
     /// Of the nodes on one host only the first by name takes part (S2-31).
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub exclusive_per_host: bool,
+    pub one_per_host: bool,
     /// Whether the cluster's books say what runs. Without it nobody waits for runs before shards move, and nobody repeats
     /// or reports a crashed one (S2-20).
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
-    pub monitor: bool,
+    pub monitor_execution: bool,
     /// How much a node's clock may differ from the registry's, in seconds, before it fires none of this job (S2-25); a
     /// node's own limit holds anyway.
-    #[serde(default, deserialize_with = "written::seconds_or_none", skip_serializing_if = "Option::is_none")]
-    pub max_difference: Option<u64>,
+    #[serde(default, with = "written::span_or_none", skip_serializing_if = "Option::is_none")]
+    pub max_clock_skew: Option<u64>,
     /// How long shards that still run keep the others from being cut again, in seconds; then they stay where they are.
-    #[serde(default = "recut_wait", deserialize_with = "written::seconds", skip_serializing_if = "is_usual")]
-    pub recut_wait: u64,
+    #[serde(default = "reshard_timeout", with = "written::span", skip_serializing_if = "is_usual")]
+    pub reshard_timeout: u64,
     /// What doubt about a run means.
     #[serde(default, skip_serializing_if = "is_default")]
     pub delivery: Delivery,
     /// What the registry's claims must be worth: the job is refused where they are worth less. Whatever there is when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guarantee: Option<Class>,
+    pub min_durability: Option<Class>,
     /// The program to run and its arguments, or a text for the shell where `shell` is set. Exactly one of `command`,
     /// `function` and `http` is given.
     #[serde(default, skip_serializing_if = "Program::is_none")]
@@ -173,23 +170,23 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<Box<Http>>,
     /// How long one attempt may take, in seconds; for ever when absent, or [`http::HTTP_TIMEOUT`] for a request.
-    #[serde(default, deserialize_with = "written::seconds_or_none", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "written::span_or_none", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
     /// How long a run may take with all its attempts and the waits between them, in seconds; for ever when absent.
-    #[serde(default, deserialize_with = "written::seconds_or_none", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "written::span_or_none", skip_serializing_if = "Option::is_none")]
     pub run_timeout: Option<u64>,
     /// Whether a run that failed is attempted again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     /// How late a fire may still start, in seconds; `max(60, lease + 5)` when absent.
-    #[serde(default, deserialize_with = "written::seconds_or_none", skip_serializing_if = "Option::is_none")]
-    pub grace: Option<u64>,
+    #[serde(default, with = "written::span_or_none", skip_serializing_if = "Option::is_none")]
+    pub misfire_grace: Option<u64>,
     /// What becomes of fires older than the grace.
     #[serde(default, skip_serializing_if = "is_default")]
     pub catch_up: CatchUp,
     /// How old a fire may be that is made up, such as `6h`; any age when empty.
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
-    pub catch_up_age: String,
+    pub catch_up_window: String,
     /// Over which span fires that are made up are spread, such as `10m`: each job has its turn once in it. At once when empty.
     #[serde(default, deserialize_with = "written::filled", skip_serializing_if = "String::is_empty")]
     pub catch_up_spread: String,
@@ -216,8 +213,18 @@ pub enum Placement {
     Claimed,
     /// The job's leader cuts its shards for all nodes, and each fires its own (seeds 002 and 003).
     Sharded,
+    /// Each node that takes part has one shard, so every fire runs once on each of them.
+    Broadcast,
     /// The planner offers each run to the node with most free slots (seeds 000 and 004).
     Dispatched,
+}
+
+impl Placement {
+    /// Whether the job's leader deals its shards to nodes.
+    #[must_use]
+    pub fn is_sharded(self) -> bool {
+        matches!(self, Self::Sharded | Self::Broadcast)
+    }
 }
 
 /// What doubt about a run means: did it start, did it end?
@@ -275,13 +282,13 @@ fn yes() -> bool {
     true
 }
 
-fn recut_wait() -> u64 {
-    RECUT_WAIT
+fn reshard_timeout() -> u64 {
+    RESHARD_TIMEOUT
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_usual(secs: &u64) -> bool {
-    *secs == RECUT_WAIT
+    *secs == RESHARD_TIMEOUT
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -305,30 +312,29 @@ impl Job {
         let mut job = Self {
             name,
             schedule: schedule.to_string(),
-            zone: String::new(),
+            timezone: String::new(),
             dst: None,
-            from: String::new(),
-            until: String::new(),
+            start_at: String::new(),
+            end_at: String::new(),
             jitter: String::new(),
-            except: Vec::new(),
-            only: Vec::new(),
+            exclude_calendars: Vec::new(),
+            require_calendars: Vec::new(),
             placement: Placement::default(),
-            nodes: Nodes::default(),
+            node_selector: Nodes::default(),
             priority: Priority::default(),
             pool: None,
             shards: 1,
-            every_node: false,
-            parameters: Vec::new(),
+            shard_parameters: Vec::new(),
             parameter: String::new(),
             strategy: Strategy::default(),
             order: Order::default(),
-            static_shards: false,
-            exclusive_per_host: false,
-            monitor: true,
-            max_difference: None,
-            recut_wait: RECUT_WAIT,
+            sticky_shards: false,
+            one_per_host: false,
+            monitor_execution: true,
+            max_clock_skew: None,
+            reshard_timeout: RESHARD_TIMEOUT,
             delivery: Delivery::default(),
-            guarantee: None,
+            min_durability: None,
             command: Program::default(),
             shell: false,
             directory: String::new(),
@@ -343,9 +349,9 @@ impl Job {
             timeout: None,
             run_timeout: None,
             retry: None,
-            grace: None,
+            misfire_grace: None,
             catch_up: CatchUp::default(),
-            catch_up_age: String::new(),
+            catch_up_window: String::new(),
             catch_up_spread: String::new(),
             overlap: Overlap::default(),
             notify: None,
@@ -358,6 +364,12 @@ impl Job {
             Work::Http(http) => job.http = Some(http),
         }
         job
+    }
+
+    /// Whether every fire runs once on each node.
+    #[must_use]
+    pub fn is_broadcast(&self) -> bool {
+        self.placement == Placement::Broadcast
     }
 
     /// What a run of it does.
@@ -375,9 +387,9 @@ impl Job {
     /// # Errors
     /// The job asks for more, and the error says what to do.
     pub fn suits(&self, class: Class) -> Result<(), JobError> {
-        let Some(asked) = self.guarantee.filter(|asked| *asked > class) else { return Ok(()) };
+        let Some(asked) = self.min_durability.filter(|asked| *asked > class) else { return Ok(()) };
         Err(JobError(format!(
-            "job {}: it asks for guarantee = \"{asked:?}\", and this cluster's registry is of class {class:?}: see \
+            "job {}: it asks for min_durability = \"{asked:?}\", and this cluster's registry is of class {class:?}: see \
              `evenkeel cluster doctor` for what would make it better, or let the job ask for less",
             self.name
         )))
@@ -411,10 +423,10 @@ impl Job {
         {
             return fail(text);
         }
-        if self.parameters.len() > self.shards as usize {
+        if self.shard_parameters.len() > self.shards as usize {
             return fail(format!(
-                "parameters has one for shard {}, but the last shard is {}: raise shards or leave it out",
-                self.parameters.len() - 1,
+                "shard_parameters has one for shard {}, but the last shard is {}: raise shards or leave it out",
+                self.shard_parameters.len() - 1,
                 self.shards - 1
             ));
         }
@@ -426,17 +438,18 @@ impl Job {
         if let Err(e) = self.late() {
             return fail(e.to_string());
         }
-        let refined = !self.catch_up_age.is_empty() || !self.catch_up_spread.is_empty();
+        let refined = !self.catch_up_window.is_empty() || !self.catch_up_spread.is_empty();
         if refined && self.catch_up == CatchUp::Skip {
             return fail(
-                "catch_up_age and catch_up_spread are for jobs that make fires up: leave them out".into(),
+                "catch_up_window and catch_up_spread are for jobs that make fires up: leave them out".into(),
             );
         }
         if self.timeout == Some(0) {
             return fail("timeout is 0 seconds: leave it out for none".to_string());
         }
         if let Err(text) = self
-            .validate_run_timeout()
+            .validate_spans()
+            .and_then(|()| self.validate_run_timeout())
             .and_then(|()| self.validate_program())
             .and_then(|()| self.validate_retry())
             .and_then(|()| self.validate_overlap())
@@ -455,10 +468,10 @@ impl Job {
     /// The first of the keys about times that a job has which runs only by hand.
     fn moot_without_schedule(&self) -> Option<&'static str> {
         let keys = [
-            ("zone", !self.zone.is_empty()),
+            ("timezone", !self.timezone.is_empty()),
             ("dst", self.dst.is_some()),
-            ("from", !self.from.is_empty()),
-            ("until", !self.until.is_empty()),
+            ("start_at", !self.start_at.is_empty()),
+            ("end_at", !self.end_at.is_empty()),
             ("jitter", !self.jitter.is_empty()),
         ];
         keys.into_iter().find(|(_, written)| self.schedule.is_empty() && *written).map(|(key, _)| key)
@@ -487,10 +500,10 @@ impl Job {
         };
         let spread = span("catch_up_spread", &self.catch_up_spread)?;
         Ok(Late {
-            grace: self.grace,
+            grace: self.misfire_grace,
             catch_up: self.catch_up,
             overlap: self.overlap,
-            age: span("catch_up_age", &self.catch_up_age)?,
+            age: span("catch_up_window", &self.catch_up_window)?,
             spread: spread.map(|span| Turns { span, seed: crate::schedule::seed(self.name.as_str()) }),
         })
     }
@@ -500,11 +513,11 @@ impl Job {
     pub fn times(&self) -> Times<'_> {
         Times {
             text: &self.schedule,
-            zone: &self.zone,
+            timezone: &self.timezone,
             name: self.name.as_str(),
             dst: self.dst,
-            from: &self.from,
-            until: &self.until,
+            start_at: &self.start_at,
+            end_at: &self.end_at,
             jitter: &self.jitter,
         }
     }
@@ -525,14 +538,14 @@ mod tests {
     #[test]
     fn parameters_are_a_list_or_the_sources_own_text() {
         let sharded = |parameters: &str| {
-            read(&format!(r#""placement":"sharded","shards":3,"parameters":{parameters}"#))
+            read(&format!(r#""placement":"sharded","shards":3,"shard_parameters":{parameters}"#))
         };
         let list = sharded(r#"["a","b"]"#).unwrap();
         assert_eq!(sharded(r#""0=a,1=b""#).unwrap(), list);
         assert_eq!(sharded(r#"" 1 = b , 0=a""#).unwrap(), list);
-        assert_eq!(sharded(r#""2=c""#).unwrap().parameters, ["", "", "c"]);
+        assert_eq!(sharded(r#""2=c""#).unwrap().shard_parameters, ["", "", "c"]);
         for wrong in [r#""a""#, r#""0=a=b""#, r#""x=a""#, r#""0=a,0=b""#, r#""-1=a""#, r#""999999999=a""#] {
-            assert!(sharded(wrong).unwrap_err().contains("parameters"), "{wrong}");
+            assert!(sharded(wrong).unwrap_err().contains("shard_parameters"), "{wrong}");
         }
         let beyond = sharded(r#""3=d""#).unwrap_err();
         assert!(beyond.contains("has one for shard 3, but the last shard is 2"), "{beyond}");
@@ -542,24 +555,29 @@ mod tests {
     /// proves: S2-26
     #[test]
     fn what_is_for_sharded_jobs_is_refused_elsewhere_and_failover_needs_monitoring() {
-        for field in [r#""shards":2"#, r#""strategy":"rotate""#, r#""monitor":false"#, r#""recut_wait":5"#] {
+        for field in [
+            r#""shards":2"#,
+            r#""strategy":"rotate""#,
+            r#""monitor_execution":false"#,
+            r#""reshard_timeout":"5s""#,
+        ] {
             assert!(read(field).unwrap_err().contains("is for sharded jobs"), "{field}");
         }
-        let both = read(r#""placement":"sharded","monitor":false,"delivery":"at_least_once""#);
-        assert!(both.unwrap_err().contains("takes monitor = true"));
-        assert!(read(r#""placement":"sharded","monitor":false"#).is_ok());
+        let both = read(r#""placement":"sharded","monitor_execution":false,"delivery":"at_least_once""#);
+        assert!(both.unwrap_err().contains("takes monitor_execution = true"));
+        assert!(read(r#""placement":"sharded","monitor_execution":false"#).is_ok());
     }
 
     /// proves: I23
     #[test]
     fn spans_of_late_fires_are_read_and_go_with_making_up() {
-        let late = read(r#""catch_up_age":"1h30m","catch_up_spread":"10m""#).unwrap().late().unwrap();
+        let late = read(r#""catch_up_window":"1h30m","catch_up_spread":"10m""#).unwrap().late().unwrap();
         assert_eq!(
             (late.age, late.spread.map(|turns| turns.span)),
             (Some(Millis(5_400_000)), Some(Millis(600_000)))
         );
-        let wrong = read(r#""catch_up_age":"6""#).unwrap_err();
-        assert!(wrong.contains("catch_up_age") && wrong.contains("write numbers with a unit"), "{wrong}");
+        let wrong = read(r#""catch_up_window":"6""#).unwrap_err();
+        assert!(wrong.contains("catch_up_window") && wrong.contains("write numbers with a unit"), "{wrong}");
         let moot = read(r#""catch_up":"skip","catch_up_spread":"10m""#).unwrap_err();
         assert!(moot.contains("leave them out"), "{moot}");
     }

@@ -167,10 +167,10 @@ impl Lease {
     }
 
     /// What to ask of the registry now, and when to think of it again.
-    pub fn decide(&mut self, now: Now, max_difference: Millis) -> (Option<Effect>, Mono) {
+    pub fn decide(&mut self, now: Now, max_clock_skew: Millis) -> (Option<Effect>, Mono) {
         let mono = now.mono;
         self.watch_trust(mono);
-        let due = self.next_request(now, max_difference);
+        let due = self.next_request(now, max_clock_skew);
         if mono < due {
             return (None, due);
         }
@@ -179,7 +179,7 @@ impl Lease {
             None => Effect::Open { ttl: self.ttl },
             Some(held) => Effect::Renew(held.id),
         };
-        (Some(effect), self.next_request(now, max_difference))
+        (Some(effect), self.next_request(now, max_clock_skew))
     }
 
     fn watch_trust(&mut self, now: Mono) {
@@ -207,7 +207,7 @@ impl Lease {
 
     /// The next moment at which something should be asked: at a third of the term, right when somebody else's lease
     /// ends (a renewal sweeps), soon after a failure, and soon when the clocks disagree (law 6).
-    fn next_request(&self, now: Now, max_difference: Millis) -> Mono {
+    fn next_request(&self, now: Now, max_clock_skew: Millis) -> Mono {
         if let Some(asked) = self.asked {
             // The driver answers every request; this is for the day it does not.
             return asked + self.ttl();
@@ -217,7 +217,7 @@ impl Lease {
         let soonest = held.confirmed + Millis(held.ttl.0 / 20).min(SOONEST);
         let sweep = held.next_end.map_or(third, |end| end.max(soonest));
         let resample = match self.difference(now) {
-            Some(by) if by > max_difference => held.confirmed + Millis::secs(1),
+            Some(by) if by > max_clock_skew => held.confirmed + Millis::secs(1),
             _ => third,
         };
         third.min(sweep).min(resample).max(self.not_before)

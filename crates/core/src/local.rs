@@ -516,7 +516,7 @@ mod tests {
             spread: Spread::Even,
             quota: Quota::Now,
             lead: Millis(1_000),
-            max_difference: Millis(500),
+            max_clock_skew: Millis(500),
             rescan: Millis(60_000),
             early: Millis(0),
             notice: Millis(0),

@@ -230,7 +230,7 @@ impl Node {
     fn revisit_waits(&mut self, now: Now, lease: Trusted) {
         let local = &mut self.local;
         let off = local.lease.difference(now);
-        let certainty = (lease.until(), off.is_none_or(|by| by <= local.settings.max_difference));
+        let certainty = (lease.until(), off.is_none_or(|by| by <= local.settings.max_clock_skew));
         let before = local.certainty.replace(certainty);
         if before != Some(certainty) {
             local.agenda.append(&mut local.uncertain);

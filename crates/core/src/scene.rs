@@ -212,7 +212,7 @@ impl<'a> Scene<'a> {
     #[must_use]
     pub fn clock_agrees(&self) -> bool {
         let off = self.local.lease.difference(self.now);
-        off.is_none_or(|by| by <= self.local.settings.max_difference)
+        off.is_none_or(|by| by <= self.local.settings.max_clock_skew)
     }
 
     /// A job by its number.

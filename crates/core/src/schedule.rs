@@ -16,6 +16,7 @@ mod field;
 mod foreign;
 mod named;
 mod notes;
+mod seconds;
 mod spread;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ mod zone;
 
 pub use edit::{Edit, Fate};
 pub use error::{Place, ScheduleError};
+pub use seconds::Seconds;
 pub use under::Calendars;
 pub use zone::Dst;
 
@@ -56,15 +58,15 @@ pub struct Times<'a> {
     /// Its rules, one a line.
     pub text: &'a str,
     /// The IANA zone in which all of this is read; UTC when empty.
-    pub zone: &'a str,
+    pub timezone: &'a str,
     /// The job's name, by which `H` and the jitter go.
     pub name: &'a str,
     /// What clock changes do; when absent what suits how each rule is written.
     pub dst: Option<Dst>,
     /// The first moment at which it may be due.
-    pub from: &'a str,
+    pub start_at: &'a str,
     /// The moment from which on it is due no more.
-    pub until: &'a str,
+    pub end_at: &'a str,
     /// How far each fire may be moved, such as `5m`.
     pub jitter: &'a str,
 }
@@ -183,7 +185,7 @@ impl Schedule {
     /// # Errors
     /// As [`Self::read`].
     pub fn parse(text: &str, zone: &str) -> Result<Self, ScheduleError> {
-        Self::read(&Times { text, zone, ..Times::default() })
+        Self::read(&Times { text, timezone: zone, ..Times::default() })
     }
 
     /// Reads everything that a job says of its times.
@@ -203,7 +205,7 @@ impl Schedule {
             )));
         }
         let text = times.text.trim_ascii();
-        let zone = Zone::named(times.zone)?;
+        let zone = Zone::named(times.timezone)?;
         let lines = || text.split('\n').map(str::trim_ascii);
         if lines().nth(MAX_RULES).is_some() {
             return Err(ScheduleError::new(format_args!("a schedule has at most {MAX_RULES} rules")));
@@ -348,22 +350,6 @@ pub fn span(word: &str, text: &str) -> Result<Millis, ScheduleError> {
 /// It is none, or longer.
 pub fn duration(text: &str) -> Result<Millis, ScheduleError> {
     named::span_within("span", text, (0, named::LONG)).map(Millis)
-}
-
-/// A span of whole seconds as jobs write it, such as `90s` or `1h30m`, from no time at all to 366 days.
-///
-/// # Errors
-/// It is none, longer than a year, or no whole number of seconds.
-pub fn seconds(text: &str) -> Result<u64, ScheduleError> {
-    let ms = named::span("span", text, 0)?.unsigned_abs();
-    match ms % 1_000 {
-        0 => Ok(ms / 1_000),
-        _ => Err(ScheduleError::new(format_args!(
-            "span {}: only whole seconds count here; write `{}s`",
-            error::quote(text),
-            ms.div_ceil(1_000)
-        ))),
-    }
 }
 
 /// What decides a job's moment in a span.

@@ -44,7 +44,7 @@ pub struct Settings {
     /// How long before its due moment a fire may be claimed.
     pub lead: Millis,
     /// How much its clock may differ from the registry's before it claims no fire (law 6).
-    pub max_difference: Millis,
+    pub max_clock_skew: Millis,
     /// How often it reads everything again even if no news is missing.
     pub rescan: Millis,
     /// How much before its term the engine may end a lease.

@@ -77,11 +77,11 @@ fn whatever_is_written_is_refused_or_keeps_its_promises() {
         let dst = [None, Some(Dst::Skip), Some(Dst::Shift), Some(Dst::Once), Some(Dst::Twice)][r.below(5)];
         let times = Times {
             text: &text,
-            zone: r.pick(ZONES),
+            timezone: r.pick(ZONES),
             name: "fuzz",
             dst,
-            from: r.pick(BOUNDS),
-            until: r.pick(BOUNDS),
+            start_at: r.pick(BOUNDS),
+            end_at: r.pick(BOUNDS),
             jitter: r.pick(&["", "", "5m", "1d"]),
         };
         match Schedule::read(&times) {

@@ -217,7 +217,8 @@ fn unbounded(entries: &[Change]) -> Option<Finding> {
     let (node, info) = nodes.first()?;
     let found =
         format!("{} nodes cannot keep limits.together, {node} for one: {}", nodes.len(), info.lacking);
-    let hit = jobs.iter().find(|job| nodes.iter().any(|(node, info)| job.nodes.fits(node, &info.labels)));
+    let hit =
+        jobs.iter().find(|job| nodes.iter().any(|(node, info)| job.node_selector.fits(node, &info.labels)));
     Some(match hit {
         None => good(check, format!("{found}; no job there asks for any")),
         Some(job) => bad(
@@ -394,7 +395,7 @@ mod tests {
     fn jobs_that_ask_for_more_than_there_is_are_told() {
         let spec = |name: &str, guarantee| {
             let job = Job::new(name.parse().unwrap(), "", Work::Command(vec!["true".into()]));
-            let job = Job { guarantee, ..job };
+            let job = Job { min_durability: guarantee, ..job };
             let spec = Spec::new(job, 1, Wall(0));
             let record = SpecRecord::Live(Box::new(spec));
             let entry =

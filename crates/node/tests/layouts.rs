@@ -60,13 +60,13 @@ async fn set(registry: &Arc<dyn Registry>, record: &ClusterRecord) {
 async fn a_layout_that_a_member_does_not_know_is_not_raised() {
     let folder = tempfile::tempdir().unwrap();
     let first = node("a", &folder).await.unwrap();
-    assert_eq!(first.ask(Command::Finalize).await, Answer::Layout(1, Applied::Unchanged));
+    assert_eq!(first.ask(Command::Finalize).await, Answer::Layout(2, Applied::Unchanged));
     // A member of the next version.
     let registry = evenkeel_registry::open(&url(&folder)).await.unwrap();
     let LeaseId(incarnation) = registry.open(Millis::secs(60)).await.unwrap().lease;
     let later = Member { node: "z".parse().unwrap(), incarnation };
     let mine = first.look(|node| node.view().member(&node.member().unwrap()).unwrap().info.clone());
-    let value = encode(&MemberInfo { knows: 2, ..mine });
+    let value = encode(&MemberInfo { knows: 3, ..mine });
     let put = Write::Put { key: keys::node(&later), value, owner: Some(LeaseId(incarnation)) };
     commit(&registry, Txn { guards: vec![Guard::Absent(keys::node(&later))], writes: vec![put] }).await;
     until(&first, |view| view.member(&later).is_some()).await;
@@ -75,17 +75,17 @@ async fn a_layout_that_a_member_does_not_know_is_not_raised() {
     let Answer::Refused(Refusal::Conflict, why) = refused else { panic!("{refused:?}") };
     assert_eq!(
         why,
-        "the tree has layout 1, and not all nodes know layout 2: upgrade a (up to 1), then try again"
+        "the tree has layout 2, and not all nodes know layout 3: upgrade a (up to 2), then try again"
     );
     assert_eq!(cluster(&registry).await, before);
     // Somebody of that version wished for it all the same, and died: a node of this one takes that back when it joins.
-    set(&registry, &before.wanting(Some(2))).await;
+    set(&registry, &before.wanting(Some(3))).await;
     let second = node("b", &folder).await.unwrap();
     let taken_back = cluster(&registry).await;
-    assert_eq!((taken_back.layout, taken_back.wanted), (1, None));
+    assert_eq!((taken_back.layout, taken_back.wanted), (2, None));
     registry.close(LeaseId(incarnation)).await.unwrap();
     until(&first, |view| view.member(&later).is_none()).await;
-    assert_eq!(first.ask(Command::Finalize).await, Answer::Layout(1, Applied::Unchanged));
+    assert_eq!(first.ask(Command::Finalize).await, Answer::Layout(2, Applied::Unchanged));
     first.stop_now().await;
     second.stop_now().await;
 }
@@ -99,13 +99,13 @@ async fn a_node_that_does_not_know_the_layout_ends_or_does_not_begin() {
     let known = cluster(&registry).await;
     set(&registry, &known.raised(Layouts::OWN.newest + 1)).await;
     let ended = timeout(PATIENCE, first.stopped()).await.unwrap();
-    let says = "it has layout 2, this program knows 1: use a newer program";
+    let says = "it has layout 3, this program knows 2: use a newer program";
     assert!(ended.as_ref().is_err_and(|why| why.ends_with(says)), "{ended:?}");
     let refused = node("b", &folder).await.err().unwrap().to_string();
     assert!(refused.starts_with("no node can join") && refused.ends_with(says), "{refused}");
     set(&registry, &known.raised(0)).await;
     let refused = node("b", &folder).await.err().unwrap().to_string();
-    assert!(refused.contains("it has layout 0, this program knows 1: start the program before"), "{refused}");
+    assert!(refused.contains("it has layout 0, this program knows 2: start the program before"), "{refused}");
     set(&registry, &known.wanting(None)).await;
     node("a", &folder).await.unwrap().stop_now().await;
 }

@@ -59,7 +59,7 @@ fn copied(view: &View, planner: Option<&Member>, job: JobView<'_>) -> Option<Cop
     let spec = timed(view, &job)?;
     let owner = match spec.job.placement {
         Placement::Claimed => job.owner(),
-        Placement::Sharded => sharding.and_then(|sharding| sharding.leader.as_ref()),
+        Placement::Sharded | Placement::Broadcast => sharding.and_then(|sharding| sharding.leader.as_ref()),
         Placement::Dispatched => planner,
     };
     Some(Copied {
@@ -123,7 +123,7 @@ fn row(copied: Copied, now: Wall) -> JobRow {
     let job = copied.spec.job;
     JobRow {
         name: job.name.to_string(),
-        zone: zone(&job.zone),
+        timezone: zone(&job.timezone),
         placement: job.placement,
         owner: copied.owner,
         nodes: copied.nodes,
@@ -315,7 +315,7 @@ pub(crate) async fn waits_on(handle: &Handle, run: &RunId) -> Result<Option<Memb
             let plan = handle.plans(job).await?.remove(&run.job).unwrap_or_default();
             plan.runs.into_iter().find(|planned| planned.fire == run.fire).map(|planned| planned.by)
         }
-        Placement::Sharded => {
+        Placement::Sharded | Placement::Broadcast => {
             let lanes = handle.lanes(&run.job).await?;
             let has = |lane: &ShardLane| lane.open_of(run.shard).is_some_and(|open| open.fire == run.fire);
             lanes.into_iter().find(|(_, lane)| has(lane)).map(|(member, _)| member)
@@ -392,7 +392,7 @@ pub(crate) fn has_shards(handle: &Handle, name: &JobName) -> bool {
     handle.look(|node| {
         let spec = node.view().find(name).and_then(|job| job.spec());
         spec.is_some_and(|spec| {
-            spec.job.placement == Placement::Sharded && (spec.job.every_node || spec.job.shards > 1)
+            spec.job.is_broadcast() || spec.job.placement.is_sharded() && spec.job.shards > 1
         })
     })
 }

@@ -157,17 +157,17 @@ fn job_row(job: &JobRow) -> Markup {
     html! {
         tr {
             td.name {
-                @if job.placement == Placement::Sharded { a href={ "/?job=" (job.name) "#job" } { (job.name) } }
+                @if job.placement.is_sharded() { a href={ "/?job=" (job.name) "#job" } { (job.name) } }
                 @else { (job.name) }
             }
             td.words {
                 @for rule in rules(job) { code { (rule) } " " }
-                small { (job.zone) }
+                small { (job.timezone) }
             }
             td { (due(job)) }
             td {
                 (job.owner.as_deref().unwrap_or("–"))
-                @if job.placement == Placement::Sharded { " " small { "leads" @if job.nodes > 0 { " " (job.nodes) } } }
+                @if job.placement.is_sharded() { " " small { "leads" @if job.nodes > 0 { " " (job.nodes) } } }
                 @else if job.placement == Placement::Dispatched && job.owner.is_some() { " " small { "plans" } }
             }
             td.actions {}

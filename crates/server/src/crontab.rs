@@ -189,7 +189,7 @@ fn job(taken: &Taken, name: &str, origin: &Origin) -> Result<Job, String> {
     } else {
         job.command = Program::Argv(vec![set.shell.clone(), "-c".to_owned(), entry.command.clone()]);
     }
-    job.zone.clone_from(&set.zone);
+    job.timezone.clone_from(&set.zone);
     job.environment.clone_from(&set.environment);
     job.directory.clone_from(&set.home);
     job.stdin = entry.input.clone().unwrap_or_default();

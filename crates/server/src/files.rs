@@ -264,17 +264,17 @@ mod tests {
     /// proves: S2-18, S2-19
     #[test]
     fn both_languages_know_every_key_of_a_sharded_job() {
-        let toml = "[[job]]\nname = \"a\"\nplacement = \"sharded\"\nshards = 3\nparameters = \"0=x, 2=z\"\n\
-                    parameter = \"p\"\nstrategy = \"odd_even\"\norder = \"descending\"\nstatic_shards = true\n\
-                    exclusive_per_host = true\nmonitor = false\nmax_difference = 2\nrecut_wait = 3\n\
+        let toml = "[[job]]\nname = \"a\"\nplacement = \"sharded\"\nshards = 3\nshard_parameters = \"0=x, 2=z\"\n\
+                    parameter = \"p\"\nstrategy = \"odd_even\"\norder = \"descending\"\nsticky_shards = true\n\
+                    one_per_host = true\nmonitor_execution = false\nmax_clock_skew = \"2s\"\nreshard_timeout = \"3s\"\n\
                     catch_up = \"skip\"\ncommand = [\"/bin/true\"]\n";
-        let yaml = "job:\n- {name: a, placement: sharded, shards: 3, parameters: [x, '', z], parameter: p, strategy: odd_even,\n   \
-                    order: descending, static_shards: true, exclusive_per_host: true, monitor: false, max_difference: 2,\n   \
-                    recut_wait: 3, catch_up: skip, command: [/bin/true]}\n";
+        let yaml = "job:\n- {name: a, placement: sharded, shards: 3, shard_parameters: [x, '', z], parameter: p, strategy: odd_even,\n   \
+                    order: descending, sticky_shards: true, one_per_host: true, monitor_execution: false, max_clock_skew: 2s,\n   \
+                    reshard_timeout: 3s, catch_up: skip, command: [/bin/true]}\n";
         let written = jobs;
         let jobs = written(Language::Toml, toml).expect("it is right");
         assert_eq!(Ok(&jobs), written(Language::Yaml, yaml).as_ref());
-        assert_eq!(jobs[0].parameters, ["x", "", "z"]);
+        assert_eq!(jobs[0].shard_parameters, ["x", "", "z"]);
         let json = serde_json::to_string(&jobs).expect("plain data");
         assert_eq!(serde_json::from_str::<Vec<Job>>(&json).expect("it is read back"), jobs);
         assert_eq!(jobs[0].validate(), Ok(()));
@@ -358,8 +358,8 @@ mod tests {
 
     #[test]
     fn a_wrong_value_is_found_on_the_line_of_its_key() {
-        let text = "[[job]]\nname = \"a\"\ntimeout = 0\nretry = { times = 0 }\n\n[job.notify]\non = [\"late\"]\n\n\
-                    [[job]]\nname = \"b\"\n\ntimeout = 0\n";
+        let text = "[[job]]\nname = \"a\"\ntimeout = \"0s\"\nretry = { max_retries = 0 }\n\n[job.notify]\non = [\"late\"]\n\n\
+                    [[job]]\nname = \"b\"\n\ntimeout = \"0s\"\n";
         let mut lines = NameLines::new(text);
         lines.of("a");
         let keys =

@@ -161,22 +161,26 @@ fn job(cron: CronJob, shown: &str, remarks: &mut Vec<String>) -> Result<Job, Str
         }
     }
     job.directory = container.working_dir.unwrap_or_default();
-    job.zone = cron.spec.time_zone.unwrap_or_default();
+    job.timezone = cron.spec.time_zone.unwrap_or_default();
     job.enabled = !cron.spec.suspend;
     job.overlap = match cron.spec.concurrency_policy {
         Policy::Allow => Overlap::Allow,
         Policy::Forbid => Overlap::Forbid,
         Policy::Replace => Overlap::Replace,
     };
-    job.grace = cron.spec.starting_deadline_seconds;
-    if job.grace.is_some() {
+    job.misfire_grace = cron.spec.starting_deadline_seconds;
+    if job.misfire_grace.is_some() {
         // What is later than its deadline does not start any more.
         job.catch_up = CatchUp::Skip;
     }
     job.run_timeout = active_deadline_seconds;
     let times = backoff_limit.unwrap_or(BACKOFF_LIMIT).min(TIMES_MAX);
-    job.retry =
-        (times > 0).then(|| Retry { times, wait: String::new(), up_to: "6m".to_owned(), codes: Vec::new() });
+    job.retry = (times > 0).then(|| Retry {
+        max_retries: times,
+        delay: String::new(),
+        max_delay: "6m".to_owned(),
+        exit_codes: Vec::new(),
+    });
     job.description = format!("imported from {shown}");
     job.validate().map_err(|e| e.to_string())?;
     Ok(job)
@@ -197,13 +201,16 @@ mod tests {
         let import = read(NIGHTLY, "k.yaml").expect("it is one");
         let job = &import.jobs[0];
         assert_eq!(
-            (job.name.as_str(), job.schedule.as_str(), job.zone.as_str()),
+            (job.name.as_str(), job.schedule.as_str(), job.timezone.as_str()),
             ("nightly", "0 3 * * 7", "Europe/Berlin")
         );
         assert_eq!(job.command.argv(), ["/bin/sh", "-c", "date"]);
-        assert_eq!((job.overlap, job.grace, job.catch_up), (Overlap::Forbid, Some(200), CatchUp::Skip));
+        assert_eq!(
+            (job.overlap, job.misfire_grace, job.catch_up),
+            (Overlap::Forbid, Some(200), CatchUp::Skip)
+        );
         assert_eq!(job.environment["A"], "1");
-        assert_eq!(job.retry.as_ref().map(|retry| retry.times), Some(6));
+        assert_eq!(job.retry.as_ref().map(|retry| retry.max_retries), Some(6));
         assert!(import.remarks[0].contains("the image busybox is left out"), "{:?}", import.remarks);
         assert!(import.remarks[1].contains("the variable B is left out"), "{:?}", import.remarks);
     }

@@ -62,12 +62,12 @@ pub(crate) trait Row: Serialize {
 
 impl Row for JobRow {
     const HEADS: &'static [&'static str] =
-        &["name", "schedule", "zone", "placement", "owner", "next", "paused"];
+        &["name", "schedule", "timezone", "placement", "owner", "next", "paused"];
     fn cells(&self) -> Vec<String> {
         vec![
             self.name.clone(),
             or_dash(Some(&self.schedule)),
-            self.zone.clone(),
+            self.timezone.clone(),
             word(&self.placement),
             owner(self),
             match self.missing.first() {
@@ -116,7 +116,7 @@ impl Row for SettingsRow {
     fn cells(&self) -> Vec<String> {
         vec![
             word(&self.planner),
-            format!("{}s", self.beat),
+            self.beat.to_string(),
             self.strikes.to_string(),
             word(&self.handover),
             word(&self.spread),
@@ -300,8 +300,10 @@ fn percent(part: Option<f64>) -> String {
 fn owner(job: &JobRow) -> String {
     match (&job.owner, job.placement) {
         // Before the first cut nobody has any.
-        (Some(leader), Placement::Sharded) if job.nodes == 0 => format!("{leader} leads"),
-        (Some(leader), Placement::Sharded) => format!("{leader} leads {}", job.nodes),
+        (Some(leader), Placement::Sharded | Placement::Broadcast) if job.nodes == 0 => {
+            format!("{leader} leads")
+        }
+        (Some(leader), Placement::Sharded | Placement::Broadcast) => format!("{leader} leads {}", job.nodes),
         (Some(planner), Placement::Dispatched) => format!("{planner} plans"),
         (owner, _) => or_dash(owner.as_deref()),
     }

@@ -14,10 +14,10 @@ use evenkeel_core::job::{Job, Placement};
 use evenkeel_core::labels::Labels;
 use evenkeel_core::node::Spread;
 use evenkeel_core::record::{Handover, PlannerKind};
+use evenkeel_core::schedule::Seconds;
 use evenkeel_core::time::Wall;
 use serde::{Deserialize, Serialize};
 
-use crate::written;
 pub(crate) use audit::{AuditPage, AuditRow};
 pub(crate) use balance::{Balance, BalanceRow, ObstacleRow, Then, WhatIfRow};
 pub(crate) use calendars::{CalendarDetail, CalendarRow};
@@ -35,7 +35,7 @@ pub(crate) struct JobRow {
     /// Its schedule as declared, several rules with `; ` between; empty when it runs only by hand.
     pub(crate) schedule: String,
     /// Its zone; `UTC` when none is declared.
-    pub(crate) zone: String,
+    pub(crate) timezone: String,
     /// How nodes are chosen for it.
     pub(crate) placement: Placement,
     /// The node that holds it; the one that leads it when it is sharded, or plans it when it is dispatched.
@@ -188,8 +188,8 @@ pub(crate) struct ServiceRow {
 pub(crate) struct SettingsRow {
     /// Who plans dispatched jobs.
     pub(crate) planner: PlannerKind,
-    /// The length of a beat in seconds.
-    pub(crate) beat: u32,
+    /// The length of a beat.
+    pub(crate) beat: Seconds,
     /// How many strikes make a node offline.
     pub(crate) strikes: u32,
     /// What a new leader waits for.
@@ -218,9 +218,9 @@ pub(crate) struct LeaderUnknown {
 pub(crate) struct Wanted {
     /// Who plans dispatched jobs.
     pub(crate) planner: Option<PlannerKind>,
-    /// The length of a beat in seconds.
-    #[serde(default, deserialize_with = "written::seconds")]
-    pub(crate) beat: Option<u32>,
+    /// The length of a beat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) beat: Option<Seconds>,
     /// How many strikes make a node offline.
     pub(crate) strikes: Option<u32>,
     /// What a new leader waits for.

@@ -354,17 +354,6 @@ pub(crate) fn span(text: &str) -> Option<Duration> {
     Some(Duration::from_millis(millis.0.unsigned_abs()))
 }
 
-/// Seconds, as a span such as `90s` or as a plain number.
-///
-/// # Errors
-/// It is neither.
-pub(crate) fn seconds(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(secs) => Ok(secs),
-        Err(_) => evenkeel_core::schedule::seconds(text).map_err(|e| e.to_string()),
-    }
-}
-
 /// The folder this program is installed in, the same on every node (S0-04).
 pub(crate) fn home() -> String {
     let folder = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf));

@@ -6,8 +6,7 @@ mod keys;
 
 use std::fmt;
 
-use serde::de::{DeserializeOwned, Error};
-use serde::{Deserialize, Deserializer};
+use serde::de::DeserializeOwned;
 use serde_path_to_error::{Path, Segment};
 
 use fault::Fault;
@@ -206,29 +205,6 @@ impl Mistake {
         };
         Self { line: at.0, column: at.1, value: path.to_string(), text }
     }
-}
-
-/// A span as a text such as `90s`, or as a number of seconds, where one is given.
-///
-/// # Errors
-/// It is neither, or too long for the key.
-pub(crate) fn seconds<'de, D, T>(input: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: TryFrom<u64>,
-{
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a span such as \"90s\", or a number of seconds")]
-    enum Given {
-        Number(u64),
-        Text(String),
-    }
-    let secs = match Option::<Given>::deserialize(input)? {
-        None => return Ok(None),
-        Some(Given::Number(secs)) => secs,
-        Some(Given::Text(text)) => crate::settings::seconds(&text).map_err(D::Error::custom)?,
-    };
-    T::try_from(secs).map(Some).map_err(|_| D::Error::custom("the span is too long"))
 }
 
 fn name(segment: &Segment) -> Option<&str> {

@@ -40,7 +40,9 @@ pub(crate) fn of_host() -> Result<String, Failure> {
     let zone = TimeZone::try_system().ok();
     let name = zone.as_ref().and_then(|zone| zone.iana_name().map(ToOwned::to_owned));
     name.ok_or_else(|| {
-        Failure::usage("this host does not say its zone: give it with --zone, like --zone Europe/Berlin")
+        Failure::usage(
+            "this host does not say its zone: give it with --timezone, like --timezone Europe/Berlin",
+        )
     })
 }
 

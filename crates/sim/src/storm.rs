@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_core::input::{Command, NodeSwitch};
-use evenkeel_core::job::Job;
+use evenkeel_core::job::{Job, Placement};
 use evenkeel_core::local::Given;
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::words::{JobName, LockName, NodeName, RequestId};
@@ -333,10 +333,11 @@ impl<'a> Storm<'a> {
             Wish::Rescale => {
                 let Some(job) = self.jobs.get_mut(&name) else { return };
                 if self.swarm.every_node && takes_both(job) {
-                    job.every_node = self.work.chance(500);
+                    let everywhere = self.work.chance(500);
+                    job.placement = if everywhere { Placement::Broadcast } else { Placement::Sharded };
                 }
                 job.shards = u32::try_from(self.work.between(1, SHARDS)).unwrap_or(1);
-                if job.every_node {
+                if job.is_broadcast() {
                     job.shards = 1;
                 }
                 (Command::Apply(vec![job.clone()]), None)
@@ -416,18 +417,19 @@ impl<'a> Storm<'a> {
             let mut job = job(name, self.ttl, &mut self.work);
             if let Some(old) = self.jobs.get(name) {
                 if !job.schedule.is_empty() {
-                    (job.except, job.only) = (old.except.clone(), old.only.clone());
+                    (job.exclude_calendars, job.require_calendars) =
+                        (old.exclude_calendars.clone(), old.require_calendars.clone());
                 }
                 // What a failure means never changes in a job's life either.
                 job.retry.clone_from(&old.retry);
                 job.pool.clone_from(&old.pool);
-                job.nodes.clone_from(&old.nodes);
+                job.node_selector.clone_from(&old.node_selector);
             }
             self.jobs.insert(name.clone(), job);
         }
         if self.swarm.labelled && self.places.chance(300) {
             let nodes = named_nodes(&mut self.places);
-            self.jobs.entry(name.clone()).and_modify(|job| job.nodes = nodes);
+            self.jobs.entry(name.clone()).and_modify(|job| job.node_selector = nodes);
         }
         self.jobs[name].clone()
     }

@@ -140,7 +140,7 @@ pub(crate) const CALMING: i64 = 4;
 /// The most shards that a job has.
 pub(crate) const SHARDS: i64 = 12;
 /// How long jobs wait at most for shards that run before the others are cut, in seconds.
-pub(crate) const RECUT_WAIT: i64 = 4;
+pub(crate) const RESHARD_TIMEOUT: i64 = 4;
 
 impl Swarm {
     /// The world of this seed.
@@ -165,7 +165,7 @@ impl Swarm {
             healing_lasts: 6 * ttl
                 + rescan
                 + 2 * (LONG_RUN * ttl * 5 / 4)
-                + (GRACE_MAX + RECUT_WAIT + 12) * 1000,
+                + (GRACE_MAX + RESHARD_TIMEOUT + 12) * 1000,
             pace: random.between(1_000, 8_000),
             sweeps: random.chance(500),
             early,
@@ -261,7 +261,7 @@ fn nodes(
             spread,
             quota: Quota::Now,
             lead: LEAD,
-            max_difference: Millis(500),
+            max_clock_skew: Millis(500),
             rescan: Millis(rescan),
             early: Millis(early),
             notice: Millis::ZERO,
@@ -322,9 +322,9 @@ pub(crate) fn job(name: &JobName, ttl: i64, random: &mut Random) -> Job {
     job.catch_up = *random
         .pick(&[CatchUp::Latest, CatchUp::Latest, CatchUp::Skip, CatchUp::All(3)])
         .unwrap_or(&CatchUp::Latest);
-    job.grace = u64::try_from(random.between(2, GRACE_MAX)).ok();
+    job.misfire_grace = u64::try_from(random.between(2, GRACE_MAX)).ok();
     if job.catch_up != CatchUp::Skip && random.chance(300) {
-        job.catch_up_age = format!("{}s", random.between(2, 3 * GRACE_MAX));
+        job.catch_up_window = format!("{}s", random.between(2, 3 * GRACE_MAX));
         job.catch_up_spread = format!("{}s", random.between(2, SPREAD_MAX));
     }
     job.timeout = random.chance(200).then_some(2);
@@ -343,10 +343,10 @@ fn shard(job: &mut Job, last: u8, random: &mut Random) {
     job.strategy =
         *random.pick(&[Strategy::Average, Strategy::OddEven, Strategy::Rotate]).unwrap_or(&Strategy::Average);
     job.order = if random.chance(500) { Order::Ascending } else { Order::Descending };
-    job.static_shards = random.chance(100);
+    job.sticky_shards = random.chance(100);
     // As with what doubt means: whether runs are monitored never changes in a job's life.
-    job.monitor = last % 8 != 4;
-    job.recut_wait = u64::try_from(random.between(1, RECUT_WAIT)).unwrap_or(1);
+    job.monitor_execution = last % 8 != 4;
+    job.reshard_timeout = u64::try_from(random.between(1, RESHARD_TIMEOUT)).unwrap_or(1);
 }
 
 fn weather(random: &mut Random, faults: &BTreeSet<Fault>) -> Weather {

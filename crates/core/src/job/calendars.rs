@@ -14,7 +14,7 @@ const CALENDARS_MAX: usize = 8;
 impl Job {
     /// Every calendar that it names.
     pub fn calendars(&self) -> impl Iterator<Item = &CalendarName> {
-        self.except.iter().chain(&self.only)
+        self.exclude_calendars.iter().chain(&self.require_calendars)
     }
 
     /// When it is due under these calendars, which are those that it names; `None` for a job that runs only by hand, and
@@ -27,15 +27,19 @@ impl Job {
     pub(super) fn validate_calendars(&self) -> Result<(), String> {
         let count = self.calendars().count();
         if count > CALENDARS_MAX {
-            return Err(format!("except and only name {count} calendars, allowed are {CALENDARS_MAX}"));
+            return Err(format!(
+                "exclude_calendars and require_calendars name {count} calendars, allowed are {CALENDARS_MAX}"
+            ));
         }
         let mut seen = BTreeSet::new();
         if let Some(name) = self.calendars().find(|name| !seen.insert(*name)) {
-            return Err(format!("except and only name the calendar {name} twice: once is enough"));
+            return Err(format!(
+                "exclude_calendars and require_calendars name the calendar {name} twice: once is enough"
+            ));
         }
         if count > 0 && self.schedule.is_empty() {
             return Err(
-                "except and only leave fires of a schedule out: give a schedule, or leave them out".into()
+                "exclude_calendars and require_calendars leave fires of a schedule out: give a schedule, or leave them out".into()
             );
         }
         Ok(())

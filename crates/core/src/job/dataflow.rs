@@ -15,30 +15,49 @@ const FETCH_MAX: u32 = 1_000_000;
 
 /// How data is fetched, processed and counted. Each setting is also read under the name that Elastic-Job-Lite gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Written")]
 pub struct Dataflow {
     /// Over how many seconds successes and failures are counted (S2-21).
-    #[serde(
-        default = "interval",
-        alias = "processCountIntervalSeconds",
-        deserialize_with = "super::written::seconds",
-        skip_serializing_if = "is_interval"
-    )]
+    #[serde(with = "super::written::span", skip_serializing_if = "is_interval")]
     pub interval: u64,
     /// How many items are processed at once; twice the host's processors by default (S2-22).
-    #[serde(default, alias = "concurrentDataProcessThreadCount", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
     /// How many items one fetch asks for (S2-23).
-    #[serde(default = "super::one", alias = "fetchDataCount", skip_serializing_if = "super::is_one")]
+    #[serde(skip_serializing_if = "super::is_one")]
     pub fetch: u32,
     /// Whether a run goes on until a fetch is empty (S2-24).
-    #[serde(
-        default,
-        alias = "streamingProcess",
-        alias = "streaming-process",
-        skip_serializing_if = "core::ops::Not::not"
-    )]
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub streaming: bool,
+}
+
+/// The same as it is read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default, with = "super::written::span_or_none")]
+    interval: Option<u64>,
+    #[serde(default, rename = "processCountIntervalSeconds")]
+    interval_seconds: Option<u64>,
+    #[serde(default, alias = "concurrentDataProcessThreadCount")]
+    threads: Option<u32>,
+    #[serde(default = "super::one", alias = "fetchDataCount")]
+    fetch: u32,
+    #[serde(default, alias = "streamingProcess", alias = "streaming-process")]
+    streaming: bool,
+}
+
+impl TryFrom<Written> for Dataflow {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        let Written { interval: span, interval_seconds, threads, fetch, streaming } = written;
+        if span.is_some() && interval_seconds.is_some() {
+            return Err("interval and processCountIntervalSeconds are the same key: leave one out");
+        }
+        let interval = span.or(interval_seconds).unwrap_or_else(interval);
+        Ok(Self { interval, threads, fetch, streaming })
+    }
 }
 
 impl Default for Dataflow {
@@ -102,8 +121,10 @@ mod tests {
             (r#""threads":1025"#, "allowed are 1 to 1024"),
             (r#""fetch":0"#, "dataflow.fetch is 0"),
             (r#""fetch":1000001"#, "allowed are 1 to 1000000"),
-            (r#""interval":0"#, "dataflow.interval is 0"),
-            (r#""interval":86401"#, "allowed are 1 to 86400"),
+            (r#""interval":"0s""#, "dataflow.interval is 0"),
+            (r#""interval":60"#, "write \"60s\" for seconds"),
+            (r#""interval":"5m","processCountIntervalSeconds":300"#, "are the same key"),
+            (r#""interval":"24h1s""#, "allowed are 1 to 86400"),
             (r#""thread":1"#, "unknown field"),
         ] {
             let said = read(&format!(r#""function":"f","dataflow":{{{field}}}"#)).unwrap_err();
@@ -115,7 +136,7 @@ mod tests {
     /// proves: S2-24
     #[test]
     fn the_sources_own_names_are_read_and_ours_are_written() {
-        let ours = r#""dataflow":{"interval":60,"threads":4,"fetch":100,"streaming":true}"#;
+        let ours = r#""dataflow":{"interval":"1m","threads":4,"fetch":100,"streaming":true}"#;
         let job = read(&format!(r#""function":"f",{ours}"#)).unwrap();
         for streaming in ["streamingProcess", "streaming-process"] {
             let theirs = format!(

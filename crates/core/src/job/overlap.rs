@@ -27,7 +27,7 @@ pub enum Overlap {
     /// They run beside it, each on time, as long as fewer than 64 runs go on.
     Allow,
     /// They run beside it as long as fewer runs than this go on; others wait as if they were forbidden.
-    AtMost(u32),
+    Limit(u32),
 }
 
 impl Overlap {
@@ -37,7 +37,7 @@ impl Overlap {
         match self {
             Self::Skip => Some(0),
             Self::Queue(n) => Some(n as usize),
-            Self::Forbid | Self::Replace | Self::Allow | Self::AtMost(_) => None,
+            Self::Forbid | Self::Replace | Self::Allow | Self::Limit(_) => None,
         }
     }
 
@@ -47,7 +47,7 @@ impl Overlap {
         match self {
             Self::Forbid | Self::Skip | Self::Queue(_) | Self::Replace => 1,
             Self::Allow => BESIDE_MAX as usize,
-            Self::AtMost(n) => n as usize,
+            Self::Limit(n) => n as usize,
         }
     }
 }
@@ -65,7 +65,7 @@ impl Job {
         }
         if self.calendars().next().is_some() {
             return Err(
-                "except and only leave moments of the clock out, and `@after` has none: leave them out"
+                "exclude_calendars and require_calendars leave moments of the clock out, and `@after` has none: leave them out"
                     .into(),
             );
         }
@@ -86,7 +86,7 @@ impl Job {
     }
 
     pub(super) fn validate_overlap(&self) -> Result<(), String> {
-        if self.overlap != Overlap::Forbid && self.placement == Placement::Sharded {
+        if self.overlap != Overlap::Forbid && self.placement.is_sharded() {
             return Err(
                 "overlap is for jobs that are not sharded: leave it out; what a shard misses while it \
                         runs is settled as catch_up says"
@@ -100,8 +100,8 @@ impl Job {
             Overlap::Queue(n) if self.catch_up != CatchUp::Latest => {
                 Err(format!("overlap.queue says already that the latest {n} are made up: leave catch_up out"))
             }
-            Overlap::AtMost(n) if !(2..=BESIDE_MAX).contains(&n) => Err(format!(
-                "overlap.at_most is {n}, allowed are 2 to {BESIDE_MAX}; one at a time is \"forbid\""
+            Overlap::Limit(n) if !(2..=BESIDE_MAX).contains(&n) => Err(format!(
+                "overlap.limit is {n}, allowed are 2 to {BESIDE_MAX}; one at a time is \"forbid\""
             )),
             _ => Ok(()),
         }

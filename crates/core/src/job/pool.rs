@@ -12,26 +12,26 @@ const AT_MOST_MAX: u32 = 500;
 
 /// With how many runs of which pool a run may go on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a pool, like { name = \"db\", at_most = 3 }")]
+#[serde(deny_unknown_fields, expecting = "a pool, like { name = \"db\", limit = 3 }")]
 pub struct Pool {
     /// Which pool: whatever jobs name it are in it.
     pub name: PoolName,
     /// How many runs of the pool may go on, in the whole cluster, with each that starts; itself counts.
-    pub at_most: u32,
+    pub limit: u32,
 }
 
 impl Job {
     pub(super) fn validate_pool(&self) -> Result<(), String> {
         let Some(pool) = &self.pool else { return Ok(()) };
-        if pool.at_most == 0 || pool.at_most > AT_MOST_MAX {
+        if pool.limit == 0 || pool.limit > AT_MOST_MAX {
             return Err(format!(
-                "pool.at_most is {}, allowed are 1 to {AT_MOST_MAX}: a job that is not to run is disabled",
-                pool.at_most
+                "pool.limit is {}, allowed are 1 to {AT_MOST_MAX}: a job that is not to run is disabled",
+                pool.limit
             ));
         }
-        match self.monitor {
+        match self.monitor_execution {
             true => Ok(()),
-            false => Err("a pool counts the runs that go on, which takes monitor = true".into()),
+            false => Err("a pool counts the runs that go on, which takes monitor_execution = true".into()),
         }
     }
 }
@@ -45,14 +45,16 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_with_the_fix() {
-        let said = |at_most, monitor| {
+        let said = |limit, monitor| {
             let job = Job::new("j".parse().unwrap(), "", Work::Function("f".into()));
-            let pool = Some(Pool { name: "p".parse().unwrap(), at_most });
-            Job { pool, monitor, placement: Placement::Sharded, ..job }.validate().map_err(|e| e.to_string())
+            let pool = Some(Pool { name: "p".parse().unwrap(), limit });
+            Job { pool, monitor_execution: monitor, placement: Placement::Sharded, ..job }
+                .validate()
+                .map_err(|e| e.to_string())
         };
         assert!(said(0, true).unwrap_err().contains("allowed are 1 to 500"));
         assert!(said(501, true).unwrap_err().contains("allowed are 1 to 500"));
-        assert!(said(3, false).unwrap_err().contains("takes monitor = true"));
+        assert!(said(3, false).unwrap_err().contains("takes monitor_execution = true"));
         assert_eq!(said(500, true), Ok(()));
     }
 }

@@ -133,7 +133,7 @@ impl Job {
             }
             _ => return Err("give one of command, function and http, not more".into()),
         }
-        let texts = self.command.texts().chain(&self.parameters).chain([&self.parameter]);
+        let texts = self.command.texts().chain(&self.shard_parameters).chain([&self.parameter]);
         if texts.into_iter().any(|text| text.contains('\0')) {
             return Err("command or parameters hold a NUL character, which no program can be given".into());
         }

@@ -28,16 +28,16 @@ const WAIT_MAX: Millis = Millis::secs(24 * 3600);
 #[serde(deny_unknown_fields)]
 pub struct Retry {
     /// How many attempts may follow the first one.
-    pub times: u32,
+    pub max_retries: u32,
     /// How long the second attempt waits, such as `10s`, which is the default; each later one twice as long as the one before.
     #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
-    pub wait: String,
+    pub delay: String,
     /// The longest wait, such as `5m`; `10m` when empty.
     #[serde(default, deserialize_with = "super::written::filled", skip_serializing_if = "String::is_empty")]
-    pub up_to: String,
+    pub max_delay: String,
     /// The exit codes after which a command is attempted again; after any failure when empty.
     #[serde(default, deserialize_with = "super::written::some", skip_serializing_if = "Vec::is_empty")]
-    pub codes: Vec<u8>,
+    pub exit_codes: Vec<u8>,
 }
 
 /// The same as numbers: what a run goes by from its start on, whatever becomes of its job's declaration.
@@ -55,19 +55,19 @@ impl Retry {
     /// # Errors
     /// Something in it makes no sense; the text says what is allowed.
     pub fn read(&self) -> Result<Backoff, String> {
-        if self.times == 0 || self.times > TIMES_MAX {
-            return Err(format!("retry.times is {}, allowed are 1 to {TIMES_MAX}", self.times));
+        if self.max_retries == 0 || self.max_retries > TIMES_MAX {
+            return Err(format!("retry.max_retries is {}, allowed are 1 to {TIMES_MAX}", self.max_retries));
         }
-        let first = span("retry.wait", &self.wait)?.unwrap_or(WAIT);
-        let most = span("retry.up_to", &self.up_to)?;
+        let first = span("retry.delay", &self.delay)?.unwrap_or(WAIT);
+        let most = span("retry.max_delay", &self.max_delay)?;
         if let Some(most) = most.filter(|most| *most < first) {
-            return Err(format!("retry.up_to is {most}, which is less than the first wait of {first}"));
+            return Err(format!("retry.max_delay is {most}, which is less than the first delay of {first}"));
         }
-        if self.codes.contains(&0) {
-            return Err("retry.codes has 0, with which commands succeed: leave it out".to_string());
+        if self.exit_codes.contains(&0) {
+            return Err("retry.exit_codes has 0, with which commands succeed: leave it out".to_string());
         }
         let most = most.unwrap_or(UP_TO.max(first));
-        Ok(Backoff { times: self.times, first, most, codes: self.codes.clone() })
+        Ok(Backoff { times: self.max_retries, first, most, codes: self.exit_codes.clone() })
     }
 }
 
@@ -81,12 +81,16 @@ impl Job {
     pub(super) fn validate_retry(&self) -> Result<(), String> {
         let Some(retry) = &self.retry else { return Ok(()) };
         retry.read()?;
-        if !self.monitor {
-            return Err("retry takes monitor = true: nobody hears how a run ends that nobody monitors".into());
-        }
-        if !retry.codes.is_empty() && self.command.is_none() {
+        if !self.monitor_execution {
             return Err(
-                "retry.codes are exit codes of a command: leave them out for a function or a request".into(),
+                "retry takes monitor_execution = true: nobody hears how a run ends that nobody monitors"
+                    .into(),
+            );
+        }
+        if !retry.exit_codes.is_empty() && self.command.is_none() {
+            return Err(
+                "retry.exit_codes are exit codes of a command: leave them out for a function or a request"
+                    .into(),
             );
         }
         Ok(())
@@ -136,7 +140,8 @@ mod tests {
     use crate::words::{Fire, Shard};
 
     fn retry(times: u32, wait: &str, up_to: &str, codes: &[u8]) -> Result<Backoff, String> {
-        Retry { times, wait: wait.into(), up_to: up_to.into(), codes: codes.into() }.read()
+        Retry { max_retries: times, delay: wait.into(), max_delay: up_to.into(), exit_codes: codes.into() }
+            .read()
     }
 
     fn run(job: &str) -> RunId {
@@ -179,14 +184,14 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_with_what_is_allowed() {
         for (wrong, word) in [
-            (retry(0, "", "", &[]), "retry.times is 0, allowed are 1 to 100"),
-            (retry(101, "", "", &[]), "retry.times"),
-            (retry(1, "1ms", "", &[]), "retry.wait"),
-            (retry(1, "2d", "", &[]), "retry.wait"),
-            (retry(1, "soon", "", &[]), "retry.wait"),
-            (retry(1, "30s", "20s", &[]), "retry.up_to"),
-            (retry(1, "", "5s", &[]), "retry.up_to"),
-            (retry(1, "", "", &[0]), "retry.codes"),
+            (retry(0, "", "", &[]), "retry.max_retries is 0, allowed are 1 to 100"),
+            (retry(101, "", "", &[]), "retry.max_retries"),
+            (retry(1, "1ms", "", &[]), "retry.delay"),
+            (retry(1, "2d", "", &[]), "retry.delay"),
+            (retry(1, "soon", "", &[]), "retry.delay"),
+            (retry(1, "30s", "20s", &[]), "retry.max_delay"),
+            (retry(1, "", "5s", &[]), "retry.max_delay"),
+            (retry(1, "", "", &[0]), "retry.exit_codes"),
         ] {
             let text = wrong.unwrap_err();
             assert!(text.contains(word), "{text}");

@@ -6,6 +6,9 @@ use alloc::string::String;
 use super::Job;
 use crate::time::{Millis, Wall};
 
+/// The longest span of whole seconds that a job may have, in seconds: 366 days, as spans are read.
+const SPAN_MAX: u64 = 366 * 24 * 3_600;
+
 impl Job {
     /// What is left at this moment of the time that a run may take which began then; `None` where it may take any. One that
     /// began later than now did so by a clock that was ahead, and has all its time.
@@ -27,6 +30,21 @@ impl Job {
     pub fn time_is_over(&self, began: Wall, at: Wall) -> Option<String> {
         let over = self.time_left(began, at).is_some_and(|left| left <= Millis::ZERO);
         over.then(|| format!("its run_timeout of {} s is over", self.run_timeout.unwrap_or(0)))
+    }
+
+    /// Spans that an embedding program gives as numbers are no longer than those that are read.
+    pub(super) fn validate_spans(&self) -> Result<(), String> {
+        let spans = [
+            ("timeout", self.timeout),
+            ("run_timeout", self.run_timeout),
+            ("misfire_grace", self.misfire_grace),
+            ("max_clock_skew", self.max_clock_skew),
+            ("reshard_timeout", Some(self.reshard_timeout)),
+        ];
+        match spans.into_iter().find(|(_, secs)| secs.is_some_and(|secs| secs > SPAN_MAX)) {
+            Some((key, _)) => Err(format!("{key} is longer than 366 days, the longest span: lower it")),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn validate_run_timeout(&self) -> Result<(), String> {

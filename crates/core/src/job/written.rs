@@ -8,6 +8,7 @@ use serde::de::{self, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::SHARDS_MAX;
+use crate::schedule::Seconds;
 
 /// Rules of a schedule: a text, or a list of texts, which is kept as one text with a line for each.
 pub(super) mod rules {
@@ -69,47 +70,36 @@ pub(super) fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> 
     }
 }
 
-/// A span of whole seconds: a text such as `90s`, or a plain number of seconds.
-pub(super) fn seconds<'de, D: Deserializer<'de>>(input: D) -> Result<u64, D::Error> {
-    input.deserialize_any(Seconds)
+/// A span of whole seconds, written as a text such as `90s`.
+pub(super) mod span {
+    use super::{Deserialize, Deserializer, Seconds};
+    use serde::Serializer;
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<u64, D::Error> {
+        Seconds::deserialize(input).map(|span| span.0)
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(crate) fn serialize<S: Serializer>(secs: &u64, output: S) -> Result<S::Ok, S::Error> {
+        output.collect_str(&Seconds(*secs))
+    }
 }
 
-/// The same; nothing where nothing is written.
-pub(super) fn seconds_or_none<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
-    struct Written;
-    impl<'de> Visitor<'de> for Written {
-        type Value = Option<u64>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            Seconds.expecting(f)
-        }
-        fn visit_none<E: de::Error>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-        fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-        fn visit_some<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
-            seconds(input).map(Some)
-        }
-    }
-    input.deserialize_option(Written)
-}
+/// The same where the key may be absent.
+pub(super) mod span_or_none {
+    use super::{Deserialize, Deserializer, Seconds};
+    use serde::Serializer;
 
-struct Seconds;
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
+        Ok(Option::<Seconds>::deserialize(input)?.map(|span| span.0))
+    }
 
-impl Visitor<'_> for Seconds {
-    type Value = u64;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a span such as \"90s\" or \"1h30m\", or a number of seconds")
-    }
-    fn visit_u64<E: de::Error>(self, secs: u64) -> Result<u64, E> {
-        Ok(secs)
-    }
-    fn visit_i64<E: de::Error>(self, secs: i64) -> Result<u64, E> {
-        u64::try_from(secs).map_err(|_| E::invalid_value(de::Unexpected::Signed(secs), &self))
-    }
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
-        crate::schedule::seconds(text).map_err(E::custom)
+    #[expect(clippy::ref_option, reason = "serde passes a reference")]
+    pub(crate) fn serialize<S: Serializer>(secs: &Option<u64>, output: S) -> Result<S::Ok, S::Error> {
+        match secs {
+            Some(secs) => output.collect_str(&Seconds(*secs)),
+            None => output.serialize_none(),
+        }
     }
 }
 
@@ -135,7 +125,7 @@ pub(super) fn parameters<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Stri
 fn parse_parameters(text: &str) -> Result<Vec<String>, String> {
     let mut list: Vec<Option<String>> = Vec::new();
     for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
-        let bad = || format!("parameters: {pair:?} is not shard=parameter, as in 0=north,1=south");
+        let bad = || format!("shard_parameters: {pair:?} is not shard=parameter, as in 0=north,1=south");
         let (shard, parameter) = pair.split_once('=').ok_or_else(bad)?;
         let at: usize = shard.trim().parse().map_err(|_| bad())?;
         if at >= SHARDS_MAX as usize || parameter.contains('=') {
@@ -145,7 +135,7 @@ fn parse_parameters(text: &str) -> Result<Vec<String>, String> {
             list.resize(at + 1, None);
         }
         if list[at].replace(parameter.trim().to_string()).is_some() {
-            return Err(format!("parameters: shard {at} is named twice"));
+            return Err(format!("shard_parameters: shard {at} is named twice"));
         }
     }
     Ok(list.into_iter().map(Option::unwrap_or_default).collect())
@@ -165,14 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn every_span_is_a_text_and_a_number_of_seconds_is_still_read() {
-        let spans = r#""placement":"sharded","timeout":"1m","run_timeout":"1h30m","grace":"0s","max_difference":"2s","recut_wait":"1m""#;
+    fn every_span_is_a_text() {
+        let spans = r#""placement":"sharded","timeout":"1m","run_timeout":"1h30m","misfire_grace":"0s","max_clock_skew":"2s","reshard_timeout":"1m""#;
         let job = read(spans).unwrap();
-        assert_eq!((job.timeout, job.run_timeout, job.grace), (Some(60), Some(5_400), Some(0)));
-        assert_eq!((job.max_difference, job.recut_wait), (Some(2), 60));
-        let numbers = r#""placement":"sharded","timeout":60,"run_timeout":5400,"grace":0,"max_difference":2,"recut_wait":60"#;
-        assert_eq!(read(numbers).unwrap(), job);
+        assert_eq!((job.timeout, job.run_timeout, job.misfire_grace), (Some(60), Some(5_400), Some(0)));
+        assert_eq!((job.max_clock_skew, job.reshard_timeout), (Some(2), 60));
         let text = serde_json::to_string(&job).unwrap();
+        assert!(text.contains(r#""timeout":"1m","run_timeout":"1h30m","misfire_grace":"0s""#), "{text}");
         assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job, "what is kept is read back");
         let counted = read(r#""dataflow":{"interval":"5m"}"#).unwrap().dataflow.unwrap();
         assert_eq!(counted.interval, 300);
@@ -182,10 +171,12 @@ mod tests {
             (r#""timeout":"300""#, "such as `90s` or `1h30m`"),
             (r#""timeout":"1500ms""#, "only whole seconds count here; write `2s`"),
             (r#""timeout":-1"#, "integer `-1`, expected a span such as"),
-            (r#""timeout":1.5"#, "expected a span such as \"90s\" or \"1h30m\", or a number of seconds"),
+            (r#""timeout":1.5"#, "expected a span such as \"90s\" or \"1h30m\""),
+            (r#""timeout":60"#, "takes a span with its unit: write \"60s\" for seconds"),
+            (r#""reshard_timeout":3600"#, "write \"3600s\" for seconds"),
             (r#""timeout":"""#, "the span is missing"),
             (r#""timeout":"0s""#, "timeout is 0 seconds"),
-            (r#""recut_wait":"soon""#, "span `soon`"),
+            (r#""reshard_timeout":"soon""#, "span `soon`"),
         ] {
             let said = read(wrong).unwrap_err();
             assert!(said.contains(says), "{wrong}: {said}");
@@ -195,10 +186,10 @@ mod tests {
     #[test]
     fn a_key_about_times_takes_a_schedule() {
         for key in [
-            r#""zone":"UTC""#,
+            r#""timezone":"UTC""#,
             r#""dst":"skip""#,
-            r#""from":"2026-01-01""#,
-            r#""until":"2026-01-01""#,
+            r#""start_at":"2026-01-01""#,
+            r#""end_at":"2026-01-01""#,
             r#""jitter":"5m""#,
         ] {
             let said = read(key).unwrap_err();
@@ -218,11 +209,11 @@ mod tests {
             r#""schedule":" ""#,
             r#""schedule":[]"#,
             r#""schedule":["@daily",""]"#,
-            r#""schedule":"@daily","zone":"""#,
-            r#""schedule":"@daily","from":"""#,
-            r#""schedule":"@daily","until":"""#,
+            r#""schedule":"@daily","timezone":"""#,
+            r#""schedule":"@daily","start_at":"""#,
+            r#""schedule":"@daily","end_at":"""#,
             r#""schedule":"@daily","jitter":"""#,
-            r#""catch_up_age":"""#,
+            r#""catch_up_window":"""#,
             r#""catch_up_spread":"""#,
             r#""function":"""#,
             r#""directory":"""#,
@@ -230,9 +221,9 @@ mod tests {
             r#""limits":{"cpu":""}"#,
             r#""limits":{"memory":""}"#,
             r#""limits":{"together":{"memory":""}}"#,
-            r#""retry":{"times":1,"wait":""}"#,
-            r#""retry":{"times":1,"up_to":""}"#,
-            r#""retry":{"times":1,"codes":[]}"#,
+            r#""retry":{"max_retries":1,"delay":""}"#,
+            r#""retry":{"max_retries":1,"max_delay":""}"#,
+            r#""retry":{"max_retries":1,"exit_codes":[]}"#,
             r#""notify":{"to":[]}"#,
             r#""notify":{"late_after":""}"#,
             r#""notify":{"absent_after":""}"#,

@@ -155,7 +155,7 @@ impl Node {
         let drained = self.view.intent(&local.settings.name).is_some();
         // What it would not accept, its clock being wrong, is better offered to somebody else (law 6).
         let difference = local.lease.difference(now);
-        let on_time = difference.is_none_or(|by| by <= local.settings.max_difference);
+        let on_time = difference.is_none_or(|by| by <= local.settings.max_clock_skew);
         let able = local.joined.is_some()
             && local.lease.trusted(now.mono).is_some()
             && local.unable.is_none()

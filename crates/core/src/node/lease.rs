@@ -34,13 +34,13 @@ impl Node {
         if yields && !self.local.leaving {
             return;
         }
-        let (effect, next) = self.local.lease.decide(now, self.local.settings.max_difference);
+        let (effect, next) = self.local.lease.decide(now, self.local.settings.max_clock_skew);
         effects.extend(effect);
         wake.at(next, "lease");
         if let Some(trusted) = self.local.lease.trusted(now.mono) {
             wake.at(trusted.until(), "trust ends");
         }
-        if self.local.lease.difference(now).is_some_and(|by| by <= self.local.settings.max_difference) {
+        if self.local.lease.difference(now).is_some_and(|by| by <= self.local.settings.max_clock_skew) {
             self.local.announced.retain(|event| !matches!(event, Event::ClockDiffers(_)));
         }
     }

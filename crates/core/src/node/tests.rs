@@ -116,7 +116,7 @@ fn settings(name: &str) -> Settings {
         spread: Spread::Even,
         quota: Quota::Now,
         lead: Millis(1_000),
-        max_difference: Millis(500),
+        max_clock_skew: Millis(500),
         rescan: Millis(60_000),
         early: Millis(0),
         notice: Millis(0),
@@ -356,7 +356,12 @@ fn a_job_fires_on_each_second_once() {
 fn what_a_node_wrote_it_knows_as_it_stands() {
     let mut world = World { takes: 300, fails: 1, delay: 20, ..World::with(&["a"]) };
     let failing = Job {
-        retry: Some(Retry { times: 3, wait: "1s".into(), up_to: String::new(), codes: Vec::new() }),
+        retry: Some(Retry {
+            max_retries: 3,
+            delay: "1s".into(),
+            max_delay: String::new(),
+            exit_codes: Vec::new(),
+        }),
         ..job("failing", "@every 2s")
     };
     world.ask("a", Command::Apply([job("j", "@every 1s"), failing].into()));
@@ -595,11 +600,11 @@ fn a_member_is_an_entry_with_an_address_that_lives_by_the_lease() {
 fn a_job_that_asks_for_more_than_the_registry_gives_is_refused_with_all_that_came_with_it() {
     let mut world = World::default();
     world.add(Settings { class: Class::B, ..settings("n1") });
-    let asking = |name: &str, guarantee| Job { guarantee, ..job(name, "@every 10s") };
+    let asking = |name: &str, guarantee| Job { min_durability: guarantee, ..job(name, "@every 10s") };
     let both = [asking("b", Some(Class::B)), asking("pay", Some(Class::A))];
     let refused = world.ask("n1", Command::Apply(both.to_vec()));
     let Answer::Refused(Refusal::Invalid, text) = refused else { panic!("{refused:?}") };
-    assert!(text.contains("pay: it asks for guarantee = \"A\"") && text.contains("class B"), "{text}");
+    assert!(text.contains("pay: it asks for min_durability = \"A\"") && text.contains("class B"), "{text}");
     let specs = world.actors.values().map(|actor| actor.node.view().ids().count()).sum::<usize>();
     assert_eq!(specs, 0);
     let [modest, _] = both;

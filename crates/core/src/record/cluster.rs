@@ -12,7 +12,7 @@ use crate::registry::Revision;
 use crate::time::Wall;
 
 /// The newest layout of the tree that this program knows.
-pub const LAYOUT: u32 = 1;
+pub const LAYOUT: u32 = 2;
 
 /// The layouts of the tree that a program knows: it can read and write in each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Layouts {
 
 impl Layouts {
     /// Those of this program.
-    pub const OWN: Self = Self { oldest: 1, newest: LAYOUT };
+    pub const OWN: Self = Self { oldest: LAYOUT, newest: LAYOUT };
 
     /// Those of a program that says nothing of them.
     #[must_use]

@@ -23,13 +23,13 @@ pub struct Seat {
     /// Who runs it.
     pub by: Member,
     /// How many runs of the pool may go on beside it, itself counted, by its job.
-    pub at_most: u32,
+    pub limit: u32,
 }
 
 impl PoolRecord {
     /// How many runs may go on at once with one more that allows so many: the least that any of them allows.
     #[must_use]
-    pub fn most(&self, at_most: u32) -> usize {
-        self.seats.iter().map(|seat| seat.at_most).fold(at_most, u32::min) as usize
+    pub fn most(&self, limit: u32) -> usize {
+        self.seats.iter().map(|seat| seat.limit).fold(limit, u32::min) as usize
     }
 }

@@ -216,7 +216,7 @@ impl Cut {
     /// Into how many shards the next fire is cut, as far as it is known: where each node has one, into as many as now.
     #[must_use]
     pub fn total_of(&self, job: &Job) -> u32 {
-        if job.every_node { self.total } else { job.shards }
+        if job.is_broadcast() { self.total } else { job.shards }
     }
 
     /// Whether each node has one shard, beside those that stay where they run.

@@ -141,9 +141,11 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
     let (job, operator) = switched.unwrap_or_else(|| (job.clone(), OperatorSwitches::default()));
     let job = &job;
     // What came due beside runs that went on was never in their way.
-    let times = |job: &Job| (job.except.clone(), job.only.clone(), job.enabled, job.overlap.beside() > 1);
+    let times = |job: &Job| {
+        (job.exclude_calendars.clone(), job.require_calendars.clone(), job.enabled, job.overlap.beside() > 1)
+    };
     let same_times = |old: &Spec| old.job.times() == job.times() && times(&old.job) == times(job);
-    let fixed = if job.every_node { 0 } else { job.shards };
+    let fixed = if job.is_broadcast() { 0 } else { job.shards };
     let spec = Spec {
         version: old.as_ref().map(|o| o.version).or(version).unwrap_or(0) + 1,
         // A changed schedule has no past (plan: editing never fires a past due time).
@@ -159,9 +161,11 @@ fn declare(scene: &Scene<'_>, job: &Job) -> Turn {
     Turn::Commit(kind, txn)
 }
 
-/// A job is placed in one way for its whole life: nobody could say whose its runs are while it changes.
+/// A job is placed in one way for its whole life, since its runs would have no owner while that changes. `sharded` and `broadcast`
+/// are the same way: both have shards, which a cut deals anew.
 fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Option<alloc::string::String> {
-    if old.is_some_and(|old| old.job.placement != job.placement) {
+    let both_sharded = |old: &Spec| old.job.placement.is_sharded() && job.placement.is_sharded();
+    if old.is_some_and(|old| old.job.placement != job.placement && !both_sharded(old)) {
         return Some(format!(
             "job {}: its placement is fixed: delete the job and create it again, or give it another name",
             job.name
@@ -173,7 +177,7 @@ fn misplaced(known: Option<&JobView<'_>>, old: Option<&Spec>, job: &Job) -> Opti
     let planned = known.dispatched().is_some_and(|state| state.planned);
     let runs = match job.placement {
         Placement::Claimed => shards || planned,
-        Placement::Sharded => owned || planned,
+        Placement::Sharded | Placement::Broadcast => owned || planned,
         Placement::Dispatched => owned || shards,
     };
     runs.then(|| format!("job {}: runs of its deleted namesake are not settled yet: try again", job.name))

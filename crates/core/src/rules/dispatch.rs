@@ -225,7 +225,7 @@ impl<'a> Desk<'a> {
 
     /// By a clock that is off nothing is due.
     fn doubt_clock(&self, out: &mut Decisions) {
-        out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_difference)));
+        out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_clock_skew)));
         out.add(Decision::JobUncertain(self.job.id));
     }
 

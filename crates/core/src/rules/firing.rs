@@ -121,7 +121,7 @@ fn run_of(
         priority: declared.priority,
         again: None,
         shards: declared.shards,
-        parameter: declared.parameters.first().cloned().unwrap_or_default(),
+        parameter: declared.shard_parameters.first().cloned().unwrap_or_default(),
         job_parameter: declared.parameter.clone(),
         attempt,
         token: Token::new(scene.local.settings.generation, seq),

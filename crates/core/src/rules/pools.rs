@@ -45,7 +45,7 @@ pub(super) fn admitted(
     runs: Vec<RunId>,
     out: &mut Decisions,
 ) -> Vec<RunId> {
-    let Some(Pool { name, at_most }) = &job.pool else { return runs };
+    let Some(Pool { name, limit }) = &job.pool else { return runs };
     let known = scene.view.pool(name);
     let seats = known.value.iter().flat_map(|record| &record.seats).cloned();
     let seats = seats.filter(|seat| seat.by != *scene.member || needs(scene, &seat.run));
@@ -62,7 +62,7 @@ pub(super) fn admitted(
     let is_first = scene.local.seekers.is_first(name, &waiter);
     out.add(Decision::JobSeeks(name.clone(), id, due, is_first));
     let mut record = PoolRecord { seats, seq: known.value.as_ref().map_or(0, |record| record.seq) };
-    let room = record.most(*at_most).saturating_sub(record.seats.len());
+    let room = record.most(*limit).saturating_sub(record.seats.len());
     if idle && room > 0 && is_first {
         if firing::free_slots(scene.view, scene.local) <= out.claimed {
             out.add(Decision::JobWaits(id, due));
@@ -77,7 +77,7 @@ pub(super) fn admitted(
         // With others waiting they get their turns in between.
         let rivals = scene.local.seekers.has_rivals(name, (job.priority, id));
         let room = if rivals { 1 } else { room };
-        let seat = |run| Seat { run, by: scene.member.clone(), at_most: *at_most };
+        let seat = |run| Seat { run, by: scene.member.clone(), limit: *limit };
         record.seats.extend(wanting.into_iter().take(room).map(seat));
         commit(scene, (name, &known), CommitKind::EnterPool, record.seats, gone, out);
     }

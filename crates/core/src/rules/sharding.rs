@@ -56,14 +56,14 @@ pub fn decide(scene: &Scene<'_>, id: JobId, out: &mut Decisions) {
 pub(super) fn is_overdue(table: &Table<'_>) -> bool {
     let Some(((_, terms), mark)) = table.terms.zip(table.sharding.mark) else { return false };
     let leads = table.sharding.leader.as_ref() == Some(table.scene.member);
-    leads && table.scene.now.wall >= mark.since + terms.recut_wait
+    leads && table.scene.now.wall >= mark.since + terms.reshard_timeout
 }
 
 /// Among whom the shards belong. Static shares stay with the names that got them first.
 fn among(table: &Table<'_>, terms: &ShardTerms) -> Vec<Member> {
     let available = table.job.available();
     let cut = &table.sharding.cut;
-    if !terms.static_shards || cut.number == 0 || Some(cut.total) != terms.total {
+    if !terms.sticky_shards || cut.number == 0 || Some(cut.total) != terms.total {
         return available.into_iter().take(delist::among_max(table)).cloned().collect();
     }
     let now = |old: &Member| available.iter().copied().find(|member| member.node == old.node).cloned();
@@ -135,7 +135,7 @@ fn prepare(table: &Table<'_>, mark: Mark, terms: &ShardTerms, among: &[Member], 
         return out.add(Decision::JobAt(id, start));
     }
     let running = lanes.values().any(|lane| !lane.open.is_empty());
-    let until = mark.since.max(start) + terms.recut_wait;
+    let until = mark.since.max(start) + terms.reshard_timeout;
     if running && scene.now.wall < until {
         out.add(Decision::JobAt(id, until));
         return watch(table, &lanes, out);
@@ -151,7 +151,7 @@ fn prepare(table: &Table<'_>, mark: Mark, terms: &ShardTerms, among: &[Member], 
 fn frees_a_node(table: &Table<'_>, terms: &ShardTerms) -> bool {
     let drains = |holder: &Member| !table.is_dead(holder) && table.scene.view.intent(&holder.node).is_some();
     let mut portions = table.sharding.cut.portions.iter();
-    !terms.static_shards && portions.any(|portion| !portion.groups.is_empty() && drains(&portion.holder))
+    !terms.sticky_shards && portions.any(|portion| !portion.groups.is_empty() && drains(&portion.holder))
 }
 
 /// Every lane with something in it: those that are listed, and what is kept of others.
@@ -297,7 +297,7 @@ fn portions(
 /// Who should have what.
 fn deal(table: &Table<'_>, terms: &ShardTerms, total: u32, among: &[Member]) -> BTreeMap<Member, ShardSet> {
     let old = &table.sharding.cut;
-    if terms.static_shards && old.number > 0 && old.total == total {
+    if terms.sticky_shards && old.number > 0 && old.total == total {
         let had = |node: &NodeName| {
             let portions = old.portions.iter().filter(|portion| portion.holder.node == *node);
             let groups = portions.flat_map(|portion| &portion.groups);

@@ -20,7 +20,7 @@ pub(super) struct Bounds {
 impl Bounds {
     /// Reads them; `None` when none is given.
     pub(super) fn read(times: &Times<'_>, zone: &Zone) -> Result<Option<Self>, ScheduleError> {
-        if times.from.is_empty() && times.until.is_empty() && times.jitter.is_empty() {
+        if times.start_at.is_empty() && times.end_at.is_empty() && times.jitter.is_empty() {
             return Ok(None);
         }
         let moment = |word, text: &str, otherwise| match text {
@@ -35,11 +35,11 @@ impl Bounds {
             return Err(ScheduleError::new(format_args!("jitter `{}`: at most 1d is allowed", times.jitter)));
         }
         let (from, until) =
-            (moment("from", times.from, Wall::MIN)?, moment("until", times.until, Wall::MAX)?);
+            (moment("start_at", times.start_at, Wall::MIN)?, moment("end_at", times.end_at, Wall::MAX)?);
         if from >= until {
             return Err(ScheduleError::new(format_args!(
                 "until `{}` is not after from `{}`: nothing lies between",
-                times.until, times.from
+                times.end_at, times.start_at
             )));
         }
         Ok(Some(Self { from, until, jitter: Millis(jitter) }))

@@ -24,7 +24,7 @@ fn zone_in_front(text: &str) -> Option<String> {
     let rest = text.strip_prefix("CRON_TZ=").or_else(|| text.strip_prefix("TZ="))?;
     let (zone, rule) = rest.split_once([' ', '\t'])?;
     Some(format!(
-        "the zone has a key of its own: write zone = \"{zone}\" and schedule = \"{}\"",
+        "the time zone has a key of its own: write timezone = \"{zone}\" and schedule = \"{}\"",
         rule.trim_ascii()
     ))
 }
@@ -182,11 +182,11 @@ mod tests {
         for (text, says) in [
             (
                 "CRON_TZ=America/New_York 30 9 * * 1-5",
-                "write zone = \"America/New_York\" and schedule = \"30 9 * * 1-5\"",
+                "write timezone = \"America/New_York\" and schedule = \"30 9 * * 1-5\"",
             ),
             (
                 "TZ=Europe/London 0 22 * * SUN",
-                "write zone = \"Europe/London\" and schedule = \"0 22 * * SUN\"",
+                "write timezone = \"Europe/London\" and schedule = \"0 22 * * SUN\"",
             ),
             ("cron(0 2 ? * 6L *)", "AWS EventBridge: write `0 0 2 ? * 6L`"),
             ("cron(15 10 * * ? 2031)", "write `0 15 10 * * ? 2031`"),

@@ -266,9 +266,9 @@ fn refusals_say_what_is_wrong() {
 fn unknown_zones_are_refused_with_a_way_out() {
     let error = |zone| Schedule::parse("@daily", zone).unwrap_err().to_string();
     let tail = "is not an IANA time zone; write `Area/City`, such as";
-    assert_eq!(error("berlin"), format!("zone `berlin` {tail} `Europe/Berlin`"));
-    assert_eq!(error("Mars/Base"), format!("zone `Mars/Base` {tail} `Europe/Berlin` or `UTC`"));
-    assert_eq!(error("Etc/Unknown"), format!("zone `Etc/Unknown` {tail} `Europe/Berlin` or `UTC`"));
+    assert_eq!(error("berlin"), format!("timezone `berlin` {tail} `Europe/Berlin`"));
+    assert_eq!(error("Mars/Base"), format!("timezone `Mars/Base` {tail} `Europe/Berlin` or `UTC`"));
+    assert_eq!(error("Etc/Unknown"), format!("timezone `Etc/Unknown` {tail} `Europe/Berlin` or `UTC`"));
     assert_eq!(parsed("@daily", "europe/berlin").zone(), "Europe/Berlin");
     assert_eq!(parsed("@daily", "").zone(), "UTC");
 }
@@ -377,8 +377,9 @@ fn what_follows_runs_is_counted_from_their_end() {
         let next = after.next(moment).or_else(|| after.counted_from(moment).next(at(0)));
         assert!(next.is_none_or(|next| next > moment || next > at(0)));
     }
-    let bounded =
-        |from, until| Schedule::read(&Times { text: "@after 10m", from, until, ..Times::default() });
+    let bounded = |from, until| {
+        Schedule::read(&Times { text: "@after 10m", start_at: from, end_at: until, ..Times::default() })
+    };
     let bounded = bounded("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z").unwrap();
     let from: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let from = Wall(from.as_millisecond());
@@ -386,7 +387,7 @@ fn what_follows_runs_is_counted_from_their_end() {
     assert_eq!(first, from + Millis(510_000), "the first one that is not before it");
     assert_eq!(bounded.counted_from(from).next(from + Millis(50 * 60_000)), None);
     assert!(
-        Schedule::read(&Times { text: "@after 1h", until: "2026-01-01T00:00:00Z", ..Times::default() })
+        Schedule::read(&Times { text: "@after 1h", end_at: "2026-01-01T00:00:00Z", ..Times::default() })
             .is_ok()
     );
 }

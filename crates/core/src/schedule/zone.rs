@@ -87,7 +87,7 @@ impl Zone {
         }
         if let Some(fix) = super::foreign::zone(name) {
             return Err(ScheduleError::new(format_args!(
-                "zone {} is not an IANA time zone; {fix}",
+                "timezone {} is not an IANA time zone; {fix}",
                 quote(name)
             )));
         }
@@ -95,7 +95,7 @@ impl Zone {
         let meant = names.available().find(|known| city(known.as_str()));
         let fix = meant.map_or("`Europe/Berlin` or `UTC`".into(), |known| format!("`{}`", known.as_str()));
         Err(ScheduleError::new(format_args!(
-            "zone {} is not an IANA time zone; write `Area/City`, such as {fix}",
+            "timezone {} is not an IANA time zone; write `Area/City`, such as {fix}",
             quote(name)
         )))
     }

@@ -202,7 +202,7 @@ impl View {
         let placement = declared.map_or(Placement::default(), |job| job.placement);
         let priority = declared.map_or(Priority::default(), |job| job.priority);
         let pool = declared.and_then(|job| job.pool.as_ref()).map(|pool| pool.name.clone());
-        let group = declared.map_or(GroupId::EVERYWHERE, |job| self.group_of(&job.nodes));
+        let group = declared.map_or(GroupId::EVERYWHERE, |job| self.group_of(&job.node_selector));
         let version = record.as_ref().and_then(Option::as_ref).map_or(0, SpecRecord::version);
         self.change(now, id, |state| {
             state.spec = spec;

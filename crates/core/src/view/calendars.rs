@@ -90,7 +90,7 @@ impl View {
         let list = |names: &[CalendarName]| -> Option<Vec<_>> {
             names.iter().map(|name| Some((name.clone(), self.times_of(name)?.clone()))).collect()
         };
-        Some(Calendars::new(list(&job.except)?, list(&job.only)?))
+        Some(Calendars::new(list(&job.exclude_calendars)?, list(&job.require_calendars)?))
     }
 
     /// Up to when fires of a job are nobody's: its own last change of the kind, or that of a calendar that it names.

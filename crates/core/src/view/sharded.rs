@@ -25,15 +25,15 @@ pub struct ShardTerms {
     /// In which order of nodes.
     pub order: Order,
     /// Shards stay with the names that got them first.
-    pub static_shards: bool,
+    pub sticky_shards: bool,
     /// One node a host.
-    pub exclusive_per_host: bool,
+    pub one_per_host: bool,
     /// Whether lanes say what runs.
     pub monitor: bool,
     /// How much a node's clock may differ.
-    pub max_difference: Option<Millis>,
+    pub max_clock_skew: Option<Millis>,
     /// How long running shards are waited for before a cut.
-    pub recut_wait: Millis,
+    pub reshard_timeout: Millis,
 }
 
 /// What is known of a sharded job.
@@ -59,16 +59,16 @@ impl ShardTerms {
     pub(super) fn of(spec: &Spec) -> Option<Self> {
         let job = &spec.job;
         let millis = |secs: u64| Millis::secs(i64::try_from(secs).unwrap_or(i64::MAX / 1000));
-        (job.placement == Placement::Sharded).then(|| Self {
-            total: (!job.every_node).then_some(job.shards),
+        (job.placement.is_sharded()).then(|| Self {
+            total: (!job.is_broadcast()).then_some(job.shards),
             off: spec.off.clone(),
             strategy: job.strategy,
             order: job.order,
-            static_shards: job.static_shards,
-            exclusive_per_host: job.exclusive_per_host,
-            monitor: job.monitor,
-            max_difference: job.max_difference.map(millis),
-            recut_wait: millis(job.recut_wait),
+            sticky_shards: job.sticky_shards,
+            one_per_host: job.one_per_host,
+            monitor: job.monitor_execution,
+            max_clock_skew: job.max_clock_skew.map(millis),
+            reshard_timeout: millis(job.reshard_timeout),
         })
     }
 }
@@ -95,7 +95,7 @@ impl View {
             let job = self.job(*id);
             portions.any(|portion| portion.holder == *member && !portion.groups.is_empty())
                 && job.is_enabled()
-                && job.terms().is_some_and(|(_, terms)| !terms.static_shards)
+                && job.terms().is_some_and(|(_, terms)| !terms.sticky_shards)
                 && job.available().iter().any(|other| *other != member)
         })
     }
@@ -187,7 +187,7 @@ impl View {
     }
 
     pub(super) fn set_shard_terms(&mut self, id: JobId, placement: Placement, record: Option<&SpecRecord>) {
-        if placement == Placement::Sharded {
+        if placement.is_sharded() {
             let terms = self.terms_of(record);
             self.sharded.entry(id).or_default().terms = terms;
         } else if let Some(sharded) = self.sharded.get_mut(&id) {
@@ -223,7 +223,7 @@ impl<'a> JobView<'a> {
     #[must_use]
     pub fn is_sharded(&self) -> bool {
         let left = || self.sharding().is_some_and(|sharding| !sharding.lanes.is_empty());
-        self.state.placement == Placement::Sharded || left()
+        self.state.placement.is_sharded() || left()
     }
 
     /// What is known of it, if it is sharded, or was.
@@ -284,7 +284,7 @@ impl<'a> JobView<'a> {
                 members.push((member, host));
             }
         }
-        if self.terms().is_some_and(|(_, shards)| shards.exclusive_per_host) {
+        if self.terms().is_some_and(|(_, shards)| shards.one_per_host) {
             let mut hosts = alloc::collections::BTreeSet::new();
             members.retain(|(_, host)| hosts.insert(*host));
         }

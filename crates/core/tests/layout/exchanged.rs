@@ -12,7 +12,7 @@ use super::tree::{AT, member, run};
 use super::{Line, every, line};
 
 pub(crate) fn lines() -> Vec<Line> {
-    let retry = Retry { times: 3, wait: "5s".into(), up_to: "1m".into(), codes: vec![7] };
+    let retry = Retry { max_retries: 3, delay: "5s".into(), max_delay: "1m".into(), exit_codes: vec![7] };
     let given = Passed {
         run: run(Fire::Due(AT)),
         attempt: 2,

@@ -110,8 +110,8 @@ fn keys() -> Vec<Line> {
 fn cluster() -> Vec<Line> {
     let record = |shut| ClusterRecord {
         id: "c".into(),
-        layout: 1,
-        wanted: Some(2),
+        layout: 2,
+        wanted: Some(3),
         seq: 3,
         generation: 4,
         shut: Some(shut),
@@ -214,7 +214,7 @@ fn job() -> Vec<Line> {
         line("job/asked-taken-back", AskedRecord { requests: vec![back] }),
         line(
             "pool",
-            PoolRecord { seats: vec![Seat { run: run(Fire::Due(AT)), by: member(), at_most: 3 }], seq: 6 },
+            PoolRecord { seats: vec![Seat { run: run(Fire::Due(AT)), by: member(), limit: 3 }], seq: 6 },
         ),
         line("told", ToldRecord { late: Some(AT), absent: Some(later(1)), by: member(), seq: 6 }),
         line("calendar/deleted", CalendarRecord::Deleted { version: 5 }),

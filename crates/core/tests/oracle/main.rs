@@ -261,7 +261,15 @@ fn read(said: &Said, zone: &str) -> Result<Schedule, String> {
     let jitter = said.jitter.map_or_else(String::new, |secs| format!("{secs}s"));
     let (text, from, until) = (said.texts.join("\n"), bound(&said.from), bound(&said.until));
     let (name, from, until, jitter) = (said.name.as_str(), &*from, &*until, &*jitter);
-    let schedule = Schedule::read(&Times { text: &text, zone, name, dst, from, until, jitter });
+    let schedule = Schedule::read(&Times {
+        text: &text,
+        timezone: zone,
+        name,
+        dst,
+        start_at: from,
+        end_at: until,
+        jitter,
+    });
     schedule.map(|it| it.under(Closing::declared(&said.closing))).map_err(|error| error.to_string())
 }
 

@@ -50,7 +50,7 @@ fn local(zone: &zone::Zone, instant: i64, seconds_from: i64) -> String {
 
 /// The cell of one rule: what is due around a change.
 fn cell(zone: &zone::Zone, text: &str, rule: Option<(Dst, clock::Dst)>, from: i64, until: i64) -> String {
-    let times = Times { text, zone: zone.name, dst: rule.map(|(dst, _)| dst), ..Times::default() };
+    let times = Times { text, timezone: zone.name, dst: rule.map(|(dst, _)| dst), ..Times::default() };
     let schedule = Schedule::read(&times).expect("the page's schedules are right");
     let next = |after: Wall| schedule.next(after);
     let found: Vec<i64> = std::iter::successors(next(Wall(from * 1000 - 1)), |last| next(*last))

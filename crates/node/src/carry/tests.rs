@@ -384,7 +384,7 @@ async fn nothing_goes_where_a_job_would_get_less_than_it_asks_for() {
     let (old, pay) = (stopped().await, job("pay"));
     let declare = async |guarantee| {
         let job = Job::new(pay.clone(), "", Work::Command(vec!["true".into()]));
-        let job = Job { guarantee, ..job };
+        let job = Job { min_durability: guarantee, ..job };
         let spec = Spec::new(job, 1, Wall(0));
         let spec = SpecRecord::Live(Box::new(spec));
         old.commit(vec![put(keys::spec(&pay), encode(&spec), None)]).await;

@@ -52,7 +52,7 @@ const TTL_MIN: Duration = Duration::from_secs(2);
 /// How long before its due moment a fire may be claimed; also how much of the future a crash puts in doubt.
 const LEAD: Millis = Millis::secs(1);
 /// How much the clock may differ from the registry's.
-const MAX_DIFFERENCE: Millis = Millis::secs(1);
+const MAX_CLOCK_SKEW: Millis = Millis::secs(1);
 /// How often everything is read again even if no news is missing.
 const RESCAN: Millis = Millis::secs(60);
 /// How often output is tidied.
@@ -430,7 +430,7 @@ fn settings(
         spread: config.spread,
         quota: config.quota,
         lead: LEAD,
-        max_difference: MAX_DIFFERENCE,
+        max_clock_skew: MAX_CLOCK_SKEW,
         rescan: RESCAN,
         early: facts.early,
         notice: facts.notice,

@@ -286,7 +286,7 @@ impl Case {
         match self.placement {
             Placement::Claimed => vec![keys::lane(&self.job)],
             Placement::Dispatched => vec![keys::plan(&self.job)],
-            Placement::Sharded => {
+            Placement::Sharded | Placement::Broadcast => {
                 self.sharding.lanes.iter().map(|member| keys::shard_lane(&self.job, member)).collect()
             }
         }
@@ -309,7 +309,7 @@ impl Case {
                 let plan = value(&keys::plan(&self.job)).and_then(|value| decode::<Plan>(value));
                 overdue::stand(due, now, Books::Planned(plan.as_ref()), &lives)
             }
-            Placement::Sharded => {
+            Placement::Sharded | Placement::Broadcast => {
                 let lane = |member: &Member| {
                     let lane = value(&keys::shard_lane(&self.job, member));
                     self.sharding.lane_of(member, lane.and_then(|value| decode::<ShardLane>(value)).as_ref())

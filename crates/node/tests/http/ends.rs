@@ -81,7 +81,8 @@ async fn a_second_attempt_has_the_same_key_and_a_higher_fence() {
     let mut server = Server::start().await;
     let (node, _data) = node(LOOPBACK).await;
     let mut busy = job("busy", Http::new(&server.url("/busy")));
-    busy.retry = Some(Retry { times: 1, wait: "1s".into(), up_to: String::new(), codes: Vec::new() });
+    busy.retry =
+        Some(Retry { max_retries: 1, delay: "1s".into(), max_delay: String::new(), exit_codes: Vec::new() });
     let run = ask_to_run(&node, busy).await.to_string();
     let (first, second) = (server.asked().await, server.asked().await);
     for (seen, attempt) in [(&first, "1"), (&second, "2")] {

@@ -285,7 +285,7 @@ fn output_is_read_through_the_handle() {
                       $EVENKEEL_PARAMETER $EVENKEEL_JOB_PARAMETER $EVENKEEL_ATTEMPT $EVENKEEL_FENCE $EVENKEEL_IDEMPOTENCY_KEY $EVENKEEL_NODE";
         let command = Work::Command(["sh", "-c", script].map(String::from).to_vec());
         let mut job = Job::new("j".parse().unwrap(), "* * * * * *", command);
-        job.parameters = vec!["p".into()];
+        job.shard_parameters = vec!["p".into()];
         job.parameter = "all".into();
         node.apply(vec![job]).await.unwrap();
         let record = wait_for(&node, State::Succeeded).await;

@@ -64,7 +64,7 @@ pub(super) async fn tree(
 fn checked(handle: &Handle, job: JobName) -> Result<JobName, ApiError> {
     let placement = handle.look(|node| Some(node.view().find(&job)?.spec()?.job.placement));
     match placement {
-        Some(Placement::Sharded) => Ok(job),
+        Some(Placement::Sharded | Placement::Broadcast) => Ok(job),
         Some(Placement::Claimed | Placement::Dispatched) => Err(ApiError::conflict(format!(
             "job {job} is not sharded, so it has no such tree: see `evenkeel job show {job}`"
         ))),
@@ -104,7 +104,7 @@ async fn seen(handle: &Handle, job: &JobName) -> Result<Option<Seen>, ApiError> 
 /// What the view has of a job, without lanes.
 fn copied(view: &View, job: &JobName) -> Option<Seen> {
     let job = view.find(job)?;
-    let spec = board::timed(view, &job).filter(|spec| spec.job.placement == Placement::Sharded)?;
+    let spec = board::timed(view, &job).filter(|spec| spec.job.placement.is_sharded())?;
     let drained = view.members().map(|(member, _)| &member.node).filter(|node| view.intent(node).is_some());
     let counts = view.counts(job.name()).map(|(node, count)| (node.clone(), *count)).collect();
     Some(Seen {

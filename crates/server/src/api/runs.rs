@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use evenkeel::{RunFilter, RunRecord, State as RunState};
 use evenkeel_core::input::{Answer, Applied, Command, Refusal};
 use evenkeel_core::node::Node;
+use evenkeel_core::schedule::Seconds;
 use evenkeel_core::words::{Fire, FireId, JobName, RunId, Shard, WordError};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ use super::{ApiError, App, elsewhere, fires, follow, jobs, output, relay, runnin
 use crate::client::escape;
 use crate::peer::Piece;
 use crate::rows::{RunPage, RunRow, RunningRow, moment};
-use crate::{board, request, written};
+use crate::{board, request};
 
 /// The most rows of a page, and how many there are when nobody says.
 const PAGE_MAX: u32 = 1_000;
@@ -61,8 +62,8 @@ pub(super) struct Output {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wait {
-    #[serde(default, deserialize_with = "written::seconds")]
-    timeout: Option<u64>,
+    #[serde(default)]
+    timeout: Option<Seconds>,
 }
 
 pub(super) async fn list(
@@ -201,7 +202,7 @@ pub(super) async fn wait(
     wait: Result<Query<Wait>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let (Path(named), Query(wait)) = (run?, wait?);
-    let bound = wait.timeout.map_or(WAIT_MAX, Duration::from_secs).min(WAIT_MAX);
+    let bound = wait.timeout.map_or(WAIT_MAX, |Seconds(secs)| Duration::from_secs(secs)).min(WAIT_MAX);
     let ended = async {
         match &named {
             Named::Run(run) => {

@@ -4,7 +4,8 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use evenkeel::clock;
-use evenkeel_core::input::{Answer, Command, Setting};
+use evenkeel_core::input::{Answer, Command, Refusal, Setting};
+use evenkeel_core::schedule::Seconds;
 use evenkeel_core::standing::Leadership;
 use evenkeel_core::time::Now;
 use evenkeel_core::words::Member;
@@ -27,6 +28,8 @@ pub(super) async fn set(
     body: Bytes,
 ) -> Result<Json<SettingsRow>, ApiError> {
     let Wanted { planner, beat, strikes, handover, spread } = read_body(&body, Kind::Body)?;
+    let too_long = |_| ApiError::from((Refusal::Invalid, "the longest beat is 1h".to_owned()));
+    let beat = beat.map(|Seconds(secs)| u32::try_from(secs)).transpose().map_err(too_long)?;
     let settings = [
         beat.map(Setting::Beat),
         strikes.map(Setting::Strikes),
@@ -41,7 +44,7 @@ pub(super) async fn set(
             return Err((refusal, message).into());
         }
         match setting {
-            Setting::Beat(beat) => shown.beat = beat,
+            Setting::Beat(beat) => shown.beat = Seconds(beat.into()),
             Setting::Strikes(strikes) => shown.strikes = strikes,
             Setting::Handover(handover) => shown.handover = handover,
             Setting::Spread(spread) => shown.spread = spread,
@@ -71,7 +74,7 @@ fn row(app: &App) -> SettingsRow {
         let (leader, leader_unknown) = leader(node.leadership(now.mono), now);
         SettingsRow {
             planner: settings.planner,
-            beat: settings.beat,
+            beat: Seconds(settings.beat.into()),
             strikes: settings.strikes,
             handover: settings.handover,
             spread: settings.spread,
@@ -103,7 +106,7 @@ mod tests {
     fn shown(leadership: Leadership) -> SettingsRow {
         let ClusterSettings { planner, beat, strikes, handover, spread, .. } = ClusterSettings::default();
         let (leader, leader_unknown) = leader(leadership, Now { mono: Mono(70_000), wall: Wall(70_000) });
-        SettingsRow { planner, beat, strikes, handover, spread, leader, leader_unknown }
+        SettingsRow { planner, beat: Seconds(beat.into()), strikes, handover, spread, leader, leader_unknown }
     }
 
     /// proves: S4-13

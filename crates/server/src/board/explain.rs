@@ -83,7 +83,9 @@ pub(crate) async fn job(handle: &Handle, name: &JobName) -> Result<Option<Explai
             let lane = handle.claims(std::slice::from_ref(name)).await?.remove(name);
             claimed::explain(&known, lane.as_ref(), &mut told);
         }
-        Placement::Sharded => sharded::explain(&known, &handle.lanes(name).await?, &mut told),
+        Placement::Sharded | Placement::Broadcast => {
+            sharded::explain(&known, &handle.lanes(name).await?, &mut told)
+        }
         Placement::Dispatched => {
             let plan = handle.plans(std::slice::from_ref(name)).await?.remove(name);
             dispatched::explain(&known, plan.as_ref(), &mut told);
@@ -158,7 +160,7 @@ impl Known {
 
     /// Whom it may run on, where that is not everybody.
     fn tell_nodes(&self, told: &mut Explained) {
-        let nodes = &self.job().nodes;
+        let nodes = &self.job().node_selector;
         if nodes.is_everywhere() {
             return;
         }
@@ -173,9 +175,9 @@ impl Known {
 
     /// Who goes on in its pool, where it is in one.
     fn tell_pool(&self, told: &mut Explained) {
-        let Some(Pool { name, at_most }) = &self.job().pool else { return };
+        let Some(Pool { name, limit }) = &self.job().pool else { return };
         let seats = &self.pool.seats;
-        let (most, taken) = (self.pool.most(*at_most), seats.len());
+        let (most, taken) = (self.pool.most(*limit), seats.len());
         told.fact("pool", name);
         told.fact("pool_at_most", most);
         told.fact("pool_runs", seats.iter().map(|seat| &seat.run).collect::<Vec<_>>());
@@ -212,7 +214,7 @@ impl Known {
 
     /// Why nothing of it runs: no living node fits.
     fn nowhere(&self) -> Option<String> {
-        let nodes = &self.job().nodes;
+        let nodes = &self.job().node_selector;
         let nowhere = self.job().enabled && self.standings.is_empty();
         nowhere
             .then(|| format!("no living node fits {nodes}: start one with these labels, or change the job"))
@@ -222,7 +224,7 @@ impl Known {
     fn schedule(&self) -> String {
         let names: Vec<_> = self.job().calendars().map(CalendarName::as_str).collect();
         let under = if names.is_empty() { String::new() } else { format!(" under {}", names.join(", ")) };
-        format!("{} in {}{under}", self.job().schedule, zone(&self.job().zone))
+        format!("{} in {}{under}", self.job().schedule, zone(&self.job().timezone))
     }
 
     /// Why nobody can say when it is due.

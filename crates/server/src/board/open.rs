@@ -40,7 +40,7 @@ pub(crate) async fn open(handle: &Handle, fire: &FireId) -> Result<OpenFire, Lan
         return Ok(OpenFire::default());
     };
     match seen.spec.job.placement {
-        Placement::Sharded => {
+        Placement::Sharded | Placement::Broadcast => {
             let lanes = handle.lanes(&fire.job).await?;
             Ok(sharded(&seen, fire, lanes.values()))
         }

@@ -1,7 +1,6 @@
 //! What a switch does not do, although its name says so: for whoever switched, beside the answer.
 
 use evenkeel::Handle;
-use evenkeel_core::job::Placement;
 use evenkeel_core::view::{JobView, View};
 use evenkeel_core::words::{JobName, NodeName};
 
@@ -96,7 +95,7 @@ fn on_node(view: &View, job: &JobView<'_>, node: &NodeName, promise: Promise) ->
         remarks
             .push(format!("node {node} drains: let it take part again with `evenkeel node undrain {node}`"));
     }
-    let placed = job.spec().is_some_and(|spec| spec.job.placement == Placement::Sharded);
+    let placed = job.spec().is_some_and(|spec| spec.job.placement.is_sharded());
     if placed && remarks.is_empty() && job.available().iter().all(|member| member.node != *node) {
         remarks.push(format!(
             "node {node} takes no part in job {name}: `evenkeel shard list {name}` shows who does"

@@ -185,7 +185,7 @@ fn rows(table: &Table, lanes: &BTreeMap<Member, ShardLane>, now: Wall) -> Vec<Sh
             due: open.map(|open| moment(open.due)),
             attempt: open.map(|open| open.attempt),
             failed_over: open.is_some_and(|open| open.attempt > 1) && holder != cut,
-            parameter: table.spec.job.parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
+            parameter: table.spec.job.shard_parameters.get(shard.0 as usize).cloned().unwrap_or_default(),
             began: open.map(|open| open.from).or(lane.and_then(|lane| lane.began)).map(moment),
         };
         let id = |open: &evenkeel_core::record::OpenShards| {

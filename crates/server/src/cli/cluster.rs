@@ -3,6 +3,7 @@
 use clap::Subcommand;
 use evenkeel_core::node::Spread;
 use evenkeel_core::record::{Handover, PlannerKind};
+use evenkeel_core::schedule::Seconds;
 use serde::Deserialize;
 
 use super::{carry, chosen, doctor};
@@ -10,7 +11,6 @@ use crate::client::{Client, Reach, escape};
 use crate::exit::Failure;
 use crate::output::{self, Output};
 use crate::rows::{LayoutRow, SettingsRow, Wanted};
-use crate::settings;
 use crate::tree::{self, Entry, Form};
 
 /// What can be looked at.
@@ -56,9 +56,9 @@ pub(crate) enum Verb {
         /// Which node plans dispatched jobs: beat (in each beat the least loaded node) or leader (one node for as long as it lives)
         #[arg(long, value_name = "WHO", value_parser = chosen::<PlannerKind>)]
         planner: Option<PlannerKind>,
-        /// The length of a beat, 1s to 1h; a plain number is seconds
-        #[arg(long, value_name = "TIME", value_parser = beat)]
-        beat: Option<u32>,
+        /// The length of a beat, 1s to 1h
+        #[arg(long, value_name = "TIME")]
+        beat: Option<Seconds>,
         /// The number of strikes after which a node is offline, 1 to 100
         #[arg(long, value_name = "N")]
         strikes: Option<u32>,
@@ -71,11 +71,6 @@ pub(crate) enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
-}
-
-/// The length of a beat in seconds.
-fn beat(text: &str) -> Result<u32, String> {
-    u32::try_from(settings::seconds(text)?).map_err(|_| "the longest beat is 1h".to_owned())
 }
 
 /// What a node answers.

@@ -54,7 +54,7 @@ pub(crate) struct Crontab {
     seconds: bool,
     /// The time zone of entries without CRON_TZ; by default the zone of this host
     #[arg(long)]
-    zone: Option<String>,
+    timezone: Option<String>,
     /// The prefix of the jobs' names; the file's name by default
     #[arg(long, value_name = "NAME")]
     prefix: Option<String>,
@@ -163,7 +163,7 @@ fn read(path: &Path) -> Result<String, Failure> {
 
 fn origin(args: &Crontab) -> Result<Origin, Failure> {
     let stem = args.file.file_stem().and_then(|s| s.to_str()).filter(|s| *s != "-");
-    let zone = match &args.zone {
+    let zone = match &args.timezone {
         Some(name) => zones::named(name).map(|_| name.clone())?,
         None => zones::of_host()?,
     };

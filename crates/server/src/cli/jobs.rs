@@ -287,7 +287,7 @@ fn show(job: &OneJob) -> Result<(), Failure> {
     let held = found.owner.as_deref().unwrap_or("nobody");
     let verb = match found.job.placement {
         Placement::Claimed => "held",
-        Placement::Sharded => "led",
+        Placement::Sharded | Placement::Broadcast => "led",
         Placement::Dispatched => "planned",
     };
     let state = match (found.disabled, found.paused) {

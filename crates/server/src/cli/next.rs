@@ -29,7 +29,7 @@ pub(crate) struct Next {
     schedule: Vec<String>,
     /// The time zone of that schedule; UTC by default
     #[arg(long, requires = "schedule", default_value = "", hide_default_value = true)]
-    zone: String,
+    timezone: String,
     /// The name of the future job, which determines `H` and the jitter
     #[arg(long = "name", value_name = "JOB", requires = "schedule")]
     called: Option<JobName>,
@@ -41,16 +41,16 @@ pub(crate) struct Next {
     jitter: String,
     /// The moment at which the schedule ends; without an offset it is local to the schedule's zone
     #[arg(long, value_name = "MOMENT", requires = "schedule", default_value = "", hide_default_value = true)]
-    until: String,
+    end_at: String,
     /// A file with calendars for that schedule
     #[arg(long, value_name = "FILE", requires = "schedule")]
     calendars: Option<PathBuf>,
     /// A calendar of that file: no fire is due at a moment that it contains
     #[arg(long, value_name = "NAME", requires = "calendars")]
-    except: Vec<CalendarName>,
+    exclude_calendars: Vec<CalendarName>,
     /// A calendar of that file: fires are due only at moments that it contains
     #[arg(long, value_name = "NAME", requires = "calendars")]
-    only: Vec<CalendarName>,
+    require_calendars: Vec<CalendarName>,
     /// The number of fires
     #[arg(short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
     n: u32,
@@ -131,7 +131,7 @@ fn calendars(next: &Next) -> Result<Calendars, Failure> {
         Ok((name.clone(), Arc::new(times)))
     };
     let list = |names: &[CalendarName]| names.iter().map(named).collect::<Result<Vec<_>, Failure>>();
-    Ok(Calendars::new(list(&next.except)?, list(&next.only)?))
+    Ok(Calendars::new(list(&next.exclude_calendars)?, list(&next.require_calendars)?))
 }
 
 /// Tries out a schedule that is no job yet.
@@ -142,11 +142,11 @@ fn tried(next: &Next) -> Result<Vec<Listed>, Failure> {
     }
     let times = Times {
         text: &text,
-        zone: &next.zone,
+        timezone: &next.timezone,
         name: next.called.as_ref().map_or("", JobName::as_str),
         dst: next.dst,
-        from: "",
-        until: &next.until,
+        start_at: "",
+        end_at: &next.end_at,
         jitter: &next.jitter,
     };
     let schedule = Schedule::read(&times).map_err(|error| {

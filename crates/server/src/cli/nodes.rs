@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use evenkeel::clock;
+use evenkeel_core::schedule::Seconds;
 use evenkeel_core::time::{Millis, Mono};
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use crate::client::{Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output, Simulated};
 use crate::rows::{Balance, EventPage, LoadRow, NodeRow, ObstacleRow, ServiceRow, WhatIfRow};
-use crate::settings::{self, seconds};
+use crate::settings;
 use crate::upgrade::WAIT;
 
 /// How long a new program may take to begin, and how often to look whether it has.
@@ -67,9 +68,9 @@ pub(crate) enum Verb {
         /// Wait until the node owns no job and no shard and has no running run. Then it may be stopped
         #[arg(long)]
         wait: bool,
-        /// With --wait, give up after this time, such as 90s or 5m; a plain number is seconds
-        #[arg(long, value_name = "TIME", value_parser = seconds, requires = "wait")]
-        timeout: Option<u64>,
+        /// With --wait, give up after this time, such as 90s or 5m
+        #[arg(long, value_name = "TIME", requires = "wait")]
+        timeout: Option<Seconds>,
         #[command(flatten)]
         reach: Reach,
     },
@@ -132,7 +133,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         }
         Verb::Balance { simulate, reach } => balance(&simulate, &reach),
         Verb::Drain { name, force, wait: true, timeout, reach } => {
-            drain_and_wait(&reach, &name, force, timeout.map(Duration::from_secs))
+            drain_and_wait(&reach, &name, force, timeout.map(|Seconds(secs)| Duration::from_secs(secs)))
         }
         Verb::Drain { name, force, reach, .. } => {
             switch(&reach, &name, "drain", &json!({ "force": force }), DRAINING)

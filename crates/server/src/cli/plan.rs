@@ -238,7 +238,10 @@ impl Desk {
             }
             Ok(Some(read))
         };
-        let (Some(except), Some(only)) = (list(&job.except)?, list(&job.only)?) else { return Ok(None) };
+        let (Some(except), Some(only)) = (list(&job.exclude_calendars)?, list(&job.require_calendars)?)
+        else {
+            return Ok(None);
+        };
         let schedule = job.schedule_under(Some(&Calendars::new(except, only)));
         Ok(schedule.filter(|_| job.enabled && !paused))
     }

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use evenkeel_core::schedule::Seconds;
 use serde_json::{Value, json};
 
 use super::jobs::said;
@@ -13,7 +14,6 @@ use crate::client::{Client, Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::rows::{RunPage, RunRow, RunningRow};
-use crate::settings::seconds;
 
 /// One question waits so long; then it is asked again, so that nothing on the way takes the silence for an end.
 const WAIT_SLICE_SECS: u64 = 25;
@@ -57,9 +57,9 @@ pub(crate) enum Verb {
     Wait {
         #[command(flatten)]
         run: OneRun,
-        /// Give up after this time, such as 90s or 5m; a plain number is seconds
-        #[arg(long, value_name = "TIME", value_parser = seconds)]
-        timeout: Option<u64>,
+        /// Give up after this time, such as 90s or 5m
+        #[arg(long, value_name = "TIME")]
+        timeout: Option<Seconds>,
     },
     /// End a running run, or a run that waits for a node, a slot, its pool or its next attempt
     Kill {
@@ -241,12 +241,12 @@ fn show(run: &OneRun) -> Result<(), Failure> {
     output::line(&format!("\nas a whole {state}{reason}"))
 }
 
-fn wait(run: &OneRun, timeout: Option<u64>) -> Result<(), Failure> {
+fn wait(run: &OneRun, timeout: Option<Seconds>) -> Result<(), Failure> {
     let client = run.reach.client()?;
-    let mut left = timeout;
+    let mut left = timeout.map(|Seconds(secs)| secs);
     loop {
         let slice = left.map_or(WAIT_SLICE_SECS, |left| left.min(WAIT_SLICE_SECS));
-        let answer: Value = client.get(&format!("/runs/{}/wait?timeout={slice}", escape(&run.run)))?;
+        let answer: Value = client.get(&format!("/runs/{}/wait?timeout={slice}s", escape(&run.run)))?;
         if answer["done"] == Value::Bool(true) {
             return ended(run, &answer);
         }

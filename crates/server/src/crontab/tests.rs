@@ -35,7 +35,7 @@ fn shown(import: &Import) -> String {
             Some(after.to_string().replace(":00.000Z", "Z"))
         });
         let fires: Vec<_> = fires.take(3).collect();
-        out.push_str(&format!("{}\n  {} [{}]\n", job.name, job.schedule, job.zone));
+        out.push_str(&format!("{}\n  {} [{}]\n", job.name, job.schedule, job.timezone));
         out.push_str(&format!("  {:?} {:?}\n", job.command, job.environment));
         for (key, value) in [("user", &job.user), ("directory", &job.directory), ("stdin", &job.stdin)] {
             if !value.is_empty() {

@@ -59,7 +59,7 @@ fn trigger(whole: &Whole, job: &JobSeen) -> String {
         "project": job.name,
         "version": spec.version,
         "cron": job.schedule,
-        "timezone": zone(&job.zone),
+        "timezone": zone(&job.timezone),
         "status": if fires { "READY" } else { "PAUSED" },
         "next_check_time": next.map(moment),
     });

@@ -27,7 +27,7 @@ fn config(seen: &Seen, tree: &mut Tree) {
         Strategy::OddEven => "OdevitySortByNameJobShardingStrategy",
         Strategy::Rotate => "RotateServerByNameJobShardingStrategy",
     };
-    let difference = job.max_difference.map_or("-1".to_owned(), |secs| secs.to_string());
+    let difference = job.max_clock_skew.map_or("-1".to_owned(), |secs| secs.to_string());
     // How many threads there are is each node's own affair unless the job says it.
     if let Some(threads) = job.dataflow.and_then(|dataflow| dataflow.threads) {
         tree.persistent("config/concurrentDataProcessThreadCount", threads.to_string());
@@ -43,14 +43,14 @@ fn config(seen: &Seen, tree: &mut Tree) {
     tree.persistent("config/jobShardingStrategyClass", format!("{STRATEGIES}.{strategy}"));
     tree.persistent("config/maxTimeDiffSeconds", difference);
     tree.persistent("config/misfire", seen.makes_up().to_string());
-    tree.persistent("config/monitorExecution", job.monitor.to_string());
+    tree.persistent("config/monitorExecution", job.monitor_execution.to_string());
     if let Some(dataflow) = job.dataflow {
         tree.persistent("config/processCountIntervalSeconds", dataflow.interval.to_string());
     }
     if let Work::Command(argv) = job.work() {
         tree.persistent("config/scriptCommandLine", command_line(&argv));
     }
-    tree.persistent("config/shardingItemParameters", parameters(&job.parameters));
+    tree.persistent("config/shardingItemParameters", parameters(&job.shard_parameters));
     tree.persistent("config/shardingTotalCount", seen.sharding.cut.total_of(job).to_string());
     if let Some(dataflow) = job.dataflow {
         tree.persistent("config/streamingProcess", dataflow.streaming.to_string());
@@ -85,7 +85,7 @@ pub(super) fn command_line(argv: &[String]) -> String {
 }
 
 fn execution(seen: &Seen, tree: &mut Tree) {
-    if !seen.job().monitor {
+    if !seen.job().monitor_execution {
         return;
     }
     // A declaration was checked before it was written; one that cannot be read any more fires nothing.

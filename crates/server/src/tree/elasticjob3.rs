@@ -26,7 +26,7 @@ pub(super) fn render(seen: &Seen) -> Vec<Entry> {
 
 fn config(seen: &Seen) -> String {
     let job = seen.job();
-    let difference = job.max_difference.map_or(-1, |secs| i64::try_from(secs).unwrap_or(i64::MAX));
+    let difference = job.max_clock_skew.map_or(-1, |secs| i64::try_from(secs).unwrap_or(i64::MAX));
     let mut config: BTreeMap<&str, Value> = [
         ("description", job.description.as_str().into()),
         ("disabled", (!job.enabled).into()),
@@ -35,10 +35,10 @@ fn config(seen: &Seen) -> String {
         ("jobParameter", job.parameter.as_str().into()),
         ("maxTimeDiffSeconds", difference.into()),
         ("misfire", seen.makes_up().into()),
-        ("monitorExecution", job.monitor.into()),
-        ("shardingItemParameters", parameters(&job.parameters).into()),
+        ("monitorExecution", job.monitor_execution.into()),
+        ("shardingItemParameters", parameters(&job.shard_parameters).into()),
         ("shardingTotalCount", seen.sharding.cut.total_of(job).into()),
-        ("staticSharding", job.static_shards.into()),
+        ("staticSharding", job.sticky_shards.into()),
     ]
     .into();
     let strategy = match job.strategy {
@@ -58,7 +58,7 @@ fn config(seen: &Seen) -> String {
         ("cron", some(&job.schedule)),
         ("jobShardingStrategyType", strategy.map(Value::from)),
         ("props", props),
-        ("timeZone", some(&job.zone)),
+        ("timeZone", some(&job.timezone)),
     ];
     config.extend(present.into_iter().filter_map(|(key, value)| Some((key, value?))));
     yaml(&config)
@@ -100,7 +100,7 @@ fn servers(seen: &Seen, tree: &mut Tree) {
 }
 
 fn sharding(seen: &Seen, tree: &mut Tree) {
-    let monitor = seen.job().monitor;
+    let monitor = seen.job().monitor_execution;
     let schedule = seen.job().schedule_under(seen.calendars.as_ref());
     // Where failover is on, the source keeps the mark of a crashed run for those who take it over.
     let running = if seen.fails_over() { Kind::Persistent } else { Kind::Ephemeral };

@@ -143,7 +143,7 @@ impl Seen {
     pub(super) fn is_running(&self, node: &NodeName) -> bool {
         let begun = |open: &OpenShards| open.from <= self.now;
         let runs = |member| self.lanes.get(member).is_some_and(|lane| lane.open.iter().any(begun));
-        self.job().monitor && self.lives_of(node).any(runs)
+        self.job().monitor_execution && self.lives_of(node).any(runs)
     }
 
     /// What the dead left unfinished and somebody will take over.

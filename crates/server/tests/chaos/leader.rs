@@ -41,7 +41,7 @@ fn what_a_leader_acknowledged_outlives_it() {
     let mut trio = Trio::start(folder.path(), None);
     // Before there is a leader, so that nothing of any is missed.
     chronicle::begin(folder.path());
-    trio.ok(0, &["cluster", "settings", "--beat", "2", "--planner", "leader"]);
+    trio.ok(0, &["cluster", "settings", "--beat", "2s", "--planner", "leader"]);
     until("somebody serves", || trio.serving());
     let log = folder.path().join("witness.log");
     let _ticks = Ticks::begin(&log);

@@ -102,7 +102,10 @@ fn nothing_is_lost_in_many_rounds_and_takeovers_are_prompt() {
     let after_lease = best(|fault| fault.after_lease.expect("the trial reads leases"));
     assert!(after_lease <= 1_000, "taken over too long after the lease in every round: {faults:#?}");
     let recut = best(|fault| fault.recut);
-    assert!(recut <= PROMISED_MS + sharded::RECUT_WAIT_MS, "cut again too late in every round: {faults:#?}");
+    assert!(
+        recut <= PROMISED_MS + sharded::RESHARD_TIMEOUT_MS,
+        "cut again too late in every round: {faults:#?}"
+    );
 }
 
 /// Three nodes on one SQLite file.

@@ -40,7 +40,7 @@ fn dispatched_jobs_outlive_cuts_kills_and_pauses() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let mut trio = Trio::start(folder.path(), Some(network));
-    trio.ok(0, &["cluster", "settings", "--beat", "3"]);
+    trio.ok(0, &["cluster", "settings", "--beat", "3s"]);
     let log = folder.path().join("witness.log");
     let _ticks = Ticks::begin(&log);
     trio.apply(&DISPATCHED.file(&log));

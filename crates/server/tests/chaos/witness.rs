@@ -63,7 +63,7 @@ impl Roster {
             let (name, argv, placement) = (self.name(job), argv.join(", "), self.placement);
             write!(
                 file,
-                "[[job]]\nname = {name:?}\nschedule = \"* * * * * ?\"\nplacement = {placement:?}\ngrace = {GRACE}\n\
+                "[[job]]\nname = {name:?}\nschedule = \"* * * * * ?\"\nplacement = {placement:?}\nmisfire_grace = \"{GRACE}s\"\n\
                  catch_up = {{ all = {GRACE} }}\ndelivery = {delivery:?}\ncommand = [{argv}]\n"
             )
             .expect("a text takes everything");

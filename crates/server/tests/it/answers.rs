@@ -26,7 +26,7 @@ command = ["/bin/true"]
 [[job]]
 name = "nowhere"
 schedule = "@every 1h"
-nodes = ["gpu"]
+node_selector = ["gpu"]
 command = ["/bin/true"]
 "#;
 

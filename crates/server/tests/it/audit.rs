@@ -109,9 +109,9 @@ fn requests(change: &str, ended: &str, running: &str) -> Requests {
             ("nodes/a/fly", "", "refused"),
         ]),
         "POST /api/v1/cluster/settings" => all(&[
-            ("cluster/settings", r#"{"beat":30}"#, "applied"),
-            ("cluster/settings", r#"{"beat":30}"#, "unchanged"),
-            ("cluster/settings", r#"{"beat":0}"#, "refused"),
+            ("cluster/settings", r#"{"beat":"30s"}"#, "applied"),
+            ("cluster/settings", r#"{"beat":"30s"}"#, "unchanged"),
+            ("cluster/settings", r#"{"beat":"0s"}"#, "refused"),
         ]),
         "POST /api/v1/cluster/finalize" => all(&[("cluster/finalize", "", "unchanged")]),
         other => panic!("{other} changes something, and nothing is asked there: say here what"),

@@ -21,7 +21,7 @@ const JOBS: &[(&str, &str)] = &[
     ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"61 * * * *\"\n", "minute"),
     ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"0 0 30 2 *\"\n", "never fires"),
     (
-        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"@daily\"\nzone = \"Mars/Olympus\"\n",
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"@daily\"\ntimezone = \"Mars/Olympus\"\n",
         "Mars/Olympus",
     ),
     ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshards = 0\n", "shards is 0, allowed are 1 to"),
@@ -30,7 +30,7 @@ const JOBS: &[(&str, &str)] = &[
         "shards is 4000000000, allowed are 1 to",
     ),
     ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshards = 5000000000\n", ":4:10: "),
-    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\ntimeout = 0\n", "timeout is 0"),
+    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\ntimeout = \"0s\"\n", "timeout is 0"),
     ("[[job]]\nname = \"a\"\ncommand = 7\n", ":3:11: command takes the program and its arguments as a list"),
     ("[[job]]\nname = \"a\"\ncommand = \"x\"\n", ":3: job a: command is a text, which only a shell reads"),
     (
@@ -42,7 +42,7 @@ const JOBS: &[(&str, &str)] = &[
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshards = 2\n",
         "shards is for sharded jobs: set placement = \"sharded\"",
     ),
-    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nmonitor = false\n", "monitor is for sharded jobs"),
+    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nmonitor_execution = false\n", "monitor is for sharded jobs"),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"spread\"\n",
         ":4:13: placement is \"spread\": it takes \"claimed\", \"sharded\" or \"dispatched\"",
@@ -51,18 +51,21 @@ const JOBS: &[(&str, &str)] = &[
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nstrategy = \"even\"\n",
         ":5:12: strategy is \"even\": it takes \"average\", \"odd_even\" or \"rotate\"",
     ),
-    ("[[job]]\nname = \"a\"\nparameters = \"0:x\"\n", ":3:14: parameters: \"0:x\" is not shard=parameter"),
-    ("[[job]]\nname = \"a\"\nparameters = \"1=x,1=y\"\n", ":3:14: parameters: shard 1 is named twice"),
     (
-        "[[job]]\nname = \"a\"\nparameters = 7\n",
+        "[[job]]\nname = \"a\"\nshard_parameters = \"0:x\"\n",
+        ":3:14: parameters: \"0:x\" is not shard=parameter",
+    ),
+    ("[[job]]\nname = \"a\"\nshard_parameters = \"1=x,1=y\"\n", ":3:14: parameters: shard 1 is named twice"),
+    (
+        "[[job]]\nname = \"a\"\nshard_parameters = 7\n",
         "parameters takes a list of texts, or a text as \"0=north,1=south\", not the number 7",
     ),
     (
-        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nshards = 3\nparameters = \"3=x\"\n",
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nshards = 3\nshard_parameters = \"3=x\"\n",
         "parameters has one for shard 3, but the last shard is 2",
     ),
     (
-        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nmonitor = false\ndelivery = \"at_least_once\"\n",
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nmonitor_execution = false\ndelivery = \"at_least_once\"\n",
         "which takes monitor = true",
     ),
     (
@@ -89,13 +92,16 @@ const JOBS: &[(&str, &str)] = &[
     ("[job]\nname = \"a\"\n", ":1:1: job takes a list: write [[job]], with two brackets"),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nretry = 3\n",
-        ":4:9: retry takes a table, as { times = 3, wait = \"10s\" }",
+        ":4:9: retry takes a table, as { max_retries = 3, delay = \"10s\" }",
     ),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"\"\n",
         ":4:12: schedule is empty: write when the job is due",
     ),
-    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"@daily\"\nzone = \"\"\n", ":5:8: zone is empty"),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"@daily\"\ntimezone = \"\"\n",
+        ":5:8: zone is empty",
+    ),
     ("[[job]\n", ":1:"),
     ("", "holds no job"),
 ];
@@ -234,7 +240,7 @@ fn what_is_applied_and_probably_not_meant_is_said() {
     for (keys, says) in [
         ("schedule = \"at 2020-01-01T00:00:00\"", "job j is never due again"),
         ("schedule = \"0 0 9 1 1 ? 2021\"", "job j is never due again"),
-        ("schedule = \"@daily\"\nuntil = \"2021-01-01\"", "job j is never due again"),
+        ("schedule = \"@daily\"\nend_at = \"2021-01-01\"", "job j is never due again"),
         ("schedule = \"0 0 9 * * 1-5\"", "is SUN-THU: write MON-FRI"),
         ("schedule = \"30 2 * * * *\"", "write `30 2 * * *` if five were meant"),
         (

@@ -10,7 +10,7 @@ const CLOSED: &str = r#"
 [[job]]
 name = "tick"
 schedule = "@every 1s"
-except = ["freeze"]
+exclude_calendars = ["freeze"]
 command = ["/bin/true"]
 
 [[job]]
@@ -78,7 +78,7 @@ fn a_calendar_is_tried_out_without_a_node_and_says_what_it_leaves_out() {
             "next",
             "--schedule",
             "30 2 * * *",
-            "--zone",
+            "--timezone",
             "Europe/Berlin",
             "--tz",
             "Europe/Berlin",
@@ -88,7 +88,7 @@ fn a_calendar_is_tried_out_without_a_node_and_says_what_it_leaves_out() {
             "2",
             "--calendars",
             file,
-            "--except",
+            "--exclude-calendars",
             name,
         ])
     };

@@ -108,7 +108,7 @@ fn a_loss_is_simulated_in_numbers_and_changes_nothing() {
 fn room_for_some_jobs_is_not_told_as_room_for_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let nodes = fleet(folder.path(), &["a"], 2);
-    let job = "[[job]]\nname = \"far\"\nnodes = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
+    let job = "[[job]]\nname = \"far\"\nnode_selector = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
     assert!(nodes[0].fed(&["job", "apply", "-f", "-"], job).status.success());
     let found = nodes[0].json(&["node", "balance"]);
     let numbers = ["jobs", "room", "short"].map(|word| found[word].as_u64());

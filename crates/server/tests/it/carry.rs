@@ -264,15 +264,15 @@ weekdays = ["sat"]
 [[job]]
 name = "tick"
 schedule = "@every 1s"
-except = ["freeze"]
+exclude_calendars = ["freeze"]
 command = ["/bin/true"]
 
 [[job]]
 name = "rest"
 schedule = "0 12 * * *"
-zone = "Europe/Berlin"
-only = ["weekend"]
-except = ["freeze"]
+timezone = "Europe/Berlin"
+require_calendars = ["weekend"]
+exclude_calendars = ["freeze"]
 command = ["/bin/true"]
 "#;
 

@@ -11,7 +11,7 @@ const JOBS: &str = r#"
 [[job]]
 name = "far"
 schedule = "at 2099-01-01T00:00:00"
-zone = "Europe/Berlin"
+timezone = "Europe/Berlin"
 command = ["/bin/true"]
 description = "far away"
 
@@ -68,7 +68,7 @@ fn fields_are_stable_for_programs() {
     let node = node(folder.path());
     let run = node.json(&["job", "run", "fails"])["run"].as_str().expect("a run").to_owned();
     node.cli(&["run", "wait", &run]);
-    let mut job = ["name", "schedule", "zone", "placement", "owner", "nodes", "next", "paused"];
+    let mut job = ["name", "schedule", "timezone", "placement", "owner", "nodes", "next", "paused"];
     let mut one = ["run", "job", "shard", "due", "node", "attempt", "state", "reason", "started", "ended"];
     let mut living = [
         "name",
@@ -233,7 +233,7 @@ fn a_schedule_is_tried_out_without_a_node() {
 
 #[test]
 fn a_fire_at_a_clock_change_says_so() {
-    let berlin = ["--zone", "Europe/Berlin", "--tz", "Europe/Berlin", "--from", "2026-03-29T00:00:00Z"];
+    let berlin = ["--timezone", "Europe/Berlin", "--tz", "Europe/Berlin", "--from", "2026-03-29T00:00:00Z"];
     let output = run(&[&["job", "next", "--schedule", "30 2 * * *", "-n", "2"][..], &berlin].concat());
     assert_eq!(
         text(&output.stdout),
@@ -249,7 +249,7 @@ fn a_fire_at_a_clock_change_says_so() {
 
 #[test]
 fn what_else_a_job_says_of_its_times_is_tried_out_with_its_schedule() {
-    let berlin = ["--zone", "Europe/Berlin", "--tz", "Europe/Berlin", "--from", "2026-03-29T00:00:00Z"];
+    let berlin = ["--timezone", "Europe/Berlin", "--tz", "Europe/Berlin", "--from", "2026-03-29T00:00:00Z"];
     let tried = |schedule: &str, more: &[&str]| {
         run(&[&["job", "next", "--schedule", schedule], &berlin[..], more].concat())
     };
@@ -272,7 +272,7 @@ fn what_else_a_job_says_of_its_times_is_tried_out_with_its_schedule() {
     // As a node does it for a job of that name.
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
-    let job = "[[job]]\nname = \"sweep\"\nschedule = \"H H(1-4) * * *\"\nzone = \"Europe/Berlin\"\n\
+    let job = "[[job]]\nname = \"sweep\"\nschedule = \"H H(1-4) * * *\"\ntimezone = \"Europe/Berlin\"\n\
                jitter = \"90s\"\ncommand = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
     let asked = ["job", "next", "sweep", "--from", "2026-03-29T00:00:00Z", "--tz", "Europe/Berlin"];

@@ -97,7 +97,7 @@ fn calendars_and_how_many_jobs_name_them_are_shown() {
     assert!(page().contains("No calendars yet."), "{}", page());
     let declared = "[[calendar]]\nname = \"office\"\nwindows = [\"mon-fri 09:00..17:00\"]\n\
                     description = \"<b>open</b>\"\n[[job]]\nname = \"x\"\nschedule = \"0 * * * *\"\n\
-                    only = [\"office\"]\ncommand = [\"/bin/true\"]\n";
+                    require_calendars = [\"office\"]\ncommand = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], declared).status.success());
     until("it is in the picture, and so is who names it", || {
         let office = &pictures.next()["calendars"][0];
@@ -126,7 +126,7 @@ fn what_people_write_stays_text() {
 fn a_job_that_no_node_fits_says_so_where_its_next_fire_would_stand() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
-    let job = "[[job]]\nname = \"far\"\nnodes = [\"gpu\"]\nschedule = [\"0 1 * * *\", \"0 2 * * *\"]\n\
+    let job = "[[job]]\nname = \"far\"\nnode_selector = [\"gpu\"]\nschedule = [\"0 1 * * *\", \"0 2 * * *\"]\n\
                command = [\"/bin/true\"]\n";
     assert!(node.fed(&["job", "apply", "-f", "-"], job).status.success());
     let (_, page) = node.raw(&format!("GET / HTTP/1.1\nHost: {}", node.address), b"");

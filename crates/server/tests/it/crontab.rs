@@ -20,7 +20,7 @@ fn now() -> Wall {
 fn check(jobs: &Value, before: Wall) {
     for job in jobs.as_array().expect("a list") {
         let word = |field: &str| job[field].as_str().unwrap_or_default().to_owned();
-        let (schedule, zone) = (word("schedule"), word("zone"));
+        let (schedule, zone) = (word("schedule"), word("timezone"));
         let right = [next(&schedule, &zone, before), next(&schedule, &zone, now())];
         assert!(right.contains(&word("next")), "{job}: {right:?}");
     }
@@ -35,7 +35,7 @@ fn both_forms_are_imported_and_listed_with_the_right_next_times() {
     for (file, created, said) in
         [(system, 4, "it runs as root, which takes"), (user, 19, "@reboot is left out")]
     {
-        let import = ["import", "crontab", &file, "--zone", "Europe/Berlin"];
+        let import = ["import", "crontab", &file, "--timezone", "Europe/Berlin"];
         let output = node.cli(&import);
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert!(text(&output.stdout).ends_with(&format!("{created} created\n")), "{}", text(&output.stdout));
@@ -52,7 +52,7 @@ fn both_forms_are_imported_and_listed_with_the_right_next_times() {
     assert_eq!(jobs.as_array().map(Vec::len), Some(23));
     check(&jobs, before);
     let opens = &jobs.as_array().expect("a list").iter().find(|job| job["name"] == "user-market-opens");
-    assert_eq!(opens.expect("it is there")["zone"], "America/New_York");
+    assert_eq!(opens.expect("it is there")["timezone"], "America/New_York");
 }
 
 fn whoami() -> String {
@@ -85,7 +85,7 @@ fn twins_keep_their_names_and_what_left_the_crontab_is_said_and_pruned_when_that
     let node = Node::serve(folder.path(), "a", &[]);
     let play = |times: &[&str]| times.iter().map(|at| format!("{at} * * * true play\n")).collect::<String>();
     let import = |tab: &str, more: &[&str]| {
-        let args = ["import", "crontab", "-", "--user", "--prefix", "tab", "--zone", "UTC"];
+        let args = ["import", "crontab", "-", "--user", "--prefix", "tab", "--timezone", "UTC"];
         let output = node.fed(&[&args[..], more].concat(), tab);
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stderr)
@@ -129,7 +129,7 @@ fn a_crontab_without_entries_says_so_and_a_manifest_of_kubernetes_is_read() {
     let output = run(&["import", "kubernetes", &manifest.display().to_string(), "--dry-run"]);
     let job = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(job.contains("name = \"nightly\"") && job.contains("zone = \"Europe/Berlin\""), "{job}");
+    assert!(job.contains("name = \"nightly\"") && job.contains("timezone = \"Europe/Berlin\""), "{job}");
     assert!(text(&output.stderr).contains("the image busybox is left out"), "{}", text(&output.stderr));
 }
 

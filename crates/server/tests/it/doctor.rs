@@ -86,7 +86,7 @@ fn nodes_that_cannot_bound_a_run_are_told_and_whether_a_job_asks_for_it() {
         )
     };
     // A job that may not run there is not hit.
-    assert!(node.fed(&["job", "apply", "-f", "-"], &job("nodes = [\"gpu\"]\n")).status.success());
+    assert!(node.fed(&["job", "apply", "-f", "-"], &job("node_selector = [\"gpu\"]\n")).status.success());
     assert_eq!(found()["ok"], true);
     assert!(node.fed(&["job", "apply", "-f", "-"], &job("")).status.success());
     let hit = found();
@@ -168,7 +168,7 @@ fn a_job_that_asks_for_more_than_the_registry_gives_is_refused_with_the_reason()
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &["--registry", "memory:guarantee"]);
     let job = |guarantee: &str| {
-        format!("[[job]]\nname = \"pay\"\ncommand = [\"true\"]\nguarantee = \"{guarantee}\"\n")
+        format!("[[job]]\nname = \"pay\"\ncommand = [\"true\"]\nmin_durability = \"{guarantee}\"\n")
     };
     let refused = node.fed(&["job", "apply", "-f", "-"], &job("A"));
     let why = text(&refused.stderr);

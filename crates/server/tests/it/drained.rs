@@ -79,7 +79,7 @@ fn the_jobs_in_the_way_of_a_drain_are_named_with_the_reason() {
     let folder = tempfile::tempdir().expect("a folder");
     let nodes = fleet(folder.path(), &["a", "b"], &[&["--label", "gpu"], &[]]);
     let job = |name: &str, more: &str| {
-        format!("[[job]]\nname = \"{name}\"\ncommand = [\"/bin/true\"]\nnodes = [\"gpu\"]\n{more}")
+        format!("[[job]]\nname = \"{name}\"\ncommand = [\"/bin/true\"]\nnode_selector = [\"gpu\"]\n{more}")
     };
     let jobs = [
         job("render", ""),

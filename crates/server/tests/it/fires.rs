@@ -13,7 +13,7 @@ fn jobs(folder: &std::path::Path) -> String {
          test $EVENKEEL_SHARD != 2 || exit 7\"]\n\
          [[job]]\nname = \"again\"\ncommand = [\"/bin/sh\", \"-c\", \
          \"echo attempt $EVENKEEL_ATTEMPT; test $EVENKEEL_ATTEMPT = 3\"]\n\
-         retry = {{ times = 2, wait = \"1s\" }}\n"
+         retry = {{ max_retries = 2, delay = \"1s\" }}\n"
     )
 }
 
@@ -36,7 +36,7 @@ fn the_printed_command_waits_for_all_shards_and_says_the_worst_outcome() {
         let ended = node.json(&["run", "list", "--job", "meters", "--state", "succeeded"]);
         (ended.as_array().map(Vec::len) == Some(1)).then_some(())
     });
-    let early = node.cli(&["run", "wait", "meters:ask-r", "--timeout", "1"]);
+    let early = node.cli(&["run", "wait", "meters:ask-r", "--timeout", "1s"]);
     assert_eq!(early.status.code(), Some(7), "{}{}", text(&early.stdout), text(&early.stderr));
     let shown = node.json(&["run", "show", "meters:ask-r"]);
     assert_eq!((&shown["state"], &shown["shards"]["succeeded"]), (&"running".into(), &"0".into()));
@@ -83,7 +83,7 @@ fn output_that_cannot_be_had_is_not_taken_for_empty() {
     let folder = tempfile::tempdir().expect("a folder");
     let far = Node::serve(folder.path(), "far", &SHORT_LEASE);
     let jobs = "[[job]]\nname = \"says\"\ncommand = [\"/bin/echo\", \"said\"]\n\
-                [[job]]\nname = \"nowhere\"\nnodes = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
+                [[job]]\nname = \"nowhere\"\nnode_selector = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
     assert!(far.fed(&["job", "apply", "-f", "-"], jobs).status.success());
     far.ok(&["job", "run", "says", "--request", "r"]);
     far.ok(&["run", "wait", "says:ask-r:0"]);

@@ -16,7 +16,7 @@ fn any_node_lists_shows_waits_for_and_prints_what_another_ran() {
         Node::serve(folder.path(), name, &["--history", &history, "--ttl", "10m"])
     };
     let nodes = [serve("a"), serve("b")];
-    nodes[0].json(&["cluster", "settings", "--beat", "1"]);
+    nodes[0].json(&["cluster", "settings", "--beat", "1s"]);
     let applied = nodes[0].fed(&["job", "apply", "-f", "-"], JOB);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
 
@@ -82,7 +82,7 @@ fn any_node_lists_shows_waits_for_and_prints_what_another_ran() {
 }
 
 const LEFT: &str = "[[job]]\nname = \"holds\"\ndelivery = \"at_most_once\"\ncommand = [\"/bin/sleep\", \"600\"]\n\
-                    [[job]]\nname = \"fails\"\nretry = { times = 1, wait = \"1h\" }\ncommand = [\"/bin/false\"]\n";
+                    [[job]]\nname = \"fails\"\nretry = { max_retries = 1, delay = \"1h\" }\ncommand = [\"/bin/false\"]\n";
 
 /// The runs of a list in this state, or of all, each with its state; read in pages of one.
 fn listed(node: &Node, state: &str) -> Vec<(String, String)> {

@@ -22,12 +22,12 @@ fn jobs_of_each_placement_run_where_they_fit_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let a = Node::serve(folder.path(), "a", &["--label", "gpu,zone=eu"]);
     let b = Node::serve(folder.path(), "b", &["--label", "zone=us", "--label", "spot"]);
-    a.json(&["cluster", "settings", "--beat", "1"]);
+    a.json(&["cluster", "settings", "--beat", "1s"]);
     let jobs = [("held", "claimed", "gpu"), ("sent", "dispatched", "zone=us"), ("cut", "sharded", "!spot")];
     let jobs = jobs.map(|(name, placement, nodes)| {
         format!(
             "[[job]]\nname = \"{name}\"\nschedule = \"@every 1s\"\nplacement = \"{placement}\"\n\
-             nodes = [\"{nodes}\"]\ncommand = [\"true\"]\n"
+             node_selector = [\"{nodes}\"]\ncommand = [\"true\"]\n"
         )
     });
     assert_eq!(apply(&a, &jobs.concat()), "");
@@ -50,7 +50,7 @@ fn a_job_moves_when_its_declaration_names_another_node() {
     let _b = Node::serve(folder.path(), "b", &[]);
     let job = |node: &str| {
         format!(
-            "[[job]]\nname = \"j\"\nschedule = \"@every 1s\"\nnodes = [\"name={node}\"]\ncommand = [\"true\"]\n"
+            "[[job]]\nname = \"j\"\nschedule = \"@every 1s\"\nnode_selector = [\"name={node}\"]\ncommand = [\"true\"]\n"
         )
     };
     let owner = || a.json(&["job", "show", "j"])["owner"].as_str().map(str::to_owned);
@@ -68,7 +68,8 @@ fn a_job_moves_when_its_declaration_names_another_node() {
 fn where_no_node_fits_it_is_said_and_runs_once_one_does() {
     let folder = tempfile::tempdir().expect("a folder");
     let a = Node::serve(folder.path(), "a", &[]);
-    let job = "[[job]]\nname = \"j\"\nschedule = \"@every 1s\"\nnodes = [\"gpu\"]\ncommand = [\"true\"]\n";
+    let job =
+        "[[job]]\nname = \"j\"\nschedule = \"@every 1s\"\nnode_selector = [\"gpu\"]\ncommand = [\"true\"]\n";
     let warned = apply(&a, job);
     assert!(warned.contains("no living node fits job j, which is for gpu"), "{warned}");
     until("the list says so", || a.ok(&["job", "list"]).contains("no node fits").then_some(()));

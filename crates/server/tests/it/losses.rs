@@ -52,7 +52,7 @@ fn jobs(log: &Path) -> String {
         let name = format!("{delivery}-{nth}").replace('_', "-");
         write!(
             file,
-            "[[job]]\nname = {name:?}\nschedule = \"* * * * * ?\"\ngrace = {GRACE}\ncatch_up = \"skip\"\n\
+            "[[job]]\nname = {name:?}\nschedule = \"* * * * * ?\"\nmisfire_grace = \"{GRACE}s\"\ncatch_up = \"skip\"\n\
              delivery = {delivery:?}\ncommand = [{argv}]\n"
         )
         .expect("a text takes everything");

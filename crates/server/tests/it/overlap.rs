@@ -22,7 +22,7 @@ const PLACEMENTS: [&str; 2] = ["claimed", "dispatched"];
 /// A node with a job of each placement, called like it, that is due each second and takes long.
 fn busy(folder: &std::path::Path, lines: impl Fn(&str) -> String) -> Node {
     let node = Node::serve(folder, "a", &[]);
-    node.json(&["cluster", "settings", "--beat", "1"]);
+    node.json(&["cluster", "settings", "--beat", "1s"]);
     let job = |placement: &str| {
         format!(
             "[[job]]\nname = \"{placement}\"\nschedule = \"@every 1s\"\nplacement = \"{placement}\"\n{}\n",
@@ -76,8 +76,7 @@ fn a_run_that_is_replaced_is_ended_with_all_it_started_and_says_why() {
 #[test]
 fn runs_go_on_beside_each_other_up_to_what_the_job_says() {
     let folder = tempfile::tempdir().expect("a folder");
-    let node =
-        busy(folder.path(), |_| "overlap = { at_most = 3 }\ncommand = [\"sleep\", \"3600\"]".to_owned());
+    let node = busy(folder.path(), |_| "overlap = { limit = 3 }\ncommand = [\"sleep\", \"3600\"]".to_owned());
     let running = |job: &str| {
         let rows = rows(&node, job).into_iter().filter(|row| row["state"] == "running");
         rows.filter_map(|row| row["run"].as_str().map(str::to_owned)).collect::<Vec<_>>()
@@ -146,10 +145,10 @@ fn what_makes_no_sense_together_is_refused_with_what_does() {
         ),
         ("overlap = { queue = 0 }", "\"skip\" lets nothing wait"),
         ("overlap = { queue = 2 }\ncatch_up = \"skip\"", "leave catch_up out"),
-        ("overlap = { at_most = 1 }", "one at a time is \"forbid\""),
+        ("overlap = { limit = 1 }", "one at a time is \"forbid\""),
         (
             "overlap = \"sometimes\"",
-            "it takes \"forbid\", \"skip\", \"replace\", \"allow\", { queue = 2 } or { at_most = 4 }",
+            "it takes \"forbid\", \"skip\", \"replace\", \"allow\", { queue = 2 } or { limit = 4 }",
         ),
     ] {
         let job = format!("[[job]]\nname = \"j\"\nschedule = \"@hourly\"\ncommand = [\"true\"]\n{lines}\n");

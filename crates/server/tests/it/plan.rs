@@ -16,7 +16,7 @@ command = ["/bin/true"]
 [[job]]
 name = "deploy"
 schedule = ["at 2099-02-01T06:00:00Z", "at 2099-02-02T06:00:00Z"]
-except = ["freeze"]
+exclude_calendars = ["freeze"]
 command = ["/bin/true"]
 "#;
 
@@ -112,7 +112,7 @@ fn a_plan_of_a_resume_shows_what_comes_and_one_of_a_paused_job_that_nothing_does
     assert_eq!(absent.status.code(), Some(4));
     let refused = node.fed(
         &["job", "apply", "--plan", "-f", "-"],
-        "[[job]]\nname = \"x\"\nschedule = \"@daily\"\nexcept = [\"none\"]\ncommand = [\"/bin/true\"]\n",
+        "[[job]]\nname = \"x\"\nschedule = \"@daily\"\nexclude_calendars = [\"none\"]\ncommand = [\"/bin/true\"]\n",
     );
     assert_eq!(refused.status.code(), Some(6));
     assert!(text(&refused.stderr).contains("there is no calendar none"), "{}", text(&refused.stderr));

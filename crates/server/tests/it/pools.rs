@@ -25,7 +25,7 @@ fn of_the_jobs_of_a_pool_no_more_run_at_once_than_it_allows_on_all_nodes_togethe
     let held = folder.path().join("held").display().to_string();
     let job = |n: usize| {
         format!(
-            "[[job]]\nname = \"j{n}\"\npool = {{ name = \"db\", at_most = 2 }}\nshell = true\n\
+            "[[job]]\nname = \"j{n}\"\npool = {{ name = \"db\", limit = 2 }}\nshell = true\n\
              command = \"until test -e {held}; do sleep 0.1; done\"\n"
         )
     };
@@ -58,8 +58,8 @@ fn a_pool_that_makes_no_sense_is_refused_with_the_fix() {
         assert!(!out.status.success());
         text(&out.stderr)
     };
-    assert!(refused("pool = { name = \"db\", at_most = 0 }").contains("allowed are 1 to 500"));
-    assert!(refused("pool = { name = \"db\" }").contains("at_most"));
+    assert!(refused("pool = { name = \"db\", limit = 0 }").contains("allowed are 1 to 500"));
+    assert!(refused("pool = { name = \"db\" }").contains("limit"));
     assert!(refused("pool = \"db\"").contains("pool takes a pool, as { name = "));
 }
 
@@ -70,7 +70,7 @@ fn what_waits_for_a_seat_is_ended_by_hand_and_never_starts() {
     let [a, b] = &nodes;
     let job = |name: &str, command: &str| {
         format!(
-            "[[job]]\nname = \"{name}\"\npool = {{ name = \"db\", at_most = 1 }}\nshell = true\ncommand = \"{command}\"\n"
+            "[[job]]\nname = \"{name}\"\npool = {{ name = \"db\", limit = 1 }}\nshell = true\ncommand = \"{command}\"\n"
         )
     };
     let [held, mark] = ["held", "mark"].map(|name| folder.path().join(name).display().to_string());

@@ -7,7 +7,7 @@ fn the_next_slot_goes_to_the_job_of_the_highest_priority() {
     for placement in ["claimed", "dispatched"] {
         let folder = tempfile::tempdir().expect("a folder");
         let node = Node::serve(folder.path(), "a", &["--slots", "1"]);
-        node.json(&["cluster", "settings", "--beat", "1"]);
+        node.json(&["cluster", "settings", "--beat", "1s"]);
         let job = |name: &str, priority: &str, command: &str| {
             format!(
                 "[[job]]\nname = \"{name}\"\nplacement = \"{placement}\"\n{priority}\ncommand = [{command}]\n"

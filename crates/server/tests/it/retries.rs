@@ -43,11 +43,11 @@ fn wait_for_wait(node: &Node, run: &str) {
 fn a_command_that_fails_twice_succeeds_in_its_third_attempt_and_is_waited_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
-    node.json(&["cluster", "settings", "--beat", "1"]);
+    node.json(&["cluster", "settings", "--beat", "1s"]);
     let runs = ["claimed", "sharded", "dispatched"].map(|placement| {
         let job = format!(
             "placement = \"{placement}\"\ncommand = \"echo $EVENKEEL_ATTEMPT; test $EVENKEEL_ATTEMPT -ge 3 || exit 7\"\n\
-             retry = {{ times = 5, wait = \"1s\", up_to = \"1s\" }}"
+             retry = {{ max_retries = 5, delay = \"1s\", max_delay = \"1s\" }}"
         );
         apply(&node, placement, &job);
         (placement, start(&node, placement))
@@ -65,7 +65,7 @@ fn a_command_that_fails_twice_succeeds_in_its_third_attempt_and_is_waited_for() 
 fn only_the_codes_that_are_named_are_attempted_again_and_no_oftener_than_declared() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
-    let retry = "retry = { times = 1, wait = \"1s\", codes = [75] }";
+    let retry = "retry = { max_retries = 1, delay = \"1s\", exit_codes = [75] }";
     apply(&node, "for-good", &format!("{retry}\ncommand = \"exit 3\""));
     apply(&node, "for-now", &format!("{retry}\ncommand = \"exit 75\""));
     for (job, code, times) in [("for-good", 3, 1), ("for-now", 75, 2)] {
@@ -94,7 +94,7 @@ fn attempt_after_a_kill(wait: &str, next: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &SHORT_LEASE);
     let job = format!(
-        "command = \"test $EVENKEEL_ATTEMPT -ge 2\"\nretry = {{ times = 1, wait = \"{wait}\", up_to = \"{wait}\" }}"
+        "command = \"test $EVENKEEL_ATTEMPT -ge 2\"\nretry = {{ max_retries = 1, delay = \"{wait}\", max_delay = \"{wait}\" }}"
     );
     apply(&node, "patient", &job);
     let run = start(&node, "patient");
@@ -111,7 +111,11 @@ fn attempt_after_a_kill(wait: &str, next: &str) {
 fn what_waits_is_skipped_aloud_when_its_job_is_disabled() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
-    apply(&node, "hopeless", "command = \"exit 1\"\nretry = { times = 9, wait = \"1h\", up_to = \"1h\" }");
+    apply(
+        &node,
+        "hopeless",
+        "command = \"exit 1\"\nretry = { max_retries = 9, delay = \"1h\", max_delay = \"1h\" }",
+    );
     let run = start(&node, "hopeless");
     wait_for_wait(&node, &run);
     let told = node.json(&["explain", "job", "hopeless"]);
@@ -128,10 +132,10 @@ fn what_waits_is_ended_by_hand_through_any_node() {
     let folder = tempfile::tempdir().expect("a folder");
     let nodes = ["a", "b"].map(|name| Node::serve(folder.path(), name, &[]));
     let [a, b] = &nodes;
-    a.json(&["cluster", "settings", "--beat", "1"]);
+    a.json(&["cluster", "settings", "--beat", "1s"]);
     for placement in ["claimed", "sharded", "dispatched"] {
         let job = format!(
-            "placement = \"{placement}\"\ncommand = \"exit 1\"\nretry = {{ times = 9, wait = \"1h\", up_to = \"1h\" }}"
+            "placement = \"{placement}\"\ncommand = \"exit 1\"\nretry = {{ max_retries = 9, delay = \"1h\", max_delay = \"1h\" }}"
         );
         apply(a, placement, &job);
         let run = start(a, placement);
@@ -160,15 +164,15 @@ fn what_waits_is_ended_by_hand_through_any_node() {
 fn a_run_that_took_all_its_time_is_not_attempted_again_and_says_why() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
-    node.json(&["cluster", "settings", "--beat", "1"]);
+    node.json(&["cluster", "settings", "--beat", "1s"]);
     let placements = ["claimed", "dispatched", "sharded"];
     for placement in placements {
         apply(
             &node,
             placement,
             &format!(
-                "placement = \"{placement}\"\nrun_timeout = 20\n\
-                 retry = {{ times = 9, wait = \"1s\", up_to = \"1s\" }}\n\
+                "placement = \"{placement}\"\nrun_timeout = \"20s\"\n\
+                 retry = {{ max_retries = 9, delay = \"1s\", max_delay = \"1s\" }}\n\
                  command = \"test $EVENKEEL_ATTEMPT = 1 || sleep 3600; exit 3\""
             ),
         );

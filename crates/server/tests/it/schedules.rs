@@ -23,7 +23,7 @@ fn a_preview_says_what_is_odd_about_each() {
     let mut shown = String::new();
     for job in jobs.as_array().expect("a list") {
         let [name, schedule, zone] =
-            ["name", "schedule", "zone"].map(|field| job[field].as_str().expect("a text"));
+            ["name", "schedule", "timezone"].map(|field| job[field].as_str().expect("a text"));
         let fires =
             node.ok(&["job", "next", name, "-n", "4", "--tz", zone, "--from", "2099-01-01T00:00:00Z"]);
         shown.push_str(&format!("{name}: {schedule} in {zone}\n{fires}\n"));
@@ -45,7 +45,7 @@ fn what_is_previewed_is_what_fires() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
     let job = "[[job]]\nname = \"mixed\"\nschedule = [\"*/4 * * * * *\", \"@every 3s offset 1s\", \"H/5 * * * * *\"]\n\
-               zone = \"Asia/Kathmandu\"\ncommand = [\"true\"]\n";
+               timezone = \"Asia/Kathmandu\"\ncommand = [\"true\"]\n";
     let applied = node.fed(&["job", "apply", "-f", "-"], job);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     let previewed = node.json(&["job", "next", "mixed", "-n", "6"]);

@@ -55,7 +55,7 @@ impl Cluster {
                 file
             })
         };
-        for nodes in [format!("nodes = [\"name={winner}\"]\n"), String::new()] {
+        for nodes in [format!("node_selector = [\"name={winner}\"]\n"), String::new()] {
             let applied = self.a().fed(&["job", "apply", "-f", "-"], &file(&nodes));
             assert!(applied.status.success(), "{applied:?}");
             until("the winner has them", || {

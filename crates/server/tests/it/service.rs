@@ -22,7 +22,7 @@ fn behind(folder: &Path, name: &str, wire: &Wire, more: &[&str]) -> Node {
 }
 
 fn both(first: Node, second: Node) -> (Node, Node) {
-    let beat = second.json(&["cluster", "settings", "--beat", "1"]);
+    let beat = second.json(&["cluster", "settings", "--beat", "1s"]);
     assert_eq!(beat[0]["beat"], 1);
     until("both see both", || {
         let two = |node: &Node| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(2);

@@ -11,7 +11,7 @@ const METERS: &str = r#"
 name = "meters"
 placement = "sharded"
 shards = 5
-parameters = "0=north,4=west"
+shard_parameters = "0=north,4=west"
 parameter = "all"
 description = "read by everyone"
 command = ["/bin/sh", "-c", "echo $EVENKEEL_SHARD/$EVENKEEL_SHARDS $EVENKEEL_PARAMETER,$EVENKEEL_JOB_PARAMETER"]
@@ -147,7 +147,7 @@ fn a_sharded_job_is_run_by_everyone_and_shown_as_documented() {
         assert_eq!(first.ok(&["run", "logs", &format!("meters:ask-r1:{shard}")]), said);
     }
     assert_eq!(first.ok(&["run", "wait", "meters:ask-r1:3"]), "succeeded\n");
-    let gone = first.cli(&["run", "wait", "meters:ask-r1:5", "--timeout", "1"]);
+    let gone = first.cli(&["run", "wait", "meters:ask-r1:5", "--timeout", "1s"]);
     assert_eq!(gone.status.code(), Some(4), "there is no such shard: {}", text(&gone.stderr));
 
     until("nothing of it is open", || {
@@ -393,7 +393,7 @@ fn what_is_not_monitored_is_in_no_books_and_what_nobody_knows_is_not_run() {
     let sleep = "command = [\"/bin/sleep\", \"3600\"]";
     let jobs = [
         job("seen", sleep),
-        job("unseen", &format!("monitor = false\n{sleep}")),
+        job("unseen", &format!("monitor_execution = false\n{sleep}")),
         job("unknown", "function = \"nowhere\""),
     ];
     let (first, _second) = two(folder.path(), &jobs.concat());
@@ -521,8 +521,7 @@ const EVERYWHERE: &str = r#"
 [[job]]
 name = "tidy"
 schedule = "@every 1s"
-placement = "sharded"
-every_node = true
+placement = "broadcast"
 catch_up = { all = 100 }
 command = ["/bin/sh", "-c", "echo $EVENKEEL_SHARD/$EVENKEEL_SHARDS"]
 "#;

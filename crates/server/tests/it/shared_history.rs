@@ -39,7 +39,7 @@ fn play(engine: &str) {
         let (a, b) = (start("a"), start("b"));
         (a.join().expect("it starts"), b.join().expect("it starts"))
     });
-    left.json(&["cluster", "settings", "--beat", "1"]);
+    left.json(&["cluster", "settings", "--beat", "1s"]);
     let applied = left.fed(&["job", "apply", "-f", "-"], JOB);
     assert!(applied.status.success(), "{}", text(&applied.stderr));
     let ran_on = |name: &str| {

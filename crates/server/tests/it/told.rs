@@ -90,7 +90,7 @@ fn the_last_failure_and_the_recovery_go_to_whom_the_job_names_and_others_to_who_
         &node,
         &format!(
             "[[job]]\nname = \"named\"\ncommand = [\"/usr/bin/test\", \"-e\", \"{mended}\"]\n\
-             retry = {{ times = 1, wait = \"1s\" }}\nnotify = {{ on = [\"failure\", \"recovery\"], to = [\"oncall\"] }}\n\n\
+             retry = {{ max_retries = 1, delay = \"1s\" }}\nnotify = {{ on = [\"failure\", \"recovery\"], to = [\"oncall\"] }}\n\n\
              [[job]]\nname = \"plain\"\ncommand = [\"/bin/false\"]\n\n\
              [[job]]\nname = \"mute\"\ncommand = [\"/bin/false\"]\nnotify = {{ on = [] }}\n\n\
              [[job]]\nname = \"lost\"\ncommand = [\"/bin/false\"]\nnotify = {{ to = [\"nobody\"] }}\n"
@@ -298,7 +298,7 @@ fn is_told_by_the_first_that_is_back(ahead: i64) -> bool {
     let jobs = format!(
         "[[job]]\nname = \"made-up\"\nschedule = \"at {due}\"\ncommand = [\"/bin/true\"]\n\
          notify = {{ late_after = \"1s\" }}\n\n\
-         [[job]]\nname = \"given-up\"\nschedule = \"at {due}\"\ncommand = [\"/bin/true\"]\ngrace = 0\ncatch_up = \"skip\"\n"
+         [[job]]\nname = \"given-up\"\nschedule = \"at {due}\"\ncommand = [\"/bin/true\"]\nmisfire_grace = \"0s\"\ncatch_up = \"skip\"\n"
     );
     let applied = first.fed(&["job", "apply", "-f", "-"], &jobs);
     first.signal("KILL");

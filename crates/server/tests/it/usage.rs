@@ -52,7 +52,7 @@ const VERBS: &[&str] = &[
     "cluster tree --as siatask",
     "cluster finalize",
     "cluster settings",
-    "import crontab CRONTAB --user --zone UTC",
+    "import crontab CRONTAB --user --timezone UTC",
     "import kubernetes MANIFEST",
 ];
 
@@ -143,7 +143,7 @@ fn a_file_that_cannot_be_read_is_one_exit_code_whatever_it_is() {
         "job apply -f /nowhere",
         "job apply --plan -f /nowhere",
         "calendar apply -f /nowhere",
-        "import crontab /nowhere --user --zone UTC",
+        "import crontab /nowhere --user --timezone UTC",
         "import kubernetes /nowhere",
         "job list --cluster-key-file /nowhere",
         "serve --config /nowhere",

@@ -7,20 +7,20 @@ use crate::process::{Node, text, until};
 const JOBS: &str = r#"
 [[job]]
 name = "train"
-nodes = ["gpu"]
+node_selector = ["gpu"]
 command = ["/bin/true"]
 
 [[job]]
 name = "sent"
 placement = "dispatched"
-nodes = ["gpu"]
+node_selector = ["gpu"]
 command = ["/bin/true"]
 
 [[job]]
 name = "split"
 placement = "sharded"
 shards = 2
-nodes = ["gpu"]
+node_selector = ["gpu"]
 command = ["/bin/true"]
 
 [[job]]
@@ -87,8 +87,8 @@ fn runs_that_wait_for_the_run_before_or_for_a_seat_are_listed_with_the_reason() 
     };
     let jobs = [
         job("queued", "schedule = \"@every 1s\"\noverlap = { queue = 2 }\n"),
-        job("one", "pool = { name = \"db\", at_most = 1 }"),
-        job("two", "pool = { name = \"db\", at_most = 1 }"),
+        job("one", "pool = { name = \"db\", limit = 1 }"),
+        job("two", "pool = { name = \"db\", limit = 1 }"),
         job("busy", ""),
     ];
     let node = served(folder.path(), &jobs.concat());

@@ -108,7 +108,7 @@ pub(crate) enum Closed {
 impl JobBook {
     /// Whether the job is sharded, or was until it was deleted; the workload never places one in another way.
     pub(crate) fn is_sharded(&self) -> bool {
-        self.placement == Placement::Sharded
+        self.placement.is_sharded()
     }
 
     /// Whether the job is dispatched, or was until it was deleted.
@@ -135,7 +135,7 @@ impl JobBook {
 
     /// How late a fire may start.
     pub(crate) fn grace(&self, ttl: Millis) -> Millis {
-        let own = self.spec.as_ref().and_then(|s| s.job.grace).and_then(|s| i64::try_from(s).ok());
+        let own = self.spec.as_ref().and_then(|s| s.job.misfire_grace).and_then(|s| i64::try_from(s).ok());
         own.map_or_else(|| evenkeel_core::job::default_grace(ttl), Millis::secs)
     }
 

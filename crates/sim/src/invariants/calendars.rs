@@ -53,8 +53,8 @@ impl JobBook {
         let read = |names: &[CalendarName]| names.iter().map(times).collect::<Option<Vec<_>>>();
         let since = spec.job.calendars().filter_map(|name| Some(standing.get(name)?.since));
         spec.since = since.fold(self.since, Ord::max);
-        let calendars =
-            read(&spec.job.except).and_then(|except| Some(Calendars::new(except, read(&spec.job.only)?)));
+        let calendars = read(&spec.job.exclude_calendars)
+            .and_then(|except| Some(Calendars::new(except, read(&spec.job.require_calendars)?)));
         self.schedule = spec.job.schedule_under(calendars.as_ref());
     }
 }

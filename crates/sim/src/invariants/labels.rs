@@ -10,13 +10,13 @@ use crate::invariants::healed::Rest;
 impl JobBook {
     /// Whether a node of this name with these labels is one that the job may run on, as it is declared.
     pub(super) fn fits(&self, node: &NodeName, labels: &Labels) -> bool {
-        self.spec.as_ref().is_none_or(|spec| spec.job.nodes.fits(node, labels))
+        self.spec.as_ref().is_none_or(|spec| spec.job.node_selector.fits(node, labels))
     }
 
     /// Another declaration takes the place of the one before: what was claimed under that may start for a moment.
     pub(super) fn note_nodes(&mut self, at: i64, new: &Nodes) {
         self.nodes.retain(|(until, _)| at <= *until + AFTER_DELETE);
-        if let Some(old) = self.spec.as_ref().map(|spec| &spec.job.nodes).filter(|old| *old != new) {
+        if let Some(old) = self.spec.as_ref().map(|spec| &spec.job.node_selector).filter(|old| *old != new) {
             self.nodes.push((at, old.clone()));
         }
     }
@@ -34,7 +34,7 @@ impl Watch {
         let fits = book.fits(name, &mind.labels)
             || before.into_iter().any(|(_, nodes)| nodes.fits(name, &mind.labels));
         self.findings.test(at, Invariant::I54, fits, || {
-            let nodes = book.spec.as_ref().map(|spec| spec.job.nodes.to_string());
+            let nodes = book.spec.as_ref().map(|spec| spec.job.node_selector.to_string());
             format!("{} started on {name} with the labels [{}], and is for {nodes:?}", run.id, mind.labels)
         });
     }

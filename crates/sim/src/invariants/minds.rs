@@ -201,12 +201,13 @@ impl Watch {
         let mut groups: BTreeMap<Nodes, usize> = BTreeMap::new();
         for job in held.iter().filter_map(declared) {
             // What is only settled, and let go as soon as history knows, takes no room.
-            if job.enabled && job.nodes.fits(name, &local.settings.labels) {
-                *groups.entry(job.nodes).or_default() += 1;
+            if job.enabled && job.node_selector.fits(name, &local.settings.labels) {
+                *groups.entry(job.node_selector).or_default() += 1;
             }
         }
         // Another group's quota may have fallen below what the node holds of it.
-        let claimed: BTreeSet<Nodes> = claims.iter().filter_map(declared).map(|job| job.nodes).collect();
+        let claimed: BTreeSet<Nodes> =
+            claims.iter().filter_map(declared).map(|job| job.node_selector).collect();
         for (nodes, held) in groups.into_iter().filter(|(nodes, _)| claimed.contains(nodes)) {
             let quota = quota(node, &nodes);
             self.findings.test(at, Invariant::I36, held <= quota, || {
@@ -319,7 +320,7 @@ pub(super) fn wanted(value: &[u8]) -> bool {
 fn quota(node: &Node, nodes: &Nodes) -> usize {
     let (view, settings) = (node.view(), &node.local().settings);
     let jobs = view.page(None, usize::MAX).filter(JobView::is_enabled).filter_map(|job| job.spec());
-    let jobs = jobs.filter(|spec| spec.job.nodes == *nodes).count();
+    let jobs = jobs.filter(|spec| spec.job.node_selector == *nodes).count();
     let fitting = view.members().filter(|(m, state)| nodes.fits(&m.node, &state.info.labels));
     let fitting: BTreeSet<&NodeName> = fitting.map(|(m, _)| &m.node).collect();
     let tolerance = settings.tolerance.max(1) as usize;

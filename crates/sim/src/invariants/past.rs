@@ -144,7 +144,7 @@ impl JobBook {
     /// Is again what it was, but for what physically happened up to `now`.
     fn go_back(&mut self, at: i64, now: Self) {
         self.changed = at;
-        let nodes = now.spec.as_ref().map_or_else(Nodes::default, |spec| spec.job.nodes.clone());
+        let nodes = now.spec.as_ref().map_or_else(Nodes::default, |spec| spec.job.node_selector.clone());
         self.nodes.push((at, nodes));
         (self.running, self.tokens, self.started) = (now.running, now.tokens, now.started);
         (self.shares.running, self.shares.tokens) = (now.shares.running, now.shares.tokens);

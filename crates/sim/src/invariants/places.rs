@@ -102,8 +102,8 @@ impl Watch {
             Some(SpecRecord::Live(spec)) => {
                 book.since = spec.since;
                 (book.delivery, book.placement) = (spec.job.delivery, spec.job.placement);
-                book.note_nodes(act.at, &spec.job.nodes);
-                book.unmonitored = !spec.job.monitor;
+                book.note_nodes(act.at, &spec.job.node_selector);
+                book.unmonitored = !spec.job.monitor_execution;
                 book.retry.clone_from(&spec.job.retry);
                 book.pool.clone_from(&spec.job.pool);
                 book.spec = Some(*spec);

@@ -78,7 +78,7 @@ impl Watch {
         let Some(pool) = book.pool.clone() else { return };
         let of_pool = |book: &&JobBook| book.pool.as_ref().is_some_and(|other| other.name == pool.name);
         let others: usize = self.jobs.values().filter(of_pool).map(JobBook::going).sum();
-        self.findings.test(at, Invariant::I55, others < pool.at_most as usize, || {
+        self.findings.test(at, Invariant::I55, others < pool.limit as usize, || {
             format!("{} started on {name} while {others} runs went on in {pool:?}", run.id)
         });
     }

@@ -28,7 +28,7 @@ impl JobBook {
     /// How long the attempts that follow the first one of a run, and the waits before them, may take, if each attempt takes so
     /// long.
     pub(crate) fn retrying(&self, longest: i64) -> i64 {
-        let times = self.retry.as_ref().map_or(0, |retry| i64::from(retry.times));
+        let times = self.retry.as_ref().map_or(0, |retry| i64::from(retry.max_retries));
         times * (2 * SHORTEST + 2_000 + longest)
     }
 }
@@ -38,8 +38,10 @@ impl FireBook {
     pub(crate) fn failed(&self, attempt: u32, retry: Option<&Retry>) -> bool {
         let ended = self.attempts.get(&attempt).and_then(|attempt| attempt.ended);
         retry.is_some_and(|retry| match ended {
-            Some(Ended::Failed(_)) => attempt <= retry.times,
-            Some(Ended::Stopped(Reason::TimedOut)) => attempt <= retry.times && retry.codes.is_empty(),
+            Some(Ended::Failed(_)) => attempt <= retry.max_retries,
+            Some(Ended::Stopped(Reason::TimedOut)) => {
+                attempt <= retry.max_retries && retry.exit_codes.is_empty()
+            }
             _ => false,
         })
     }

@@ -151,7 +151,7 @@ fn settings(scope: &Scope, index: usize, predecessor: Option<u64>) -> Settings {
         spread: Spread::FirstCome,
         quota: Quota::Now,
         lead: Millis(1_000),
-        max_difference: Millis(500),
+        max_clock_skew: Millis(500),
         rescan: Millis(4_500),
         early: Millis(0),
         notice: Millis::ZERO,
@@ -174,7 +174,7 @@ impl State {
             declared.shards = shards;
             // Fires missed during a run are given up, so that a lane says more in its end than that it is over.
             declared.catch_up = CatchUp::Skip;
-            declared.recut_wait = 1;
+            declared.reshard_timeout = 1;
         }
         let mut place = Place { epoch: 1, version: 1, ..Place::default() };
         if scope.dispatched {

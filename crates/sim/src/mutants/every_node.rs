@@ -3,6 +3,7 @@
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::{Effect, VerdictState};
 use evenkeel_core::input::Input;
+use evenkeel_core::job::Placement;
 use evenkeel_core::keys::{Parsed, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{ShardLane, decode, encode};
@@ -18,7 +19,11 @@ pub(super) struct CutsIntoOne;
 
 impl Tamper for CutsIntoOne {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
-        declarations(input, |job| job.every_node = false);
+        declarations(input, |job| {
+            if job.is_broadcast() {
+                job.placement = Placement::Sharded;
+            }
+        });
     }
 }
 

@@ -13,6 +13,6 @@ pub(super) struct RunsEverywhere;
 
 impl Tamper for RunsEverywhere {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
-        declarations(input, |job| job.nodes = Nodes::default());
+        declarations(input, |job| job.node_selector = Nodes::default());
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct AllowsAll;
 impl Tamper for AllowsAll {
     fn input(&self, _node: &Node, _now: Now, input: &mut Input) {
         declarations(input, |job| {
-            if matches!(job.overlap, Overlap::AtMost(_)) {
+            if matches!(job.overlap, Overlap::Limit(_)) {
                 job.overlap = Overlap::Allow;
             }
         });

@@ -3,7 +3,7 @@
 use evenkeel_core::commit_kind::CommitKind;
 use evenkeel_core::effect::Effect;
 use evenkeel_core::input::Input;
-use evenkeel_core::job::{CatchUp, Placement};
+use evenkeel_core::job::CatchUp;
 use evenkeel_core::keys::{Parsed, parse};
 use evenkeel_core::node::Node;
 use evenkeel_core::record::{AskedRecord, Place, Sharding, SpecRecord, decode, encode};
@@ -256,7 +256,7 @@ impl Tamper for MakesUpEverything {
         for change in heard(input).iter_mut().filter(|c| matches!(parse(&c.key), Some(Parsed::Spec(_)))) {
             if let Some(entry) = &mut change.entry
                 && let Some(SpecRecord::Live(mut spec)) = decode(&entry.value)
-                && spec.job.placement == Placement::Sharded
+                && spec.job.placement.is_sharded()
             {
                 spec.job.catch_up = CatchUp::All(1_000);
                 entry.value = encode(&SpecRecord::Live(spec));

@@ -167,7 +167,7 @@ impl Command {
             },
             quota: if self.setting("quota", "now") == "larger" { Quota::Larger } else { Quota::Now },
             lead: Millis(1_000),
-            max_difference: Millis(500),
+            max_clock_skew: Millis(500),
             rescan: Millis(i64::from(self.count("rescan", 600_000)?)),
             early: Millis(0),
             notice: Millis(i64::from(self.count("notice", 0)?)),
@@ -201,14 +201,14 @@ impl Command {
             job.delivery = Delivery::AtLeastOnce;
         }
         if let Some(grace) = self.settings.get("grace") {
-            job.grace = Some(grace.parse().map_err(|e| format!("grace: {e}"))?);
+            job.misfire_grace = Some(grace.parse().map_err(|e| format!("grace: {e}"))?);
         }
         if self.words.iter().any(|word| word == "dispatched") {
             job.placement = Placement::Dispatched;
         }
         if let Some((pool, most)) = self.settings.get("pool").and_then(|pool| pool.split_once(':')) {
             let name = pool.parse().map_err(|e| format!("pool: {e}"))?;
-            job.pool = Some(Pool { name, at_most: most.parse().map_err(|e| format!("pool: {e}"))? });
+            job.pool = Some(Pool { name, limit: most.parse().map_err(|e| format!("pool: {e}"))? });
         }
         if self.settings.contains_key("shards") {
             self.sharded(&mut job)?;
@@ -229,12 +229,12 @@ impl Command {
             _ => Strategy::Average,
         };
         job.order = if says("descending") { Order::Descending } else { Order::Ascending };
-        (job.static_shards, job.exclusive_per_host, job.monitor) =
+        (job.sticky_shards, job.one_per_host, job.monitor_execution) =
             (says("static"), says("host"), !says("unmonitored"));
         job.enabled = !says("disabled");
-        job.recut_wait = self.count("wait", 10)?.into();
+        job.reshard_timeout = self.count("wait", 10)?.into();
         job.catch_up = if says("skip") { CatchUp::Skip } else { CatchUp::Latest };
-        job.parameters = self
+        job.shard_parameters = self
             .settings
             .get("parameters")
             .into_iter()

@@ -23,7 +23,7 @@ impl Swarm {
             if random.chance(600) {
                 job.schedule = format!("@after {}s", random.between(DELAY.0, DELAY.1));
                 job.overlap = Overlap::Forbid;
-                (job.except, job.only) = (Vec::new(), Vec::new());
+                (job.exclude_calendars, job.require_calendars) = (Vec::new(), Vec::new());
             }
         }
     }

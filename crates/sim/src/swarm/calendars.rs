@@ -30,7 +30,7 @@ impl Swarm {
         let names: Vec<CalendarName> = self.calendars.iter().map(|calendar| calendar.name.clone()).collect();
         for job in self.jobs.iter_mut().filter(|job| !job.schedule.is_empty()) {
             let except = random.chance(800);
-            let list = if except { &mut job.except } else { &mut job.only };
+            let list = if except { &mut job.exclude_calendars } else { &mut job.require_calendars };
             list.extend(random.pick(&names).filter(|_| random.chance(500)).cloned());
         }
     }

@@ -19,8 +19,8 @@ impl Swarm {
         }
         for job in self.jobs.iter_mut().filter(|job| may_run_on_every_node(job)) {
             if random.chance(600) {
-                (job.strategy, job.order, job.static_shards) = (Strategy::Average, Order::Ascending, false);
-                (job.shards, job.every_node) = (1, true);
+                (job.strategy, job.order, job.sticky_shards) = (Strategy::Average, Order::Ascending, false);
+                (job.shards, job.placement) = (1, Placement::Broadcast);
             }
         }
         self.every_node = true;
@@ -29,11 +29,11 @@ impl Swarm {
 
 /// Whether a job could run on every node. What doubt about its runs means never changes in its life.
 fn may_run_on_every_node(job: &Job) -> bool {
-    job.placement == Placement::Sharded && job.delivery == Delivery::AtMostOnce
+    job.placement.is_sharded() && job.delivery == Delivery::AtMostOnce
 }
 
 /// Whether an operator may give the job a shard on each node, and may take that back.
 pub(crate) fn takes_both(job: &Job) -> bool {
-    let plain = job.strategy == Strategy::Average && job.order == Order::Ascending && !job.static_shards;
+    let plain = job.strategy == Strategy::Average && job.order == Order::Ascending && !job.sticky_shards;
     may_run_on_every_node(job) && plain
 }

@@ -22,7 +22,7 @@ impl Swarm {
         }
         for job in &mut self.jobs {
             if random.chance(600) {
-                job.nodes = named_nodes(random);
+                job.node_selector = named_nodes(random);
             }
         }
         self.labelled = true;

@@ -1,7 +1,7 @@
 //! Jobs that say what becomes of fires that come due while a run goes on. They have a stream of chance of their own, so that
 //! worlds without any stay what they are.
 
-use evenkeel_core::job::{CatchUp, Overlap, Placement};
+use evenkeel_core::job::{CatchUp, Overlap};
 
 use super::{LONG_RUN, Swarm};
 use crate::random::Random;
@@ -18,7 +18,7 @@ impl Swarm {
         if !random.chance(SHARE) {
             return;
         }
-        for job in self.jobs.iter_mut().filter(|job| job.placement != Placement::Sharded) {
+        for job in self.jobs.iter_mut().filter(|job| !job.placement.is_sharded()) {
             let queue = u32::try_from(random.between(1, QUEUE)).unwrap_or(1);
             let beside = u32::try_from(random.between(2, QUEUE)).unwrap_or(2);
             let policies = [
@@ -27,7 +27,7 @@ impl Swarm {
                 Overlap::Queue(queue),
                 Overlap::Replace,
                 Overlap::Allow,
-                Overlap::AtMost(beside),
+                Overlap::Limit(beside),
             ];
             job.overlap = *random.pick(&policies).unwrap_or(&Overlap::Forbid);
             if matches!(job.overlap, Overlap::Queue(_)) {

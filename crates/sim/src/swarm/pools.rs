@@ -1,6 +1,6 @@
 //! Jobs in pools. They have a stream of chance of their own, so that worlds without any stay what they are.
 
-use evenkeel_core::job::{Placement, Pool};
+use evenkeel_core::job::Pool;
 
 use super::Swarm;
 use crate::random::Random;
@@ -15,12 +15,12 @@ impl Swarm {
         if !random.chance(SHARE) {
             return;
         }
-        for job in self.jobs.iter_mut().filter(|job| job.monitor) {
+        for job in self.jobs.iter_mut().filter(|job| job.monitor_execution) {
             let name = random.pick(&["p", "q"]).copied().unwrap_or("p");
             // A pool that is too small for all shards would never be through with them.
-            let most = if job.placement == Placement::Sharded { (20, 200) } else { (1, 4) };
-            let at_most = u32::try_from(random.between(most.0, most.1)).unwrap_or(1);
-            let pool = Pool { name: name.parse().expect("a letter is a name"), at_most };
+            let most = if job.placement.is_sharded() { (20, 200) } else { (1, 4) };
+            let limit = u32::try_from(random.between(most.0, most.1)).unwrap_or(1);
+            let pool = Pool { name: name.parse().expect("a letter is a name"), limit };
             job.pool = random.chance(400).then_some(pool);
         }
         // Who waits for a seat is as late as who waits for a slot.

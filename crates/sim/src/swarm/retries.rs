@@ -20,10 +20,15 @@ impl Swarm {
         if !random.chance(SHARE) {
             return;
         }
-        for job in self.jobs.iter_mut().filter(|job| job.monitor) {
+        for job in self.jobs.iter_mut().filter(|job| job.monitor_execution) {
             let times = u32::try_from(random.between(1, TIMES)).unwrap_or(1);
             let codes = if random.chance(200) { [1].into() } else { [].into() };
-            let retry = Retry { times, wait: format!("{WAIT}s"), up_to: format!("{WAIT}s"), codes };
+            let retry = Retry {
+                max_retries: times,
+                delay: format!("{WAIT}s"),
+                max_delay: format!("{WAIT}s"),
+                exit_codes: codes,
+            };
             job.retry = random.chance(500).then_some(retry);
         }
         self.healing_lasts += TIMES * (WAIT + 2) * 1000;

@@ -50,7 +50,7 @@ fn a_job_does_one_thing() {
     assert!(both(r#""function":"f""#).contains("give one of command, function and http"));
     assert!(both(r#""stdin":"x""#).contains("stdin is for commands"));
     assert!(both(r#""user":"u""#).contains("user is for commands"));
-    let codes = both(r#""retry":{"times":1,"codes":[3]}"#);
+    let codes = both(r#""retry":{"max_retries":1,"exit_codes":[3]}"#);
     assert!(codes.contains("exit codes of a command"), "{codes}");
     assert!(read_job(r#""description":"x""#).unwrap_err().contains("or http"));
 }

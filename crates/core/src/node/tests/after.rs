@@ -57,7 +57,8 @@ fn a_run_by_hand_counts_as_well() {
 
 #[test]
 fn it_is_counted_from_the_end_of_a_run_whose_time_is_over() {
-    let retry = Some(Retry { times: 5, wait: "3s".into(), up_to: "3s".into(), codes: [].into() });
+    let retry =
+        Some(Retry { max_retries: 5, delay: "3s".into(), max_delay: "3s".into(), exit_codes: [].into() });
     // It fails after 4 s each time, and by the end of the second wait its time is over.
     let mut world = World::follows(4_000, Job { retry, run_timeout: Some(9), ..after() });
     world.fails = 9;
@@ -73,7 +74,8 @@ fn it_is_counted_from_the_end_of_a_run_whose_time_is_over() {
 
 #[test]
 fn it_is_counted_from_the_last_attempt() {
-    let retry = Some(Retry { times: 2, wait: "3s".into(), up_to: "3s".into(), codes: [].into() });
+    let retry =
+        Some(Retry { max_retries: 2, delay: "3s".into(), max_delay: "3s".into(), exit_codes: [].into() });
     let mut world = World::follows(500, Job { retry, ..after() });
     world.fails = 2;
     let began = world.begin_until(60_000);
@@ -140,7 +142,7 @@ fn what_has_no_end_to_count_from_is_refused() {
     refused(Job { placement: crate::job::Placement::Sharded, ..after() }, "placement = \"claimed\"");
     refused(Job { placement: crate::job::Placement::Dispatched, ..after() }, "placement = \"claimed\"");
     refused(Job { overlap: crate::job::Overlap::Skip, ..after() }, "leave overlap out");
-    refused(Job { except: ["freeze".parse().unwrap()].into(), ..after() }, "except and only");
+    refused(Job { exclude_calendars: ["freeze".parse().unwrap()].into(), ..after() }, "exclude_calendars and require_calendars");
     refused(Job { jitter: "5s".into(), ..after() }, "jitter");
     refused(job("j", "@after 10s\n@daily"), "stands alone");
     refused(job("j", "@after"), "the span is missing");

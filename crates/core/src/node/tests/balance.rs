@@ -113,7 +113,7 @@ impl World {
         world.add(Settings { slots, ..settings("b") });
         world.run(1_500);
         let mut hog = Job::new("hog".parse().unwrap(), "", Work::Command(["true".to_string()].into()));
-        hog.nodes = "name=a".parse().unwrap();
+        hog.node_selector = "name=a".parse().unwrap();
         let jobs = ["d1", "d2", "d3"].map(|name| dispatched(name, "@every 20s"));
         world.ask("b", Command::Apply(jobs.into_iter().chain([hog]).collect()));
         world.run(30_000);

@@ -53,7 +53,7 @@ fn every_fire_starts_on_time_beside_the_runs_before() {
 #[test]
 fn no_more_go_on_than_the_job_says_and_the_others_wait_in_order() {
     for placement in PLACEMENTS {
-        let mut world = World::wide(&["a"], 24_000, beside(placement, Overlap::AtMost(2)));
+        let mut world = World::wide(&["a"], 24_000, beside(placement, Overlap::Limit(2)));
         let (most, began) = world.watch_until(75);
         assert_eq!(most, 2, "{placement:?}");
         assert_eq!(world.dues("j"), [10_000, 20_000, 30_000, 40_000, 50_000, 60_000], "{placement:?}");
@@ -108,7 +108,7 @@ fn what_was_claimed_ahead_by_a_node_that_leaves_runs_elsewhere() {
 
 #[test]
 fn of_several_nodes_none_takes_the_places_that_others_wait_for_longer() {
-    let mut world = World::wide(&["a", "b"], 24_950, beside(Placement::Dispatched, Overlap::AtMost(2)));
+    let mut world = World::wide(&["a", "b"], 24_950, beside(Placement::Dispatched, Overlap::Limit(2)));
     let (most, _) = world.watch_until(400);
     assert_eq!(most, 2);
     let dues = world.dues("j");
@@ -151,7 +151,8 @@ fn what_is_attempted_again_at_once_goes_one_by_one_where_the_job_lets_them_no_mo
 
 #[test]
 fn an_attempt_that_waits_keeps_no_other_fire_waiting() {
-    let retry = Some(Retry { times: 2, wait: "15s".into(), up_to: String::new(), codes: [].into() });
+    let retry =
+        Some(Retry { max_retries: 2, delay: "15s".into(), max_delay: String::new(), exit_codes: [].into() });
     for placement in PLACEMENTS {
         let mut world =
             World::wide(&["a"], 500, Job { retry: retry.clone(), ..beside(placement, Overlap::Allow) });

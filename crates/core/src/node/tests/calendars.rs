@@ -25,7 +25,7 @@ fn name() -> CalendarName {
 
 fn each_second(placement: Placement) -> Job {
     let mut job = job("j", "@every 1s");
-    (job.placement, job.except) = (placement, [name()].into());
+    (job.placement, job.exclude_calendars) = (placement, [name()].into());
     job
 }
 

@@ -7,7 +7,7 @@ use crate::job::{Overlap, Placement, Pool, Retry};
 const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Sharded, Placement::Dispatched];
 
 fn waits_on(job: &str) -> Job {
-    let retry = Retry { times: 3, wait: "8s".into(), up_to: "8s".into(), codes: [].into() };
+    let retry = Retry { max_retries: 3, delay: "8s".into(), max_delay: "8s".into(), exit_codes: [].into() };
     Job { retry: Some(retry), ..super::job(job, "@every 60s") }
 }
 
@@ -111,7 +111,7 @@ fn a_run_that_waits_for_a_seat_never_starts_and_others_get_the_seat() {
     for placement in PLACEMENTS {
         let mut world = World { takes: 5_000, ..World::with(&["a"]) };
         world.run(1_500);
-        let pool = || Some(Pool { name: "db".parse().unwrap(), at_most: 1 });
+        let pool = || Some(Pool { name: "db".parse().unwrap(), limit: 1 });
         let of = |name: &str, second: u32| Job {
             placement,
             pool: pool(),
@@ -246,7 +246,8 @@ fn what_came_due_while_it_waited_is_as_if_it_had_gone_on() {
         world.run(1_500);
         world.fails = 1;
         let skips = Job { overlap: Overlap::Skip, placement, ..waits_on("j") };
-        let retry = Retry { times: 3, wait: "1h".into(), up_to: "1h".into(), codes: [].into() };
+        let retry =
+            Retry { max_retries: 3, delay: "1h".into(), max_delay: "1h".into(), exit_codes: [].into() };
         let job = Job { schedule: "@every 10s".into(), retry: Some(retry), ..skips };
         world.ask("a", Command::Apply([job].into()));
         world.run(35_000 - world.now);
@@ -265,7 +266,7 @@ fn a_request_that_no_node_has_claimed_is_taken_back_by_any_node_and_never_runs()
     for placement in PLACEMENTS {
         let mut world = World::with(&["a", "b"]);
         world.run(1_500);
-        let bound = Job { placement, nodes: "gpu".parse().unwrap(), ..super::job("j", "") };
+        let bound = Job { placement, node_selector: "gpu".parse().unwrap(), ..super::job("j", "") };
         world.ask("a", Command::Apply([bound].into()));
         let request = |id: &str| Command::RunNow("j".parse().unwrap(), id.parse().unwrap());
         assert!(matches!(world.ask("a", request("r")), Answer::Accepted(..)));

@@ -10,9 +10,9 @@ use crate::registry::{Outcome, Txn, Write};
 
 /// One job of each placement, each due every second.
 fn one_of_each() -> Vec<Job> {
-    let placed = |name: &str, placement| {
+    let placed = |name: &str, placement: Placement| {
         let mut job = job(name, "@every 1s");
-        (job.placement, job.shards) = (placement, if placement == Placement::Sharded { 4 } else { 1 });
+        (job.placement, job.shards) = (placement, if placement.is_sharded() { 4 } else { 1 });
         job
     };
     let mut jobs = Vec::from([placed("sent", Placement::Dispatched), placed("dealt", Placement::Sharded)]);

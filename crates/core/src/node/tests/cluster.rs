@@ -183,7 +183,7 @@ fn nodes_start_stop_and_crash_in_any_order_and_need_no_command() {
     let mut jobs =
         [job("claimed", "@every 5s"), dispatched("sent", "@every 5s"), sharded("split", "@every 5s", 3)];
     for job in &mut jobs {
-        (job.grace, job.delivery) = (Some(60), Delivery::AtLeastOnce);
+        (job.misfire_grace, job.delivery) = (Some(60), Delivery::AtLeastOnce);
     }
     world.ask("a", Command::Apply(jobs.into()));
     let mut random = 7_u64;

@@ -104,7 +104,7 @@ fn a_run_waits_for_no_run_of_another_node_that_ended_long_ago() {
 fn what_is_made_up_goes_from_node_to_node_at_the_pace_of_the_registry() {
     let mut world = World::settled(&["a", "b", "c"]);
     world.delay = 20;
-    world.apply("b", Job { grace: Some(60), ..dispatched("j", "@every 1s") });
+    world.apply("b", Job { misfire_grace: Some(60), ..dispatched("j", "@every 1s") });
     world.run(3_000);
     world.takes = 20_000;
     world.run(1_500);
@@ -320,7 +320,7 @@ fn what_a_node_must_take_while_it_can_start_nothing_starts_once_it_can() {
     let other = if world.beat_holder().unwrap() == "a" { "b" } else { "a" };
     world.give(&other.parse().unwrap(), Input::Able(false));
     let nodes = alloc::format!("name={other}").parse().unwrap();
-    let job = Job { nodes, schedule: String::new(), ..dispatched("j", "") };
+    let job = Job { node_selector: nodes, schedule: String::new(), ..dispatched("j", "") };
     world.apply("a", job);
     world.ask("a", Command::RunNow("j".parse().unwrap(), "r".parse().unwrap()));
     world.run(3_000);
@@ -373,7 +373,7 @@ fn three_nodes_carry_three_times_the_runs_of_one() {
         world.takes = 2_000;
         for n in 0..12 {
             let mut job = dispatched(&alloc::format!("j{n}"), "@every 1s");
-            job.grace = Some(3);
+            job.misfire_grace = Some(3);
             world.apply(names[0], job);
         }
         world.run(60_000);

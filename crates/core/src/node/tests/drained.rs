@@ -117,7 +117,7 @@ fn idle_shards_leave_a_drained_node_at_once_and_not_at_the_next_fire() {
 fn a_shard_that_runs_keeps_its_drained_node_until_it_has_ended() {
     let mut world = World::settled(&["a", "b", "c"]);
     world.takes = 15_000;
-    world.ask("a", Command::Apply([Job { recut_wait: 2, ..sharded("j", "@every 86400s", 6) }].into()));
+    world.ask("a", Command::Apply([Job { reshard_timeout: 2, ..sharded("j", "@every 86400s", 6) }].into()));
     world.ask("a", Command::RunNow("j".parse().unwrap(), "r".parse().unwrap()));
     world.run(3_000);
     assert!(world.starts_on("b") > 0);
@@ -133,7 +133,7 @@ fn a_shard_that_runs_keeps_its_drained_node_until_it_has_ended() {
 #[test]
 fn shards_that_no_other_node_can_take_keep_no_node_from_being_stopped() {
     let mut world = World::settled(&["a", "b"]);
-    let fixed = Job { static_shards: true, ..sharded("fixed", "@every 86400s", 4) };
+    let fixed = Job { sticky_shards: true, ..sharded("fixed", "@every 86400s", 4) };
     world.ask("a", Command::Apply([fixed, sharded("off", "@every 86400s", 4)].into()));
     for job in ["fixed", "off"] {
         world.ask("a", Command::RunNow(job.parse().unwrap(), "r".parse().unwrap()));

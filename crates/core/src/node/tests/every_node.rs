@@ -11,7 +11,7 @@ use crate::words::{JobName, RunId};
 
 fn everywhere(name: &str, schedule: &str) -> Job {
     let mut job = job(name, schedule);
-    (job.placement, job.every_node) = (Placement::Sharded, true);
+    job.placement = Placement::Broadcast;
     job
 }
 
@@ -95,7 +95,7 @@ fn what_a_dead_node_was_to_run_is_told_and_run_by_nobody_else() {
 fn a_run_that_goes_on_keeps_its_number_from_others() {
     let mut world = World::with(&["a", "b", "c"]);
     let mut job = everywhere("j", "@every 10s");
-    job.recut_wait = 1;
+    job.reshard_timeout = 1;
     world.takes = 100_000;
     world.ask("a", Command::Apply([job].into()));
     world.run(11_000);
@@ -116,7 +116,7 @@ fn what_a_node_had_claimed_under_a_number_that_there_is_no_more_is_told_at_once(
     let mut world = World::with(&["a", "b"]);
     world.add(Settings { slots: 1, ..settings("c") });
     world.takes = 30_000;
-    let jobs = ["j", "k"].map(|job| Job { recut_wait: 1, ..everywhere(job, "@every 10s") });
+    let jobs = ["j", "k"].map(|job| Job { reshard_timeout: 1, ..everywhere(job, "@every 10s") });
     world.ask("a", Command::Apply(jobs.into()));
     world.run(11_000);
     // It has a slot for one of both, and does not hear that it is drained until it has no number any more.
@@ -150,7 +150,7 @@ fn a_job_that_stops_running_on_every_node_counts_from_its_next_fire() {
     world.ask("a", Command::Apply([everywhere("j", "@every 10s")].into()));
     world.run(11_000);
     let mut fixed = everywhere("j", "@every 10s");
-    (fixed.every_node, fixed.shards) = (false, 2);
+    (fixed.placement, fixed.shards) = (Placement::Sharded, 2);
     world.ask("a", Command::Apply([fixed].into()));
     world.run(10_000);
     assert_eq!(world.ran_at(20_000).iter().map(|(_, s, of)| (*s, *of)).collect::<Vec<_>>(), [(0, 2), (1, 2)]);
@@ -182,11 +182,10 @@ fn what_makes_no_sense_on_every_node_is_refused() {
         change(&mut job);
         job.validate().unwrap_err().to_string()
     };
-    assert!(refused(|job| job.shards = 3).contains("shards does not go with every_node"));
-    assert!(refused(|job| job.parameters = ["x".to_string()].into()).contains("parameter is for all"));
-    assert!(refused(|job| job.static_shards = true).contains("static_shards"));
+    assert!(refused(|job| job.shards = 3).contains("shards does not go with placement = \"broadcast\""));
+    assert!(refused(|job| job.shard_parameters = ["x".to_string()].into()).contains("parameter is for all"));
+    assert!(refused(|job| job.sticky_shards = true).contains("sticky_shards"));
     assert!(refused(|job| job.delivery = Delivery::AtLeastOnce).contains("no other node"));
-    assert!(refused(|job| job.placement = Placement::Claimed).contains("set placement = \"sharded\""));
     world.ask("a", Command::Apply([everywhere("j", "")].into()));
     let answer = world.ask("a", Command::Shards(name("j"), ShardSet::all(1), false));
     assert!(
@@ -214,7 +213,7 @@ fn answered(world: &World, request: &str) -> (Vec<String>, Vec<String>) {
 fn after_a_number_changed_hands_nobody_runs_a_request_again() {
     let mut world = World::with(&["a", "b", "c"]);
     let mut job = everywhere("j", "@every 10s");
-    job.recut_wait = 1;
+    job.reshard_timeout = 1;
     world.takes = 25_000;
     world.ask("a", Command::Apply([job].into()));
     world.run(11_000);
@@ -240,7 +239,7 @@ fn a_request_that_a_number_cannot_answer_any_more_is_told() {
     world.add(narrow);
     world.ask("a", Command::Apply([everywhere("j", "@every 30s")].into()));
     let mut long = job("long", "");
-    long.nodes = "name=c".parse().unwrap();
+    long.node_selector = "name=c".parse().unwrap();
     world.ask("a", Command::Apply([long].into()));
     world.run(31_000);
     world.takes = 60_000;
@@ -263,7 +262,10 @@ fn who_comes_back_with_another_number_does_not_answer_again() {
     world.add(Settings { slots: 1, ..settings("a") });
     ["b", "c"].iter().for_each(|name| world.add(settings(name)));
     world.ask("a", Command::Apply([everywhere("j", "@every 30s")].into()));
-    world.ask("a", Command::Apply([Job { nodes: "name=a".parse().unwrap(), ..job("long", "") }].into()));
+    world.ask(
+        "a",
+        Command::Apply([Job { node_selector: "name=a".parse().unwrap(), ..job("long", "") }].into()),
+    );
     world.run(31_000);
     world.takes = 200_000;
     world.ask("a", Command::RunNow(name("long"), "hog".parse().unwrap()));

@@ -73,7 +73,7 @@ fn a_frequent_job_is_on_time_beside_many_that_are_due_at_one_moment() {
 
 #[test]
 fn jobs_with_a_backlog_take_turns() {
-    for pool in [None, Some(Pool { name: "db".parse().unwrap(), at_most: 1 })] {
+    for pool in [None, Some(Pool { name: "db".parse().unwrap(), limit: 1 })] {
         let jobs = ["x", "y", "z"].map(|name| Job { pool: pool.clone(), ..job(name, "") });
         let mut world = World::with_few_slots(if pool.is_some() { 9 } else { 1 }, jobs.into());
         world.takes = 200;

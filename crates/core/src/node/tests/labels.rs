@@ -15,7 +15,7 @@ fn world(nodes: &[(&str, &str)]) -> World {
 }
 
 fn bound(name: &str, schedule: &str, nodes: &str) -> Job {
-    Job { nodes: nodes.parse().unwrap(), ..job(name, schedule) }
+    Job { node_selector: nodes.parse().unwrap(), ..job(name, schedule) }
 }
 
 fn apply(world: &mut World, jobs: impl Into<Vec<Job>>) {
@@ -98,7 +98,8 @@ fn a_job_moves_after_its_run_when_its_declaration_names_another_node() {
 fn a_run_between_two_attempts_goes_on_where_it_fits() {
     let mut world = world(&[("a", ""), ("b", "")]);
     world.fails = 1;
-    let retry = Retry { times: 1, wait: "4s".into(), up_to: String::new(), codes: Vec::new() };
+    let retry =
+        Retry { max_retries: 1, delay: "4s".into(), max_delay: String::new(), exit_codes: Vec::new() };
     let job = |nodes| Job { retry: Some(retry.clone()), ..bound("j", "at 1970-01-01T00:00:03", nodes) };
     apply(&mut world, [job("name=a")]);
     world.run(3_200);
@@ -172,9 +173,12 @@ fn a_run_on_a_node_that_does_not_fit_is_refused_with_the_reason() {
 #[test]
 fn a_dispatched_fire_that_no_node_fits_is_given_up_at_its_age() {
     let mut world = world(&[("a", ""), ("b", "")]);
-    let job =
-        Job { placement: Placement::Dispatched, grace: Some(11), ..bound("d", "7/30 * * * * ?", "gpu") };
-    apply(&mut world, [Job { catch_up_age: "17s".into(), ..job }]);
+    let job = Job {
+        placement: Placement::Dispatched,
+        misfire_grace: Some(11),
+        ..bound("d", "7/30 * * * * ?", "gpu")
+    };
+    apply(&mut world, [Job { catch_up_window: "17s".into(), ..job }]);
     // While time passes the nodes are looked at for what they overlooked.
     world.run(60_000);
     let given_up: Vec<_> = world.recorded.iter().map(|verdict| verdict.due.0 / 1000).collect();

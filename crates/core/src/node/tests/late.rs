@@ -8,8 +8,8 @@ fn jobs() -> Vec<Job> {
     let placements = [Placement::Claimed, Placement::Sharded, Placement::Dispatched];
     let job = |(n, placement): (usize, Placement)| {
         let mut job = job(&alloc::format!("j{n}"), "@every 60s");
-        (job.placement, job.grace) = (placement, Some(2));
-        (job.catch_up_age, job.catch_up_spread) = ("5m".to_string(), "20s".to_string());
+        (job.placement, job.misfire_grace) = (placement, Some(2));
+        (job.catch_up_window, job.catch_up_spread) = ("5m".to_string(), "20s".to_string());
         job
     };
     placements.into_iter().cycle().take(6).enumerate().map(job).collect()
@@ -50,7 +50,7 @@ fn after_an_outage_each_job_is_made_up_in_its_own_turn() {
 fn what_is_older_than_its_age_is_not_made_up() {
     let mut world = World::with(&["a"]);
     let aged = |mut job: Job| {
-        job.catch_up_age = "5s".to_string();
+        job.catch_up_window = "5s".to_string();
         job
     };
     world.ask("a", Command::Apply(jobs().into_iter().map(aged).collect()));

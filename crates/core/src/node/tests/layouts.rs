@@ -6,10 +6,10 @@ use crate::keys::{self, Key};
 use crate::record::{ClusterRecord, Layouts, decode, encode};
 use crate::registry::{Guard, Outcome, Txn, Write};
 
-const OLD: Layouts = Layouts { oldest: 1, newest: 1 };
-const NEW: Layouts = Layouts { oldest: 1, newest: 2 };
+const OLD: Layouts = Layouts { oldest: 2, newest: 2 };
+const NEW: Layouts = Layouts { oldest: 2, newest: 3 };
 
-/// A registry whose tree has layout 1, with these nodes.
+/// A registry whose tree has layout 2, with these nodes.
 fn world(nodes: &[(&str, Layouts)]) -> World {
     let mut world = World::default();
     write(&mut world, &ClusterRecord::new("c".into()));
@@ -56,28 +56,28 @@ fn a_layout_is_raised_once_all_members_know_it() {
         let before = cluster(&world);
         let refused = world.ask(name, Command::Finalize);
         let Answer::Refused(Refusal::Conflict, text) = refused else { panic!("{refused:?}") };
-        assert!(text.contains("upgrade b (up to 1), then try again"), "{text}");
+        assert!(text.contains("upgrade b (up to 2), then try again"), "{text}");
         assert_eq!(cluster(&world), before, "nothing is written that was refused");
     }
     remove(&mut world, "b");
     world.add(knowing("b", NEW));
     world.run(1_000);
-    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(2, Applied::Updated));
-    assert_eq!((cluster(&world).layout, cluster(&world).wanted), (2, None));
-    assert_eq!(world.ask("b", Command::Finalize), Answer::Layout(2, Applied::Unchanged));
+    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(3, Applied::Updated));
+    assert_eq!((cluster(&world).layout, cluster(&world).wanted), (3, None));
+    assert_eq!(world.ask("b", Command::Finalize), Answer::Layout(3, Applied::Unchanged));
 }
 
 /// proves: I49
 #[test]
 fn who_does_not_know_the_layout_joins_no_more() {
     let mut world = world(&[("a", NEW)]);
-    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(2, Applied::Updated));
+    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(3, Applied::Updated));
     for (name, knows, says) in [
-        ("b", OLD, "it has layout 2, this program knows 1: use a newer program"),
+        ("b", OLD, "it has layout 3, this program knows 2: use a newer program"),
         (
             "c",
-            Layouts { oldest: 3, newest: 4 },
-            "this program knows 3 to 4: start the program before this one",
+            Layouts { oldest: 4, newest: 5 },
+            "this program knows 4 to 5: start the program before this one",
         ),
     ] {
         world.add(knowing(name, knows));
@@ -93,7 +93,7 @@ fn who_does_not_know_the_layout_joins_no_more() {
 #[test]
 fn a_wish_that_was_left_is_taken_back_by_who_does_not_know_the_layout() {
     let mut world = world(&[("a", NEW)]);
-    let left = cluster(&world).wanting(Some(2));
+    let left = cluster(&world).wanting(Some(3));
     write(&mut world, &left);
     world.run(100);
     world.add(knowing("b", OLD));
@@ -102,9 +102,9 @@ fn a_wish_that_was_left_is_taken_back_by_who_does_not_know_the_layout() {
     assert_eq!(cluster(&world), left.wanting(None));
     assert!(matches!(world.ask("a", Command::Finalize), Answer::Refused(Refusal::Conflict, _)));
     remove(&mut world, "b");
-    let left = cluster(&world).wanting(Some(2));
+    let left = cluster(&world).wanting(Some(3));
     write(&mut world, &left);
-    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(2, Applied::Updated));
+    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(3, Applied::Updated));
 }
 
 /// The one who raises has not heard of a member that joined just before he wished.
@@ -120,7 +120,7 @@ fn nothing_is_raised_over_a_member_that_nobody_has_heard_of() {
     assert_eq!(members(&world), ["a", "b"]);
     let refused = world.ask("a", Command::Finalize);
     assert!(matches!(refused, Answer::Refused(Refusal::Conflict, _)), "{refused:?}");
-    assert_eq!((cluster(&world).layout, cluster(&world).wanted), (1, Some(2)), "it was seen in a listing");
+    assert_eq!((cluster(&world).layout, cluster(&world).wanted), (2, Some(3)), "it was seen in a listing");
 }
 
 /// proves: I49
@@ -138,7 +138,7 @@ fn a_join_that_has_not_heard_of_the_wish_fails() {
         Effect::Commit { kind: CommitKind::Join, txn, .. } => Some(txn),
         _ => None,
     });
-    let wanting = cluster(&world).wanting(Some(2));
+    let wanting = cluster(&world).wanting(Some(3));
     write(&mut world, &wanting);
     let outcome = world.store.commit(now.mono, &join.expect("it would join"));
     assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
@@ -152,14 +152,14 @@ fn a_member_that_finds_an_unknown_layout_writes_nothing_more() {
     let mut world = world(&[("a", OLD)]);
     world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
     world.run(5_000);
-    let raised = cluster(&world).raised(2);
+    let raised = cluster(&world).raised(3);
     write(&mut world, &raised);
     world.run(10);
     let (revision, starts) = (world.store.revision(), world.starts.len());
     assert!(starts > 3);
     world.run(3_000);
     assert_eq!((world.store.revision(), world.starts.len()), (revision, starts));
-    let says = "cannot read the tree of this cluster: it has layout 2, this program knows 1";
+    let says = "cannot read the tree of this cluster: it has layout 3, this program knows 2";
     assert_eq!(world.events.iter().filter(|event| event.contains(says)).count(), 1, "{:?}", world.events);
 }
 
@@ -170,18 +170,18 @@ fn a_node_that_goes_on_in_a_newer_program_says_so_and_cannot_go_back() {
     world.takes = 60_000;
     world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
     world.run(3_000);
-    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(1, Applied::Unchanged));
+    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(2, Applied::Unchanged));
     super::passed::upgrade_to(&mut world, knowing("a", NEW), &[]);
     world.run(100);
     let node = &world.actors.values().next().unwrap().node;
     let me = node.member().unwrap();
-    assert_eq!(node.view().member(&me).unwrap().info.knows, 2);
+    assert_eq!(node.view().member(&me).unwrap().info.knows, 3);
     assert!(node.is_lost_on(OLD).is_some() && node.is_lost_on(NEW).is_none());
     // Its entry was written anew, and it is the same member: what it decides is still guarded by it.
     world.ask("a", Command::Apply([job("k", "@every 1s")].into()));
     world.run(3_000);
     assert!(!world.dues("k").is_empty());
-    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(2, Applied::Updated));
+    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(3, Applied::Updated));
 }
 
 /// proves: I49
@@ -217,15 +217,15 @@ fn of_two_who_raise_a_layout_both_are_told_that_it_is_raised() {
     }
     world.run(1_000);
     assert_eq!(world.answers.len(), 2);
-    assert!(world.answers.iter().all(|answer| matches!(answer, Answer::Layout(2, _))), "{:?}", world.answers);
-    assert_eq!(cluster(&world).layout, 2);
+    assert!(world.answers.iter().all(|answer| matches!(answer, Answer::Layout(3, _))), "{:?}", world.answers);
+    assert_eq!(cluster(&world).layout, 3);
 }
 
 /// proves: I49
 #[test]
 fn the_join_that_takes_a_wish_back_is_guarded_by_it() {
     let mut world = world(&[("a", NEW)]);
-    let wanting = cluster(&world).wanting(Some(2));
+    let wanting = cluster(&world).wanting(Some(3));
     write(&mut world, &wanting);
     world.delay = 1_000;
     world.add(knowing("b", OLD));

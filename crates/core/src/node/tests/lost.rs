@@ -12,7 +12,7 @@ const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Sharded, Plac
 
 /// A job that is due each 10 s, with more grace than the tests take.
 fn due(placement: Placement, delivery: Delivery) -> Job {
-    Job { placement, delivery, grace: Some(600), ..job("j", "@every 10s") }
+    Job { placement, delivery, misfire_grace: Some(600), ..job("j", "@every 10s") }
 }
 
 impl World {
@@ -113,7 +113,8 @@ fn what_was_asked_for_before_the_registry_went_back_is_not_run_twice() {
 fn an_attempt_that_may_have_been_made_before_the_registry_went_back_is_not_made_again() {
     for placement in PLACEMENTS {
         for delivery in [Delivery::AtMostOnce, Delivery::AtLeastOnce] {
-            let retry = Retry { times: 1, wait: "8s".into(), up_to: "8s".into(), codes: [].into() };
+            let retry =
+                Retry { max_retries: 1, delay: "8s".into(), max_delay: "8s".into(), exit_codes: [].into() };
             let job = Job { retry: Some(retry), schedule: "@every 60s".into(), ..due(placement, delivery) };
             let mut world = World::declare(job);
             world.fails = 1;

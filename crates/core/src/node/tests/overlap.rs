@@ -79,7 +79,7 @@ fn of_what_comes_due_while_a_run_goes_on_no_more_waits_than_the_job_says() {
 fn what_grew_too_old_while_a_run_went_on_is_told_once_and_hides_nothing_that_is_told_later() {
     for placement in PLACEMENTS {
         for grace in [2, 15] {
-            let job = Job { grace: Some(grace), ..overlapping(placement, Overlap::Queue(1)) };
+            let job = Job { misfire_grace: Some(grace), ..overlapping(placement, Overlap::Queue(1)) };
             let mut world = World::busy(44_000, job);
             world.run(300_000 - world.now);
             let mut told: Vec<i64> = Vec::new();
@@ -159,7 +159,8 @@ fn of_what_nobody_ran_in_time_only_the_latest_begins_where_runs_give_way() {
 
 #[test]
 fn an_attempt_that_waits_gives_way_too_and_what_comes_due_meanwhile_is_skipped() {
-    let retry = Some(Retry { times: 1, wait: "16s".into(), up_to: String::new(), codes: [].into() });
+    let retry =
+        Some(Retry { max_retries: 1, delay: "16s".into(), max_delay: String::new(), exit_codes: [].into() });
     for placement in PLACEMENTS {
         let mut world =
             World::busy(500, Job { retry: retry.clone(), ..overlapping(placement, Overlap::Replace) });

@@ -7,8 +7,8 @@ use crate::record::{PoolRecord, Seat, decode};
 
 const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Dispatched, Placement::Sharded];
 
-fn pooled(name: &str, at_most: u32, placement: Placement) -> Job {
-    let pool = Some(Pool { name: "db".parse().unwrap(), at_most });
+fn pooled(name: &str, limit: u32, placement: Placement) -> Job {
+    let pool = Some(Pool { name: "db".parse().unwrap(), limit });
     Job { pool, placement, ..job(name, "at 1970-01-01T00:00:05") }
 }
 
@@ -110,7 +110,7 @@ fn who_goes_first_is_said_by_priority_and_what_is_due() {
 fn what_waits_for_its_next_attempt_has_no_seat() {
     let mut world = World { takes: 100, fails: 1, ..World::with(&["a"]) };
     world.run(1_500);
-    let retry = Retry { times: 1, wait: "5s".into(), up_to: "5s".into(), codes: Vec::new() };
+    let retry = Retry { max_retries: 1, delay: "5s".into(), max_delay: "5s".into(), exit_codes: Vec::new() };
     let jobs = [
         Job { retry: Some(retry), priority: 9.try_into().unwrap(), ..pooled("x", 1, Placement::Claimed) },
         pooled("y", 1, Placement::Claimed),
@@ -127,9 +127,9 @@ fn what_waits_for_its_next_attempt_has_no_seat() {
 fn an_end_is_told_in_the_step_in_which_another_run_of_the_job_takes_its_seat() {
     let mut world = World { takes: 2_500, fails: 1, ..World::with(&["a"]) };
     world.run(1_500);
-    let retry = Retry { times: 1, wait: "2s".into(), up_to: "2s".into(), codes: Vec::new() };
+    let retry = Retry { max_retries: 1, delay: "2s".into(), max_delay: "2s".into(), exit_codes: Vec::new() };
     let job = Job { schedule: "@every 3s".into(), retry: Some(retry), ..pooled("j", 1, Placement::Claimed) };
-    world.ask("a", Command::Apply([Job { overlap: Overlap::AtMost(2), ..job }].into()));
+    world.ask("a", Command::Apply([Job { overlap: Overlap::Limit(2), ..job }].into()));
     // The run of 3 s failed, and waits for the seat that the one of 6 s has.
     world.run(8_000 - world.now);
     assert_eq!((world.dues("j"), world.going()), ([3_000, 6_000].into(), 1));

@@ -9,7 +9,8 @@ const PLACEMENTS: [Placement; 3] = [Placement::Claimed, Placement::Sharded, Plac
 
 /// A job that is due each 60 s and whose runs are attempted again after at most 8 s.
 fn retried(name: &str, placement: Placement, times: u32) -> Job {
-    let retry = Retry { times, wait: "8s".into(), up_to: "8s".into(), codes: [].into() };
+    let retry =
+        Retry { max_retries: times, delay: "8s".into(), max_delay: "8s".into(), exit_codes: [].into() };
     Job { placement, retry: Some(retry), ..job(name, "@every 60s") }
 }
 
@@ -92,8 +93,9 @@ fn nothing_is_attempted_before_a_long_wait_is_over() {
         let mut world = World::with(&["a", "b"]);
         world.run(1_500);
         world.fails = 1;
-        let retry = Retry { times: 3, wait: "1h".into(), up_to: "1h".into(), codes: [].into() };
-        let shards = if placement == Placement::Sharded { 24 } else { 1 };
+        let retry =
+            Retry { max_retries: 3, delay: "1h".into(), max_delay: "1h".into(), exit_codes: [].into() };
+        let shards = if placement.is_sharded() { 24 } else { 1 };
         let job = Job { placement, shards, retry: Some(retry), ..job("j", "at 1970-01-01T00:00:05") };
         world.ask("a", Command::Apply([job].into()));
         world.run(60_000);
@@ -107,7 +109,7 @@ fn shards_that_fail_one_after_the_other_wait_together() {
     world.add(Settings { slots: 1, ..settings("a") });
     world.run(1_500);
     (world.fails, world.takes) = (1, 500);
-    let retry = Retry { times: 1, wait: "1h".into(), up_to: "1h".into(), codes: [].into() };
+    let retry = Retry { max_retries: 1, delay: "1h".into(), max_delay: "1h".into(), exit_codes: [].into() };
     let of = Job {
         placement: Placement::Sharded,
         shards: 64,
@@ -249,7 +251,7 @@ fn a_lost_attempt_that_nobody_repeats_ends_its_run() {
 fn a_clock_that_is_set_back_holds_no_attempt_up_for_long() {
     for placement in PLACEMENTS {
         let mut world = World::default();
-        world.add(Settings { max_difference: Millis(i64::MAX), ..settings("a") });
+        world.add(Settings { max_clock_skew: Millis(i64::MAX), ..settings("a") });
         world.run(1_500);
         world.fails = 1;
         world.ask("a", Command::Apply([retried("j", placement, 3)].into()));

@@ -5,7 +5,7 @@ use crate::effect::VerdictState;
 use crate::job::{Delivery, Placement, Retry};
 
 fn limited(placement: Placement, run_timeout: u64) -> Job {
-    let retry = Retry { times: 9, wait: "4s".into(), up_to: "4s".into(), codes: Vec::new() };
+    let retry = Retry { max_retries: 9, delay: "4s".into(), max_delay: "4s".into(), exit_codes: Vec::new() };
     let job = job("j", "at 1970-01-01T00:00:05");
     Job { placement, timeout: Some(7), run_timeout: Some(run_timeout), retry: Some(retry), ..job }
 }

@@ -189,7 +189,7 @@ fn a_leader_that_leaves_gives_up_the_lead_before_its_membership() {
 fn a_cut_that_waits_reads_lanes_at_most_ten_times_a_second_and_not_for_ever() {
     let mut world = World::with(&["a", "b"]);
     let mut long = sharded("j", "@every 5s", 2);
-    long.recut_wait = 3;
+    long.reshard_timeout = 3;
     world.takes = 60_000;
     world.ask("a", Command::Apply([long].into()));
     world.run(6_000);
@@ -231,7 +231,7 @@ fn a_cut_follows_within_a_moment_when_the_runs_that_it_waits_for_have_ended() {
 fn a_cut_that_waits_is_made_by_the_next_leader_and_nothing_is_asked_while_no_node_can_stand() {
     let mut world = World::with(&["a", "b", "c"]);
     let mut long = sharded("j", "@every 5s", 3);
-    long.recut_wait = 3_600;
+    long.reshard_timeout = 3_600;
     world.takes = 7_000;
     world.ask("a", Command::Apply([long].into()));
     world.run(6_000);
@@ -406,7 +406,7 @@ fn without_monitoring_the_records_of_runs_go_and_the_runs_go_on() {
     let key = keys::shard_lane(&name("j"), &world.member("a"));
     let open = |world: &World| decode::<ShardLane>(&world.entry(&key).unwrap()).unwrap().unfinished();
     assert_eq!(open(&world), ShardSet::all(2));
-    let unmonitored = Job { monitor: false, ..sharded("j", "@every 10s", 2) };
+    let unmonitored = Job { monitor_execution: false, ..sharded("j", "@every 10s", 2) };
     world.ask("a", Command::Apply([unmonitored].into()));
     assert_eq!(open(&world), ShardSet::empty());
     assert_eq!((world.ends.len(), world.stops.len()), (2, 0), "both runs go on");
@@ -421,7 +421,7 @@ fn a_job_may_demand_clocks_that_differ_less_than_the_node_allows() {
     let mut world = World::with(&["a"]);
     world.skew = 300;
     let mut strict = sharded("strict", "@every 1s", 1);
-    strict.max_difference = Some(0);
+    strict.max_clock_skew = Some(0);
     world.ask("a", Command::Apply([sharded("plain", "@every 1s", 1), strict].into()));
     world.run(4_000);
     assert!(world.dues("plain").len() >= 3 && world.dues("strict").is_empty());
@@ -571,7 +571,7 @@ fn what_is_taken_back_of_a_shard_that_there_is_no_more_is_nobodys() {
     world.takes = 30_000;
     let shards = |shards, schedule| {
         let mut job = sharded("j", schedule, shards);
-        job.recut_wait = 1;
+        job.reshard_timeout = 1;
         Command::Apply([job].into())
     };
     world.ask("a", shards(4, "@every 10s"));
@@ -599,7 +599,7 @@ fn what_is_taken_back_of_a_shard_that_there_is_no_more_is_nobodys() {
 fn each_run_gets_its_shards_parameter_and_the_jobs() {
     let mut world = World::with(&["a"]);
     let mut job = sharded("j", "@every 1s", 3);
-    job.parameters = ["north", "south"].map(ToString::to_string).into();
+    job.shard_parameters = ["north", "south"].map(ToString::to_string).into();
     job.parameter = "all".to_string();
     world.ask("a", Command::Apply([job].into()));
     world.run(1_500);
@@ -708,8 +708,12 @@ fn a_request_that_is_refused_says_what_was_in_its_way() {
         let mut world = World::with(&["a"]);
         let mut job = sharded("j", "@every 10s", 2);
         (world.takes, world.fails) = (takes, fails);
-        job.retry =
-            Some(crate::job::Retry { times: 1, wait: "5s".into(), up_to: "".into(), codes: [].into() });
+        job.retry = Some(crate::job::Retry {
+            max_retries: 1,
+            delay: "5s".into(),
+            max_delay: "".into(),
+            exit_codes: [].into(),
+        });
         world.ask("a", Command::Apply([job].into()));
         world.run(asked_at - world.now);
         world.ask("a", Command::RunNow(name("j"), "r1".parse().unwrap()));
@@ -759,7 +763,7 @@ fn the_last_fire_of_a_schedule_is_told_even_if_nobody_who_has_the_shard_is_left(
     let mut world = World::with(&["a", "b"]);
     world.run(1_500);
     let mut declared = sharded("j", "@every 20s", 2);
-    (declared.until, declared.grace) = ("1970-01-01T00:00:25Z".to_string(), Some(1));
+    (declared.end_at, declared.misfire_grace) = ("1970-01-01T00:00:25Z".to_string(), Some(1));
     declared.catch_up = crate::job::CatchUp::Skip;
     world.ask("a", Command::Apply([declared].into()));
     // The shares are cut for a request; the only fire is the last one.

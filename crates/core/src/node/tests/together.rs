@@ -20,7 +20,8 @@ fn both_ways(node: &Node, now: Now, inputs: &[Input]) -> [(Node, Vec<Effect>); 2
 #[test]
 fn answers_and_ends_that_come_together_come_to_the_same_as_one_by_one() {
     let mut world = World { takes: 300, fails: 1, ..World::with(&["a"]) };
-    let retry = Some(Retry { times: 3, wait: "1s".into(), up_to: String::new(), codes: Vec::new() });
+    let retry =
+        Some(Retry { max_retries: 3, delay: "1s".into(), max_delay: String::new(), exit_codes: Vec::new() });
     let mut jobs: Vec<Job> = (0..20).map(|i| job(&alloc::format!("j{i}"), "@every 5s")).collect();
     jobs.iter_mut().step_by(3).for_each(|job| job.retry = retry.clone());
     jobs.push(Job { placement: Placement::Sharded, shards: 4, ..job("sharded", "@every 7s") });

@@ -49,8 +49,9 @@ pub(super) fn delete(scene: &Scene<'_>, name: &CalendarName) -> Turn {
             n => format!(" and {n} more"),
         };
         let named = jobs[..jobs.len().min(NAMED)].join(", ");
-        let text =
-            format!("calendar {name} is named by {named}{more}: take it out of their except and only first");
+        let text = format!(
+            "calendar {name} is named by {named}{more}: take it out of their exclude_calendars and require_calendars first"
+        );
         return refuse(Refusal::Conflict, text);
     }
     Turn::Commit(
@@ -64,8 +65,8 @@ pub(super) fn missing(scene: &Scene<'_>, job: &Job) -> Option<String> {
     let missing = scene.view.missing(job);
     let first = missing.first()?;
     Some(format!(
-        "job {}: there is no calendar {first}: declare it first with `calendar apply -f FILE`, or leave it out of except and \
-         only",
+        "job {}: there is no calendar {first}: declare it first with `calendar apply -f FILE`, or leave it out of exclude_calendars and \
+         require_calendars",
         job.name
     ))
 }

@@ -6,7 +6,7 @@ use alloc::string::String;
 use super::{Turn, answer, no_job, refuse};
 use crate::commit_kind::CommitKind;
 use crate::input::{Answer, NodeSwitch, Refusal};
-use crate::job::{Job, Placement, SwitchOrigin};
+use crate::job::{Job, SwitchOrigin};
 use crate::keys;
 use crate::record::{Count, CountRecord, Switches, encode};
 use crate::registry::{Txn, Write};
@@ -128,10 +128,10 @@ fn unfit(job: &JobView<'_>, scene: &Scene<'_>, node: &NodeName) -> Option<String
 
 /// What is wrong with switching these shards.
 pub(super) fn wrong_shards(job: &Job, shards: &ShardSet) -> Option<String> {
-    if job.placement != Placement::Sharded {
+    if !job.placement.is_sharded() {
         return Some(not_sharded(&job.name));
     }
-    if job.every_node {
+    if job.is_broadcast() {
         let name = &job.name;
         return Some(format!(
             "job {name} has one shard on each node: disable the node for it instead, with `job disable {name} --node NODE`"

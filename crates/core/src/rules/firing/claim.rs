@@ -132,7 +132,7 @@ impl Desk<'_> {
     pub(super) fn clock_agrees(&self, out: &mut Decisions) -> bool {
         let agrees = self.scene.clock_agrees();
         if !agrees {
-            out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_difference)));
+            out.add(Decision::Announce(Event::ClockDiffers(self.scene.local.settings.max_clock_skew)));
             out.add(Decision::JobUncertain(self.job.id));
         }
         agrees

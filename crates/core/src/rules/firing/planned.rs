@@ -408,7 +408,7 @@ impl<'a> Desk<'a> {
             return out.add(Decision::JobAt(self.job.id, from));
         }
         if !scene.clock_agrees() {
-            out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_difference)));
+            out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_clock_skew)));
             return out.add(Decision::JobUncertain(self.job.id));
         }
         let spec = self.job.spec();

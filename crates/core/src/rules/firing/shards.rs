@@ -431,8 +431,8 @@ impl<'a> Desk<'a> {
     }
 
     fn most_difference(&self, shards: &ShardTerms) -> Millis {
-        let own = self.scene().local.settings.max_difference;
-        shards.max_difference.unwrap_or(Millis(i64::MAX)).min(own)
+        let own = self.scene().local.settings.max_clock_skew;
+        shards.max_clock_skew.unwrap_or(Millis(i64::MAX)).min(own)
     }
 
     /// Whether one more run fits; if not, the job is called when one ends.

@@ -230,7 +230,8 @@ fn a_shifted_fire_meets_others() {
     ];
     for (text, zone, after, expected) in cases {
         let shifted =
-            Schedule::read(&Times { text, zone, dst: Some(Dst::Shift), ..Times::default() }).unwrap();
+            Schedule::read(&Times { text, timezone: zone, dst: Some(Dst::Shift), ..Times::default() })
+                .unwrap();
         let found = fires(&shifted, wall(after), expected.len());
         let found: Vec<_> = found.iter().map(|due| due.to_string()[5..16].to_string()).collect();
         assert_eq!(found, *expected, "{text}");

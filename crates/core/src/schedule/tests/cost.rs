@@ -102,7 +102,7 @@ fn any_text_is_read_and_its_next_fire_found_in_a_bounded_number_of_steps() {
         let rules = text.lines().count().clamp(1, MAX_RULES) as u64;
         for (zone, dst) in ZONES.iter().flat_map(|zone| DSTS.map(|dst| (*zone, dst))) {
             for (jitter, often) in [("", 1), ("1d", MOVED)] {
-                let times = Times { text: &text, zone, dst, jitter, ..Times::default() };
+                let times = Times { text: &text, timezone: zone, dst, jitter, ..Times::default() };
                 let (schedule, steps) = counted(|| Schedule::read(&times));
                 let most = (READ + LISTS) * rules + text.len() as u64 + NEXT * rules * MOVED;
                 assert!(steps <= most, "{steps} steps to read {times:.200?}");
@@ -175,7 +175,8 @@ fn the_next_fire_under_any_calendars_is_found_in_a_bounded_number_of_steps() {
     for (calendars, dated) in closed() {
         for (text, zone) in rules.iter().flat_map(|rule| zones.map(|zone| (*rule, zone))) {
             for (jitter, often) in [("", 1), ("1d", MOVED)] {
-                let schedule = Schedule::read(&Times { text, zone, jitter, ..Times::default() }).unwrap();
+                let schedule =
+                    Schedule::read(&Times { text, timezone: zone, jitter, ..Times::default() }).unwrap();
                 let schedule = schedule.under(calendars.clone());
                 for after in AFTER {
                     let (_, steps) = counted(|| schedule.next(Wall(after)));

@@ -53,14 +53,16 @@ fn dialects_phases_and_lists() {
 
 #[test]
 fn bounds_hold_and_nothing_between_them_is_refused() {
-    let times = Times { text: "0 12 * * *", zone: "Europe/Berlin", ..Times::default() };
-    let some = read(Times { from: "2026-03-28T12:00:00", until: "2026-03-30T12:00:00", ..times });
+    let times = Times { text: "0 12 * * *", timezone: "Europe/Berlin", ..Times::default() };
+    let some = read(Times { start_at: "2026-03-28T12:00:00", end_at: "2026-03-30T12:00:00", ..times });
     let found = ["2026-03-28T11:00:00Z", "2026-03-29T10:00:00Z"].map(wall);
     assert_eq!(fires(&some, wall("2020-01-01T00:00:00Z"), 5), found);
-    let refused = |from, until| Schedule::read(&Times { from, until, ..times }).unwrap_err().to_string();
+    let refused = |from, until| {
+        Schedule::read(&Times { start_at: from, end_at: until, ..times }).unwrap_err().to_string()
+    };
     assert!(refused("2026-01-01T13:00", "2026-01-02").contains("never due between"));
     assert!(refused("2026-01-02", "2026-01-02").contains("is not after from"));
-    assert!(refused("soon", "").contains("from `soon`: write a time"));
+    assert!(refused("soon", "").contains("start_at `soon`: write a time"));
 }
 
 #[test]
@@ -96,7 +98,7 @@ fn names_spread_over_the_whole_range() {
 /// Entries that older versions wrote say nothing of all this, and mean what they meant.
 #[test]
 fn jobs_are_written_as_before_and_lists_as_lists() {
-    let old = r#"{"job":{"name":"j","schedule":"0 5 * * *","zone":"Europe/Berlin","function":"f"},"version":1,"since":5}"#;
+    let old = r#"{"job":{"name":"j","schedule":"0 5 * * *","timezone":"Europe/Berlin","function":"f"},"version":1,"since":5}"#;
     let spec: Spec = serde_json::from_str(old).unwrap();
     assert_eq!(serde_json::to_string(&spec).unwrap().replace(",\"command\":[]", ""), old);
     let list =
@@ -113,7 +115,7 @@ fn jobs_are_written_as_before_and_lists_as_lists() {
 #[test]
 fn notes_say_what_is_odd() {
     let notes = |dst, at| {
-        let times = Times { text: "30 2 * * *", zone: "Europe/Berlin", dst, ..Times::default() };
+        let times = Times { text: "30 2 * * *", timezone: "Europe/Berlin", dst, ..Times::default() };
         read(times).notes(wall(at)).join("; ")
     };
     assert_eq!(notes(None, "2026-03-28T01:30:00Z"), "");
@@ -121,7 +123,7 @@ fn notes_say_what_is_odd() {
     assert!(notes(Some(Dst::Shift), "2026-03-29T01:30:00Z").contains("skips the time"));
     assert!(notes(None, "2026-10-25T00:30:00Z").contains("the first time"));
     assert!(notes(Some(Dst::Twice), "2026-10-25T01:30:00Z").contains("the second time"));
-    let last = Times { text: "@daily", until: "2026-01-05", ..Times::default() };
+    let last = Times { text: "@daily", end_at: "2026-01-05", ..Times::default() };
     assert_eq!(read(last).notes(wall("2026-01-04T00:00:00Z")), ["the last one before until"]);
     let moved = Times { text: "@daily", name: "j", jitter: "1h", ..Times::default() };
     let moved = read(moved);

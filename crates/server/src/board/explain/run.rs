@@ -83,7 +83,7 @@ async fn place(
             told.fact("holder", known.owner.as_ref().map(ToString::to_string));
             told.point("where", "claims", text);
         }
-        Placement::Sharded => {
+        Placement::Sharded | Placement::Broadcast => {
             let cut = known.sharding.as_ref().map(|sharding| &sharding.cut);
             let holder = cut.and_then(|cut| Some((cut.number, cut.holder(run.shard)?)));
             told.fact("cut", cut.map(|cut| cut.number));

@@ -14,7 +14,7 @@ use crate::rows::{Explained, moment};
 pub(super) fn explain(known: &Known, lanes: &BTreeMap<Member, ShardLane>, told: &mut Explained) {
     let sharding = known.sharding.clone().unwrap_or_default();
     leader(known, &sharding, told);
-    cut(&sharding, known.spec.job.every_node, told);
+    cut(&sharding, known.spec.job.is_broadcast(), told);
     if let Some(mark) = &sharding.mark {
         let why = said(&mark.why);
         told.fact("mark", &why);
@@ -137,7 +137,7 @@ pub(super) fn waiting(known: &Known, lanes: &BTreeMap<Member, ShardLane>) -> Vec
         (true, false) => Some("it waits for its shards to be cut".to_owned()),
         (true, true) => None,
     });
-    let has_shards = known.job().every_node || known.job().shards > 1;
+    let has_shards = known.job().is_broadcast() || known.job().shards > 1;
     let shard = (!has_shards).then_some(Shard(0));
     let soon = || "its nodes are about to claim their shards".to_owned();
     waits.extend(known.requests(shard, || obstacle.clone().unwrap_or_else(soon)));

@@ -119,12 +119,12 @@ fn an_open_fire_is_under_way_or_ahead_or_orphaned() {
     assert_eq!(claimed(&known, &open(T)), format!("firing: {run} is under way on a, attempt 2"));
     let ahead = format!("firing: {run} is claimed ahead by a and starts at 2026-11-21T11:14:41.000Z");
     assert_eq!(claimed(&known, &open(T + 1_000)), ahead);
-    known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), at_most: 1 });
+    known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 1 });
     let waits = format!("pools: {run} is claimed by a and waits for a seat in pool db");
     assert_eq!(claimed(&known, &open(T)), waits);
     assert_eq!(claimed(&known, &open(T + 1_000)), ahead);
     let seat =
-        Seat { run: "j:1795259680000:0".parse().expect("a run"), by: known.members[0].clone(), at_most: 1 };
+        Seat { run: "j:1795259680000:0".parse().expect("a run"), by: known.members[0].clone(), limit: 1 };
     known.pool.seats.push(seat);
     assert_eq!(claimed(&known, &open(T)), format!("firing: {run} is under way on a, attempt 2"));
     known.members.remove(0);
@@ -201,7 +201,7 @@ fn a_dispatched_job_says_who_planned_it_and_why_there() {
     assert_eq!(told, wanted);
     plan.runs[0].from = Some(Wall(T));
     assert!(dispatched(&known, &plan).contains(&"now 1 run is under way".to_owned()));
-    known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), at_most: 1 });
+    known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 1 });
     let told = dispatched(&known, &plan);
     assert!(told[2].contains("is accepted, and waits for a seat in its pool"), "{told:?}");
     let now = "now none has begun: whoever has accepted one waits for a seat in pool db";
@@ -259,16 +259,16 @@ fn a_fire_that_is_not_there_is_told_with_its_reason() {
 #[test]
 fn a_job_in_a_pool_says_who_goes_on_in_it() {
     let mut known = held();
-    known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), at_most: 3 });
+    known.spec.job.pool = Some(Pool { name: "db".parse().expect("a name"), limit: 3 });
     let said = |known: &Known| {
         let mut told = Explained::of("job j".to_owned());
         known.tell_pool(&mut told);
         told.points.pop().expect("a point").says
     };
     assert_eq!(said(&known), "none of the 3 runs that may go on at once in pool db does");
-    let seat = |job: &str, at_most| {
+    let seat = |job: &str, limit| {
         let (run, by) = (format!("{job}:1763749200000:0"), "a@1".parse().expect("a member"));
-        Seat { run: run.parse().expect("a run"), by, at_most }
+        Seat { run: run.parse().expect("a run"), by, limit }
     };
     known.pool.seats.push(seat("x", 3));
     let one = "1 of the 3 runs that may go on at once in pool db do: x:1763749200000:0 on a";

@@ -39,7 +39,7 @@ pub(crate) async fn waiting(handle: &Handle, names: &[JobName]) -> Result<Vec<Ru
         let waits = match known.job().placement {
             Placement::Claimed => claimed::waiting(known, claims.get(name)),
             Placement::Dispatched => dispatched::waiting(known, plans.get(name)),
-            Placement::Sharded => sharded::waiting(known, &handle.lanes(name).await?),
+            Placement::Sharded | Placement::Broadcast => sharded::waiting(known, &handle.lanes(name).await?),
         };
         found.extend(waits.into_iter().map(|waits| (waits.due, row(known, waits))));
     }
@@ -86,7 +86,7 @@ fn row(known: &Known, waits: Waits) -> RunRow {
 impl Known {
     /// Why no node can run it now: none fits, or all that do drain.
     pub(super) fn no_node(&self) -> Option<String> {
-        let nodes = &self.job().nodes;
+        let nodes = &self.job().node_selector;
         if self.standings.is_empty() {
             return Some(format!(
                 "no living node fits {nodes}: start one with these labels, or change the job"

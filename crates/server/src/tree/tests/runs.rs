@@ -221,7 +221,7 @@ fn a_fire_that_comes_during_a_run_marks_its_shards_and_no_others() {
 fn without_monitoring_nothing_is_said_of_runs() {
     let mut seen = Seen::running();
     seen.spec.job.delivery = Delivery::AtMostOnce;
-    seen.spec.job.monitor = false;
+    seen.spec.job.monitor_execution = false;
     seen = seen.at(T + 20_000);
     assert_eq!(below(ONE, &seen, "execution"), []);
     assert_eq!(value(ONE, &seen, "execution"), None);

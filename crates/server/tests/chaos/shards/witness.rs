@@ -14,7 +14,7 @@ use crate::witness::{GRACE, read_between_ticks, wait_until_none};
 pub(crate) use crate::witness::{Word, moment};
 
 /// How long running shards of these jobs keep the others from being cut again, at most.
-pub(crate) const RECUT_WAIT_MS: i64 = 3_000;
+pub(crate) const RESHARD_TIMEOUT_MS: i64 = 3_000;
 
 /// One sharded job.
 #[derive(Clone, Copy)]
@@ -81,8 +81,8 @@ pub(crate) fn jobs(log: &Path, totals: &[u32]) -> String {
         write!(
             file,
             "[[job]]\nname = {name:?}\nschedule = \"* * * * * ?\"\nplacement = \"sharded\"\nshards = {shards}\n\
-             strategy = {strategy:?}\nrecut_wait = {}\ngrace = {GRACE}\ndelivery = {delivery:?}\ncommand = [{argv}]\n",
-            RECUT_WAIT_MS / 1_000
+             strategy = {strategy:?}\nreshard_timeout = {}\nmisfire_grace = \"{GRACE}s\"\ndelivery = {delivery:?}\ncommand = [{argv}]\n",
+            RESHARD_TIMEOUT_MS / 1_000
         )
         .expect("a text takes everything");
     }

@@ -10,9 +10,9 @@ impl Turn<'_> {
     /// A request by hand is refused for shards that run, and only for those.
     pub(super) fn refusals(&self, book: &mut JobBook, findings: &mut Findings) {
         // What nobody monitors may run in more than one place, and only its node knows.
-        let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor);
+        let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor_execution);
         // Where a node has one shard, its run may go on under the number that it had before.
-        let every_node = book.spec.as_ref().is_some_and(|spec| spec.job.every_node);
+        let every_node = book.spec.as_ref().is_some_and(|spec| spec.job.is_broadcast());
         let runs = every_node && self.before.open.values().any(|(by, _)| Some(by) == self.act.member);
         for verdict in self.new_verdicts(VerdictState::Skipped).filter(|v| v.attempt == 0) {
             let Fire::Asked(id) = &verdict.run.fire else { continue };

@@ -78,10 +78,10 @@ impl Turn<'_> {
                 format!("shard {shard} of {job} is new and begins at {:?}", self.after.watermark(*shard))
             });
         }
-        if spec.job.every_node {
+        if spec.job.is_broadcast() {
             return self.on_every_node(book, findings);
         }
-        let (fixed, key) = (spec.job.static_shards, self.dealing());
+        let (fixed, key) = (spec.job.sticky_shards, self.dealing());
         self.shares(fixed, key, book, findings);
     }
 
@@ -177,7 +177,7 @@ impl Turn<'_> {
 /// Into how many shards a cut should be: where each node has one, those that stay where they run come on top.
 pub(super) fn declared_total(job: &Job, cut: &Cut) -> u32 {
     let nodes = u32::try_from(cut.among.len() + cut.pinned.len()).unwrap_or(u32::MAX);
-    if job.every_node { nodes } else { job.shards }
+    if job.is_broadcast() { nodes } else { job.shards }
 }
 
 /// Whether a cut gave one shard to each of its nodes.

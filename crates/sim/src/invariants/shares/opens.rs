@@ -96,7 +96,7 @@ impl Turn<'_> {
         let fire = book.shares.fire(&old.fire, shard);
         let started = fire.attempts.get(&old.attempt).is_some_and(|attempt| attempt.started.is_some());
         // Of a run that nobody monitors, nobody waits for the start.
-        let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor);
+        let unmonitored = book.spec.as_ref().is_some_and(|spec| !spec.job.monitor_execution);
         // It went back also where the same commit then claims the next fire: the watermark is past that one, and its claim says
         // that it began below the fire that was taken back.
         let is_due = |open: &OpenShards| matches!(open.fire, Fire::Due(_));
@@ -145,7 +145,7 @@ impl Turn<'_> {
                 let old = due + book.grace(self.ttl) < Wall(START.0 + at + UNNOTICED);
                 let came = due < Wall(START.0 + at + UNNOTICED);
                 let ran = missed.is_some_and(|ran| ran < due) && came;
-                let went = self.was_cut() && spec.job.every_node;
+                let went = self.was_cut() && spec.job.is_broadcast();
                 findings.test(at, Invariant::I23, old || ran || went, || {
                     format!("the fire of {job} due at {due} was skipped for shard {shard} without a reason")
                 });
@@ -183,14 +183,17 @@ impl Turn<'_> {
         findings.test(at, Invariant::I20, open.attempt == 1 && open.seq == lane, || {
             format!("{run} was opened as {open:?}")
         });
-        let beside =
-            book.shares.running.get(&shard).filter(|_| book.spec.as_ref().is_some_and(|s| s.job.monitor));
+        let beside = book
+            .shares
+            .running
+            .get(&shard)
+            .filter(|_| book.spec.as_ref().is_some_and(|s| s.job.monitor_execution));
         findings
             .test(at, Invariant::I15, beside.is_none(), || format!("{run} was claimed beside {beside:?}"));
         let young = book.is_young_enough(&open.fire, open.from, self.ttl);
         findings.test(at, Invariant::I23, young, || format!("{run} was made up though too old: {open:?}"));
         self.made_up(shard, open, book, findings);
-        let every_node = book.spec.as_ref().is_some_and(|spec| spec.job.every_node);
+        let every_node = book.spec.as_ref().is_some_and(|spec| spec.job.is_broadcast());
         if let Fire::Asked(id) = &open.fire
             && every_node
         {
@@ -336,7 +339,7 @@ impl Turn<'_> {
         findings: &mut Findings,
     ) {
         let (at, run, kind) = (self.at(), self.run(&old.fire, shard), self.act.kind);
-        let monitored = book.spec.as_ref().is_none_or(|spec| spec.job.monitor);
+        let monitored = book.spec.as_ref().is_none_or(|spec| spec.job.monitor_execution);
         let of_it = |v: &&Verdict| v.run.fire == old.fire && v.shards.contains(shard);
         let told = || self.new_verdicts(VerdictState::Skipped).filter(of_it);
         if self.is_called_off(shard, old) {
@@ -377,7 +380,7 @@ impl Turn<'_> {
             }
             _ => {
                 // Only with its job may it go without a word, and with one where its node may run it no more.
-                let bound = book.spec.as_ref().is_some_and(|spec| !spec.job.nodes.is_everywhere());
+                let bound = book.spec.as_ref().is_some_and(|spec| !spec.job.node_selector.is_everywhere());
                 let may = book.spec.is_none() || (bound && told().any(|v| v.reason.contains(FITS_NO_MORE)));
                 findings.test(at, Invariant::I16, may, || {
                     format!("{run} was closed by {kind} without a start and without a word")

@@ -115,12 +115,12 @@ impl Scene<'_> {
     }
 
     fn is_static(&self) -> bool {
-        self.book.spec.as_ref().is_some_and(|spec| spec.job.static_shards)
+        self.book.spec.as_ref().is_some_and(|spec| spec.job.sticky_shards)
     }
 
     /// No mark stays on beyond a fire that it keeps back, but for as long as runs are waited for.
     fn mark(&self, spec: &Spec, findings: &mut Findings) {
-        let bound = Millis(spec.job.recut_wait as i64 * 1000 + PROMPT);
+        let bound = Millis(spec.job.reshard_timeout as i64 * 1000 + PROMPT);
         let waits = self.sharding.mark.filter(|_| self.book.fires_by_schedule()).is_some_and(|mark| {
             let schedule = self.book.schedule.as_ref();
             // Whoever marked it may have been wrong about the time.
@@ -171,7 +171,7 @@ impl Scene<'_> {
             return;
         };
         let swarm = self.rest.swarm;
-        let recut = spec.job.recut_wait as i64 * 1000;
+        let recut = spec.job.reshard_timeout as i64 * 1000;
         let light = self.rest.is_light(self.book, self.now);
         let runs =
             i64::try_from(swarm.jobs.iter().map(|job| job.shards as usize).sum::<usize>()).unwrap_or(1);
@@ -238,7 +238,7 @@ impl Scene<'_> {
         if !self.rest.swarm.calm_jobs.contains(self.name) || self.is_static() {
             return;
         }
-        if spec.job.every_node {
+        if spec.job.is_broadcast() {
             return self.requests_on_every_node(world, findings);
         }
         for id in self.book.asked.keys() {

@@ -56,7 +56,7 @@ impl Desk<'_> {
             return;
         }
         if !scene.clock_agrees() {
-            out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_difference)));
+            out.add(Decision::Announce(Event::ClockDiffers(scene.local.settings.max_clock_skew)));
             return out.add(Decision::JobUncertain(self.job.id));
         }
         if scene.now.mono + (from - now) >= scene.lease.until() {

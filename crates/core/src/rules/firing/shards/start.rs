@@ -118,7 +118,7 @@ impl Desk<'_> {
             priority: job.priority,
             again: None,
             shards: open.total,
-            parameter: job.parameters.get(id.shard.0 as usize).cloned().unwrap_or_default(),
+            parameter: job.shard_parameters.get(id.shard.0 as usize).cloned().unwrap_or_default(),
             job_parameter: job.parameter.clone(),
             sent: String::new(),
             attempt: open.attempt,
