@@ -51,8 +51,6 @@ pub struct Queue<K = JobId> {
     of: BTreeMap<K, (Turn<K>, Wall)>,
     /// The rounds of each priority of which jobs wait.
     rounds: BTreeMap<Reverse<Priority>, Rounds<K>>,
-    /// Whether the next turn belongs to the job that fires again soonest.
-    soonest_next: bool,
 }
 
 /// Whose turn it was while others waited.
@@ -62,6 +60,8 @@ struct Rounds<K> {
     current: u64,
     /// The first round that a job may enter, where that is a later one.
     next: BTreeMap<K, u64>,
+    /// Whether the next turn of this priority belongs to the job that fires again soonest.
+    soonest_next: bool,
 }
 
 impl<K: Ord> Rounds<K> {
@@ -135,7 +135,7 @@ impl<K: Copy + Ord + Default> Queue<K> {
     pub fn next_turns(&self, now: Wall, most: usize) -> Vec<K> {
         let mut next = Vec::new();
         let mut taken = BTreeSet::new();
-        let mut soonest_next = self.soonest_next;
+        let mut soonest_next = false;
         let mut turns = self.turns.iter().peekable();
         let mut of = Reverse(Priority::MAX);
         let mut soonest = self.soonest_of(of, now).peekable();
@@ -144,6 +144,7 @@ impl<K: Copy + Ord + Default> Queue<K> {
             let Some((priority, .., first)) = turns.peek().copied() else { break };
             if of != *priority {
                 of = *priority;
+                soonest_next = self.rounds.get(priority).is_some_and(|rounds| rounds.soonest_next);
                 soonest = self.soonest_of(of, now).peekable();
             }
             while soonest.next_if(|id| taken.contains(id)).is_some() {}
@@ -165,8 +166,8 @@ impl<K: Copy + Ord + Default> Queue<K> {
 
     /// A job had a start. Where others wait, it enters a later round next.
     pub fn served(&mut self, priority: Priority, id: K) {
-        self.soonest_next = !self.soonest_next;
         let rounds = self.rounds.entry(Reverse(priority)).or_default();
+        rounds.soonest_next = !rounds.soonest_next;
         let next = rounds.of(&id).max(rounds.current) + 1;
         rounds.next.insert(id, next);
     }
@@ -184,7 +185,6 @@ impl<K: Copy + Ord + Default> Queue<K> {
             }
             true
         });
-        self.soonest_next &= !self.turns.is_empty();
     }
 
     /// Whether no other job that waits goes before it.
@@ -340,6 +340,29 @@ mod tests {
         queue.served(Priority::MAX, JobId(1));
         queue.settle();
         assert!(queue.is_first(&waiter(1, 2)) && queue.is_first(&Waiter { due: Wall(60), ..urgent }));
+    }
+
+    #[test]
+    fn starts_of_a_higher_priority_take_no_turn_of_the_job_that_fires_again_soonest() {
+        let mut queue = Queue::default();
+        let urgent = Waiter { priority: Reverse(Priority::MAX), ..waiter(0, 9) };
+        (1..=2).for_each(|id| queue.insert(waiter(i64::from(id), id)));
+        let mut order = Vec::new();
+        for step in 0..12 {
+            let now = 100 + step;
+            queue.insert(urgent);
+            queue.insert(again(now, 60_000, 3));
+            (1..=2).for_each(|id| queue.insert(waiter(i64::from(id), id)));
+            // One slot for the urgent job, and the next for the others.
+            for id in queue.next_turns(Wall(now), 2) {
+                queue.remove(id);
+                let priority = if id.0 == 9 { Priority::MAX } else { Priority::default() };
+                queue.served(priority, id);
+                order.extend((id.0 != 9).then_some(id.0));
+            }
+            queue.settle();
+        }
+        assert_eq!(order.iter().filter(|id| **id == 3).count(), 6, "every other turn: {order:?}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::rows::{CalendarDetail, CalendarRow};
 pub(crate) enum Verb {
     /// Create or replace only the calendars of a file. Applying the same file again changes nothing
     Apply {
-        /// A job file (*.toml, *.yaml, *.yml), a folder of them, or - for TOML on standard input
+        /// A job file (*.toml, *.yaml, *.yml, *.json), a folder of them, or - for TOML on standard input
         #[arg(short, long, value_name = "FILE|DIR|-")]
         file: PathBuf,
         #[command(flatten)]

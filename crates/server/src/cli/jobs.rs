@@ -22,9 +22,9 @@ const APPLY_BYTES_MAX: usize = 8 << 20;
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Create or replace the calendars and jobs of a file. Applying the same file again changes nothing, and no file ends a switch
+    /// Create or replace the calendars and jobs of a file. Applying the same file again changes nothing, and ends no switch of an operator
     Apply {
-        /// A job file (*.toml, *.yaml, *.yml), a folder of them, or - for TOML on standard input
+        /// A job file (*.toml, *.yaml, *.yml, *.json), a folder of them, or - for TOML on standard input
         #[arg(short, long, value_name = "FILE|DIR|-")]
         file: PathBuf,
         /// Only show which fires this would add, remove or repeat, and which switches it would leave

@@ -37,6 +37,8 @@ pub(super) struct PeersBook {
     pub(super) turned: BTreeMap<NodeName, (u64, u64)>,
     /// Whether each node reached each other one when it last tried.
     pub(super) reached: BTreeMap<(NodeName, Member), bool>,
+    /// Which members answered which node since they were last taken for offline.
+    pub(super) answered: BTreeSet<(NodeName, Member)>,
 }
 
 impl Watch {
@@ -184,7 +186,11 @@ impl Watch {
                 peers.loaded |= leads && batch.revision >= peers.won.1;
             }
             Input::Probed { member, answer, .. } => {
-                peers.reached.insert((name.clone(), member.clone()), answer.is_some());
+                let contact = (name.clone(), member.clone());
+                if answer.is_some() {
+                    peers.answered.insert(contact.clone());
+                }
+                peers.reached.insert(contact, answer.is_some());
             }
             Input::Offered { to, answer, .. } => {
                 let reached = *answer != evenkeel_core::input::OfferAnswer::Unreachable;
@@ -246,11 +252,14 @@ impl Watch {
                 format!("{node} was taken for offline after strikes in {missed} beats of {limit}")
             });
             peers.turned.entry(node.clone()).or_default().0 += 1;
+            peers.answered.retain(|(_, member)| member.node != node);
         } else {
             let later = peers.offline.get(&node).is_some_and(|old| old.incarnation < record.incarnation);
             let itself = act.member.is_some_and(|me| me.node == node);
             let member = Member { node: node.clone(), incarnation: record.incarnation };
-            let reached = peers.reached.get(&(act.node.clone(), member)) == Some(&true);
+            // An offer may have failed after the node was taken for online, and before the registry had that.
+            let contact = (act.node.clone(), member);
+            let reached = peers.answered.contains(&contact) || peers.reached.get(&contact) == Some(&true);
             let may = act.kind == CommitKind::Activate || later && itself || !itself && reached;
             findings.test(at, Invariant::I44, may, || {
                 format!("{:?} took {node} for online ({})", act.member, act.kind)

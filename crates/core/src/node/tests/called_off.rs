@@ -282,3 +282,24 @@ fn a_request_that_no_node_has_claimed_is_taken_back_by_any_node_and_never_runs()
         assert!(is_refused(&world.kill("c", "j:ask-r:0"), Refusal::NotFound), "{placement:?}");
     }
 }
+
+/// News of the commit that ends the request comes before the answer to it.
+#[test]
+fn a_request_that_is_ended_is_answered_so_when_the_news_comes_first() {
+    let mut world = World::with_slots(9);
+    world.takes = 60_000;
+    world.ask("a", Command::Apply([job("j", "")].into()));
+    for request in ["one", "two"] {
+        world.ask("a", Command::RunNow("j".parse().unwrap(), request.parse().unwrap()));
+    }
+    (world.delay, world.answers) = (10, Vec::new());
+    let kill = Command::Kill("j:ask-two:0".parse().unwrap());
+    world.give(&"a".parse().unwrap(), Input::Asked(AskId(5), kill));
+    let (_, name, ticket, txn) = world.commits.pop().unwrap();
+    let outcome = world.commit(&txn);
+    world.deliver();
+    assert_eq!(world.answers, [], "it is not refused");
+    world.give(&name, Input::Committed { ticket, outcome });
+    assert_eq!(world.answers, [Answer::Done]);
+    assert_eq!(world.given_up("j:ask-two:0"), [(1, "ended by hand")]);
+}

@@ -8,6 +8,7 @@ use crate::commit_kind::CommitKind;
 use crate::effect::Verdict;
 use crate::input::{Answer, Refusal};
 use crate::keys;
+use crate::local::Subject;
 use crate::record::{AskedRecord, Request, encode};
 use crate::registry::{Txn, Write};
 use crate::rules::firing;
@@ -32,6 +33,10 @@ pub(super) fn call_off(scene: &Scene<'_>, run: &RunId, out: &mut Decisions) -> T
     }
     if firing::is_unclaimed(scene.view, &job, run) {
         return take_back(scene, &job, run);
+    }
+    // News of this node's own commit may come before its answer, which says what became of the run.
+    if !scene.is_idle(&Subject::Job(id)) {
+        return Turn::Waits;
     }
     let text = format!("run {run} has ended meanwhile, or is another node's: see `evenkeel run show {run}`");
     refuse(Refusal::Conflict, text)
