@@ -162,7 +162,7 @@ pub enum Command {
     /// Switch these shards of a sharded job on or off.
     Shards(JobName, ShardSet, bool),
     /// Look at all jobs again and claim what nobody holds, without waiting for others (S1-85).
-    Acquire,
+    Claim,
     /// Let this node give up its jobs, each after its run (S1-60).
     Drain(NodeName),
     /// Let it claim again (S1-65).
@@ -182,7 +182,7 @@ pub enum Command {
     /// Set something for the whole cluster.
     Configure(Setting),
     /// Write the tree in the newest layout that a member knows, if all members know it.
-    Finalize,
+    FinalizeUpgrade,
     /// Take a node for online again, whatever strikes it has (S0-52).
     Activate(NodeName),
     /// Write down what this node processed of a job's data in the interval that is over, for embedders (S2-21).

@@ -147,7 +147,7 @@ pub enum Wish {
     /// A node taken for online again.
     Activate(NodeName),
     /// The tree in the newest layout that a member knows.
-    Finalize,
+    FinalizeUpgrade,
     /// What this node processed of a job's data.
     Count(JobName, Count),
     /// This run neither started nor attempted again.
@@ -161,7 +161,7 @@ impl Wish {
     pub fn waits_for(&self) -> Option<&'static str> {
         match self {
             Self::Lock(_) => Some("another node holds the lock: try again later"),
-            Self::Finalize => Some("the registry was not listed in time: try again"),
+            Self::FinalizeUpgrade => Some("the registry was not listed in time: try again"),
             Self::CallOff(_) => {
                 Some("whether the run is ended is not known yet: look at it before you ask again")
             }
@@ -269,7 +269,7 @@ pub struct Local {
     /// Who wants it.
     pub asking: BTreeMap<AskId, Asking>,
     /// Those waiting for the listing that a call for claims set off.
-    pub acquiring: BTreeSet<AskId>,
+    pub claiming: BTreeSet<AskId>,
     /// Those waiting for the hand-over.
     pub departing: BTreeSet<AskId>,
     /// What was announced and still holds, so that it is announced once.
@@ -351,7 +351,7 @@ impl Local {
             called_off: BTreeSet::new(),
             todo: BTreeSet::new(),
             asking: BTreeMap::new(),
-            acquiring: BTreeSet::new(),
+            claiming: BTreeSet::new(),
             departing: BTreeSet::new(),
             announced: Vec::new(),
             agenda: BTreeSet::new(),

@@ -166,7 +166,7 @@ impl<G: Ord> SlotTimeline<G> {
 
     /// The node with the lowest score among those at these places, and how many slots it has free (S0-54).
     #[must_use]
-    pub fn idlest(&self, among: impl IntoIterator<Item = usize>) -> Option<(usize, i64)> {
+    pub fn least_loaded(&self, among: impl IntoIterator<Item = usize>) -> Option<(usize, i64)> {
         let among = among.into_iter().filter_map(|at| Some((at, self.nodes.get(at)?)));
         among.min_by_key(|(at, node)| (node.projected(), *at)).map(|(at, node)| (at, node.free))
     }

@@ -168,13 +168,13 @@ impl Deed {
                 let verb = if *on { "enable" } else { "disable" };
                 Self::on_job(verb, job).saying(cut(&format!("shards {shards}")))
             }
-            Command::Acquire => Self::on_node("acquire", me),
+            Command::Claim => Self::on_node("claim", me),
             Command::Drain(node) => Self::on_node("drain", node),
             Command::Undrain(node) => Self::on_node("undrain", node),
             Command::Activate(node) => Self::on_node("activate", node),
             Command::Leave => Self::on_node("leave", me),
             Command::Kill(run) => Self::new("kill", &format!("run {run}")).of_job(Some(run.job.clone())),
-            Command::Finalize => Self::new("finalize", "layout"),
+            Command::FinalizeUpgrade => Self::new("finalize-upgrade", "layout"),
             Command::Configure(setting) => {
                 let what = match setting {
                     Setting::Planner(_) => "planner",

@@ -60,7 +60,7 @@ async fn set(registry: &Arc<dyn Registry>, record: &ClusterRecord) {
 async fn a_layout_that_a_member_does_not_know_is_not_raised() {
     let folder = tempfile::tempdir().unwrap();
     let first = node("a", &folder).await.unwrap();
-    assert_eq!(first.ask(Command::Finalize).await, Answer::Layout(2, Applied::Unchanged));
+    assert_eq!(first.ask(Command::FinalizeUpgrade).await, Answer::Layout(2, Applied::Unchanged));
     // A member of the next version.
     let registry = evenkeel_registry::open(&url(&folder)).await.unwrap();
     let LeaseId(incarnation) = registry.open(Millis::secs(60)).await.unwrap().lease;
@@ -71,7 +71,7 @@ async fn a_layout_that_a_member_does_not_know_is_not_raised() {
     commit(&registry, Txn { guards: vec![Guard::Absent(keys::node(&later))], writes: vec![put] }).await;
     until(&first, |view| view.member(&later).is_some()).await;
     let before = cluster(&registry).await;
-    let refused = first.ask(Command::Finalize).await;
+    let refused = first.ask(Command::FinalizeUpgrade).await;
     let Answer::Refused(Refusal::Conflict, why) = refused else { panic!("{refused:?}") };
     assert_eq!(
         why,
@@ -85,7 +85,7 @@ async fn a_layout_that_a_member_does_not_know_is_not_raised() {
     assert_eq!((taken_back.layout, taken_back.wanted), (2, None));
     registry.close(LeaseId(incarnation)).await.unwrap();
     until(&first, |view| view.member(&later).is_none()).await;
-    assert_eq!(first.ask(Command::Finalize).await, Answer::Layout(2, Applied::Unchanged));
+    assert_eq!(first.ask(Command::FinalizeUpgrade).await, Answer::Layout(2, Applied::Unchanged));
     first.stop_now().await;
     second.stop_now().await;
 }

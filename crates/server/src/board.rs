@@ -268,7 +268,7 @@ fn points(load: &LoadRecord) -> f64 {
 }
 
 /// The node that has least to do of those that are online, take work and answer somewhere (S0-54).
-pub(crate) fn idlest(handle: &Handle) -> Option<ServiceRow> {
+pub(crate) fn least_loaded(handle: &Handle) -> Option<ServiceRow> {
     handle.look(|node| {
         let view = node.view();
         let takes = |member: &Member| !view.is_offline(member) && view.intent(&member.node).is_none();

@@ -293,7 +293,7 @@ impl<'a> Storm<'a> {
             Wish::Rescale | Wish::Switch | Wish::Shutdown | Wish::Shards | Wish::RunOn => {
                 return self.wish_of_shards(world, wish, node);
             }
-            Wish::Acquire => (Command::Acquire, None),
+            Wish::Claim => (Command::Claim, None),
             Wish::Drain => (Command::Drain(node.clone()), Some(Undo::Ask(Command::Undrain(node.clone())))),
             Wish::Kill => {
                 if self.work.chance(500) {

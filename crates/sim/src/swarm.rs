@@ -31,7 +31,7 @@ kinds! {
     /// Run a job now, often twice under one id.
     RunNow = "run now",
     /// Call for claims.
-    Acquire = "acquire",
+    Claim = "claim",
     /// Drain a node, undrain it later.
     Drain = "drain",
     /// End a run.

@@ -63,7 +63,7 @@ impl Node {
             Command::Configure(setting) => [Wish::Configure(setting)].into(),
             Command::Count(job, count) => [Wish::Count(job, count)].into(),
             Command::Activate(node) => [Wish::Activate(node)].into(),
-            Command::Finalize => [Wish::Finalize].into(),
+            Command::FinalizeUpgrade => [Wish::FinalizeUpgrade].into(),
             Command::Offer(offers) => return self.take_offers(now, ask, offers, effects),
             Command::Kill(run) if self.executes(&run) => return self.kill(ask, &run, effects),
             Command::Kill(run) if self.awaits(&run) || self.takes_back(&run) => {
@@ -73,8 +73,8 @@ impl Node {
                 let text = format!("run {run} neither runs nor waits on node {}", self.local.settings.name);
                 return refuse(ask, Refusal::NotFound, text, effects);
             }
-            Command::Acquire => {
-                self.local.acquiring.insert(ask);
+            Command::Claim => {
+                self.local.claiming.insert(ask);
                 self.local.list_at = now.mono;
                 return;
             }
@@ -120,7 +120,7 @@ impl Node {
             let (wishes, todo) = (&self.local.wishes, &self.local.todo);
             let mut wishes = wishes.range((*ask, 0)..=(*ask, u32::MAX));
             let waits = wishes.find_map(|(key, wish)| {
-                wish.waits_for().filter(|_| *wish != Wish::Finalize || todo.contains(key))
+                wish.waits_for().filter(|_| *wish != Wish::FinalizeUpgrade || todo.contains(key))
             });
             if able && waits.is_none() {
                 continue;
@@ -268,9 +268,9 @@ impl Node {
     }
 
     /// The listing that a call for claims set off is here: claim without waiting for others (S1-85).
-    pub(super) fn answer_acquirers(&mut self, effects: &mut Vec<Effect>) {
-        let acquirers = core::mem::take(&mut self.local.acquiring);
-        if acquirers.is_empty() {
+    pub(super) fn answer_claimers(&mut self, effects: &mut Vec<Effect>) {
+        let claimers = core::mem::take(&mut self.local.claiming);
+        if claimers.is_empty() {
             return;
         }
         self.local.eager = true;
@@ -285,7 +285,7 @@ impl Node {
         let free: usize = view.groups().map(|group| view.free_count_of(group)).sum();
         let left = free - claims;
         effects
-            .extend(acquirers.into_iter().map(|ask| Effect::Answer(ask, Answer::Claiming { claims, left })));
+            .extend(claimers.into_iter().map(|ask| Effect::Answer(ask, Answer::Claiming { claims, left })));
     }
 
     /// A wish was settled; the command is answered with its last one.

@@ -299,7 +299,7 @@ impl Node {
                 let Some(answer) = self.granted(pending) else { return };
                 Settled::Answer(answer)
             }
-            (CommitKind::RaiseLayout, Some(Wish::Finalize)) => {
+            (CommitKind::RaiseLayout, Some(Wish::FinalizeUpgrade)) => {
                 let layout = self.view.cluster().value.as_ref().map_or(0, |cluster| cluster.layout);
                 Settled::Answer(Answer::Layout(layout, Applied::Updated))
             }
@@ -320,7 +320,13 @@ impl Node {
             // layout is not raised.
             (
                 _,
-                Some(Wish::RunNow(..) | Wish::CallOff(_) | Wish::Lock(_) | Wish::Unlock(_) | Wish::Finalize)
+                Some(
+                    Wish::RunNow(..)
+                    | Wish::CallOff(_)
+                    | Wish::Lock(_)
+                    | Wish::Unlock(_)
+                    | Wish::FinalizeUpgrade,
+                )
                 | None,
             ) => return,
         };

@@ -19,7 +19,7 @@ impl Node {
             return;
         }
         let mut wishes = self.local.todo.iter().filter_map(|key| self.local.wishes.get(key));
-        if wishes.any(|wish| *wish == Wish::Finalize) {
+        if wishes.any(|wish| *wish == Wish::FinalizeUpgrade) {
             self.local.list_at = now.mono;
         }
     }

@@ -71,7 +71,7 @@ impl fmt::Display for UnknownLayout {
         match *layout > knows.newest {
             true => f.write_str("use a newer program"),
             false => f.write_str(
-                "start the program before this one on all nodes, say `evenkeel cluster finalize`, then use this one",
+                "start the program before this one on all nodes, say `evenkeel cluster finalize-upgrade`, then use this one",
             ),
         }
     }

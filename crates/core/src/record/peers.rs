@@ -345,7 +345,7 @@ impl ClusterSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannerKind {
-    /// In each beat the node that takes it first, which is the idlest as a rule (seed 000).
+    /// In each beat the node that takes it first, which is the least loaded as a rule (seed 000).
     #[default]
     Beat,
     /// The serving leader, for as long as it lives; the others are on standby and take no orders (seed 004).

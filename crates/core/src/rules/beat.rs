@@ -1,4 +1,4 @@
-//! Beat: once in each beat one node does for all what one node should do; the idlest as a rule, and never two.
+//! Beat: once in each beat one node does for all what one node should do; the least loaded as a rule, and never two.
 //!
 //! A beat is a span of time with a number. An operation belongs, within a beat, to whoever first writes that number over a
 //! smaller one. Before it tries, a node waits ten milliseconds for each point of its load score, so that idler ones come

@@ -67,7 +67,7 @@ pub fn decide(scene: &Scene<'_>, out: &mut Decisions) {
             Wish::Drain(node, wanted) => drain(scene, node, *wanted),
             Wish::Configure(setting) => cluster::configure(scene, *setting),
             Wish::Tell(job, occasion, due) => told::tell(scene, job, *occasion, *due),
-            Wish::Finalize => cluster::finalize(scene),
+            Wish::FinalizeUpgrade => cluster::finalize(scene),
             Wish::Activate(node) => cluster::activate(scene, node, Subject::Wish(*ask, *n), out),
             Wish::Count(name, count) => nodes::count(scene, name, *count),
             Wish::CallOff(run) => requests::call_off(scene, run, out),

@@ -279,7 +279,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The requests by hand that have no run yet go to the idlest node (S0-54).
+    /// The requests by hand that have no run yet go to the least loaded node (S0-54).
     fn plan_asked(&mut self, terms: &Terms, batch: &mut Batch, out: &mut Decisions) {
         let Some(mut record) = self.job.asked().and_then(|known| known.value.clone()) else { return };
         for request in record.requests.iter_mut().filter(|request| !request.taken) {
@@ -301,7 +301,7 @@ impl<'a> Desk<'a> {
                 break;
             }
             request.taken = true;
-            self.want(self.first_attempt(Fire::Asked(request.id.clone()), request.at), Target::Idlest);
+            self.want(self.first_attempt(Fire::Asked(request.id.clone()), request.at), Target::LeastLoaded);
         }
         if self.job.asked().and_then(|known| known.value.as_ref()) != Some(&record) {
             self.asked = Some(record);

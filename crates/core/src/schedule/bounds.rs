@@ -38,7 +38,7 @@ impl Bounds {
             (moment("start_at", times.start_at, Wall::MIN)?, moment("end_at", times.end_at, Wall::MAX)?);
         if from >= until {
             return Err(ScheduleError::new(format_args!(
-                "until `{}` is not after from `{}`: nothing lies between",
+                "end_at `{}` is not after start_at `{}`: no fire lies between",
                 times.end_at, times.start_at
             )));
         }

@@ -36,7 +36,7 @@ impl Schedule {
         if let Some(bounds) = &self.bounds
             && bounds.ends_before(named(origin))
         {
-            said.push("the last one before until".to_string());
+            said.push("the last one before end_at".to_string());
         }
         said
     }

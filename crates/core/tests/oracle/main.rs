@@ -297,7 +297,7 @@ fn parsed(said: &Said, zone: &Zone) -> Option<Schedule> {
         )
         .is_empty()
     } else {
-        error.contains("is not after from")
+        error.contains("is not after start_at")
             && said.from.as_ref().map(|b| b.1) >= said.until.as_ref().map(|b| b.1)
     };
     let (texts, dst, from, until) = (&said.texts, said.dst, &said.from, &said.until);

@@ -97,7 +97,7 @@ impl Trails {
         let Some(deed) = Deed::of(&command, &self.node) else { return (Begun::Now(command), None) };
         let record = self.record(&format!("{}", ask.0), asker, deed, now);
         let held = is_held(&command);
-        let plain = matches!(command, Command::Kill(_) | Command::Leave | Command::Acquire);
+        let plain = matches!(command, Command::Kill(_) | Command::Leave | Command::Claim);
         let request = match &command {
             Command::RunNow(job, id) | Command::RunOn(job, id, _) => format!("{job} {id}"),
             _ => String::new(),

@@ -212,7 +212,7 @@ async fn a_node_that_leaves_ends_its_run_and_another_goes_on() {
     let b = evenkeel::open(of_b.with(functions(&done))).await.unwrap();
     assert_eq!(within(a.leave(PATIENCE)).await, Left::Cleanly);
     a.stopped().await.unwrap();
-    assert!(matches!(a.ask(Command::Acquire).await, Answer::Refused(Refusal::Unavailable, _)));
+    assert!(matches!(a.ask(Command::Claim).await, Answer::Refused(Refusal::Unavailable, _)));
     let by_b = |runs: Vec<RunRecord>| runs.into_iter().find(|r| r.node == "b" && r.state == State::Succeeded);
     let mut changes = b.changes();
     while by_b(b.runs(RunFilter::default()).await.unwrap()).is_none() {

@@ -50,7 +50,7 @@ const fn change(
 /// All of them.
 pub(crate) const CHANGES: &[Change] = &[
     change(Method::POST, "/api/v1/jobs/apply", "apply", ("jobs", "")),
-    change(Method::POST, "/api/v1/jobs/acquire", "acquire", ("node", "")),
+    change(Method::POST, "/api/v1/jobs/claim", "claim", ("node", "")),
     change(Method::DELETE, "/api/v1/jobs/{name}", "delete", ("job", "name")),
     change(Method::POST, "/api/v1/jobs/{name}/{verb}", "{verb}", ("job", "name")),
     change(Method::POST, "/api/v1/jobs/{name}/shards/{set}/{verb}", "{verb}", ("job", "name")),
@@ -61,7 +61,7 @@ pub(crate) const CHANGES: &[Change] = &[
     change(Method::POST, "/api/v1/runs/{run}/restart", "restart", ("run", "run")),
     change(Method::POST, "/api/v1/nodes/{name}/{verb}", "{verb}", ("node", "name")),
     change(Method::POST, "/api/v1/cluster/settings", "set", ("settings", "")),
-    change(Method::POST, "/api/v1/cluster/finalize", "finalize", ("layout", "")),
+    change(Method::POST, "/api/v1/cluster/finalize-upgrade", "finalize-upgrade", ("layout", "")),
 ];
 
 /// The node noted a request; another node did; nobody knows whether another one did. Nobody has yet: any other number.

@@ -136,8 +136,8 @@ pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> 
     }
 }
 
-pub(super) async fn acquire(State(app): State<App>, asked: Asked, _: Nothing) -> Answered {
-    match asked.ask(&app, Command::Acquire).await {
+pub(super) async fn claim(State(app): State<App>, asked: Asked, _: Nothing) -> Answered {
+    match asked.ask(&app, Command::Claim).await {
         Answer::Claiming { claims, left } => Ok(Json(json!({ "claims": claims, "left": left }))),
         other => done(other),
     }

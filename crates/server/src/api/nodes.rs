@@ -113,9 +113,9 @@ fn names(app: &App, list: &str) -> Result<BTreeSet<NodeName>, ApiError> {
 }
 
 /// Where interactive work is done best: on the online node with the lowest score (S0-54).
-pub(super) async fn idlest(State(app): State<App>) -> Result<Json<ServiceRow>, ApiError> {
-    let idlest = board::idlest(&app.handle).map(Json);
-    idlest.ok_or_else(|| ApiError::unavailable("no node is online just now: try again"))
+pub(super) async fn least_loaded(State(app): State<App>) -> Result<Json<ServiceRow>, ApiError> {
+    let least_loaded = board::least_loaded(&app.handle).map(Json);
+    least_loaded.ok_or_else(|| ApiError::unavailable("no node is online just now: try again"))
 }
 
 pub(super) async fn switch(

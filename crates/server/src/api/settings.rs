@@ -60,7 +60,7 @@ pub(super) async fn finalize(
     asked: Asked,
     _: Nothing,
 ) -> Result<Json<LayoutRow>, ApiError> {
-    match asked.ask(&app, Command::Finalize).await {
+    match asked.ask(&app, Command::FinalizeUpgrade).await {
         Answer::Layout(layout, applied) => Ok(Json(LayoutRow { layout, applied })),
         Answer::Refused(refusal, message) => Err((refusal, message).into()),
         other => Err(ApiError::internal(format!("an odd answer: {other:?}"))),

@@ -17,7 +17,7 @@ use crate::tree::{self, Entry, Form};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Show the cluster, or each sharded job, in the data format of another scheduler
-    Tree {
+    View {
         /// The format: elasticjob-1 (Elastic-Job-Lite 1.x) or elasticjob-3 (ElasticJob 3.x) for sharded jobs; siatask (SIA-TASK), keeper (Qross Keeper) or azkaban (Azkaban) for the whole cluster
         #[arg(long = "as", value_enum, value_name = "FORM", hide_possible_values = true)]
         form: Form,
@@ -47,7 +47,7 @@ pub(crate) enum Verb {
     /// Finish an upgrade of all nodes: allow them to write data that only the new program can read
     ///
     /// Refused, with their names, while there are nodes of the program before. No such node can join afterwards.
-    Finalize {
+    FinalizeUpgrade {
         #[command(flatten)]
         reach: Reach,
     },
@@ -86,12 +86,12 @@ struct Answer {
 /// It could not be done.
 pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
-        Verb::Tree { form, job, reach } => shown(form, job.as_deref(), &reach),
+        Verb::View { form, job, reach } => shown(form, job.as_deref(), &reach),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Backup(args) => carry::backup(&args),
         Verb::Restore(args) => carry::restore(&args),
         Verb::Move(args) => carry::relocate(&args),
-        Verb::Finalize { reach } => finalize(&reach),
+        Verb::FinalizeUpgrade { reach } => finalize(&reach),
         Verb::Settings { planner, beat, strikes, handover, spread, reach } => {
             set(Wanted { planner, beat, strikes, handover, spread }, &reach)
         }
@@ -109,7 +109,7 @@ fn set(wanted: Wanted, reach: &Reach) -> Result<(), Failure> {
 }
 
 fn finalize(reach: &Reach) -> Result<(), Failure> {
-    let row: LayoutRow = reach.client()?.post("/cluster/finalize", &())?;
+    let row: LayoutRow = reach.client()?.post("/cluster/finalize-upgrade", &())?;
     output::list(reach.output, &[row], "no layout")
 }
 
@@ -123,7 +123,7 @@ fn shown(form: Form, job: Option<&str>, reach: &Reach) -> Result<(), Failure> {
 }
 
 fn entries(client: &Client, form: Form, job: Option<&str>) -> Result<Vec<Entry>, Failure> {
-    let start = format!("/cluster/tree?as={}", form.name());
+    let start = format!("/cluster/view?as={}", form.name());
     if let Some(job) = job {
         return Ok(client.get::<Answer>(&format!("{start}&job={}", escape(job)))?.tree);
     }

@@ -119,7 +119,7 @@ pub(crate) enum Verb {
         job: OneJob,
     },
     /// Make the node check all jobs now and claim free ones
-    Acquire {
+    Claim {
         #[command(flatten)]
         reach: Reach,
     },
@@ -207,7 +207,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             let answer: Value = job.reach.client()?.delete(&format!("/jobs/{}", escape(&job.name)))?;
             said(&job.reach, &answer, &format!("job {} is deleted", job.name))
         }
-        Verb::Acquire { reach } => acquire(&reach),
+        Verb::Claim { reach } => claim(&reach),
     }
 }
 
@@ -372,8 +372,8 @@ fn switch(job: &OneJob, place: &OneNode, verb: &str, done: [&str; 2]) -> Result<
     said(&job.reach, &answer, &what)
 }
 
-fn acquire(reach: &Reach) -> Result<(), Failure> {
-    let answer: Value = reach.client()?.post("/jobs/acquire", &json!({}))?;
+fn claim(reach: &Reach) -> Result<(), Failure> {
+    let answer: Value = reach.client()?.post("/jobs/claim", &json!({}))?;
     let (claims, left) = (&answer["claims"], &answer["left"]);
     said(
         reach,

@@ -33,7 +33,7 @@ pub(crate) enum Verb {
         reach: Reach,
     },
     /// Show the node with the lowest load score and its address
-    Idlest {
+    LeastLoaded {
         #[command(flatten)]
         reach: Reach,
     },
@@ -120,9 +120,9 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             output::warn(&answer);
             output::list(reach.output, &nodes, "no node has joined yet")
         }
-        Verb::Idlest { reach } => {
-            let idlest: ServiceRow = reach.client()?.get("/service")?;
-            output::list(reach.output, &[idlest], "no node is online")
+        Verb::LeastLoaded { reach } => {
+            let least_loaded: ServiceRow = reach.client()?.get("/service")?;
+            output::list(reach.output, &[least_loaded], "no node is online")
         }
         Verb::Load { name, since, n, reach } => {
             let path = format!("/nodes/{}/load?since={}&limit={n}", escape(&name), escape(&since));

@@ -164,13 +164,13 @@ fn a_body_in_which_nobody_looks_for_anything_must_be_empty() {
     let place = "{\"node\": \"n1\"}";
     for path in [
         "/api/v1/jobs/shared/pause",
-        "/api/v1/jobs/acquire",
+        "/api/v1/jobs/claim",
         "/api/v1/jobs/shared/shards/0/disable",
         "/api/v1/runs/plain:1:0/kill",
         "/api/v1/runs/plain:1:0/restart",
         "/api/v1/nodes/n1/undrain",
         "/api/v1/nodes/n1/activate",
-        "/api/v1/cluster/finalize",
+        "/api/v1/cluster/finalize-upgrade",
     ] {
         let (status, answer) = post(path, place);
         let says = "unknown key \\\"node\\\": there are no keys here, leave it empty";

@@ -57,7 +57,7 @@ fn requests(change: &str, ended: &str, running: &str) -> Requests {
             ),
             ("jobs/apply", r#"{"jobs":7}"#, "refused"),
         ]),
-        "POST /api/v1/jobs/acquire" => all(&[("jobs/acquire", "", "applied")]),
+        "POST /api/v1/jobs/claim" => all(&[("jobs/claim", "", "applied")]),
         "DELETE /api/v1/jobs/{name}" => {
             all(&[("jobs/x", "", "applied"), ("jobs/x", "", "refused"), ("jobs/a%20b", "", "refused")])
         }
@@ -113,7 +113,7 @@ fn requests(change: &str, ended: &str, running: &str) -> Requests {
             ("cluster/settings", r#"{"beat":"30s"}"#, "unchanged"),
             ("cluster/settings", r#"{"beat":"0s"}"#, "refused"),
         ]),
-        "POST /api/v1/cluster/finalize" => all(&[("cluster/finalize", "", "unchanged")]),
+        "POST /api/v1/cluster/finalize-upgrade" => all(&[("cluster/finalize-upgrade", "", "unchanged")]),
         other => panic!("{other} changes something, and nothing is asked there: say here what"),
     }
 }

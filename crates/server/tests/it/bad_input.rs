@@ -42,10 +42,13 @@ const JOBS: &[(&str, &str)] = &[
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nshards = 2\n",
         "shards is for sharded jobs: set placement = \"sharded\"",
     ),
-    ("[[job]]\nname = \"a\"\ncommand = [\"x\"]\nmonitor_execution = false\n", "monitor is for sharded jobs"),
+    (
+        "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nmonitor_execution = false\n",
+        "monitor_execution is for sharded jobs",
+    ),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"spread\"\n",
-        ":4:13: placement is \"spread\": it takes \"claimed\", \"sharded\" or \"dispatched\"",
+        ":4:13: placement is \"spread\": it takes \"claimed\", \"sharded\", \"broadcast\" or \"dispatched\"",
     ),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nstrategy = \"even\"\n",
@@ -53,20 +56,20 @@ const JOBS: &[(&str, &str)] = &[
     ),
     (
         "[[job]]\nname = \"a\"\nshard_parameters = \"0:x\"\n",
-        ":3:14: parameters: \"0:x\" is not shard=parameter",
+        ":3:20: shard_parameters: \"0:x\" is not shard=parameter",
     ),
-    ("[[job]]\nname = \"a\"\nshard_parameters = \"1=x,1=y\"\n", ":3:14: parameters: shard 1 is named twice"),
+    ("[[job]]\nname = \"a\"\nshard_parameters = \"1=x,1=y\"\n", ":3:20: shard_parameters: shard 1 is named twice"),
     (
         "[[job]]\nname = \"a\"\nshard_parameters = 7\n",
         "parameters takes a list of texts, or a text as \"0=north,1=south\", not the number 7",
     ),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nshards = 3\nshard_parameters = \"3=x\"\n",
-        "parameters has one for shard 3, but the last shard is 2",
+        "shard_parameters has one for shard 3, but the last shard is 2",
     ),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nplacement = \"sharded\"\nmonitor_execution = false\ndelivery = \"at_least_once\"\n",
-        "which takes monitor = true",
+        "which takes monitor_execution = true",
     ),
     (
         "[[job]]\nname = \"a\"\nhttp = { method = \"GET\" }\n",
@@ -100,7 +103,7 @@ const JOBS: &[(&str, &str)] = &[
     ),
     (
         "[[job]]\nname = \"a\"\ncommand = [\"x\"]\nschedule = \"@daily\"\ntimezone = \"\"\n",
-        ":5:8: zone is empty",
+        ": timezone is empty",
     ),
     ("[[job]\n", ":1:"),
     ("", "holds no job"),

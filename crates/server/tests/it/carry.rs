@@ -22,7 +22,7 @@ fn jobs(log: &Path) -> String {
     let one = |(name, placement, shards): &(&str, &str, usize)| {
         let shards = if *shards > 1 { format!("shards = {shards}\n") } else { String::new() };
         format!(
-            "[[job]]\nname = {name:?}\nschedule = \"@every 1s\"\nplacement = {placement:?}\n{shards}grace = 600\n\
+            "[[job]]\nname = {name:?}\nschedule = \"@every 1s\"\nplacement = {placement:?}\n{shards}misfire_grace = \"10m\"\n\
              catch_up = {{ all = 1000 }}\ncommand = [{argv}]\n"
         )
     };

@@ -159,12 +159,12 @@ fn switches_are_seen_and_exit_codes_are_as_documented() {
 fn a_person_can_have_everything_claimed() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = node(folder.path());
-    assert_eq!(node.json(&["job", "acquire"]), json!({ "claims": 0, "left": 0 }), "all is held already");
+    assert_eq!(node.json(&["job", "claim"]), json!({ "claims": 0, "left": 0 }), "all is held already");
     node.ok(&["node", "drain", "a", "--force"]);
     crate::process::until("nothing is held", || (node.json(&["node", "list"])[0]["held"] == 0).then_some(()));
     assert_eq!(node.json(&["node", "list"])[0]["draining"], true);
     node.ok(&["node", "undrain", "a"]);
-    node.ok(&["job", "acquire"]);
+    node.ok(&["job", "claim"]);
     crate::process::until("all is held again", || {
         (node.json(&["node", "list"])[0]["held"] == 3).then_some(())
     });
@@ -254,11 +254,11 @@ fn what_else_a_job_says_of_its_times_is_tried_out_with_its_schedule() {
         run(&[&["job", "next", "--schedule", schedule], &berlin[..], more].concat())
     };
     let said = |schedule: &str, more: &[&str]| text(&tried(schedule, more).stdout);
-    let shifted = said("30 2 * * *", &["--dst", "shift", "--until", "2026-03-31"]);
+    let shifted = said("30 2 * * *", &["--dst", "shift", "--end-at", "2026-03-31"]);
     assert_eq!(
         shifted,
         "Sun 2026-03-29 03:30:00 +02:00 CEST  # the clock goes forward and skips the time this stands for\n\
-         Mon 2026-03-30 02:30:00 +02:00 CEST  # the last one before until\n"
+         Mon 2026-03-30 02:30:00 +02:00 CEST  # the last one before end_at\n"
     );
     let skipped = said("30 2 * * *", &["--dst", "skip", "-n", "1"]);
     assert_eq!(skipped, "Mon 2026-03-30 02:30:00 +02:00 CEST\n");
@@ -292,8 +292,8 @@ fn what_else_a_job_says_of_its_times_is_tried_out_with_its_schedule() {
         assert!(text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
     }
     assert!(tried("@hourly", &["-n", "1"]).status.success(), "no `H` stands in a name");
-    let over = tried("0 5 * * *", &["--until", "soon"]);
-    assert!(text(&over.stderr).contains("until `soon`: write a time such as"), "{}", text(&over.stderr));
+    let over = tried("0 5 * * *", &["--end-at", "soon"]);
+    assert!(text(&over.stderr).contains("end_at `soon`: write a time such as"), "{}", text(&over.stderr));
 }
 
 #[test]

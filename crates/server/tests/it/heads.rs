@@ -152,7 +152,7 @@ fn what_others_on_the_way_could_read_otherwise_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
     let (own, end) = (node.address, "Connection: close\r\n\r\n");
-    let post = "POST /api/v1/jobs/acquire HTTP/1.1\r\nContent-Type: application/json\r\n";
+    let post = "POST /api/v1/jobs/claim HTTP/1.1\r\nContent-Type: application/json\r\n";
     for asked in [
         format!("GET /api/v1/jobs HTTP/1.1\r\nHost: {own}\r\nHost: {own}\r\n{end}"),
         format!("GET /api/v1/jobs HTTP/1.1\r\nHost: {own}\r\nHost: evil.example\r\n{end}"),

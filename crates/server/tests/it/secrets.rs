@@ -244,7 +244,7 @@ fn play(server_url: Option<&str>) {
         &["event", "list", "-n", "1000"],
         &["audit", "-o", "json", "--limit", "1000"],
         &["cluster", "settings"],
-        &["cluster", "tree", "--as", "siatask"],
+        &["cluster", "view", "--as", "siatask"],
         &["job", "pause", "nobody"],
         &["run", "kill", "long:ask-r:0"],
     ] {

@@ -45,8 +45,7 @@ fn a_request_by_another_name_or_from_another_page_changes_nothing() {
 fn nothing_is_done_by_get() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = node(folder.path(), &[]);
-    for path in
-        ["jobs/apply", "jobs/acquire", "jobs/x/run", "jobs/x/pause", "runs/x:1:0/kill", "nodes/a/drain"]
+    for path in ["jobs/apply", "jobs/claim", "jobs/x/run", "jobs/x/pause", "runs/x:1:0/kill", "nodes/a/drain"]
     {
         let (status, _) = node.raw(&format!("GET /api/v1/{path} HTTP/1.1\nHost: {}", node.address), b"");
         assert!([404, 405].contains(&status), "{path}: {status}");

@@ -1,4 +1,4 @@
-//! Which node does what any could do: the idlest one that can be reached, or the one that leads.
+//! Which node does what any could do: the least loaded one that can be reached, or the one that leads.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ fn behind(folder: &Path, name: &str, wire: &Wire, more: &[&str]) -> Node {
 
 fn both(first: Node, second: Node) -> (Node, Node) {
     let beat = second.json(&["cluster", "settings", "--beat", "1s"]);
-    assert_eq!(beat[0]["beat"], 1);
+    assert_eq!(beat[0]["beat"], "1s");
     until("both see both", || {
         let two = |node: &Node| node.json(&["node", "list"]).as_array().map(Vec::len) == Some(2);
         (two(&first) && two(&second)).then_some(())
@@ -31,13 +31,13 @@ fn both(first: Node, second: Node) -> (Node, Node) {
     (first, second)
 }
 
-fn idlest(node: &Node) -> String {
-    node.json(&["node", "idlest"])[0]["node"].as_str().expect("a name").to_owned()
+fn least_loaded(node: &Node) -> String {
+    node.json(&["node", "least-loaded"])[0]["node"].as_str().expect("a name").to_owned()
 }
 
-/// Waits until both nodes have heard that this one is the idlest.
+/// Waits until both nodes have heard that this one is the least loaded.
 fn both_say(what: &str, nodes: [&Node; 2], name: &str) {
-    until(what, || nodes.iter().all(|node| idlest(node) == name).then_some(()));
+    until(what, || nodes.iter().all(|node| least_loaded(node) == name).then_some(()));
 }
 
 /// Asks for a run by hand; which node runs it.
@@ -52,7 +52,7 @@ fn run(node: &Node, job: &str) -> (String, String) {
 
 /// proves: S0-54
 #[test]
-fn what_any_node_could_do_is_done_by_the_idlest() {
+fn what_any_node_could_do_is_done_by_the_least_loaded_node() {
     let folder = tempfile::tempdir().expect("a folder");
     let (first, second) = two(folder.path(), &Wire::new(), &["--slots", "1"]);
     assert!(first.fed(&["job", "apply", "-f", "-"], JOBS).status.success());
@@ -61,8 +61,8 @@ fn what_any_node_could_do_is_done_by_the_idlest() {
     assert_eq!(run(&second, "slow").1, "a", "who was asked is not who has least to do");
     second.ok(&["node", "undrain", "b"]);
     both_say("a has no slot any more", [&first, &second], "b");
-    let idlest = second.json(&["node", "idlest"]);
-    assert_eq!(idlest[0]["address"], second.address.to_string());
+    let least_loaded = second.json(&["node", "least-loaded"]);
+    assert_eq!(least_loaded[0]["address"], second.address.to_string());
     for asked in [&first, &second] {
         let (done, by) = run(asked, "quick");
         assert_eq!(by, "b", "run now");

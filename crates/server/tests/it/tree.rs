@@ -1,4 +1,4 @@
-//! `evenkeel cluster tree` against living nodes.
+//! `evenkeel cluster view` against living nodes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ command = ["/bin/true"]
 
 /// The entries of a job's tree by their path below the job.
 fn tree(node: &Node, form: &str) -> BTreeMap<String, (String, String)> {
-    let found = node.json(&["cluster", "tree", "--as", form, "--job", "split"]);
+    let found = node.json(&["cluster", "view", "--as", form, "--job", "split"]);
     let word = |entry: &Value, field: &str| entry[field].as_str().expect("a text").to_owned();
     let entries = found.as_array().expect("a list").iter();
     let below = entries.map(|entry| (word(entry, "path"), (word(entry, "kind"), word(entry, "value"))));
@@ -77,7 +77,7 @@ fn a_living_job_is_shown_in_either_form_by_any_node() {
 
     switches_are_shown(&first, &second);
 
-    let shown = first.ok(&["cluster", "tree", "--as", "elasticjob-1"]);
+    let shown = first.ok(&["cluster", "view", "--as", "elasticjob-1"]);
     assert!(shown.starts_with("/evenkeel/split  [P] = ''\n/evenkeel/split/config  [P] = ''\n"), "{shown}");
     assert!(!shown.contains("plain"), "only sharded jobs have a tree");
 
@@ -117,7 +117,7 @@ fn switches_are_shown(first: &Node, second: &Node) {
 fn what_has_no_tree_is_refused_with_what_has() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
-    let nothing = node.ok(&["cluster", "tree", "--as", "elasticjob-3"]);
+    let nothing = node.ok(&["cluster", "view", "--as", "elasticjob-3"]);
     assert_eq!(nothing, "no job is sharded\n");
     assert!(node.fed(&["job", "apply", "-f", "-"], SPLIT).status.success());
     for (code, form, job) in [
@@ -126,7 +126,7 @@ fn what_has_no_tree_is_refused_with_what_has() {
         (6, "elasticjob-1", "plain"),
         (0, "elasticjob-3", "split"),
     ] {
-        let output = node.cli(&["cluster", "tree", "--as", form, "--job", job]);
+        let output = node.cli(&["cluster", "view", "--as", form, "--job", job]);
         assert_eq!(output.status.code(), Some(code), "{form} {job}: {}", text(&output.stderr));
         if code == 2 {
             let said = text(&output.stderr);
@@ -134,9 +134,9 @@ fn what_has_no_tree_is_refused_with_what_has() {
         }
     }
     let host = node.address;
-    let (status, said) = node.raw(&format!("GET /api/v1/cluster/tree?as=zk HTTP/1.1\nHost: {host}"), b"");
+    let (status, said) = node.raw(&format!("GET /api/v1/cluster/view?as=zk HTTP/1.1\nHost: {host}"), b"");
     assert!(status == 400 && said.contains("use one of elasticjob-1, elasticjob-3"), "{status} {said}");
-    let (status, said) = node.raw(&format!("GET /api/v1/cluster/tree HTTP/1.1\nHost: {host}"), b"");
+    let (status, said) = node.raw(&format!("GET /api/v1/cluster/view HTTP/1.1\nHost: {host}"), b"");
     assert!(status == 400 && said.contains("use one of elasticjob-1, elasticjob-3"), "{status} {said}");
 }
 
@@ -148,7 +148,7 @@ fn all_sharded_jobs_are_shown_however_many_there_are() {
         |n: u32| SPLIT.replace("split", &format!("split-{n:02}")).replace("plain", &format!("plain-{n:02}"));
     let jobs: String = (0..45).map(job).collect();
     assert!(node.fed(&["job", "apply", "-f", "-"], &jobs).status.success());
-    let found = node.json(&["cluster", "tree", "--as", "elasticjob-3"]);
+    let found = node.json(&["cluster", "view", "--as", "elasticjob-3"]);
     let paths = found.as_array().expect("a list").iter().filter_map(|entry| entry["path"].as_str());
     let roots: Vec<&str> = paths.filter(|path| path.matches('/').count() == 2).collect();
     let wanted: Vec<String> = (0..45).map(|n| format!("/evenkeel/split-{n:02}")).collect();
@@ -157,7 +157,7 @@ fn all_sharded_jobs_are_shown_however_many_there_are() {
 
 /// The entries of the whole cluster by their path.
 fn whole(node: &Node, args: &[&str]) -> BTreeMap<String, (String, String)> {
-    let found = node.json(&[&["cluster", "tree"], args].concat());
+    let found = node.json(&[&["cluster", "view"], args].concat());
     let word = |entry: &Value, field: &str| entry[field].as_str().expect("a text").to_owned();
     let entries = found.as_array().expect("a list").iter();
     entries.map(|entry| (word(entry, "path"), (word(entry, "kind"), word(entry, "value")))).collect()
@@ -194,7 +194,7 @@ fn a_living_cluster_is_shown_as_siatask_keeps_one() {
         let kept = tree.get("/evenkeel/JobTransfer/slow").is_some_and(|from| from.1 == "127.0.0.2:7700");
         (idle_is_free && listed && kept).then_some(())
     });
-    assert_eq!(node.cli(&["cluster", "tree", "--as", "siatask", "--job", "nobody"]).status.code(), Some(4));
+    assert_eq!(node.cli(&["cluster", "view", "--as", "siatask", "--job", "nobody"]).status.code(), Some(4));
 }
 
 #[test]

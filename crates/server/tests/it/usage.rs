@@ -21,7 +21,7 @@ const VERBS: &[&str] = &[
     "job disable a",
     "job shutdown a",
     "job delete a",
-    "job acquire",
+    "job claim",
     "calendar apply -f CALENDAR",
     "calendar list",
     "calendar show a",
@@ -38,7 +38,7 @@ const VERBS: &[&str] = &[
     "run restart a:1:0",
     "run delete a:1:0",
     "node list",
-    "node idlest",
+    "node least-loaded",
     "node load a",
     "node balance",
     "node drain a",
@@ -49,8 +49,8 @@ const VERBS: &[&str] = &[
     "explain run a:1:0",
     "event list",
     "audit",
-    "cluster tree --as siatask",
-    "cluster finalize",
+    "cluster view --as siatask",
+    "cluster finalize-upgrade",
     "cluster settings",
     "import crontab CRONTAB --user --timezone UTC",
     "import kubernetes MANIFEST",
@@ -212,7 +212,7 @@ fn a_node_answers_to_the_names_that_it_is_told_and_to_no_other() {
     // A page that a balancer with encryption serves is the node's own; one of another name is not.
     let change = |origin: &str| {
         let head = format!(
-            "POST /api/v1/jobs/acquire HTTP/1.1\nHost: jobs.example.org\nOrigin: {origin}\nContent-Type: application/json"
+            "POST /api/v1/jobs/claim HTTP/1.1\nHost: jobs.example.org\nOrigin: {origin}\nContent-Type: application/json"
         );
         node.raw(&head, b"{}").0
     };

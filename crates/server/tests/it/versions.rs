@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::process::{Node, run, text};
 
-const SAYS: &str = "it has layout 2, this program knows 1: use a newer program";
+const SAYS: &str = "it has layout 3, this program knows 2: use a newer program";
 
 /// Gives the tree of a cluster at rest another layout, as a program of another version would have.
 fn set_layout(folder: &Path, layout: u32) {
@@ -26,10 +26,10 @@ fn set_layout(folder: &Path, layout: u32) {
 fn a_program_that_does_not_know_the_layout_leaves_the_cluster_alone_and_says_the_fix() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::serve(folder.path(), "a", &[]);
-    assert_eq!(node.json(&["cluster", "finalize"]), json!([{ "layout": 1, "applied": "unchanged" }]));
+    assert_eq!(node.json(&["cluster", "finalize-upgrade"]), json!([{ "layout": 2, "applied": "unchanged" }]));
     node.signal("TERM");
     assert_eq!(node.end(), 0);
-    set_layout(folder.path(), 2);
+    set_layout(folder.path(), 3);
     let refused = Node::command(folder.path(), "b", &[]).output().expect("evenkeel starts");
     assert!(!refused.status.success());
     let why = text(&refused.stderr);
@@ -43,7 +43,7 @@ fn a_program_that_does_not_know_the_layout_leaves_the_cluster_alone_and_says_the
         let said = text(&refused.stdout) + &text(&refused.stderr);
         assert!(said.contains(SAYS), "{said}");
     }
-    set_layout(folder.path(), 1);
+    set_layout(folder.path(), 2);
     let again = Node::serve(folder.path(), "b", &[]);
-    assert_eq!(again.json(&["cluster", "finalize"])[0]["layout"], 1);
+    assert_eq!(again.json(&["cluster", "finalize-upgrade"])[0]["layout"], 2);
 }

@@ -44,7 +44,7 @@ impl Watch {
                         CommitKind::TakeBeat | CommitKind::TakeBeatOver | CommitKind::TakeLead => {
                             self.check_turn(at, name, node, now, *kind, txn);
                         }
-                        // A run by hand goes to the idlest, and takes a slot there before others are given out.
+                        // A run by hand goes to the least loaded, and takes a slot there before others are given out.
                         CommitKind::Plan => match self.picked(at, name, node, now, txn) {
                             Some(new) => {
                                 first = first.or_else(|| Some(planned(node, txn)?.group()));

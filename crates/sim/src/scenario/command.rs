@@ -60,10 +60,11 @@ impl Command {
             "job" => self.job(scenario)?,
             // run A 7: runs by hand of the first seven jobs that A holds
             "run" => self.run_held(scenario)?,
-            // pause|resume|enable|disable|delete JOB by=A, acquire A, drain|undrain NODE by=A, lock|unlock NAME by=A
-            "pause" | "resume" | "enable" | "disable" | "delete" | "acquire" | "drain" | "undrain"
-            | "lock" | "unlock" | "ask" | "leave" | "switch" | "shards" | "shutdown" | "beat"
-            | "activate" => self.command(scenario)?,
+            // pause|resume|enable|disable|delete JOB by=A, claim A, drain|undrain NODE by=A, lock|unlock NAME by=A
+            "pause" | "resume" | "enable" | "disable" | "delete" | "claim" | "drain" | "undrain" | "lock"
+            | "unlock" | "ask" | "leave" | "switch" | "shards" | "shutdown" | "beat" | "activate" => {
+                self.command(scenario)?
+            }
             "crash" => scenario.world.crash(&self.node(0)?),
             "restart" => scenario.world.start(&self.node(0)?),
             "stop" => scenario.world.pause(&self.node(0)?),
@@ -308,10 +309,10 @@ impl Command {
             "beat" => input::Command::Beat(self.word(0)?.parse().map_err(|e| format!("{e}"))?),
             "activate" => input::Command::Activate(self.node(0)?),
             "leave" => input::Command::Leave,
-            _ => input::Command::Acquire,
+            _ => input::Command::Claim,
         };
         let asked = match self.verb.as_str() {
-            "leave" | "acquire" => self.node(0)?,
+            "leave" | "claim" => self.node(0)?,
             _ => self.asked(scenario, "by")?,
         };
         let what = format!("{} {}", self.verb, self.words.join(" "));

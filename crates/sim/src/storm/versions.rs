@@ -18,7 +18,7 @@ impl Storm<'_> {
         let names: Vec<NodeName> = world.names().cloned().collect();
         let Some(node) = self.versions.pick(&names).cloned() else { return };
         if self.versions.chance(250) {
-            world.ask(&node, Command::Finalize);
+            world.ask(&node, Command::FinalizeUpgrade);
             return;
         }
         let knows = if self.versions.chance(350) { OLD } else { NEW };
@@ -60,7 +60,7 @@ impl Storm<'_> {
     pub(super) fn finalize(&self, world: &mut World) {
         let first = world.names().next().cloned().filter(|_| self.swarm.versions);
         if let Some(first) = first {
-            world.ask(&first, Command::Finalize);
+            world.ask(&first, Command::FinalizeUpgrade);
         }
     }
 }

@@ -142,7 +142,10 @@ fn what_has_no_end_to_count_from_is_refused() {
     refused(Job { placement: crate::job::Placement::Sharded, ..after() }, "placement = \"claimed\"");
     refused(Job { placement: crate::job::Placement::Dispatched, ..after() }, "placement = \"claimed\"");
     refused(Job { overlap: crate::job::Overlap::Skip, ..after() }, "leave overlap out");
-    refused(Job { exclude_calendars: ["freeze".parse().unwrap()].into(), ..after() }, "exclude_calendars and require_calendars");
+    refused(
+        Job { exclude_calendars: ["freeze".parse().unwrap()].into(), ..after() },
+        "exclude_calendars and require_calendars",
+    );
     refused(Job { jitter: "5s".into(), ..after() }, "jitter");
     refused(job("j", "@after 10s\n@daily"), "stands alone");
     refused(job("j", "@after"), "the span is missing");

@@ -188,7 +188,7 @@ fn one_node_alone_waits_for_nobody() {
 
 /// proves: S0-27, S0-36, S0-37, S0-33, I11
 #[test]
-fn the_idlest_node_takes_each_beat_and_nobody_else_does() {
+fn the_least_loaded_node_takes_each_beat_and_nobody_else_does() {
     let mut world = World::settled(&["a", "b", "c"]);
     world.apply("a", dispatched("j", "@every 30s"));
     for (node, cpu) in [("a", 0.9), ("b", 0.1), ("c", 0.5)] {
@@ -204,7 +204,7 @@ fn the_idlest_node_takes_each_beat_and_nobody_else_does() {
     }
     world.sample("b", 0.95);
     world.run(60_000);
-    assert_eq!(world.beat_holder().as_deref(), Some("c"), "the idlest of now");
+    assert_eq!(world.beat_holder().as_deref(), Some("c"), "the least loaded of now");
 }
 
 /// proves: S0-25, S0-26, S0-23, S0-24

@@ -54,7 +54,7 @@ fn a_layout_is_raised_once_all_members_know_it() {
     let mut world = world(&[("a", NEW), ("b", OLD)]);
     for name in ["a", "b"] {
         let before = cluster(&world);
-        let refused = world.ask(name, Command::Finalize);
+        let refused = world.ask(name, Command::FinalizeUpgrade);
         let Answer::Refused(Refusal::Conflict, text) = refused else { panic!("{refused:?}") };
         assert!(text.contains("upgrade b (up to 2), then try again"), "{text}");
         assert_eq!(cluster(&world), before, "nothing is written that was refused");
@@ -62,16 +62,16 @@ fn a_layout_is_raised_once_all_members_know_it() {
     remove(&mut world, "b");
     world.add(knowing("b", NEW));
     world.run(1_000);
-    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(3, Applied::Updated));
+    assert_eq!(world.ask("a", Command::FinalizeUpgrade), Answer::Layout(3, Applied::Updated));
     assert_eq!((cluster(&world).layout, cluster(&world).wanted), (3, None));
-    assert_eq!(world.ask("b", Command::Finalize), Answer::Layout(3, Applied::Unchanged));
+    assert_eq!(world.ask("b", Command::FinalizeUpgrade), Answer::Layout(3, Applied::Unchanged));
 }
 
 /// proves: I49
 #[test]
 fn who_does_not_know_the_layout_joins_no_more() {
     let mut world = world(&[("a", NEW)]);
-    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(3, Applied::Updated));
+    assert_eq!(world.ask("a", Command::FinalizeUpgrade), Answer::Layout(3, Applied::Updated));
     for (name, knows, says) in [
         ("b", OLD, "it has layout 3, this program knows 2: use a newer program"),
         (
@@ -100,11 +100,11 @@ fn a_wish_that_was_left_is_taken_back_by_who_does_not_know_the_layout() {
     world.run(1_000);
     assert_eq!(members(&world), ["a", "b"]);
     assert_eq!(cluster(&world), left.wanting(None));
-    assert!(matches!(world.ask("a", Command::Finalize), Answer::Refused(Refusal::Conflict, _)));
+    assert!(matches!(world.ask("a", Command::FinalizeUpgrade), Answer::Refused(Refusal::Conflict, _)));
     remove(&mut world, "b");
     let left = cluster(&world).wanting(Some(3));
     write(&mut world, &left);
-    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(3, Applied::Updated));
+    assert_eq!(world.ask("a", Command::FinalizeUpgrade), Answer::Layout(3, Applied::Updated));
 }
 
 /// The one who raises has not heard of a member that joined just before he wished.
@@ -118,7 +118,7 @@ fn nothing_is_raised_over_a_member_that_nobody_has_heard_of() {
     world.add(knowing("b", OLD));
     world.run(500);
     assert_eq!(members(&world), ["a", "b"]);
-    let refused = world.ask("a", Command::Finalize);
+    let refused = world.ask("a", Command::FinalizeUpgrade);
     assert!(matches!(refused, Answer::Refused(Refusal::Conflict, _)), "{refused:?}");
     assert_eq!((cluster(&world).layout, cluster(&world).wanted), (2, Some(3)), "it was seen in a listing");
 }
@@ -170,7 +170,7 @@ fn a_node_that_goes_on_in_a_newer_program_says_so_and_cannot_go_back() {
     world.takes = 60_000;
     world.ask("a", Command::Apply([job("j", "@every 1s")].into()));
     world.run(3_000);
-    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(2, Applied::Unchanged));
+    assert_eq!(world.ask("a", Command::FinalizeUpgrade), Answer::Layout(2, Applied::Unchanged));
     super::passed::upgrade_to(&mut world, knowing("a", NEW), &[]);
     world.run(100);
     let node = &world.actors.values().next().unwrap().node;
@@ -181,7 +181,7 @@ fn a_node_that_goes_on_in_a_newer_program_says_so_and_cannot_go_back() {
     world.ask("a", Command::Apply([job("k", "@every 1s")].into()));
     world.run(3_000);
     assert!(!world.dues("k").is_empty());
-    assert_eq!(world.ask("a", Command::Finalize), Answer::Layout(3, Applied::Updated));
+    assert_eq!(world.ask("a", Command::FinalizeUpgrade), Answer::Layout(3, Applied::Updated));
 }
 
 /// proves: I49
@@ -201,7 +201,7 @@ fn nobody_joins_where_the_entry_of_the_cluster_is_unreadable() {
 fn a_registry_without_an_entry_of_the_cluster_has_nothing_to_finalize() {
     let mut world = World::with(&["a"]);
     world.run(100);
-    assert!(matches!(world.ask("a", Command::Finalize), Answer::Refused(Refusal::NotFound, _)));
+    assert!(matches!(world.ask("a", Command::FinalizeUpgrade), Answer::Refused(Refusal::NotFound, _)));
 }
 
 /// Two who ask at one moment, and one whose answers are lost.
@@ -213,7 +213,7 @@ fn of_two_who_raise_a_layout_both_are_told_that_it_is_raised() {
     world.delay = 20;
     world.answers.clear();
     for name in ["a", "b"] {
-        world.give(&name.parse().unwrap(), Input::Asked(AskId(1), Command::Finalize));
+        world.give(&name.parse().unwrap(), Input::Asked(AskId(1), Command::FinalizeUpgrade));
     }
     world.run(1_000);
     assert_eq!(world.answers.len(), 2);

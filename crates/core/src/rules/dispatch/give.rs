@@ -33,7 +33,7 @@ pub(super) enum Target {
     /// The same, and it stays where it is when that node has as many.
     Better,
     /// The one with the lowest load score (S0-54).
-    Idlest,
+    LeastLoaded,
 }
 
 /// What takes a slot of a node from some moment on.
@@ -99,7 +99,7 @@ fn choose(
     for passed in [want.passed.as_slice(), &[]] {
         let may = |at: &usize| !batch.is_full(scene.member, *at, passed);
         let best = match want.to {
-            Target::Idlest => slots.idlest(eligible.iter().copied().filter(may)),
+            Target::LeastLoaded => slots.least_loaded(eligible.iter().copied().filter(may)),
             Target::MostSlots | Target::Better => slots.best(desk.job.group(), &eligible, may),
         };
         let Some((best, most)) = best else { continue };

@@ -61,7 +61,7 @@ fn bounds_hold_and_nothing_between_them_is_refused() {
         Schedule::read(&Times { start_at: from, end_at: until, ..times }).unwrap_err().to_string()
     };
     assert!(refused("2026-01-01T13:00", "2026-01-02").contains("never due between"));
-    assert!(refused("2026-01-02", "2026-01-02").contains("is not after from"));
+    assert!(refused("2026-01-02", "2026-01-02").contains("is not after start_at"));
     assert!(refused("soon", "").contains("start_at `soon`: write a time"));
 }
 
@@ -124,7 +124,7 @@ fn notes_say_what_is_odd() {
     assert!(notes(None, "2026-10-25T00:30:00Z").contains("the first time"));
     assert!(notes(Some(Dst::Twice), "2026-10-25T01:30:00Z").contains("the second time"));
     let last = Times { text: "@daily", end_at: "2026-01-05", ..Times::default() };
-    assert_eq!(read(last).notes(wall("2026-01-04T00:00:00Z")), ["the last one before until"]);
+    assert_eq!(read(last).notes(wall("2026-01-04T00:00:00Z")), ["the last one before end_at"]);
     let moved = Times { text: "@daily", name: "j", jitter: "1h", ..Times::default() };
     let moved = read(moved);
     let due = moved.next(wall("2026-01-04T00:00:00Z")).unwrap();

@@ -107,7 +107,7 @@ impl Desk<'_> {
         self.job.beside() > 1 && self.mine().any(|run| run.is_accepted() && !given(run))
     }
 
-    /// A run that is due, and that this node has no slot for, is offered to one node after the other, the idlest first: who has a
+    /// A run that is due, and that this node has no slot for, is offered to one node after the other, the least loaded first: who has a
     /// slot takes it. Not before the plan is read that is to be read again.
     fn offer_elsewhere(&self, run: &Planned, from: Wall, out: &mut Decisions) {
         let (scene, now) = (self.scene, self.scene.now.wall);
