@@ -260,7 +260,10 @@ impl fmt::Display for Event {
             Self::StorageFailed(why) => f.write_str(why),
             Self::LeaseLost => f.write_str("lease lost"),
             Self::NameTaken(node) => {
-                write!(f, "a living node is already named {node}: stop it or choose another --name")
+                write!(
+                    f,
+                    "a living node is already named {node}: stop it or choose another --name; if it is an earlier life of this node, whose data folder is gone, its name is free when its lease has ended, which is waited for"
+                )
             }
             Self::ClockDiffers(by) => {
                 write!(f, "clock differs from the registry's by {by}: no fire is claimed")

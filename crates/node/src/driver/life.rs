@@ -69,7 +69,8 @@ const LAST_ENTRIES: Duration = Duration::from_secs(5);
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
 const MEASURE_FIRST: Duration = Duration::from_millis(500);
 
-/// Opens a node and starts its thread. Returns once it is a member, or could not become one within a lease's term.
+/// Opens a node and starts its thread. Returns once it is a member, or could not become one within a lease's term; where another
+/// has its name, within half a term more.
 pub(crate) async fn begin(config: Config, passed: Option<Passed>) -> Result<Handle, OpenError> {
     if config.ttl < TTL_MIN {
         return Err(OpenError::Setting(format!(
@@ -108,8 +109,15 @@ pub(crate) async fn begin(config: Config, passed: Option<Passed>) -> Result<Hand
         _ => None,
     };
     let Some(name) = taken else { return Ok(handle) };
+    // The node waits. An earlier life whose data folder is gone has the name until its lease ends, and on some engines no time
+    // passes for a lease while nobody is there: so whoever gave up at once would never get it.
+    let freed = joined.wait_for(|event| !matches!(event, Some(Event::NameTaken(_))));
+    let term = ttl + ttl / 2;
+    if tokio::time::timeout(term, freed).await.is_ok() {
+        return Ok(handle);
+    }
     handle.stop_now().await;
-    Err(OpenError::NameTaken(name))
+    Err(OpenError::NameTaken { name, term })
 }
 
 /// What the node itself runs on, and what asks its registry.
