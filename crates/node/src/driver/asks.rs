@@ -15,8 +15,8 @@ use crate::handle::Order;
 use crate::history::Entry;
 
 /// Why a change is not made while nothing can be written of it.
-const UNWRITTEN: &str = "the history takes no entries, and nothing is changed that it could not tell of: free its disk, or mend \
-                         its file or database, as the health of this node says, and ask again";
+const UNWRITTEN: &str = "the history takes no entries, and nothing is changed that it could not tell of: do what the health of \
+                         this node says (GET /api/v1/health), and ask again";
 
 /// Whether something was done, or may have been: that is written down whatever it takes.
 fn changes_something(outcome: audit::Outcome) -> bool {

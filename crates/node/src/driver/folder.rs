@@ -154,7 +154,11 @@ impl Folder {
         let written = text.and_then(|text| private(&new)?.write_all(&text));
         match written.and_then(|()| fs::rename(&new, self.path.join(SEEN))) {
             Ok(()) => *known = Some(seen),
-            Err(error) => tracing::warn!("what was seen of the registry could not be noted: {error}"),
+            Err(error) => tracing::warn!(
+                "what was seen of the registry could not be noted in the data folder {} ({error}): free its disk, and let this user \
+                 write it",
+                self.path.display()
+            ),
         }
     }
 

@@ -598,4 +598,5 @@ async fn tell_loads(books: &mut Books) {
 
 mod audit;
 mod away;
+mod locked;
 mod notices;
