@@ -53,7 +53,7 @@ pub(crate) enum Told {
     Noted(AskId),
     /// Whether the database takes entries.
     Able(bool),
-    /// The file was deleted, replaced or damaged while in use: which one, and what to do.
+    /// A file was deleted, replaced or damaged while in use, or a folder takes no writes: which one, and what to do.
     Harmed(String),
     /// This is there for good and to be told.
     Notice(Box<Notice>),
