@@ -249,6 +249,10 @@ pub enum Effect {
     Answer(AskId, Answer),
 }
 
+/// What to do about a name that another member has.
+const TAKEN: &str = "stop it or choose another --name; if it is an earlier life of this node, whose data folder is gone, its name \
+                     is free when its lease has ended, which is waited for";
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -259,12 +263,7 @@ impl fmt::Display for Event {
             Self::Upgraded(runs) => write!(f, "went on in a new program, and {runs} runs with it"),
             Self::StorageFailed(why) => f.write_str(why),
             Self::LeaseLost => f.write_str("lease lost"),
-            Self::NameTaken(node) => {
-                write!(
-                    f,
-                    "a living node is already named {node}: stop it or choose another --name; if it is an earlier life of this node, whose data folder is gone, its name is free when its lease has ended, which is waited for"
-                )
-            }
+            Self::NameTaken(node) => write!(f, "a living node is already named {node}: {TAKEN}"),
             Self::ClockDiffers(by) => {
                 write!(f, "clock differs from the registry's by {by}: no fire is claimed")
             }

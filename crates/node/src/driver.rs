@@ -11,6 +11,7 @@ mod commits;
 mod feed;
 mod folder;
 mod inbox;
+mod joining;
 mod lease;
 mod life;
 mod pass;

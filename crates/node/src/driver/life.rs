@@ -26,6 +26,7 @@ use super::commits::Commits;
 use super::feed::Listening;
 use super::folder::Folder;
 use super::inbox::{Happening, Inbox, ORDERS_MAX};
+use super::joining;
 use super::lease::Leases;
 use super::pass::{ToKeeper, Upgrading};
 use super::peers::Reach;
@@ -100,24 +101,9 @@ pub(crate) async fn begin(config: Config, passed: Option<Passed>) -> Result<Hand
     thread.map_err(|e| OpenError::Setting(format!("no thread could be started: {e}")))?;
     let ended = || OpenError::Setting("the node's thread ended unexpectedly: see the log".to_string());
     let (handle, mut joined, ttl) = ready.await.map_err(|_| ended())??;
-    // A registry that is out of reach for now is no reason to give up: the node joins when it is back.
-    let taken = match tokio::time::timeout(ttl, joined.wait_for(Option::is_some)).await.map(Result::ok) {
-        Ok(Some(event)) => match &*event {
-            Some(Event::NameTaken(name)) => Some(name.to_string()),
-            _ => None,
-        },
-        _ => None,
-    };
-    let Some(name) = taken else { return Ok(handle) };
-    // The node waits. An earlier life whose data folder is gone has the name until its lease ends, and on some engines no time
-    // passes for a lease while nobody is there: so whoever gave up at once would never get it.
-    let freed = joined.wait_for(|event| !matches!(event, Some(Event::NameTaken(_))));
-    let term = ttl + ttl / 2;
-    if tokio::time::timeout(term, freed).await.is_ok() {
-        return Ok(handle);
-    }
+    let Some(taken) = joining::refusal(&mut joined, ttl).await else { return Ok(handle) };
     handle.stop_now().await;
-    Err(OpenError::NameTaken { name, term })
+    Err(taken)
 }
 
 /// What the node itself runs on, and what asks its registry.
