@@ -45,9 +45,9 @@ async fn an_older_copy_in_its_place_is_not_used_beside_the_log_of_the_file_befor
     std::fs::rename(&copy, &path).unwrap();
     let Some(Told::Harmed(why)) = news.recv().await else { panic!("it is told") };
     assert!(why.contains("was replaced or deleted") && why.contains("the log beside it"), "{why}");
+    history.put(lost("j:2000:0"));
     assert_eq!(news.recv().await, Some(Told::Able(false)));
     assert_eq!(reader.trouble(), Some(why.clone()));
-    history.put(lost("j:2000:0"));
     let command = why.split('`').nth(1).expect("it names a command");
     assert!(std::process::Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
     assert!(matches!(news.recv().await, Some(Told::Recorded { .. })));
