@@ -99,10 +99,10 @@ fn other_nodes_say_of_a_node_whose_history_takes_no_entries_that_it_starts_nothi
     fs::write(history("a"), [7_u8; 5_000]).expect("it is written over");
     assert!(!a.cli(&["job", "pause", "j"]).status.success(), "a change is what it cannot write down");
     until("the explanation says so", || {
-        b.ok(&["explain", "job", "j"]).contains("node a starts nothing: the history").then_some(())
+        b.ok(&["explain", "job", "j"]).contains("node a starts nothing: history").then_some(())
     });
     let listed = b.cli(&["node", "list"]);
-    assert!(text(&listed.stderr).contains("node a starts nothing and refuses changes: the history"));
+    assert!(text(&listed.stderr).contains("node a starts nothing and refuses changes: history"));
     let nodes = b.json(&["node", "list"]);
     assert!(nodes[0]["history"].is_string() && nodes[1]["history"].is_null(), "{nodes}");
 }
