@@ -137,7 +137,7 @@ pub enum Event {
     /// Nodes joined or went: there are so many now (S4-13: children changed).
     NodesChanged(usize),
     /// No life of this node is a member any more; it held so many jobs, which others may take over now.
-    NodeLeft(NodeName, usize),
+    NodeLeft(Member, usize),
     /// Its peers take a node for unreachable: it is offered nothing and takes no beat (S0-51).
     Offline(NodeName),
     /// A node that was taken for unreachable is online again: its peers reach it, or it was started again or activated (S0-52).

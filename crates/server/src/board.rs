@@ -33,7 +33,7 @@ pub(crate) use open::{OpenFire, is_open, open};
 pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, shards, wanted};
 pub(crate) use switches::switches;
-pub(crate) use warnings::{fits_nobody, warnings};
+pub(crate) use warnings::warnings;
 pub(crate) use whole::whole;
 
 /// So many jobs are copied at one look, which the node waits for.
@@ -418,5 +418,6 @@ pub(crate) fn run_row(record: &RunRecord) -> RunRow {
         reason: Some(record.reason.clone()).filter(|reason| !reason.is_empty()),
         started: record.started.map(moment),
         ended: record.ended.map(moment),
+        killable: Some(!record.state.is_end()),
     }
 }

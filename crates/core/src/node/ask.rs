@@ -274,18 +274,12 @@ impl Node {
             return;
         }
         self.local.eager = true;
-        let (view, member) = (&self.view, self.member());
-        let claims = |group| {
-            let held = member.as_ref().filter(|m| view.fits(group, m)).map(|m| view.held_of(group, m));
-            let room =
-                held.map(|held| claims::quota_in(view, &self.local.settings, group).saturating_sub(held));
-            room.unwrap_or(0).min(view.free_count_of(group))
-        };
-        let claims = view.groups().map(claims).sum();
-        let free: usize = view.groups().map(|group| view.free_count_of(group)).sum();
-        let left = free - claims;
-        effects
-            .extend(acquirers.into_iter().map(|ask| Effect::Answer(ask, Answer::Claiming { claims, left })));
+        let (claims, left) = claims::prospect(&self.view, &self.local, self.member().as_ref());
+        effects.extend(
+            acquirers
+                .into_iter()
+                .map(|ask| Effect::Answer(ask, Answer::Claiming { claims, left: left.clone() })),
+        );
     }
 
     /// A wish was settled; the command is answered with its last one.

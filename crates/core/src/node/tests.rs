@@ -38,6 +38,7 @@ mod layouts;
 mod lead;
 mod listing;
 mod lost;
+mod no_node;
 mod overlap;
 mod passed;
 mod pools;

@@ -138,7 +138,12 @@ pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> 
 
 pub(super) async fn acquire(State(app): State<App>, asked: Asked, _: Nothing) -> Answered {
     match asked.ask(&app, Command::Acquire).await {
-        Answer::Claiming { claims, left } => Ok(Json(json!({ "claims": claims, "left": left }))),
+        Answer::Claiming { claims, left } => {
+            let all: usize = left.iter().map(|left| left.jobs).sum();
+            let reasons: Vec<Value> =
+                left.iter().map(|left| json!({ "jobs": left.jobs, "reason": left.why })).collect();
+            Ok(Json(json!({ "claims": claims, "left": all, "reasons": reasons })))
+        }
         other => done(other),
     }
 }
@@ -213,16 +218,16 @@ pub(super) async fn run_now(
                 true => FireId::from(&run).to_string(),
                 false => run.to_string(),
             };
-            let mut warnings = board::remarks(&app.handle, &run.job, None, "run");
-            warnings.extend(waiting::stuck(app, &run.job, &named).filter(|_| applied == Applied::Created));
-            let Some(shards) = shards else {
-                let answer =
-                    json!({ "run": run, "asked": moment(at), "applied": applied, "warnings": warnings });
-                return Ok(Json(answer));
-            };
-            let mut answer =
-                json!({ "run": named, "asked": moment(at), "applied": applied, "warnings": warnings });
-            answer["shards"] = json!(shards);
+            // What was asked for before may have run.
+            let waits = board::explain::in_the_way(&app.handle, &run.job);
+            let waits = waits.filter(|_| applied == Applied::Created);
+            let warnings: Vec<String> = waits.iter().map(|why| waiting::stuck(&named, why)).collect();
+            let mut answer = json!({
+                "run": named, "asked": moment(at), "applied": applied, "reason": waits, "warnings": warnings
+            });
+            if let Some(shards) = shards {
+                answer["shards"] = json!(shards);
+            }
             Ok(Json(answer))
         }
         other => done(other),

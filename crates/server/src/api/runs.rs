@@ -21,6 +21,7 @@ use super::changes::Asked;
 use super::error::done;
 use super::search::{self, Text};
 use super::{ApiError, App, elsewhere, fires, follow, jobs, output, relay, running, waiting};
+use crate::board::explain::Waiting;
 use crate::client::escape;
 use crate::peer::Piece;
 use crate::rows::{RunPage, RunRow, RunningRow, moment};
@@ -84,13 +85,15 @@ pub(super) async fn list(
     if let Some(job) = job.as_ref().filter(is_unknown) {
         return Err(jobs::unknown(&app.handle, job));
     }
-    let mut waiting = if waits { waiting::all(&app, job.as_ref()).await } else { Vec::new() };
+    let mut found = if waits { waiting::all(&app, job.as_ref()).await } else { Waiting::default() };
     let known: BTreeSet<String> = rows.iter().map(|record| record.run.to_string()).collect();
-    waiting.retain(|row| !known.contains(&row.run));
-    waiting.truncate(limit as usize);
+    found.rows.retain(|row| !known.contains(&row.run));
+    let cut = found.rows.len().saturating_sub(limit as usize);
+    found.rows.truncate(limit as usize);
     Ok(Json(RunPage {
         runs: rows.iter().map(board::run_row).collect(),
-        waiting,
+        waiting: found.rows,
+        waiting_more: found.more + cut,
         before: next.as_ref().map(elsewhere::written),
         missing: missing.iter().map(ToString::to_string).collect(),
     }))

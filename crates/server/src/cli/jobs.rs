@@ -333,6 +333,9 @@ fn run_now(job: &OneJob, request: Option<String>, place: &OneNode) -> Result<(),
     output::warn(&answer);
     let run = answer["run"].as_str().unwrap_or_default();
     let more = match answer["shards"].as_str() {
+        _ if answer["reason"].is_string() => {
+            format!("no node runs it before that changes: wait for it with `evenkeel run wait {run}`")
+        }
         Some("") => {
             "no shard is to run: `evenkeel shard list` shows who has which, and which are off".to_owned()
         }
@@ -375,11 +378,11 @@ fn switch(job: &OneJob, place: &OneNode, verb: &str, done: [&str; 2]) -> Result<
 fn acquire(reach: &Reach) -> Result<(), Failure> {
     let answer: Value = reach.client()?.post("/jobs/acquire", &json!({}))?;
     let (claims, left) = (&answer["claims"], &answer["left"]);
-    said(
-        reach,
-        &answer,
-        &format!("{claims} jobs are being claimed, {left} stay without a node because of the quota"),
-    )
+    let reasons = answer["reasons"].as_array().into_iter().flatten();
+    let reasons = reasons.map(|row| format!("{}: {}", row["jobs"], row["reason"].as_str().unwrap_or("?")));
+    let mut lines = vec![format!("{claims} jobs are being claimed, {left} stay without a node")];
+    lines.extend(reasons);
+    said(reach, &answer, &lines.join("\n"))
 }
 
 /// Prints an answer: itself for programs, a sentence for people.

@@ -13,6 +13,7 @@ mod crontab;
 mod dev;
 mod doctor;
 mod drained;
+mod evenly;
 mod events;
 mod explain;
 mod fires;
@@ -43,6 +44,7 @@ mod servers;
 mod service;
 mod shards;
 mod shared_history;
+mod spread;
 #[path = "../../../registry/tests/common/still.rs"]
 mod still;
 mod storage;

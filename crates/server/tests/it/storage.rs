@@ -113,6 +113,9 @@ fn changes_are_refused_while_the_history_is_damaged_and_the_node_says_why() {
         why.contains("was truncated or overwritten while in use") && why.contains("move it away"),
         "{why}"
     );
+    let listed = node.json(&["node", "list"]);
+    assert!(listed[0]["history"].as_str().is_some_and(|why| why.contains("move it away")), "{listed}");
+    assert!(node.ok(&["node", "list"]).contains("online, starts nothing"));
 
     for name in ["-wal", "-shm", ""] {
         fs::remove_file(history(name)).expect("it is removed");
@@ -152,4 +155,28 @@ fn a_killed_node_whose_data_folder_is_gone_joins_once_its_earlier_life_has_no_le
     let refused = twin.output().expect("evenkeel starts");
     let why = text(&refused.stderr);
     assert!(refused.status.code() == Some(1) && why.contains("still was after 3 s: stop it"), "{why}");
+}
+
+#[test]
+fn other_nodes_say_of_a_node_whose_history_takes_no_entries_that_it_starts_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let history = |name: &str| folder.path().join(format!("{name}.db"));
+    let serve = |name: &str, more: &[&str]| {
+        let place = format!("sqlite:{}", history(name).display());
+        Node::serve(folder.path(), name, &[&["--history", &place], more].concat())
+    };
+    let (a, b) = (serve("a", &["--label", "gpu"]), serve("b", &[]));
+    let job =
+        "[[job]]\nname = \"j\"\nschedule = \"@every 1h\"\nnodes = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
+    assert!(b.fed(&["job", "apply", "-f", "-"], job).status.success());
+    assert!(!b.ok(&["explain", "job", "j"]).contains("starts nothing"));
+    fs::write(history("a"), [7_u8; 5_000]).expect("it is written over");
+    assert!(!a.cli(&["job", "pause", "j"]).status.success(), "a change is what it cannot write down");
+    until("the explanation says so", || {
+        b.ok(&["explain", "job", "j"]).contains("node a starts nothing: history").then_some(())
+    });
+    let listed = b.cli(&["node", "list"]);
+    assert!(text(&listed.stderr).contains("node a starts nothing and refuses changes: history"));
+    let nodes = b.json(&["node", "list"]);
+    assert!(nodes[0]["history"].is_string() && nodes[1]["history"].is_null(), "{nodes}");
 }

@@ -125,27 +125,39 @@ pub(super) fn waiting(known: &Known, lanes: &BTreeMap<Member, ShardLane>) -> Vec
             let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard };
             let Some(pool) = known.seat_of(&run, member) else { continue };
             let (fire, by, why) = (run.fire.clone(), Some(member.clone()), known.seat_wanted(pool));
-            waits.push(Waits { fire, shard: Some(shard), due: open.due, by, why });
+            waits.push(Waits { fire, shard: Some(shard), due: open.due, by, why, killable: true });
         }
     }
+    let obstacle = obstacle(known);
+    let has_shards = known.job().every_node || known.job().shards > 1;
+    let shard = (!has_shards).then_some(Shard(0));
+    waits.extend(known.requests(shard, || obstacle.clone().unwrap_or_else(|| SOON.to_owned())));
+    let Some(why) = obstacle else { return waits };
+    let settled = lanes.values().flat_map(|lane| &lane.groups).map(|group| group.watermark).min();
+    let due = known.overdue(settled.unwrap_or(Wall::MIN), &[]).into_iter();
+    let one = |due| Waits { fire: Fire::Due(due), shard, due, by: None, why: why.clone(), killable: false };
+    waits.extend(due.map(one));
+    waits
+}
+
+/// What a request is told that nothing is in the way of.
+const SOON: &str = "its nodes are about to claim their shards";
+
+/// What is in the way of the next fire.
+fn obstacle(known: &Known) -> Option<String> {
     let sharding = known.sharding.as_ref();
     let led =
         sharding.and_then(|sharding| sharding.leader.as_ref()).is_some_and(|leader| known.lives(leader));
     let cut = sharding.is_some_and(|sharding| sharding.mark.is_none() && sharding.cut.number > 0);
-    let obstacle = known.no_node().or_else(|| match (led, cut) {
+    let stuck = || {
+        let portions = sharding.into_iter().flat_map(|sharding| &sharding.cut.portions);
+        portions.into_iter().find_map(|portion| known.trouble(&portion.holder.node))
+    };
+    known.no_node().or_else(|| match (led, cut) {
         (false, _) => Some("it waits for a leader: a node that takes part stands for it".to_owned()),
         (true, false) => Some("it waits for its shards to be cut".to_owned()),
-        (true, true) => None,
-    });
-    let has_shards = known.job().every_node || known.job().shards > 1;
-    let shard = (!has_shards).then_some(Shard(0));
-    let soon = || "its nodes are about to claim their shards".to_owned();
-    waits.extend(known.requests(shard, || obstacle.clone().unwrap_or_else(soon)));
-    let Some(why) = obstacle else { return waits };
-    let settled = lanes.values().flat_map(|lane| &lane.groups).map(|group| group.watermark).min();
-    let due = known.overdue(settled.unwrap_or(Wall::MIN), &[]).into_iter();
-    waits.extend(due.map(|due| Waits { fire: Fire::Due(due), shard, due, by: None, why: why.clone() }));
-    waits
+        (true, true) => stuck(),
+    })
 }
 
 fn now(
@@ -162,10 +174,11 @@ fn now(
     if !open.is_empty() {
         return under_way(known, &open);
     }
-    if let Some(nowhere) = known.nowhere() {
+    if let Some(nowhere) = known.no_node() {
         return ("election", nowhere);
     }
-    if let Some(switched) = known.switched_off() {
+    let asked = || known.asked_for(|| obstacle(known).unwrap_or_else(|| SOON.to_owned()));
+    if let Some(switched) = known.switched_off(asked) {
         return switched;
     }
     match known.not_due(settled) {
