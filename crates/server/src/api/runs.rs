@@ -107,10 +107,9 @@ pub(super) async fn running(State(app): State<App>) -> Result<Json<RunningRow>, 
 }
 
 fn state(text: &str) -> Result<RunState, ApiError> {
-    RunState::parse(text).ok_or_else(|| {
-        let all: Vec<_> = RunState::ALL.iter().map(|state| state.as_str()).collect();
-        ApiError::invalid(format!("no state is called {text:?}: use one of {}", all.join(", ")))
-    })
+    let known = written::one_of("state", text, &RunState::ALL.map(RunState::as_str));
+    let known = known.map_err(ApiError::invalid)?;
+    RunState::parse(known).ok_or_else(|| ApiError::internal(format!("{known} is listed and not read")))
 }
 
 /// One run, or a fire with the runs of all its shards.
@@ -190,7 +189,10 @@ pub(super) fn detail(a: &RunRecord) -> Value {
 pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, ApiError> {
     let attempts = elsewhere::attempts(app, run).await?;
     if attempts.is_empty() && !board::is_expected(&app.handle, run) {
-        return Err(ApiError::not_found(format!("no run is called {run}: see `evenkeel run list`")));
+        return Err(match board::is_job(&app.handle, &run.job) {
+            true => ApiError::not_found(format!("no run is called {run}: see `evenkeel run list`")),
+            false => jobs::unknown(&app.handle, &run.job),
+        });
     }
     Ok(attempts)
 }
@@ -295,9 +297,19 @@ pub(super) async fn kill(
                 return Err(ApiError::unavailable(text));
             }
             let other = whose.map(|node| relay::other(&app, &node)).transpose()?.flatten();
-            let Some(other) = other else { return Err(ApiError::not_found(message)) };
+            let Some(other) = other else {
+                return Err(match board::is_job(&app.handle, &run.job) {
+                    true => ApiError::not_found(message),
+                    false => jobs::unknown(&app.handle, &run.job),
+                });
+            };
             asked.goes_elsewhere();
-            let said = other.kill(&run, &asked.asker).await?;
+            let said = other.kill(&run, &asked.asker).await;
+            let said = said.inspect_err(|why| {
+                if !why.is_unknown() {
+                    asked.was_not_sent();
+                }
+            })?;
             asked.was_elsewhere();
             Ok(said)
         }

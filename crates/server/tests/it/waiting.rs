@@ -134,3 +134,17 @@ fn a_job_that_there_is_not_is_no_empty_list() {
     node.ok(&["job", "delete", "backup"]);
     assert_eq!(rows(&node, &["--job", "backup"]).len(), 1, "its history stays");
 }
+
+#[test]
+fn a_run_that_is_restarted_where_no_node_can_run_it_says_that_it_waits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = served(folder.path(), JOBS);
+    node.ok(&["job", "run", "fine", "--request", "r"]);
+    node.ok(&["run", "wait", "fine:ask-r:0"]);
+    let elsewhere = "[[job]]\nname = \"fine\"\nnodes = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], elsewhere).status.success());
+    let again = node.cli(&["run", "restart", "fine:ask-r:0"]);
+    let warned = text(&again.stderr);
+    assert_eq!(again.status.code(), Some(0), "{warned}");
+    assert!(warned.contains(" waits: ") && warned.contains("no living node fits job"), "{warned}");
+}
