@@ -257,9 +257,7 @@ impl fmt::Display for Event {
             }
             Self::Joined => f.write_str("joined"),
             Self::NotUpgraded(why) => write!(f, "not upgraded: {why}"),
-            Self::Upgraded(runs) => {
-                write!(f, "went on in a new program, and {} with it", counted(*runs, "run"))
-            }
+            Self::Upgraded(n) => write!(f, "went on in a new program, and {} with it", counted(*n, "run")),
             Self::StorageFailed(why) => f.write_str(why),
             Self::LeaseLost => f.write_str("lease lost"),
             Self::NameTaken(node) => {

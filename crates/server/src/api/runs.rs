@@ -12,13 +12,14 @@ use axum::response::{IntoResponse, Response};
 use evenkeel::{RunFilter, RunRecord, State as RunState};
 use evenkeel_core::input::{Answer, Applied, Command, Refusal};
 use evenkeel_core::node::Node;
-use evenkeel_core::words::{Fire, FireId, JobName, RunId, Shard, WordError};
+use evenkeel_core::words::{Fire, FireId, JobName, RunId, Shard};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::Nothing;
 use super::changes::Asked;
 use super::error::done;
+use super::named::Named;
 use super::search::{self, Text};
 use super::{ApiError, App, elsewhere, fires, follow, jobs, output, relay, running, waiting};
 use crate::client::escape;
@@ -110,55 +111,6 @@ fn state(text: &str) -> Result<RunState, ApiError> {
     let known = written::one_of("state", text, &RunState::ALL.map(RunState::as_str));
     let known = known.map_err(ApiError::invalid)?;
     RunState::parse(known).ok_or_else(|| ApiError::internal(format!("{known} is listed and not read")))
-}
-
-/// One run, or a fire with the runs of all its shards.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) enum Named {
-    Run(RunId),
-    Fire(FireId),
-}
-
-impl TryFrom<String> for Named {
-    type Error = WordError;
-
-    fn try_from(text: String) -> Result<Self, WordError> {
-        match text.split(':').count() {
-            2 => text.parse().map(Self::Fire),
-            _ => text.parse().map(Self::Run),
-        }
-    }
-}
-
-impl Named {
-    /// The only run of a fire.
-    ///
-    /// # Errors
-    /// Its job has several shards.
-    pub(super) fn one(self, app: &App) -> Result<RunId, ApiError> {
-        let fire = match self {
-            Self::Run(run) => return Ok(run),
-            Self::Fire(fire) => fire,
-        };
-        match board::has_shards(&app.handle, &fire.job) {
-            false => Ok(fire.run(Shard(0))),
-            true => {
-                let fix = format!("name one, such as {fire}:0; `evenkeel run show {fire}` shows all");
-                Err(ApiError::invalid(format!(
-                    "fire {fire} is of a job with shards, each a run of its own: {fix}"
-                )))
-            }
-        }
-    }
-
-    /// The run of the first shard.
-    fn first(self) -> RunId {
-        match self {
-            Self::Run(run) => run,
-            Self::Fire(fire) => fire.run(Shard(0)),
-        }
-    }
 }
 
 pub(super) async fn show(
