@@ -312,6 +312,8 @@ pub enum Refusal {
     Conflict,
     /// The node has no trusted lease just now.
     Unavailable,
+    /// Nobody knows whether it was done: it was sent to the registry, which has not answered.
+    Unknown,
     /// This node is on standby: the serving leader takes orders.
     Standby,
 }

@@ -41,6 +41,7 @@ use crate::handle::Order;
 use crate::history::{Entry, History, LoadPoint, Told, Wish};
 use crate::notify::Notifiers;
 use asks::Asking;
+pub(crate) use asks::ENDED;
 use commits::{Commits, Made};
 use feed::Listening;
 use inbox::{Happening, Inbox, Sender};

@@ -27,12 +27,12 @@ use evenkeel_core::words::{Fire, JobName, Member, NodeName, RequestId, RunId};
 use crate::rows::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, Sharing, moment, zone};
 use crate::zones;
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
-pub(crate) use names::{no_job, no_living, no_node};
+pub(crate) use names::{Named, no_calendar, no_job, no_living, no_node, unknown_node};
 pub(crate) use nodes::{gone, nodes, nodes_with_times};
 pub(crate) use open::{OpenFire, is_open, open};
 pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, shards, wanted};
-pub(crate) use switches::switches;
+pub(crate) use switches::{ended as ended_switches, switches};
 pub(crate) use warnings::warnings;
 pub(crate) use whole::whole;
 

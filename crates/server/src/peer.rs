@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use evenkeel_core::time::Millis;
 
-pub(crate) use line::{Heard, Line};
+pub(crate) use line::{Heard, Line, Unheard};
 pub(crate) use reach::Reach;
 pub(crate) use routes::{Found, Health, Piece, Wanted, router};
 use seen::Seen;

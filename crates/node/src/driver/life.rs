@@ -225,8 +225,7 @@ impl Life {
             tracing::warn!("some runs did not end within {LAST_RUNS:?}");
         }
         self.driver.sum_up();
-        let unknown = self.driver.trails.close();
-        self.driver.put_all(unknown);
+        self.driver.answer_all();
         let Driver { mut leases, executor, history, notifiers, .. } = self.driver;
         leases.finish().await;
         // The guard ends what is left when it hears nothing more, and then itself.

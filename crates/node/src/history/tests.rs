@@ -55,7 +55,8 @@ fn lost(run: &str) -> Entry {
 }
 
 fn reader_of(place: Place) -> HistoryReader {
-    HistoryReader::start(place, watch::channel(None).1).unwrap()
+    let progress = Progress { put: Arc::default(), written: watch::channel(0).1 };
+    HistoryReader::start(place, watch::channel(None).1, progress).unwrap()
 }
 
 /// Empty books and a connection of their writer, driven without the thread.

@@ -7,7 +7,8 @@ use evenkeel::LanesError;
 use evenkeel_core::words::JobName;
 
 use super::jobs::unknown;
-use super::runs::{Named, attempts};
+use super::named::Named;
+use super::runs::attempts;
 use super::{ApiError, App, elsewhere};
 use crate::board;
 use crate::rows::Explained;

@@ -115,6 +115,7 @@ pub(super) async fn next(
 
 pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> Answered {
     let Apply { jobs } = read_body(&body, Kind::Jobs)?;
+    let ended = board::ended_switches(&app.handle, &jobs);
     match asked.ask(&app, Command::Apply(jobs)).await {
         Answer::Applied(applied) => {
             let row = |(name, applied): &(JobName, Applied)| {
@@ -122,6 +123,9 @@ pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> 
                 let switches = board::switches(&app.handle, name);
                 if !switches.is_empty() {
                     row["switches"] = json!(switches);
+                }
+                if let Some(switch) = ended.get(name).filter(|_| *applied == Applied::Updated) {
+                    row["ended"] = json!([switch]);
                 }
                 row
             };

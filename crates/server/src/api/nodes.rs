@@ -139,7 +139,10 @@ pub(super) async fn switch(
         "drain" => drain(&app, &asked, name, &body).await,
         "undrain" => {
             Nothing::of(&body)?;
-            done(asked.ask(&app, Command::Undrain(name)).await)
+            let was_drained = board::is_draining(&app.handle, &name);
+            let Json(mut answer) = done(asked.ask(&app, Command::Undrain(name)).await)?;
+            answer["applied"] = json!(if was_drained { Applied::Updated } else { Applied::Unchanged });
+            Ok(Json(answer))
         }
         "activate" => activate(&app, &asked, name, &body).await,
         "upgrade" => upgrade(&app, &name, &body).await,

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use evenkeel::State as RunState;
 use serde_json::{Value, json};
 
 use super::jobs::said;
@@ -14,6 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::rows::{RunPage, RunRow, RunningRow};
 use crate::settings::seconds;
+use crate::written;
 
 /// One question waits so long; then it is asked again, so that nothing on the way takes the silence for an end.
 const WAIT_SLICE_SECS: u64 = 25;
@@ -85,7 +87,7 @@ pub(crate) struct List {
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
     /// Only runs in this state: running, succeeded, failed, killed, timed_out, fenced, lost, skipped, waiting
-    #[arg(long)]
+    #[arg(long, value_parser = state)]
     state: Option<String>,
     /// The maximum number of rows
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -133,6 +135,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Restart { run } => {
             let path = format!("/runs/{}/restart", escape(&run.run));
             let answer: Value = run.reach.client()?.post(&path, &json!({}))?;
+            output::warn(&answer);
             let next = answer["run"].as_str().unwrap_or_default();
             let what = match answer["applied"].as_str() {
                 Some("unchanged") => format!(
@@ -153,6 +156,11 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             said(&run.reach, &answer, &what)
         }
     }
+}
+
+/// The state of a run.
+fn state(text: &str) -> Result<String, String> {
+    written::one_of("state", text, &RunState::ALL.map(RunState::as_str)).map(ToOwned::to_owned)
 }
 
 /// Writes what comes to a file of another name first, so that one that broke off is not taken for whole.

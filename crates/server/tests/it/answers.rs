@@ -68,7 +68,7 @@ fn a_switch_that_does_not_let_a_job_fire_does_not_say_that_it_does() {
         "no living node is called n99: did you mean n1?",
         "move",
     );
-    refused(&["job", "resume", "shared", "--node", "n98"], 4, "there is no node n98");
+    refused(&["job", "resume", "shared", "--node", "n98"], 4, "no living node is called n98");
 
     done(&["job", "disable", "plain"], "disabled", "warning");
     refused(&["job", "resume", "plain"], 6, "evenkeel job enable plain");

@@ -26,6 +26,7 @@ mod http;
 mod labels;
 mod logs;
 mod losses;
+mod names;
 mod notify;
 mod overlap;
 mod peers;

@@ -180,3 +180,34 @@ fn other_nodes_say_of_a_node_whose_history_takes_no_entries_that_it_starts_nothi
     let nodes = b.json(&["node", "list"]);
     assert!(nodes[0]["history"].is_string() && nodes[1]["history"].is_null(), "{nodes}");
 }
+
+/// Whether a change was sent to the registry decides what is said of it.
+#[test]
+fn a_change_that_a_locked_registry_may_make_later_is_unknown_and_one_that_was_not_sent_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (node, _) = serve(folder.path());
+    assert!(node.fed(&["job", "apply", "-f", "-"], JOB).status.success());
+    let registry = rusqlite::Connection::open(folder.path().join("registry.db")).expect("it is opened");
+    registry.execute_batch("BEGIN IMMEDIATE").expect("it is locked");
+    let of = |verb: &str| {
+        let entries = node.json(&["audit", "--job", "j"]);
+        let found = entries.as_array().expect("a list").iter().find(|entry| entry["verb"] == verb).cloned();
+        found.map(|entry| entry["outcome"].as_str().unwrap_or_default().to_owned()).expect("an entry")
+    };
+    let sent = node.cli(&["job", "disable", "j"]);
+    let said = text(&sent.stderr);
+    assert_eq!(sent.status.code(), Some(9), "{said}");
+    assert!(said.contains("not known whether this was done") && said.contains("`evenkeel audit`"), "{said}");
+    assert_eq!(of("disable"), "unknown");
+    let late = node.cli(&["job", "pause", "j"]);
+    assert_eq!(late.status.code(), Some(7), "{}", text(&late.stderr));
+    assert_eq!(of("pause"), "refused");
+    registry.execute_batch("COMMIT").expect("it is free again");
+    let outcome = until("it is known", || Some(of("disable")).filter(|outcome| outcome != "unknown"));
+    let listed = until("the node is back", || {
+        node.json(&["node", "list"]).get(0)?;
+        node.json(&["job", "list"]).get(0).cloned()
+    });
+    assert_eq!(outcome == "applied", listed["disabled"] == true, "{outcome}: {listed}");
+    assert_eq!(listed["paused"], false);
+}

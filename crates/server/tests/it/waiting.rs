@@ -74,7 +74,7 @@ fn a_request_that_no_node_can_run_is_told_of_at_once_listed_with_the_reason_and_
         assert_ne!(again.status.code(), Some(0), "{job}: it is over");
     }
     let claims = node.ok(&["job", "acquire"]);
-    let left = "0 jobs are being claimed, 1 stay without a node\n1: they are for nodes with gpu, and node a does not meet gpu\n";
+    let left = "claiming 0 jobs; without a node: 1 job\n1 job: they are for nodes with gpu, and node a does not meet gpu\n";
     assert_eq!(claims, left);
     let fine = node.cli(&["job", "run", "fine"]);
     assert_eq!(text(&fine.stderr), "", "a node can run it");
@@ -193,4 +193,18 @@ fn whoever_asks_why_a_request_waits_hears_the_same_reason() {
     });
     asked("held", "every node that fits gpu drains");
     asked("sent", "every node that fits gpu drains");
+}
+
+#[test]
+fn a_run_that_is_restarted_where_no_node_can_run_it_says_that_it_waits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = served(folder.path(), JOBS);
+    node.ok(&["job", "run", "fine", "--request", "r"]);
+    node.ok(&["run", "wait", "fine:ask-r:0"]);
+    let elsewhere = "[[job]]\nname = \"fine\"\nnodes = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], elsewhere).status.success());
+    let again = node.cli(&["run", "restart", "fine:ask-r:0"]);
+    let warned = text(&again.stderr);
+    assert_eq!(again.status.code(), Some(0), "{warned}");
+    assert!(warned.contains(" waits: ") && warned.contains("no living node fits gpu"), "{warned}");
 }

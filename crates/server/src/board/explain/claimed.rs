@@ -162,6 +162,9 @@ fn free(known: &Known) -> String {
     let fix = "start a node or undrain one";
     let full = capacity.shares.iter().filter(|share| share.works).all(|share| share.held >= share.quota);
     match full {
+        true if capacity.working() == 1 => {
+            format!("the only node that works holds as many jobs as it may: {fix}")
+        }
         true => format!("the {} nodes that work hold as many jobs as they may: {fix}", capacity.working()),
         false => "it is free, and nodes with room claim it".to_owned(),
     }

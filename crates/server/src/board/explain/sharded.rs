@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_core::record::{OpenShards, ShardLane, Sharding};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{Fire, Member, RunId, Shard};
+use evenkeel_core::words::{Fire, Member, RunId, Shard, counted};
 
 use super::waiting::Waits;
 use super::{Known, said};
@@ -69,7 +69,10 @@ fn cut(sharding: &Sharding, every_node: bool, told: &mut Explained) {
     let (total, way, number) = (cut.total, said(&cut.strategy), cut.number);
     let text = match every_node {
         true => format!("epoch {number} gave one shard to each of {}", among.join(", ")),
-        false => format!("epoch {number} cut {total} shards by {way} for {}", among.join(", ")),
+        false => {
+            let shards = counted(total as usize, "shard");
+            format!("epoch {number} cut {shards} by {way} for {}", among.join(", "))
+        }
     };
     told.point("cut", "sharding", text);
     if !cut.pinned.is_empty() {
