@@ -16,7 +16,7 @@ use crate::record::{Shut, UnknownLayout};
 use crate::registry::{LeaseId, Txn};
 use crate::shards::ShardSet;
 use crate::time::{Millis, Mono, Wall};
-use crate::words::{JobName, Member, NodeName, RequestId, RunId, Token};
+use crate::words::{JobName, Member, NodeName, RequestId, RunId, Token, counted};
 
 /// The number of a commit under way; its outcome comes back under it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,7 +137,7 @@ pub enum Event {
     /// Nodes joined or went: there are so many now (S4-13: children changed).
     NodesChanged(usize),
     /// No life of this node is a member any more; it held so many jobs, which others may take over now.
-    NodeLeft(NodeName, usize),
+    NodeLeft(Member, usize),
     /// Its peers take a node for unreachable: it is offered nothing and takes no beat (S0-51).
     Offline(NodeName),
     /// A node that was taken for unreachable is online again: its peers reach it, or it was started again or activated (S0-52).
@@ -249,19 +249,22 @@ pub enum Effect {
     Answer(AskId, Answer),
 }
 
+/// What to do about a name that another member has.
+const TAKEN: &str = "stop it or choose another --name; if it is an earlier life of this node, whose data folder is gone, its name \
+                     is free when its lease has ended, which is waited for";
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Alarm { held, alarm } => write!(f, "alarm: holds {held} jobs, threshold is {alarm}"),
+            Self::Alarm { held, alarm } => {
+                write!(f, "alarm: holds {}, threshold is {alarm}", counted(*held, "job"))
+            }
             Self::Joined => f.write_str("joined"),
             Self::NotUpgraded(why) => write!(f, "not upgraded: {why}"),
-            Self::Upgraded(1) => f.write_str("went on in a new program, and 1 run with it"),
-            Self::Upgraded(runs) => write!(f, "went on in a new program, and {runs} runs with it"),
+            Self::Upgraded(n) => write!(f, "went on in a new program, and {} with it", counted(*n, "run")),
             Self::StorageFailed(why) => f.write_str(why),
             Self::LeaseLost => f.write_str("lease lost"),
-            Self::NameTaken(node) => {
-                write!(f, "a living node is already named {node}: stop it or choose another --name")
-            }
+            Self::NameTaken(node) => write!(f, "a living node is already named {node}: {TAKEN}"),
             Self::ClockDiffers(by) => {
                 write!(f, "clock differs from the registry's by {by}: no fire is claimed")
             }
@@ -274,8 +277,7 @@ impl fmt::Display for Event {
             }
             Self::Connected => f.write_str("connected with the registry"),
             Self::Disconnected => f.write_str("the registry does not answer: the lease may be lost"),
-            Self::NodeLeft(node, 1) => write!(f, "{node} left; it held 1 job"),
-            Self::NodeLeft(node, held) => write!(f, "{node} left; it held {held} jobs"),
+            Self::NodeLeft(node, held) => write!(f, "{node} left; it held {}", counted(*held, "job")),
             Self::NodesChanged(1) => f.write_str("there is 1 node now"),
             Self::NodesChanged(nodes) => write!(f, "there are {nodes} nodes now"),
             Self::Offline(node) => {

@@ -245,6 +245,15 @@ pub enum NodeSwitch {
     Shutdown,
 }
 
+/// Free jobs that a node does not claim.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Left {
+    /// How many they are.
+    pub jobs: usize,
+    /// Why it does not, in words.
+    pub why: String,
+}
+
 /// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
@@ -258,12 +267,12 @@ pub enum Answer {
     Calendar(CalendarName, Applied),
     /// The request stands under this run.
     Accepted(RunId, Wall),
-    /// How many jobs this node claims now, and how many nobody holds.
+    /// How many jobs this node claims now, and how many it leaves without a holder.
     Claiming {
         /// Claims sent.
         claims: usize,
-        /// Jobs left without a holder because of the quota.
-        left: usize,
+        /// The jobs that it leaves, by the first reason for it.
+        left: Vec<Left>,
     },
     /// The lock is held, under this token, so many times over.
     Locked(Token, u32),
@@ -303,6 +312,8 @@ pub enum Refusal {
     Conflict,
     /// The node has no trusted lease just now.
     Unavailable,
+    /// Nobody knows whether it was done: it was sent to the registry, which has not answered.
+    Unknown,
     /// This node is on standby: the serving leader takes orders.
     Standby,
 }

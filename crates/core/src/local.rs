@@ -162,9 +162,7 @@ impl Wish {
         match self {
             Self::Lock(_) => Some("another node holds the lock: try again later"),
             Self::FinalizeUpgrade => Some("the registry was not listed in time: try again"),
-            Self::CallOff(_) => {
-                Some("whether the run is ended is not known yet: look at it before you ask again")
-            }
+            Self::CallOff(_) => Some("the run was not ended in time: try again"),
             _ => None,
         }
     }

@@ -21,6 +21,7 @@ mod dispatched;
 mod groups;
 mod index;
 mod names;
+mod no_node;
 mod notify;
 mod peers;
 mod pools;

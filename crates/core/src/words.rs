@@ -313,6 +313,12 @@ impl fmt::Display for Token {
     }
 }
 
+/// So many things of a kind, in words: `1 job`, `3 jobs`.
+#[must_use]
+pub fn counted(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

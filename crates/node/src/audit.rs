@@ -4,7 +4,7 @@ use std::fmt;
 
 use evenkeel_core::input::{Command, NodeSwitch, Setting};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{JobName, NodeName, is_unseen};
+use evenkeel_core::words::{JobName, NodeName, counted, is_unseen};
 use serde::{Deserialize, Serialize};
 
 /// The most characters kept of what somebody says of himself, and of what names an object.
@@ -33,6 +33,9 @@ pub enum Proof {
 
 impl Proof {
     const ALL: [Self; 5] = [Self::Key, Self::Local, Self::Process, Self::Node, Self::Nobody];
+
+    /// All of them as programs and people write them.
+    pub const WORDS: [&'static str; 5] = ["key", "local", "process", "node", "nobody"];
 
     /// As programs and people write it.
     #[must_use]
@@ -138,7 +141,7 @@ impl Deed {
                 jobs => {
                     let more = if jobs.len() > NAMED_MAX { " …" } else { "" };
                     let names: Vec<_> = jobs.iter().take(NAMED_MAX).map(|job| job.name.as_str()).collect();
-                    Self::new("apply", &format!("{} jobs", jobs.len()))
+                    Self::new("apply", &counted(jobs.len(), "job"))
                         .saying(format!("{}{more}", names.join(", ")))
                 }
             },
@@ -320,6 +323,7 @@ mod tests {
 
     #[test]
     fn words_are_read_back_as_written() {
+        assert_eq!(Proof::ALL.map(Proof::as_str), Proof::WORDS);
         for proof in Proof::ALL {
             assert_eq!(Proof::parse(proof.as_str()), Some(proof));
             assert_eq!(serde_json::to_value(proof).unwrap(), proof.as_str());

@@ -8,6 +8,7 @@ use evenkeel_core::keys::{self, Key, Parsed};
 use evenkeel_core::record::{ClusterRecord, Layouts, MemberInfo, SpecRecord, decode};
 use evenkeel_core::registry::{Change, Class, Facts, FeedKind, Granted, Outcome, Txn, Write};
 use evenkeel_core::time::{Millis, Now};
+use evenkeel_core::words::counted;
 use evenkeel_registry::clock::Stopwatch;
 use evenkeel_registry::{Exposure, Registry, RegistryError};
 
@@ -215,8 +216,11 @@ fn unbounded(entries: &[Change]) -> Option<Finding> {
         }
     }
     let (node, info) = nodes.first()?;
-    let found =
-        format!("{} nodes cannot keep limits.together, {node} for one: {}", nodes.len(), info.lacking);
+    let found = format!(
+        "{} cannot keep limits.together, {node} for one: {}",
+        counted(nodes.len(), "node"),
+        info.lacking
+    );
     let hit =
         jobs.iter().find(|job| nodes.iter().any(|(node, info)| job.node_selector.fits(node, &info.labels)));
     Some(match hit {

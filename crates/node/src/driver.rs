@@ -11,6 +11,7 @@ mod commits;
 mod feed;
 mod folder;
 mod inbox;
+mod joining;
 mod lease;
 mod life;
 mod pass;
@@ -40,6 +41,7 @@ use crate::handle::Order;
 use crate::history::{Entry, History, LoadPoint, Told, Wish};
 use crate::notify::Notifiers;
 use asks::Asking;
+pub(crate) use asks::ENDED;
 use commits::{Commits, Made};
 use feed::Listening;
 use inbox::{Happening, Inbox, Sender};
@@ -417,7 +419,7 @@ impl Driver {
         let (now, node) = (clock::now(), self.runs.node().to_string());
         self.notifiers.tell(now, &node, kind, &event, &text);
         // One that is gone tells nothing itself.
-        let about = if let Event::NodeLeft(left, _) = &event { left.to_string() } else { node };
+        let about = if let Event::NodeLeft(left, _) = &event { left.node.to_string() } else { node };
         self.history.put(Entry::Event { at: now.wall, node: about, kind, text: text.clone() });
         let over = match &event {
             // What this node knew of the registry is over, its generation too: it begins anew or not at all.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use evenkeel_registry::RegistryError;
 
@@ -29,7 +30,7 @@ pub enum OpenError {
     #[error("{0}")]
     Registry(#[from] RegistryError),
     /// The history cannot be used.
-    #[error("the history {url} cannot be used ({error}): make it writable or choose another --history")]
+    #[error("the history {url} cannot be used ({error}): mend that, or choose another --history")]
     History {
         /// Which.
         url: String,
@@ -37,6 +38,14 @@ pub enum OpenError {
         error: String,
     },
     /// A living node has the same name.
-    #[error("a living node is already named {0}: stop it or choose another --name")]
-    NameTaken(String),
+    #[error(
+        "a living node is already named {name}, and still was after {:.0} s: stop it or choose another --name",
+        .term.as_secs_f64()
+    )]
+    NameTaken {
+        /// Which.
+        name: String,
+        /// How long its end was waited for.
+        term: Duration,
+    },
 }

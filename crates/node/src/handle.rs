@@ -18,7 +18,7 @@ use evenkeel_registry::RegistryError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::audit::{Asker, AuditFilter, AuditRecord, Deed, Outcome, UPGRADE_BEGINS};
-use crate::driver::Upgrade;
+use crate::driver::{ENDED, Upgrade};
 use crate::history::{
     EventFilter, EventRecord, HistoryError, HistoryReader, LoadPoint, RunFilter, RunRecord,
 };
@@ -115,7 +115,7 @@ impl Handle {
     /// The same in somebody's name, for programs that know who asks them.
     pub async fn ask_for(&self, asker: Asker, command: Command) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let gone = || Answer::Refused(Refusal::Unavailable, "this node has stopped: ask another one".into());
+        let gone = || Answer::Refused(Refusal::Unavailable, ENDED.into());
         if self.shared.orders.send(Order::Change(asker, command, answer)).await.is_err() {
             return gone();
         }

@@ -53,7 +53,7 @@ pub(crate) enum Told {
     Noted(AskId),
     /// Whether the database takes entries.
     Able(bool),
-    /// The file was deleted, replaced or damaged while in use: which one, and what to do.
+    /// A file was deleted, replaced or damaged while in use, or a folder takes no writes: which one, and what to do.
     Harmed(String),
     /// This is there for good and to be told.
     Notice(Box<Notice>),
@@ -62,11 +62,26 @@ pub(crate) enum Told {
 /// The one writer.
 pub(crate) struct History {
     queue: mpsc::UnboundedSender<Entry>,
+    progress: Progress,
+    done: oneshot::Receiver<()>,
+}
+
+/// How far the writer is.
+#[derive(Clone)]
+struct Progress {
     /// How many entries were handed over.
     put: Arc<AtomicU64>,
     /// How many of them the writer is done with.
     written: watch::Receiver<u64>,
-    done: oneshot::Receiver<()>,
+}
+
+impl Progress {
+    /// Waits until everything handed over so far is there for good, at most this long. Returns whether it is.
+    async fn settle(&self, bound: Duration) -> bool {
+        let (put, mut written) = (self.put.load(Ordering::Relaxed), self.written.clone());
+        let settled = written.wait_for(|written| *written >= put);
+        tokio::time::timeout(bound, settled).await.is_ok_and(|settled| settled.is_ok())
+    }
 }
 
 /// A door for those who may still have something to say when history has ended.
@@ -100,7 +115,8 @@ impl History {
         let (opened, ready) = oneshot::channel();
         let (ended, done) = oneshot::channel();
         let (trouble, troubled) = watch::channel(None);
-        let reader = HistoryReader::start(place.clone(), troubled)?;
+        let progress = Progress { put: Arc::default(), written };
+        let reader = HistoryReader::start(place.clone(), troubled, progress.clone())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| e.to_string())?;
         let (name, sweeper) = (name.to_owned(), retention::Sweeper::new(keep));
@@ -123,26 +139,24 @@ impl History {
             })
             .map_err(|e| e.to_string())?;
         ready.await.map_err(|_| "its thread ended unexpectedly: see the log".to_owned())??;
-        Ok((Self { queue, put: Arc::default(), written, done }, reader))
+        Ok((Self { queue, progress, done }, reader))
     }
 
     /// Hands over an entry; it is there for good a little later.
     pub(crate) fn put(&self, entry: Entry) {
-        self.put.fetch_add(1, Ordering::Relaxed);
+        self.progress.put.fetch_add(1, Ordering::Relaxed);
         // The writer ends only after this sender is gone.
         let _ = self.queue.send(entry);
     }
 
     /// The same for those that must not keep it from ending.
     pub(crate) fn weak(&self) -> WeakHistory {
-        WeakHistory(self.queue.downgrade(), self.put.clone())
+        WeakHistory(self.queue.downgrade(), self.progress.put.clone())
     }
 
     /// Waits until everything handed over so far is there for good, at most this long. Returns whether it is.
     pub(crate) async fn settle(&self, bound: Duration) -> bool {
-        let (put, mut written) = (self.put.load(Ordering::Relaxed), self.written.clone());
-        let settled = written.wait_for(|written| *written >= put);
-        tokio::time::timeout(bound, settled).await.is_ok_and(|settled| settled.is_ok())
+        self.progress.settle(bound).await
     }
 
     /// Waits until everything handed over is there for good, at most this long.

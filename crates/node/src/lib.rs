@@ -59,7 +59,7 @@ pub use handle::{ApplyError, Beat, Handle, LanesError, Left};
 pub use history::{EventFilter, EventRecord, HistoryError, LoadPoint, RunFilter, RunRecord, State};
 pub use lock::LockGuard;
 pub use logs::LogChunk;
-pub use notify::{Email, Means, Notifier, Password, event_kind};
+pub use notify::{Email, Means, Notifier, Password, event_kind, event_kinds};
 pub use peers::{Call, Peers, Reply};
 
 /// Opens a node: joins the cluster whose books the registry keeps, and starts to work.

@@ -65,6 +65,12 @@ pub(crate) const KINDS: [&str; 37] = [
     "job.lost",
 ];
 
+/// Every kind of event that there is.
+#[must_use]
+pub fn event_kinds() -> &'static [&'static str] {
+    &KINDS
+}
+
 /// The kind of event that is called so, with dots or underscores; `None` when there is none.
 #[must_use]
 pub fn event_kind(name: &str) -> Option<&'static str> {

@@ -107,6 +107,21 @@ async fn many_that_are_refused_in_vain_are_one_entry() {
     node.stop_now().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_answered_is_never_listed_as_undecided() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = open(folder.path()).await;
+    for n in 0..20 {
+        let job = format!("j{n}").parse().unwrap();
+        let answer = node.ask(evenkeel_core::input::Command::Delete(job)).await;
+        assert!(matches!(answer, evenkeel_core::input::Answer::Refused(..)), "{answer:?}");
+        let entries = node.audit(AuditFilter::default()).await.unwrap();
+        assert_eq!(entries.len(), n + 1);
+        assert!(entries.iter().all(|entry| entry.outcome == Outcome::Refused), "{entries:?}");
+    }
+    node.stop_now().await;
+}
+
 /// proves: I51
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_embedder_does_without_a_command_is_told_too() {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::clock::HostClock;
 use crate::memory::Memory;
 use crate::sqlite::Sqlite;
+use crate::witness::is_cut;
 use crate::{Registry, RegistryError};
 
 pub use engine::{EngineUrl, Exposure, Host, PASSWORD, Purpose, Tls};
@@ -47,8 +48,9 @@ pub async fn open(url: &str) -> Result<Arc<dyn Registry>, RegistryError> {
 pub async fn exists(url: &str) -> Result<bool, RegistryError> {
     match url.split_once(':') {
         Some(("sqlite", rest)) if !["", ":memory:"].contains(&rest) => {
-            // An empty file is one in which nothing was made yet.
-            Ok(std::fs::metadata(path_of(rest)).is_ok_and(|found| found.len() > 0))
+            // An empty file is one in which nothing was made yet, or one that was cut.
+            let path = path_of(rest);
+            Ok(is_cut(path) || std::fs::metadata(path).is_ok_and(|found| found.len() > 0))
         }
         #[cfg(feature = "postgres")]
         Some(("postgres", _)) => crate::postgres::Postgres::exists(&EngineUrl::parse(url)?).await,

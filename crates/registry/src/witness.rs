@@ -122,9 +122,7 @@ impl Witness {
             return Err(Harm::Damaged);
         }
         for (name, known) in ["-wal", "-shm"].into_iter().zip(&mut seen.beside) {
-            let mut path = OsString::from(&self.path);
-            path.push(name);
-            let found = std::fs::metadata(path).ok().map(|found| found.ino());
+            let found = std::fs::metadata(beside(&self.path, name)).ok().map(|found| found.ino());
             if known.is_some() && *known != found {
                 return Err(Harm::Replaced);
             }
@@ -140,6 +138,16 @@ impl Witness {
         }
         seen.damaged = true;
         Err(Harm::Damaged)
+    }
+
+    /// Whether another file was put into its place, and its log left beside that: SQLite would write the old one's pages into it.
+    #[must_use]
+    pub fn left_its_log(&self) -> bool {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let another = |found: Metadata| mark(&found) != self.mark && found.len() > 0;
+        let log = std::fs::metadata(beside(&self.path, "-wal")).ok().filter(|found| found.len() > 0);
+        std::fs::metadata(&self.path).is_ok_and(another)
+            && log.is_some_and(|found| seen.beside[0] == Some(found.ino()))
     }
 
     fn is_whole(&self, seen: &mut Seen) -> bool {
@@ -170,6 +178,51 @@ impl Witness {
             page => u64::from(page),
         };
         Some(Header { cookie: word(40)?, product: word(68)?, bytes: page * u64::from(word(28)?) })
+    }
+}
+
+/// A file that lies beside another one.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(end);
+    PathBuf::from(name)
+}
+
+/// Whether a file was cut to nothing while it was in use: the log beside it says that there was something.
+#[must_use]
+pub fn is_cut(path: &Path) -> bool {
+    let bytes = |path: &Path| std::fs::metadata(path).map(|found| found.len()).ok();
+    bytes(path) == Some(0) && bytes(&beside(path, "-wal")) > Some(0)
+}
+
+/// The commands that move a file away with the two beside it, for SQLite takes those for parts of whatever comes to its place.
+#[must_use]
+pub fn move_away(path: &Path) -> String {
+    moved(path, &["", "-wal", "-shm"], ".damaged")
+}
+
+/// The commands that move away only what an earlier file has left beside the one that is there now.
+#[must_use]
+pub fn move_log_away(path: &Path) -> String {
+    moved(path, &["-wal", "-shm"], ".log")
+}
+
+fn moved(path: &Path, ends: &[&str], folder: &str) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let files = ends.iter().map(|end| beside(&path, end)).filter(|file| file.exists());
+    let files: Vec<_> = files.map(|file| in_shell(&file)).collect();
+    let folder = in_shell(&beside(&path, folder));
+    format!("mkdir {folder} && mv {} {folder}", files.join(" "))
+}
+
+/// A path as a shell takes it.
+#[must_use]
+pub fn in_shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
+    match text.chars().all(plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -297,12 +350,30 @@ mod tests {
     fn a_file_that_is_moved_away_is_replaced_and_so_is_its_log() {
         for name in ["", "-wal", "-shm"] {
             let place = used();
-            let path = PathBuf::from(format!("{}{name}", place.path.display()));
+            let path = beside(&place.path, name);
             std::fs::rename(&path, place.path.with_extension("away")).expect("it is moved");
             assert_eq!(place.witness.look(), Err(Harm::Replaced), "{name}");
-            std::fs::write(&path, b"").expect("another one");
+            assert!(!place.witness.left_its_log(), "there is nothing that it could be mixed with");
+            std::fs::write(&path, b"another one").expect("written");
             assert_eq!(place.witness.look(), Err(Harm::Replaced), "{name}");
+            assert_eq!(place.witness.left_its_log(), name.is_empty(), "{name}");
         }
+    }
+
+    #[test]
+    fn the_commands_that_move_it_away_name_what_is_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("it's a db");
+        for name in ["", "-wal"] {
+            std::fs::write(beside(&path, name), name).expect("written");
+        }
+        let moved =
+            std::process::Command::new("sh").args(["-c", &move_away(&path)]).status().expect("sh runs");
+        assert!(moved.success());
+        let left = std::fs::read_dir(folder.path()).expect("a folder").flatten().map(|it| it.file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["it's a db.damaged"]);
+        let away = std::fs::read_dir(folder.path().join("it's a db.damaged")).expect("a folder");
+        assert_eq!(away.count(), 2, "and nothing that is not there was named");
     }
 
     /// Closing any handle of a file drops the process's locks on it.

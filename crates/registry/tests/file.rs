@@ -308,6 +308,11 @@ async fn a_file_that_is_truncated_or_overwritten_while_in_use_stops_its_users() 
             assert_eq!(commit(registry.as_ref(), vec![put("b", b"", None)]).await, Outcome::Unknown);
             assert!(registry.list().await.is_err());
         }
+        // Whoever opens it now finds all of it in the log, or would take it for a new one.
+        let before = std::fs::read(&path).unwrap();
+        let told = by_path(&path).await.err().expect("it is harmed").to_string();
+        assert!(told.contains("mkdir") && told.contains("evenkeel cluster restore"), "{told}");
+        assert_eq!(std::fs::read(&path).unwrap(), before, "and it is left as it is");
     }
 }
 

@@ -16,6 +16,7 @@ mod follow;
 mod gate;
 mod jobs;
 mod live;
+mod named;
 mod nodes;
 pub(crate) mod output;
 mod queries;

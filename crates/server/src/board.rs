@@ -27,13 +27,13 @@ use evenkeel_core::words::{Fire, JobName, Member, NodeName, RequestId, RunId};
 use crate::rows::{JobDetail, JobPage, JobRow, RunRow, ServiceRow, Sharing, moment, zone};
 use crate::zones;
 pub(crate) use capacity::{balance, cannot_drain, drain_warnings, few};
-pub(crate) use names::{no_job, no_living, no_node};
+pub(crate) use names::{Named, no_calendar, no_job, no_living, no_node, unknown_node};
 pub(crate) use nodes::{gone, nodes, nodes_with_times};
 pub(crate) use open::{OpenFire, is_open, open};
 pub(crate) use remarks::remarks;
 pub(crate) use shards::{folded, shards, wanted};
-pub(crate) use switches::switches;
-pub(crate) use warnings::{fits_nobody, warnings};
+pub(crate) use switches::{ended as ended_switches, switches};
+pub(crate) use warnings::warnings;
 pub(crate) use whole::whole;
 
 /// So many jobs are copied at one look, which the node waits for.
@@ -418,5 +418,6 @@ pub(crate) fn run_row(record: &RunRecord) -> RunRow {
         reason: Some(record.reason.clone()).filter(|reason| !reason.is_empty()),
         started: record.started.map(moment),
         ended: record.ended.map(moment),
+        killable: Some(!record.state.is_end()),
     }
 }

@@ -29,6 +29,8 @@ use serde_json::json;
 
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
+use crate::zones;
+pub(crate) use events::kind as event_kind;
 
 /// Evenkeel keeps scheduled work on an even keel: every due fire starts once, on a healthy node
 #[derive(Debug, Parser)]
@@ -206,6 +208,11 @@ fn exposed(args: impl Iterator<Item = OsString>) -> Vec<(&'static str, &'static 
         apart || args.iter().any(|arg| joined(arg) == Some(true))
     };
     FLAGS.into_iter().filter(|(flag, _)| is_exposed(flag)).collect()
+}
+
+/// How long ago, or a moment; it is sent as it is written.
+fn when(text: &str) -> Result<String, String> {
+    zones::when(text, zones::now()).map(|_| text.to_owned())
 }
 
 /// One of the words that are written for this.

@@ -10,7 +10,7 @@ use clap::Args;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use ureq::http::{Method, Request, Response};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, Timeout};
 
 use crate::bounded;
 use crate::exit::{Exit, Failure};
@@ -40,6 +40,9 @@ const ALIVE_ALONE: Duration = Duration::from_secs(15);
 const ANSWER: Duration = Duration::from_secs(60);
 /// What to do where no node answers.
 const START: &str = "start one with `evenkeel dev`, or say where it is with --server URL or EVENKEEL_SERVER";
+
+/// What is said of a change of which no answer came.
+pub(crate) const UNKNOWN: &str = "it is not known whether that was done, so look before you ask again";
 
 /// Where the serving leader answers, on the refusal of a node that is on standby.
 pub(crate) const LEADER: &str = "evenkeel-leader";
@@ -296,13 +299,9 @@ impl Client {
             }
             std::thread::sleep(BREATH);
         };
-        sent.map_err(|e| {
-            let told = if is_cut(&e) && method != Method::GET {
-                format!("{base} broke off ({e}): it is not known whether that was done, so look before you ask again")
-            } else {
-                format!("no node answers at {base}: {e}\n{START}")
-            };
-            Failure::new(Exit::Unreachable, told)
+        sent.map_err(|e| match method != Method::GET && may_be_done(&e) {
+            true => Failure::new(Exit::Unknown, format!("{base} broke off ({e}): {UNKNOWN}")),
+            false => Failure::new(Exit::Unreachable, format!("no node answers at {base}: {e}\n{START}")),
         })
     }
 
@@ -327,9 +326,13 @@ impl Client {
         })
     }
 
+    /// The answer to a change.
     fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, Failure> {
         let status = response.status().as_u16();
-        self.understand(status, whole(response))
+        let heard = whole(response).map_err(|e| {
+            Failure::new(Exit::Unknown, format!("{} broke off ({e}): {UNKNOWN}", self.shown()))
+        })?;
+        self.understand(status, Ok(heard))
     }
 
     fn understand<T: DeserializeOwned>(
@@ -348,6 +351,7 @@ impl Client {
             404 => Exit::NotFound,
             409 => Exit::Conflict,
             408 | 503 => Exit::Unavailable,
+            504 => Exit::Unknown,
             _ => Exit::Failed,
         };
         let error = serde_json::from_slice::<serde_json::Value>(&text).ok();
@@ -363,6 +367,13 @@ impl Client {
 /// The whole of an answer.
 fn whole(response: Response<Body>) -> Result<Vec<u8>, ureq::Error> {
     response.into_body().with_config().limit(ANSWER_BYTES_MAX).read_to_vec()
+}
+
+/// Whether a request may have been heard, of which no answer came.
+fn may_be_done(error: &ureq::Error) -> bool {
+    let late =
+        matches!(error, ureq::Error::Timeout(at) if !matches!(at, Timeout::Connect | Timeout::Resolve));
+    late || is_cut(error)
 }
 
 /// Somebody was there, and then was not: the answer is unknown.
@@ -575,9 +586,15 @@ mod tests {
 
     #[test]
     fn an_order_whose_answer_was_cut_is_not_given_twice() {
-        let (client, callers) = answering(vec![""]);
+        for cut in ["", "HTTP/1.1 2", HALF] {
+            order_whose_answer_is_cut(cut);
+        }
+    }
+
+    fn order_whose_answer_is_cut(cut: &'static str) {
+        let (client, callers) = answering(vec![cut]);
         let failed = client.post::<u32>("/jobs/a/run", &()).expect_err("nobody answered");
-        assert_eq!(failed.exit, Exit::Unreachable);
+        assert_eq!(failed.exit, Exit::Unknown);
         assert!(failed.message.contains("not known whether that was done"), "{}", failed.message);
         callers.join().expect("it came");
     }

@@ -21,11 +21,13 @@ pub(crate) enum Exit {
     Unavailable = 7,
     /// The cluster key is missing or wrong, the address is not one of the node's own, or a server names a leader that is no member.
     Denied = 8,
+    /// Nobody knows whether it was done: the answer never came.
+    Unknown = 9,
 }
 
 impl Exit {
     /// Every code with its name, as `-o json` prints it, and its meaning, as the reference prints it.
-    pub(crate) const ALL: [(Self, &'static str, &'static str); 8] = [
+    pub(crate) const ALL: [(Self, &'static str, &'static str); 9] = [
         (
             Self::Failed,
             "failed",
@@ -56,6 +58,12 @@ impl Exit {
             "denied",
             "the cluster key is missing or wrong, the host in `--server` is no name of the node, or the node names a leader \
              that is not in its list of nodes",
+        ),
+        (
+            Self::Unknown,
+            "unknown",
+            "it is not known whether the change was made: it was sent, and the answer never came. Look at the object, or at \
+             `evenkeel audit`, before you ask again",
         ),
     ];
 
@@ -132,7 +140,7 @@ mod tests {
     #[test]
     fn every_code_has_a_name_and_a_number_of_its_own() {
         let numbers: Vec<u8> = Exit::ALL.iter().map(|(exit, ..)| *exit as u8).collect();
-        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let names: std::collections::BTreeSet<_> = Exit::ALL.iter().map(|(exit, ..)| exit.name()).collect();
         assert_eq!(names.len(), numbers.len());
     }

@@ -102,7 +102,9 @@ impl Row for RunRow {
             self.run.clone(),
             or_dash(Some(&self.node)),
             self.attempt.to_string(),
-            self.state.clone(),
+            // A fire that no node has claimed is no run that could be ended.
+            if self.state == "waiting" && self.killable == Some(false) { "due" } else { &self.state }
+                .to_owned(),
             local(Some(&self.due)),
             local(self.started.as_deref()),
             local(self.ended.as_deref()),
@@ -175,7 +177,10 @@ impl Row for NodeRow {
         let busy = self.busy.map_or_else(|| "-".to_owned(), |busy| busy.to_string());
         vec![
             self.name.clone(),
-            node_state(self).to_owned(),
+            match self.history {
+                Some(_) => format!("{}, starts nothing", node_state(self)),
+                None => node_state(self).to_owned(),
+            },
             or_dash(Some(&self.version)),
             self.held.to_string(),
             self.quota.to_string(),

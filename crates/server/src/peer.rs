@@ -19,9 +19,9 @@ use std::time::Duration;
 
 use evenkeel_core::time::Millis;
 
-pub(crate) use line::{Heard, Line};
+pub(crate) use line::{Heard, Line, Unheard};
 pub(crate) use reach::Reach;
-pub(crate) use routes::{Found, Piece, Wanted, router};
+pub(crate) use routes::{Found, Health, Piece, Wanted, router};
 use seen::Seen;
 
 /// So far may a request's time lie from the time here: what two clocks differ and the way takes.

@@ -113,6 +113,9 @@ pub(crate) struct RunRow {
     pub(crate) started: Option<String>,
     /// When it ended.
     pub(crate) ended: Option<String>,
+    /// Whether `run kill` ends it: a request, or a run that a node has. A node of an earlier version does not say.
+    #[serde(default)]
+    pub(crate) killable: Option<bool>,
 }
 
 /// A node: one that lives, or that left within the last day.
@@ -170,6 +173,9 @@ pub(crate) struct NodeRow {
     /// What became of its jobs, where it is gone.
     #[serde(default)]
     pub(crate) left: Option<String>,
+    /// Why its history takes no entries, so that it starts nothing and refuses changes; none while it does.
+    #[serde(default)]
+    pub(crate) history: Option<String>,
 }
 
 /// The node that has least to do.
@@ -252,9 +258,13 @@ pub(crate) struct JobPage {
 pub(crate) struct RunPage {
     /// The latest first.
     pub(crate) runs: Vec<RunRow>,
-    /// Beside the first page, runs that wait and that no history has, the latest first.
+    /// Beside the first page, runs that wait and that no history has: first those that `run kill` ends, then fires that no node
+    /// has claimed; of both the latest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) waiting: Vec<RunRow>,
+    /// How many more of them there are.
+    #[serde(default)]
+    pub(crate) waiting_more: usize,
     /// Give this as `before` for the next page; none at the end.
     pub(crate) before: Option<String>,
     /// Nodes that live and did not answer: what only their histories have is not in the page.

@@ -163,6 +163,19 @@ pub(crate) fn json<T: DeserializeOwned>(text: &[u8], kind: Kind) -> Result<T, Mi
     input.end().map(|()| read).map_err(|error| mistake(&error, None))
 }
 
+/// One of the words that are allowed where the command line or a query takes one.
+///
+/// # Errors
+/// It is none of them: the text says which there are and which is the nearest.
+pub(crate) fn one_of<'a>(what: &str, word: &str, allowed: &[&'a str]) -> Result<&'a str, String> {
+    if let Some(known) = allowed.iter().find(|known| **known == word) {
+        return Ok(known);
+    }
+    let meant = fault::nearest(word, allowed).map(|meant| format!("did you mean {meant:?}? "));
+    let all = allowed.join(", ");
+    Err(format!("no {what} is called {word:?}: {}use one of {all}", meant.unwrap_or_default()))
+}
+
 /// A refused query string, in the same words as a refused body.
 pub(crate) fn query(text: &str) -> String {
     let (key, what) = text.split_once(": ").unwrap_or(("", text));

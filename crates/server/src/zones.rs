@@ -1,15 +1,30 @@
 //! Zones and how moments are shown in them.
 
-use evenkeel_core::time::Wall;
+use evenkeel_core::time::{Millis, Wall};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::exit::Failure;
+use crate::settings;
 
 /// The wall clock.
 #[must_use]
 pub(crate) fn now() -> Wall {
     evenkeel::clock::now().wall
+}
+
+/// A moment as RFC 3339, or a span before now.
+///
+/// # Errors
+/// It is neither; the text says what to write.
+pub(crate) fn when(text: &str, now: Wall) -> Result<Wall, String> {
+    if let Some(span) = settings::span(text) {
+        return Ok(now - Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)));
+    }
+    let moment: Option<Timestamp> = text.parse().ok();
+    moment
+        .map(|at| Wall(at.as_millisecond()))
+        .ok_or_else(|| "write how long ago, like 10m or 2d, or a moment like 2026-03-01T22:30:00Z".to_owned())
 }
 
 /// The last moment before one that is written with an offset, so that a fire at it comes after.

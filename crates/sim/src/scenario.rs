@@ -172,7 +172,10 @@ fn said(answer: &Answer) -> String {
         Answer::Accepted(run, _) => format!("accepted as {run}"),
         Answer::Calendar(name, applied) => format!("calendar {name} {applied:?}").to_lowercase(),
         Answer::Layout(layout, applied) => format!("layout {layout} {applied:?}").to_lowercase(),
-        Answer::Claiming { claims, left } => format!("claims {claims}, leaves {left}"),
+        Answer::Claiming { claims, left } => {
+            let left: usize = left.iter().map(|left| left.jobs).sum();
+            format!("claims {claims}, leaves {left}")
+        }
         Answer::Locked(token, times) => format!("locked {times} times, token {}", token.0 & 0xffff_ffff_ffff),
         Answer::Busy(runs) => format!("busy for {} runs", runs.len()),
         Answer::Beat { beat, token } => {

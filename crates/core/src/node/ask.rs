@@ -26,6 +26,11 @@ const PATIENCE: Millis = Millis::secs(5);
 /// they are.
 const OVERDUE_MAX: usize = 256;
 
+/// What is said of a change that was sent to the registry and not answered.
+const UNANSWERED: &str = "the registry has not answered, so it is not known whether this was done, and it may still be done: \
+                          before you ask again, look at what it is about, or at `evenkeel audit`, which shows the outcome \
+                          once it is known";
+
 /// Who waits for no answer. His wishes come last.
 const NOBODY: AskId = AskId(u64::MAX);
 
@@ -126,17 +131,18 @@ impl Node {
                 continue;
             }
             if asking.until <= now.mono {
-                expired.push((*ask, waits.filter(|_| able)));
+                expired.push((*ask, waits.filter(|_| able), self.may_be_done(*ask)));
             } else {
                 wake.at(asking.until, "a command waits");
             }
         }
-        for (ask, held) in expired {
+        for (ask, held, may_be_done) in expired {
             self.local.asking.remove(&ask);
             self.local.wishes.retain(|(owner, _), _| *owner != ask);
             self.local.todo.retain(|(owner, _)| *owner != ask);
             self.local.called_off.retain(|(_, owner)| *owner != ask);
             let (kind, text) = match held {
+                _ if may_be_done => (Refusal::Unknown, UNANSWERED),
                 Some(text) => (Refusal::Conflict, text),
                 None if self.local.closed => (
                     Refusal::Unavailable,
@@ -146,6 +152,19 @@ impl Node {
             };
             effects.push(Effect::Answer(ask, Answer::Refused(kind, text.into())));
         }
+    }
+
+    /// Whether a commit is under way that may do what a command asks for, or part of it.
+    fn may_be_done(&self, ask: AskId) -> bool {
+        let busy = &self.local.busy;
+        self.local.wishes.range((ask, 0)..=(ask, u32::MAX)).any(|((_, n), wish)| {
+            // The rules of firing end a run that waits, in a commit about its job.
+            let ends = match wish {
+                Wish::CallOff(run) => self.view.id(&run.job),
+                _ => None,
+            };
+            busy.contains(&Subject::Wish(ask, *n)) || ends.is_some_and(|id| busy.contains(&Subject::Job(id)))
+        })
     }
 
     /// Another node planned runs for this one. What it says of them is in their plans; here it is told for which of them
@@ -274,18 +293,12 @@ impl Node {
             return;
         }
         self.local.eager = true;
-        let (view, member) = (&self.view, self.member());
-        let claims = |group| {
-            let held = member.as_ref().filter(|m| view.fits(group, m)).map(|m| view.held_of(group, m));
-            let room =
-                held.map(|held| claims::quota_in(view, &self.local.settings, group).saturating_sub(held));
-            room.unwrap_or(0).min(view.free_count_of(group))
-        };
-        let claims = view.groups().map(claims).sum();
-        let free: usize = view.groups().map(|group| view.free_count_of(group)).sum();
-        let left = free - claims;
-        effects
-            .extend(claimers.into_iter().map(|ask| Effect::Answer(ask, Answer::Claiming { claims, left })));
+        let (claims, left) = claims::prospect(&self.view, &self.local, self.member().as_ref());
+        effects.extend(
+            claimers
+                .into_iter()
+                .map(|ask| Effect::Answer(ask, Answer::Claiming { claims, left: left.clone() })),
+        );
     }
 
     /// A wish was settled; the command is answered with its last one.

@@ -121,8 +121,7 @@ impl Node {
         for left in known.iter().filter(|member| view.member(member).is_none()) {
             let lives = view.members().any(|(member, _)| member.node == left.node);
             if !lives && left.node != self.local.settings.name {
-                effects
-                    .push(Effect::Announce(Event::NodeLeft(left.node.clone(), view.left_behind(&left.node))));
+                effects.push(Effect::Announce(Event::NodeLeft(left.clone(), view.left_behind(&left.node))));
             }
         }
         if core::mem::replace(&mut peers.nodes, nodes) != nodes {

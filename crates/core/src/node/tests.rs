@@ -38,6 +38,7 @@ mod layouts;
 mod lead;
 mod listing;
 mod lost;
+mod no_node;
 mod overlap;
 mod passed;
 mod pools;
@@ -48,6 +49,7 @@ mod sharded;
 mod switched;
 mod together;
 mod told;
+mod unanswered;
 
 struct Actor {
     node: Node,
@@ -90,6 +92,8 @@ struct World {
     offers: Vec<(String, String)>,
     /// Who cannot reach whom by HTTP.
     cuts: BTreeSet<(String, String)>,
+    /// Whether the registry answers no more, and keeps the commits that it gets.
+    silent: bool,
     /// How long commits take to be applied.
     delay: i64,
     commits: Vec<(i64, NodeName, Ticket, Txn)>,
@@ -187,6 +191,12 @@ impl World {
             next_end: store.next_end().map(|end| end - mono),
         };
         Some(match effect {
+            Effect::Open { .. } | Effect::Renew(_) if self.silent => return None,
+            Effect::List if self.silent => Input::Listed(None),
+            Effect::Commit { ticket, txn, .. } if self.silent => {
+                self.commits.push((i64::MAX, name.clone(), ticket, txn));
+                return None;
+            }
             Effect::Open { ttl } => {
                 let lease = self.store.open(mono, ttl);
                 Input::Lease(LeaseEvent::Opened { asked: mono, granted: granted(&self.store, lease) })

@@ -8,11 +8,15 @@
 //! nodes may run neither waits behind what all may, nor takes its room.
 
 use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::commit_kind::CommitKind;
 use crate::effect::Event;
+use crate::input::Left;
 use crate::keys;
-use crate::local::Subject;
+use crate::local::{Local, Subject};
 use crate::node::{Quota, Settings, Spread};
 use crate::record::{Place, encode};
 use crate::registry::{Guard, Txn, Write};
@@ -52,6 +56,49 @@ pub fn quota_of(view: &View, member: &Member, tolerance: u32) -> usize {
     let counts = |group: &GroupId| *group == GroupId::EVERYWHERE || view.jobs_of(*group) > 0;
     let groups = view.groups().filter(counts).filter(|group| view.fits(*group, member));
     groups.map(|group| quota(view.jobs_of(group), view.nodes_of(group), tolerance)).sum()
+}
+
+/// How many free jobs a node claims that looks at all of them now, and why it leaves the others, for the first reason each.
+#[must_use]
+pub fn prospect(view: &View, local: &Local, me: Option<&Member>) -> (usize, Vec<Left>) {
+    let node = &local.settings.name;
+    let none = match me {
+        None => Some(format!("node {node} is no member of the cluster now")),
+        Some(_) if view.intent(node).is_some() => {
+            Some(format!("node {node} drains, which `evenkeel node undrain {node}` ends"))
+        }
+        Some(_) if local.leaving => Some(format!("node {node} is about to end")),
+        Some(_) if local.unable.is_some() => {
+            Some(format!("node {node} can start nothing now, and its `/health` says why"))
+        }
+        Some(_) => None,
+    };
+    let (mut claims, mut left) = (0, Vec::new());
+    for group in view.groups().filter(|group| view.free_count_of(*group) > 0) {
+        let free = view.free_count_of(group);
+        let fits = me.filter(|me| view.fits(group, me));
+        let room = fits
+            .filter(|_| none.is_none())
+            .map_or(0, |me| quota_in(view, &local.settings, group).saturating_sub(view.held_of(group, me)));
+        claims += room.min(free);
+        let jobs = free - room.min(free);
+        if jobs > 0 {
+            let why = unmet(view, group, me).or_else(|| none.clone());
+            let quota = || {
+                let most = quota_in(view, &local.settings, group);
+                format!("node {node} holds as many such jobs as its quota allows, {most}")
+            };
+            left.push(Left { jobs, why: why.unwrap_or_else(quota) });
+        }
+    }
+    (claims, left)
+}
+
+/// Which nodes a group's jobs are for, where this member is none of them.
+fn unmet(view: &View, group: GroupId, me: Option<&Member>) -> Option<String> {
+    let (named, me) = (view.nodes_named(group), me?);
+    let condition = named.unmet(&me.node, &view.member(me)?.info.labels)?;
+    Some(format!("they are for nodes with {named}, and node {} does not meet {condition}", me.node))
 }
 
 /// Claims what is free, up to the quotas; says aloud of which jobs nobody may run any.

@@ -37,6 +37,7 @@ pub(super) fn must_fit(books: &Books, entries: &Entries) -> Result<(), CarryErro
     if let Some(job) = asking.first() {
         let more = match asking.len() {
             1 => String::new(),
+            2 => " (as does 1 more job)".to_owned(),
             n => format!(" (as do {} more jobs)", n - 1),
         };
         return Err(books.conflict(&format!(

@@ -15,8 +15,14 @@ use crate::handle::Order;
 use crate::history::Entry;
 
 /// Why a change is not made while nothing can be written of it.
-const UNWRITTEN: &str = "the history takes no entries, and nothing is changed that it could not tell of: free its disk, or mend \
-                         its file or database, as the health of this node says, and ask again";
+const UNWRITTEN: &str = "the history takes no entries, and nothing is changed that it could not tell of: do what the health of \
+                         this node says (GET /api/v1/health), and ask again";
+
+/// What is said by a node that has ended.
+pub(crate) const ENDED: &str = "this node has stopped: ask another one";
+/// The same of a change that it had sent to the registry.
+const ENDED_MEANWHILE: &str = "this node has stopped before the registry answered, so it is not known whether this was done: \
+                               before you ask another one, look at what it is about";
 
 /// Whether something was done, or may have been: that is written down whatever it takes.
 fn changes_something(outcome: audit::Outcome) -> bool {
@@ -113,6 +119,20 @@ impl Driver {
 
     pub(super) fn put_all(&self, entries: Vec<Entry>) {
         entries.into_iter().for_each(|entry| self.history.put(entry));
+    }
+
+    /// The node ends: whoever still waits is told whether what he asked for may have been done.
+    pub(super) fn answer_all(&mut self) {
+        for (ask, waiting) in std::mem::take(&mut self.asking) {
+            let (kind, text) = match self.trails.may_be_done(ask) {
+                true => (Refusal::Unknown, ENDED_MEANWHILE),
+                false => (Refusal::Unavailable, ENDED),
+            };
+            // Whoever asked may have given up waiting.
+            let _ = waiting.answer.send(Answer::Refused(kind, text.into()));
+        }
+        let entries = self.trails.close();
+        self.put_all(entries);
     }
 
     pub(super) fn answer(&mut self, ask: AskId, answer: Answer) {

@@ -97,7 +97,7 @@ fn of_job(view: &View, name: &JobName, new: &SpecRecord) -> Change {
     let what = match (&old, new) {
         (_, SpecRecord::Deleted { .. }) => "deleted".to_owned(),
         (None, SpecRecord::Live(_)) => "created".to_owned(),
-        (Some(old), SpecRecord::Live(new)) => differences(&fields(old), &fields(new)),
+        (Some(old), SpecRecord::Live(new)) => differences_of(old, new),
     };
     let (before, after) = (old.map(|old| old.version), Some(new.version()));
     Change { job: Some(name.clone()), object: format!("job {name}"), before, after, what }
@@ -112,6 +112,16 @@ fn of_calendar(view: &View, name: &CalendarName, new: &CalendarRecord) -> Change
     };
     let (before, after) = (old.map(|old| old.version), Some(new.version()));
     Change { job: None, object: format!("calendar {name}"), before, after, what }
+}
+
+/// Which fields of a job differ. A file may declare of `enabled` what an operator has switched already: then what is declared
+/// is told.
+fn differences_of(old: &Spec, new: &Spec) -> String {
+    if old.job.enabled == new.job.enabled {
+        let declared = |spec: &Spec| fields(&Spec { job: spec.declared(), ..spec.clone() });
+        return differences(&declared(old), &declared(new));
+    }
+    differences(&fields(old), &fields(new))
 }
 
 /// A declaration and its switches, side by side.
@@ -155,7 +165,28 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_core::job::{Job, SwitchOrigin};
+    use evenkeel_core::time::Wall;
+
     use super::*;
+
+    #[test]
+    fn a_file_that_declares_what_an_operator_has_switched_changes_what_is_declared() {
+        let mut job =
+            Job::new("j".parse().unwrap(), "@daily", evenkeel_core::job::Work::Function("f".into()));
+        let mut switched = Spec::new(job.clone(), 1, Wall(0));
+        switched.switch_enabled(false, SwitchOrigin { at: Wall(7), by: "ops".into() });
+        assert_eq!(differences_of(&Spec::new(job.clone(), 1, Wall(0)), &switched), "enabled: unset → false");
+        job.enabled = false;
+        let (job, operator) = switched.redeclared(&job);
+        let declared = Spec { operator, ..Spec::new(job, 2, Wall(0)) };
+        assert_eq!(differences_of(&switched, &declared), "enabled: unset → false");
+        switched.paused = true;
+        assert_eq!(
+            differences_of(&declared, &Spec { paused: true, ..declared.clone() }),
+            "paused: unset → true"
+        );
+    }
 
     /// proves: I52
     #[test]

@@ -27,7 +27,16 @@ pub(super) struct Folder {
     noting: Mutex<()>,
     /// How the registry was seen last, as far as noted; `None` while its cluster is not known.
     seen: Mutex<Option<Seen>>,
+    trouble: Mutex<Trouble>,
     lock: File,
+}
+
+/// Whether the folder takes notes.
+#[derive(Default)]
+struct Trouble {
+    failing: bool,
+    /// Why not, until somebody was told.
+    untold: Option<String>,
 }
 
 /// Which life of which node in which cluster.
@@ -69,6 +78,7 @@ impl Folder {
             registry: registry.to_string(),
             noting: Mutex::new(()),
             seen: Mutex::new(None),
+            trouble: Mutex::default(),
             lock,
         })
     }
@@ -152,10 +162,29 @@ impl Folder {
         let (new, noted) = (self.path.join("seen.new"), Noted { cluster, seen: seen.clone() });
         let text = serde_json::to_vec(&noted).map_err(io::Error::from);
         let written = text.and_then(|text| private(&new)?.write_all(&text));
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match written.and_then(|()| fs::rename(&new, self.path.join(SEEN))) {
-            Ok(()) => *known = Some(seen),
-            Err(error) => tracing::warn!("what was seen of the registry could not be noted: {error}"),
+            Ok(()) => {
+                *known = Some(seen);
+                *trouble = Trouble::default();
+            }
+            Err(error) => {
+                let why = format!(
+                    "data folder {} takes no writes ({error}): free its disk, and let this user write it; until then no output of \
+                     runs is kept",
+                    self.path.display()
+                );
+                tracing::warn!("{why}");
+                if !std::mem::replace(&mut trouble.failing, true) {
+                    trouble.untold = Some(why);
+                }
+            }
         }
+    }
+
+    /// Why the folder takes no writes, once for each time that it begins to take none.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).untold.take()
     }
 
     /// Notes the life that begins with this lease, durably.
@@ -236,6 +265,27 @@ mod tests {
         drop(folder);
         for (node, registry) in [("b", "sqlite:x"), ("a", "sqlite:y")] {
             assert_eq!(open(data.path(), node, registry).unwrap().predecessor(), None);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_writes_is_told_of_each_time_that_it_begins() {
+        let data = tempfile::tempdir().unwrap();
+        let folder = open(data.path(), "a", "sqlite:one.db").unwrap();
+        folder.note_cluster("c").unwrap();
+        let seen = |revision| Seen { engine: 0, generation: 0, revision: Revision(revision), entry: None };
+        folder.note_found(seen(0));
+        assert_eq!(folder.trouble(), None);
+        let in_the_way = data.path().join("seen.new");
+        for round in [10, 20] {
+            fs::create_dir(&in_the_way).unwrap();
+            folder.note_seen(seen(round + 1));
+            assert!(folder.trouble().is_some_and(|why| why.contains("takes no writes")), "{round}");
+            folder.note_seen(seen(round + 2));
+            assert_eq!(folder.trouble(), None, "it was told");
+            fs::remove_dir(&in_the_way).unwrap();
+            folder.note_seen(seen(round + 3));
+            assert_eq!(folder.seen(), Some(seen(round + 3)));
         }
     }
 

@@ -17,6 +17,7 @@ use super::folder::Folder;
 use super::inbox::{Happening, Sender};
 use crate::clock;
 use crate::executor::Trust;
+use crate::history::Told;
 
 /// Opens, renews and closes.
 pub(super) struct Leases {
@@ -106,6 +107,9 @@ impl Leases {
             if let Err(why) = folder.verify().await {
                 let _ = sender.lease.send(Happening::Failed(why)).await;
                 return;
+            }
+            if let Some(why) = folder.trouble() {
+                let _ = sender.lease.send(Happening::Told(Told::Harmed(why))).await;
             }
             let event = match tokio::time::timeout(patience, registry.renew(lease)).await {
                 Ok(Ok(Some(granted))) => LeaseEvent::Renewed { asked, granted },

@@ -26,6 +26,7 @@ use super::commits::Commits;
 use super::feed::Listening;
 use super::folder::Folder;
 use super::inbox::{Happening, Inbox, ORDERS_MAX};
+use super::joining;
 use super::lease::Leases;
 use super::pass::{ToKeeper, Upgrading};
 use super::peers::Reach;
@@ -69,7 +70,8 @@ const LAST_ENTRIES: Duration = Duration::from_secs(5);
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
 const MEASURE_FIRST: Duration = Duration::from_millis(500);
 
-/// Opens a node and starts its thread. Returns once it is a member, or could not become one within a lease's term.
+/// Opens a node and starts its thread. Returns once it is a member, or could not become one within a lease's term; where another
+/// has its name, within half a term more.
 pub(crate) async fn begin(config: Config, passed: Option<Passed>) -> Result<Handle, OpenError> {
     if config.ttl < TTL_MIN {
         return Err(OpenError::Setting(format!(
@@ -99,17 +101,9 @@ pub(crate) async fn begin(config: Config, passed: Option<Passed>) -> Result<Hand
     thread.map_err(|e| OpenError::Setting(format!("no thread could be started: {e}")))?;
     let ended = || OpenError::Setting("the node's thread ended unexpectedly: see the log".to_string());
     let (handle, mut joined, ttl) = ready.await.map_err(|_| ended())??;
-    // A registry that is out of reach for now is no reason to give up: the node joins when it is back.
-    let taken = match tokio::time::timeout(ttl, joined.wait_for(Option::is_some)).await.map(Result::ok) {
-        Ok(Some(event)) => match &*event {
-            Some(Event::NameTaken(name)) => Some(name.to_string()),
-            _ => None,
-        },
-        _ => None,
-    };
-    let Some(name) = taken else { return Ok(handle) };
+    let Some(taken) = joining::refusal(&mut joined, ttl).await else { return Ok(handle) };
     handle.stop_now().await;
-    Err(OpenError::NameTaken(name))
+    Err(taken)
 }
 
 /// What the node itself runs on, and what asks its registry.
@@ -231,8 +225,7 @@ impl Life {
             tracing::warn!("some runs did not end within {LAST_RUNS:?}");
         }
         self.driver.sum_up();
-        let unknown = self.driver.trails.close();
-        self.driver.put_all(unknown);
+        self.driver.answer_all();
         let Driver { mut leases, executor, history, notifiers, .. } = self.driver;
         leases.finish().await;
         // The guard ends what is left when it hears nothing more, and then itself.

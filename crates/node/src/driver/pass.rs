@@ -12,7 +12,7 @@ use evenkeel_core::effect::Event;
 use evenkeel_core::input::Input;
 use evenkeel_core::record::Layouts;
 use evenkeel_core::time::{Millis, Mono};
-use evenkeel_core::words::RunId;
+use evenkeel_core::words::{RunId, counted};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -180,7 +180,7 @@ impl Driver {
             return "the registry takes too long to renew the lease: try again".to_owned();
         }
         let path = upgrade.program.path().display();
-        tracing::info!("going on in {path}, with {} runs", self.runs.under_way().count());
+        tracing::info!("going on in {path}, with {}", counted(self.runs.under_way().count(), "run"));
         let error = upgrade.program.go_on(state, pipes, upgrade.listener.as_ref());
         format!("{path} cannot be executed: {error}")
     }

@@ -153,6 +153,9 @@ fn waiting(record: &RunRecord, wait: Millis) -> RunRecord {
     }
 }
 
+/// Why a run was ended for another one.
+const TOOK_ITS_PLACE: &str = "a later fire took its place";
+
 fn closed(mut record: Box<RunRecord>, finish: Finish) -> Box<RunRecord> {
     record.state = match finish.ended {
         Ended::Succeeded => State::Succeeded,
@@ -162,7 +165,8 @@ fn closed(mut record: Box<RunRecord>, finish: Finish) -> Box<RunRecord> {
         Ended::Stopped(Reason::Fenced) => State::Fenced,
     };
     record.reason = match finish.ended {
-        Ended::Stopped(Reason::Replaced) => format!("a later fire took its place: {}", finish.reason),
+        Ended::Stopped(Reason::Replaced) if finish.reason.is_empty() => TOOK_ITS_PLACE.to_owned(),
+        Ended::Stopped(Reason::Replaced) => format!("{TOOK_ITS_PLACE}: {}", finish.reason),
         _ => finish.reason.into_owned(),
     };
     record.code = finish.code;

@@ -19,6 +19,10 @@ use crate::history::{Entry, Fate, Noted};
 /// So long a change waits for its entry to be there for good.
 const PATIENCE: Millis = Millis::secs(5);
 
+/// What is written down of what the registry refused after nobody waited for its answer any more.
+const NOT_MADE: &str = "not made, or not all of it: the registry answered after whoever asked had been told that the outcome \
+                        was not known";
+
 /// The longest reason that is written down.
 const WHY_MAX: usize = 400;
 
@@ -57,6 +61,8 @@ struct Trail {
     held: Option<Command>,
     /// Whether it is done without a transaction.
     plain: bool,
+    /// Of how many things it consists.
+    wanted: usize,
     parts: BTreeMap<u32, Part>,
     answered: Option<Answer>,
 }
@@ -98,6 +104,10 @@ impl Trails {
         let record = self.record(&format!("{}", ask.0), asker, deed, now);
         let held = is_held(&command);
         let plain = matches!(command, Command::Kill(_) | Command::Leave | Command::Claim);
+        let wanted = match &command {
+            Command::Apply(jobs) => jobs.len(),
+            _ => 1,
+        };
         let request = match &command {
             Command::RunNow(job, id) | Command::RunOn(job, id, _) => format!("{job} {id}"),
             _ => String::new(),
@@ -116,7 +126,7 @@ impl Trails {
             false => (Begun::Now(command), None),
         };
         let (parts, answered) = (BTreeMap::new(), None);
-        self.open.insert(ask, Trail { record, request, held, plain, parts, answered });
+        self.open.insert(ask, Trail { record, request, held, plain, wanted, parts, answered });
         (begun, Some(Entry::Audit(Box::new(noted))))
     }
 
@@ -224,17 +234,24 @@ impl Trails {
             Some(part) if made => part.made = true,
             _ => drop(trail.parts.remove(&n)),
         }
-        match trail.answered.clone() {
-            Some(answer) => self.answered(ask, &answer),
-            None => Vec::new(),
+        let Some(answer) = trail.answered.clone() else { return Vec::new() };
+        if trail.is_under_way() {
+            return Vec::new();
         }
+        // Now it is known.
+        let answer = match answer {
+            Answer::Refused(Refusal::Unknown, _) if trail.all_made() => Answer::Done,
+            Answer::Refused(Refusal::Unknown, _) => Answer::Refused(Refusal::Unavailable, NOT_MADE.into()),
+            answer => answer,
+        };
+        self.answered(ask, &answer)
     }
 
     /// Whoever asked is answered. Returns what is to be written.
     pub(super) fn answered(&mut self, ask: AskId, answer: &Answer) -> Vec<Entry> {
         let Some(mut trail) = self.open.remove(&ask) else { return Vec::new() };
         // What is still under way may yet be made, and then that is written.
-        if trail.parts.values().any(|part| !part.made) {
+        if trail.is_under_way() {
             trail.answered = Some(answer.clone());
             let entry = trail.ended(Outcome::Unknown, "its outcome was not known when it was answered");
             self.open.insert(ask, trail);
@@ -243,18 +260,37 @@ impl Trails {
         trail.entries(answer)
     }
 
+    /// Whether a change may have been made by now.
+    pub(super) fn may_be_done(&self, ask: AskId) -> bool {
+        self.open.get(&ask).is_some_and(Trail::may_be_done)
+    }
+
     /// The node ends: what nobody knows by now stays unknown.
     pub(super) fn close(&mut self) -> Vec<Entry> {
         let open = std::mem::take(&mut self.open);
-        let ended = |trail: Trail| match trail.held {
-            Some(_) => trail.ended(Outcome::Refused, "the node ended before it was tried"),
-            None => trail.ended(Outcome::Unknown, "the node ended before its outcome was known"),
+        let ended = |trail: Trail| match trail.may_be_done() {
+            false => trail.ended(Outcome::Refused, "the node ended before it was tried"),
+            true => trail.ended(Outcome::Unknown, "the node ended before its outcome was known"),
         };
         open.into_values().map(ended).collect()
     }
 }
 
 impl Trail {
+    fn is_under_way(&self) -> bool {
+        self.parts.values().any(|part| !part.made)
+    }
+
+    /// Whether each thing that was asked for was made.
+    fn all_made(&self) -> bool {
+        self.parts.len() >= self.wanted && self.parts.values().all(|part| part.made)
+    }
+
+    /// Whether anything was sent to the registry, or to an executor.
+    fn may_be_done(&self) -> bool {
+        self.held.is_none() && (self.plain || !self.parts.is_empty())
+    }
+
     /// What its answer and its transactions come to.
     fn entries(mut self, answer: &Answer) -> Vec<Entry> {
         let refused = match answer {
@@ -266,6 +302,7 @@ impl Trail {
         match (made.len(), refused) {
             // Another node decides, and tells.
             (0, Some((Refusal::Standby, _))) => vec![keep(self.record, Fate::Drop)],
+            (0, Some((Refusal::Unknown, why))) => vec![self.ended(Outcome::Unknown, why)],
             (0, Some((_, why))) => vec![self.ended(Outcome::Refused, why)],
             (0, None) if self.plain => vec![self.ended(Outcome::Applied, "")],
             (0, None) => {
@@ -325,3 +362,6 @@ fn add(what: &mut String, more: &str) {
     }
     what.push_str(more);
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,8 +45,31 @@ impl fmt::Display for Fault {
 
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Self {
-        Self(error.to_string())
+        Self(explain(&error))
     }
+}
+
+/// What an error of a file means, and what to do about it.
+pub(super) fn explain(error: &rusqlite::Error) -> String {
+    use rusqlite::ErrorCode as Code;
+    let Some(code) = error.sqlite_error_code() else { return error.to_string() };
+    let what = match code {
+        Code::DatabaseBusy | Code::DatabaseLocked => {
+            "another process keeps it locked: see with `lsof` or `fuser` who has the file open, and end that transaction or process"
+        }
+        Code::DiskFull => "its disk is full: free some space",
+        Code::ReadOnly | Code::CannotOpen | Code::PermissionDenied => {
+            "it cannot be written: let this user write it and its folder"
+        }
+        Code::SystemIoFailure => "it cannot be read or written: check its disk",
+        Code::NotADatabase | Code::DatabaseCorrupt => {
+            "it is damaged: move it away with its -wal and -shm files, and a new one is begun"
+        }
+        _ => {
+            "it does not work as it should: move it away with its -wal and -shm files, and a new one is begun"
+        }
+    };
+    format!("{what} ({error})")
 }
 
 impl Link {
@@ -126,7 +149,7 @@ impl Link {
         match self.rows(lock).await?.len() {
             1 => Ok(()),
             _ => Err(Fault(
-                "the history has lost the row that its writers lock: restore it from a backup".into(),
+                "the history has lost the row that its writers lock: restore the database from a backup with its own tools".into(),
             )),
         }
     }

@@ -60,14 +60,6 @@ impl Place {
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Server(_))
     }
-
-    /// What makes it take entries again, in words.
-    pub(super) fn remedy(&self) -> &'static str {
-        match self {
-            Self::File(_) => "free the disk, or restore the file from a backup if it is damaged",
-            Self::Server(_) => "mend the database or the way to it",
-        }
-    }
 }
 
 impl Server {

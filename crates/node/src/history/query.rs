@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use evenkeel_core::time::Wall;
 use evenkeel_core::words::RunId;
@@ -10,6 +11,7 @@ use evenkeel_registry::BoxFuture;
 use evenkeel_registry::sql::{Arg, Statement};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
+use super::Progress;
 use super::link::{Fault, Link, Row};
 use super::place::Place;
 use super::record::{EventFilter, EventRecord, LoadPoint, RunFilter, RunRecord, State};
@@ -18,6 +20,8 @@ use crate::audit::{AuditFilter, AuditRecord};
 
 /// The most rows one question is answered with.
 pub(super) const LIMIT_MAX: u32 = 10_000;
+/// So long are outcomes waited for that the writer was handed.
+const OUTCOMES: Duration = Duration::from_secs(2);
 /// How many questions a server is asked at once.
 const AT_ONCE: usize = 4;
 
@@ -32,11 +36,16 @@ pub(crate) struct HistoryReader {
     door: mpsc::UnboundedSender<Box<dyn Errand>>,
     /// Why the database takes no entries; `None` while it does.
     trouble: watch::Receiver<Option<String>>,
+    progress: Progress,
 }
 
 impl HistoryReader {
     /// Starts the thread that reads. It ends when nobody can ask it any more.
-    pub(super) fn start(place: Place, trouble: watch::Receiver<Option<String>>) -> Result<Self, String> {
+    pub(super) fn start(
+        place: Place,
+        trouble: watch::Receiver<Option<String>>,
+        progress: Progress,
+    ) -> Result<Self, String> {
         let (door, mut errands) = mpsc::unbounded_channel::<Box<dyn Errand>>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| e.to_string())?;
@@ -49,7 +58,7 @@ impl HistoryReader {
             });
         };
         thread::Builder::new().name("evenkeel-reader".into()).spawn(read).map_err(|e| e.to_string())?;
-        Ok(Self { door, trouble })
+        Ok(Self { door, trouble, progress })
     }
 
     /// Why the database takes no entries; `None` while it does.
@@ -69,7 +78,11 @@ impl HistoryReader {
         self.ask(filter).await
     }
 
+    /// What was answered before the question is in the answer to it: its outcomes are waited for, unless nothing can be written.
     pub(crate) async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, HistoryError> {
+        if self.trouble().is_none() {
+            self.progress.settle(OUTCOMES).await;
+        }
         self.ask(filter).await
     }
 

@@ -3,11 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_registry::witness::Witness;
+use evenkeel_registry::witness::{Witness, is_cut, move_away};
 use rusqlite::{Connection, OpenFlags};
+
+use super::link::explain;
 
 /// Written into the file's header, so that another program's file is not taken for ours ("EvKh").
 const APPLICATION: i64 = 0x4576_4b68;
+/// How long a locked file is waited for before it is said that it is locked; after that it is tried again and again.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// The layout that this program writes.
 const LAYOUT: i64 = 6;
 
@@ -140,11 +144,18 @@ CREATE INDEX audit_of_request ON audit (request, outcome);
 
 /// Opens the file for writing and creates what is missing.
 pub(super) fn open(path: &Path) -> Result<(Connection, Witness), String> {
-    let text = |e: rusqlite::Error| e.to_string();
+    let text = |e: rusqlite::Error| explain(&e);
+    // SQLite would take it for a new file, and delete the log.
+    if is_cut(path) {
+        return Err(format!(
+            "it was truncated: move it away with `{}`, and a new one is begun",
+            move_away(path)
+        ));
+    }
     // What ran, and why it failed, is nobody else's business; SQLite gives the files beside it the same mode.
     let witness = Witness::of(path).map_err(|e| e.to_string())?;
     let mut db = Connection::open(path).map_err(text)?;
-    db.busy_timeout(Duration::from_secs(5)).map_err(text)?;
+    db.busy_timeout(PATIENCE).map_err(text)?;
     // A verdict is acknowledged when it is on the disk, hence FULL: WAL with NORMAL may forget commits at a power loss.
     db.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 67108864;",
@@ -159,7 +170,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Witness), String> {
                 .map_err(text)?
                 > 0
             {
-                return Err("the file belongs to another program".to_string());
+                return Err("the file belongs to another program: name another path".to_string());
             }
             new.execute_batch(TABLES).map_err(text)?;
             bring_up(&new, 1)?;
@@ -172,7 +183,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Witness), String> {
                 "the file has layout {newer}, this program knows {LAYOUT}: use a newer program"
             ));
         }
-        _ => return Err("the file belongs to another program".to_string()),
+        _ => return Err("the file belongs to another program: name another path".to_string()),
     }
     new.commit().map_err(text)?;
     Ok((db, witness))
@@ -180,7 +191,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Witness), String> {
 
 /// Brings the tables from an older layout to this program's.
 fn bring_up(db: &Connection, from: i64) -> Result<(), String> {
-    let text = |e: rusqlite::Error| e.to_string();
+    let text = |e: rusqlite::Error| explain(&e);
     for (layout, step) in [(2, LOADS), (3, SENT), (4, NOTICES), (5, BATCHES), (6, AUDIT)] {
         if from < layout {
             db.execute_batch(step).map_err(text)?;
@@ -191,10 +202,10 @@ fn bring_up(db: &Connection, from: i64) -> Result<(), String> {
 
 /// Opens the file for reading.
 pub(super) fn open_to_read(path: &Path) -> Result<(Connection, Witness), String> {
-    let text = |e: rusqlite::Error| e.to_string();
+    let text = |e: rusqlite::Error| explain(&e);
     let witness = Witness::found(path).map_err(|e| e.to_string())?;
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(text)?;
-    db.busy_timeout(Duration::from_secs(5)).map_err(text)?;
+    db.busy_timeout(PATIENCE).map_err(text)?;
     Ok((db, witness))
 }
 

@@ -55,7 +55,8 @@ fn lost(run: &str) -> Entry {
 }
 
 fn reader_of(place: Place) -> HistoryReader {
-    HistoryReader::start(place, watch::channel(None).1).unwrap()
+    let progress = Progress { put: Arc::default(), written: watch::channel(0).1 };
+    HistoryReader::start(place, watch::channel(None).1, progress).unwrap()
 }
 
 /// Empty books and a connection of their writer, driven without the thread.
@@ -598,4 +599,5 @@ async fn tell_loads(books: &mut Books) {
 
 mod audit;
 mod away;
+mod locked;
 mod notices;

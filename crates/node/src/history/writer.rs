@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_registry::witness::{Harm, Witness};
+use evenkeel_registry::witness::{Harm, Witness, move_away, move_log_away};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
@@ -142,7 +142,7 @@ impl Writer {
     }
 
     async fn write(&mut self, batch: &[Entry]) -> Result<Vec<Notice>, Fault> {
-        let waited = self.link.is_some();
+        let waited = self.link.is_some() && self.place.is_shared();
         match self.write_once(batch).await {
             // A server closes connections that were silent for long: nothing is wrong with a new one.
             Err(_) if waited => self.write_once(batch).await,
@@ -171,8 +171,11 @@ impl Writer {
             let why = self.why(harm);
             let _ = self.told.send(Told::Harmed(why));
         }
-        // What is written to a damaged file is lost. One that was put in its place is another.
-        if let Some(Err(harm @ Harm::Damaged)) = self.harmed.as_ref().map(Witness::look) {
+        // What is written to a damaged file is lost. One that was put in its place is another, and not to be mixed with its log.
+        if let Some(harmed) = &self.harmed
+            && let Err(harm) = harmed.look()
+            && (harm == Harm::Damaged || harmed.left_its_log())
+        {
             return Err(Fault(self.why(harm)));
         }
         self.harmed = None;
@@ -183,13 +186,27 @@ impl Writer {
     }
 
     fn why(&self, harm: Harm) -> String {
-        let fix = match harm {
-            Harm::Replaced => {
+        let fix = match (harm, &self.place) {
+            (Harm::Replaced, Place::File(path))
+                if self.harmed.as_ref().is_some_and(Witness::left_its_log) =>
+            {
+                format!(
+                    "the log beside it is of the file before, so it is not used: move that away with `{}`; the node goes on then, and \
+                     needs no restart",
+                    move_log_away(path)
+                )
+            }
+            (Harm::Replaced, _) => {
                 "the node goes on with what is there now, or with a new one; put back what was there"
+                    .to_owned()
             }
-            Harm::Damaged => {
-                "stop the nodes that use it, move it away with its -wal and -shm files or restore it from a backup, and start them again"
+            (Harm::Damaged, Place::File(path)) => {
+                format!(
+                    "move it away with `{}`; the nodes begin a new one, and need no restart",
+                    move_away(path)
+                )
             }
+            (Harm::Damaged, Place::Server(_)) => "restore the database with its own tools".to_owned(),
         };
         format!("history {} {harm}: {fix}", self.place)
     }
@@ -198,27 +215,30 @@ impl Writer {
     fn watch_backlog(&mut self) {
         let waiting = self.entries.len();
         if waiting > MUCH {
-            self.tell_able(false, "the disk cannot keep up");
+            self.tell_able(false, "the database cannot keep up: take work off it, or give it a faster disk");
         } else if waiting < LITTLE {
             self.tell_able(true, "");
         }
     }
 
     fn tell_able(&mut self, able: bool, why: &str) {
-        if self.able == able {
-            return;
-        }
-        self.able = able;
         let why = match &self.harmed {
             Some(_) => why.to_owned(),
-            None => format!("the history {} takes no entries ({why}): {}", self.place, self.place.remedy()),
+            None => format!("the history {} takes no entries: {why}", self.place),
         };
+        let trouble = Some(&why).filter(|_| !able);
+        // Another reason has another remedy.
+        if self.able == able && *self.trouble.borrow() == trouble.cloned() {
+            return;
+        }
         match able {
             true => tracing::info!("the history takes entries again"),
             false => tracing::error!("{why}; no fire is claimed meanwhile"),
         }
-        self.trouble.send_replace(Some(why).filter(|_| !able));
-        let _ = self.told.send(Told::Able(able));
+        self.trouble.send_replace(trouble.cloned());
+        if std::mem::replace(&mut self.able, able) != able {
+            let _ = self.told.send(Told::Able(able));
+        }
     }
 }
 

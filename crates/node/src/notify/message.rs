@@ -66,11 +66,11 @@ impl Message {
             | Event::Serving(_)
             | Event::Suspended => node.to_owned(),
             Event::NameTaken(other)
-            | Event::NodeLeft(other, _)
             | Event::Offline(other)
             | Event::Online(other)
             | Event::LeaderLost(other)
             | Event::LeaderChanged(Some(other), _) => other.to_string(),
+            Event::NodeLeft(life, _) => life.node.to_string(),
             Event::LeaderChanged(None, _) => "nobody".to_owned(),
             Event::MultiLeader(one, other) => format!("{one}, {other}"),
             Event::Unreadable(key) => key.to_string(),

@@ -64,6 +64,9 @@ pub(super) fn is_made_twice(error: &Error) -> bool {
 
 const SECRET: &str = "cannot be spoken to in secret: see tls, ca, cert and key in its URL";
 
+/// A restore of the cluster's own backup wants a place where nothing is.
+const RESTORE: &str = "restore the database from a backup with its own tools";
+
 /// Says what an error means and how to get rid of it. `place` names what is kept there, and its URL without a password.
 pub fn explain(place: &str, error: &Error) -> RegistryError {
     use RegistryError::{Fatal, Refused, Unavailable};
@@ -77,8 +80,8 @@ pub fn explain(place: &str, error: &Error) -> RegistryError {
             Error::Io(_) | Error::Protocol(_) | Error::WorkerCrashed => Unavailable(say(
                 "cannot be reached: see whether the server runs and this host may speak to it",
             )),
-            Error::RowNotFound => Fatal(say("has lost its counter: restore it from a backup")),
-            _ => Fatal(say("holds what evenkeel did not write: restore it from a backup")),
+            Error::RowNotFound => Fatal(say(&format!("has lost its counter: {RESTORE}"))),
+            _ => Fatal(say(&format!("holds what evenkeel did not write: {RESTORE}"))),
         };
     };
     match (state.as_str(), number) {
@@ -88,7 +91,7 @@ pub fn explain(place: &str, error: &Error) -> RegistryError {
         ("42501" | "3F000", _) | (_, 1142 | 1143 | 1227 | 1370) => {
             Refused(say("does not let this user do that: see its rights in docs/engines.md"))
         }
-        ("42P01", _) | (_, 1146) => Fatal(say("has lost a table: restore it from a backup")),
+        ("42P01", _) | (_, 1146) => Fatal(say(&format!("has lost a table: {RESTORE}"))),
         ("25006", _) | (_, 1290 | 1792 | 1836) => {
             Unavailable(say("is read-only here: point the URL at the server that is written to"))
         }

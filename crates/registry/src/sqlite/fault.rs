@@ -1,10 +1,12 @@
 //! What SQLite's errors mean for a registry, and what to do about each.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use rusqlite::{Error, ErrorCode};
 
 use crate::RegistryError;
+use crate::witness::{in_shell, move_away};
 
 /// When an error came: what is a wrong setting at first is an outage later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +21,9 @@ pub(super) enum During {
 pub(super) fn explain(path: &Path, during: During, error: &Error) -> RegistryError {
     use RegistryError::{Fatal, Refused, Unavailable};
     let say = |why: &str| format!("registry file {} {why} ({error})", path.display());
+    let harmed = |why: &str| format!("{}: {}", say(why), remedy(path));
     let Some(code) = error.sqlite_error_code() else {
-        return Fatal(say("holds what evenkeel did not write: restore it from a backup"));
+        return Fatal(harmed("holds what evenkeel did not write"));
     };
     match (code, during) {
         (ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _) => Unavailable(say(
@@ -38,13 +41,23 @@ pub(super) fn explain(path: &Path, during: During, error: &Error) -> RegistryErr
         (ErrorCode::SystemIoFailure, _) => Unavailable(say("cannot be read or written: check its disk")),
         (ErrorCode::OutOfMemory, _) => Unavailable(say("needs more memory than there is: free some")),
         (ErrorCode::NotADatabase, During::Opening) => {
-            Refused(say("is not a SQLite file: name another path, or move it away"))
+            Refused(format!("{}: name another path, or {}", say("is not a SQLite file"), remedy(path)))
         }
-        (ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt, _) => {
-            Fatal(say("is damaged: restore it from a backup"))
-        }
-        _ => Fatal(say("does not work as it should: restore it from a backup")),
+        (ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt, _) => Fatal(harmed("is damaged")),
+        _ => Fatal(harmed("does not work as it should")),
     }
+}
+
+/// What is to be done about a file that is not what evenkeel wrote. A restore wants an empty place.
+pub(super) fn remedy(path: &Path) -> String {
+    let mut url = OsString::from("sqlite:");
+    url.push(std::path::absolute(path).unwrap_or_else(|_| path.into()));
+    format!(
+        "restore it from a backup: stop all its nodes, run `{}`, then, with the FILE that `evenkeel cluster backup` wrote, \
+         `evenkeel cluster restore --registry {} --may-repeat-runs FILE`, and start the nodes again",
+        move_away(path),
+        in_shell(Path::new(&url)),
+    )
 }
 
 /// The path cannot be used as it is.

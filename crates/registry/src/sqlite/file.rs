@@ -7,7 +7,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::fault::{self, During};
 use crate::RegistryError;
-use crate::witness::{Harm, Witness};
+use crate::witness::{Harm, Witness, is_cut, move_log_away};
 
 /// The layout of the tables below, kept as `user_version`.
 const LAYOUT: i64 = 1;
@@ -69,6 +69,11 @@ impl File {
     pub(super) fn open(path: &Path) -> Result<(Self, Connection), RegistryError> {
         let found = Witness::of(path).and_then(|witness| Ok((witness.identity()?, witness)));
         let ((inode, mark), witness) = found.map_err(|error| unusable(path, &error))?;
+        // SQLite would take it for a new file, and delete the log.
+        if is_cut(path) {
+            let why = format!("is empty, and its log is not: {}", fault::remedy(path));
+            return Err(fault::refused(path, &why));
+        }
         let file = Self { path: path.into(), inode, mark, witness };
         let fault = |error| fault::explain(&file.path, During::Opening, &error);
         let mut connection = file.connect()?;
@@ -94,6 +99,11 @@ impl File {
             }
             txn.commit().map_err(fault)?;
         }
+        // What its log has of a damaged file looks whole.
+        if let Err(harm) = file.verify() {
+            file.close(connection);
+            return Err(harm);
+        }
         Ok((file, connection))
     }
 
@@ -107,8 +117,12 @@ impl File {
     pub(super) fn verify(&self) -> Result<(), RegistryError> {
         self.witness.look().map_err(|harm| {
             let fix = match harm {
-                Harm::Replaced => "start this node again",
-                Harm::Damaged => "stop all its nodes, restore it from a backup, and start them again",
+                Harm::Replaced if self.witness.left_its_log() => format!(
+                    "the log beside it is of the file before: stop all its nodes, run `{}`, and start them again",
+                    move_log_away(&self.path)
+                ),
+                Harm::Replaced => "start this node again".to_owned(),
+                Harm::Damaged => fault::remedy(&self.path),
             };
             RegistryError::Fatal(format!("registry file {} {harm}: {fix}", self.path.display()))
         })
@@ -141,7 +155,8 @@ impl File {
                 Err(fault::refused(path, &why))
             }
             (PRODUCT, layout) => {
-                Err(fault::refused(path, &format!("has layout {layout}, which never was: restore it")))
+                let why = format!("has layout {layout}, which never was: {}", fault::remedy(path));
+                Err(fault::refused(path, &why))
             }
             _ => Err(fault::refused(path, "is the database of another program: name another path")),
         }

@@ -3,14 +3,14 @@
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use evenkeel::audit::AuditFilter;
+use evenkeel::audit::{AuditFilter, Proof};
 use evenkeel_core::words::JobName;
 use serde::Deserialize;
 
 use super::events::when;
 use super::{ApiError, App, elsewhere};
 use crate::rows::{AuditPage, AuditRow};
-use crate::zones;
+use crate::{board, written, zones};
 
 /// The most rows of a page, and how many there are when nobody says.
 const PAGE_MAX: u32 = 1_000;
@@ -38,12 +38,56 @@ pub(super) async fn list(
     let since = page.since.as_deref().map(|text| when("since", text, now)).transpose()?;
     let until = page.until.as_deref().map(|text| when("until", text, now)).transpose()?;
     let from = page.before.as_deref().map(elsewhere::read).transpose()?;
-    let filter =
-        AuditFilter { job: page.job, node: page.node, who: page.who, since, until, limit, before: None };
+    let (job, node, who) = (page.job, page.node, page.who);
+    let filter = AuditFilter {
+        job: job.clone(),
+        node: node.clone(),
+        who: who.clone(),
+        since,
+        until,
+        limit,
+        before: None,
+    };
+    let is_first = from.is_none();
     let elsewhere::Page { rows, next, missing } = elsewhere::audit(&app, filter, from).await?;
+    let warnings = match rows.is_empty() && is_first {
+        true => unknown(&app, (job, node, who)).await?,
+        false => Vec::new(),
+    };
     Ok(Json(AuditPage {
         audit: rows.iter().map(AuditRow::of).collect(),
         before: next.as_ref().map(elsewhere::written),
         missing: missing.iter().map(ToString::to_string).collect(),
+        warnings,
     }))
+}
+
+/// Which of the names that were asked for nobody has, nor has had in any entry.
+async fn unknown(
+    app: &App,
+    (job, node, who): (Option<JobName>, Option<String>, Option<String>),
+) -> Result<Vec<String>, ApiError> {
+    let any = AuditFilter { limit: 1, ..AuditFilter::default() };
+    let mut warnings = Vec::new();
+    if let Some(job) = job.filter(|job| !board::is_job(&app.handle, job)) {
+        let of_job = AuditFilter { job: Some(job.clone()), ..any.clone() };
+        let is_told_of = has_entry(app, of_job).await?;
+        warnings.extend((!is_told_of).then(|| board::no_job(&app.handle, &job)));
+    }
+    if let Some(node) = node {
+        let is_told_of = has_entry(app, AuditFilter { node: Some(node.clone()), ..any.clone() }).await?;
+        warnings.extend(board::unknown_node(&app.handle, &node).filter(|_| !is_told_of));
+    }
+    if let Some(who) = who.filter(|who| written::one_of("proof", who, &Proof::WORDS).is_err()) {
+        let is_told_of = has_entry(app, AuditFilter { who: Some(who.clone()), ..any }).await?;
+        let why = || written::one_of("proof", &who, &Proof::WORDS).err().unwrap_or_default();
+        warnings.extend(
+            (!is_told_of).then(|| format!("no entry is of a caller who says {who:?}, and {}", why())),
+        );
+    }
+    Ok(warnings)
+}
+
+async fn has_entry(app: &App, filter: AuditFilter) -> Result<bool, ApiError> {
+    Ok(!elsewhere::audit(app, filter, None).await?.rows.is_empty())
 }

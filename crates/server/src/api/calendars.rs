@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::changes::Asked;
 use super::error::{done, read_body};
 use super::{ApiError, App};
+use crate::board;
 use crate::rows::{CalendarDetail, CalendarRow, moment};
 use crate::written::Kind;
 
@@ -46,9 +47,7 @@ pub(super) async fn show(
             jobs: jobs(view, &name),
         })
     });
-    let unknown =
-        || ApiError::not_found(format!("no calendar is called {name}: see `evenkeel calendar list`"));
-    found.map(Json).ok_or_else(unknown)
+    found.map(Json).ok_or_else(|| ApiError::not_found(board::no_calendar(&app.handle, &name)))
 }
 
 pub(super) async fn put(

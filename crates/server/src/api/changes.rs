@@ -14,11 +14,12 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use evenkeel::audit::{Asker, Deed, Outcome, Proof, UPGRADE_BEGINS};
-use evenkeel_core::input::{Answer, Command};
+use evenkeel_core::input::{Answer, Command, Refusal};
 use evenkeel_core::words::{JobName, NodeName, RunId};
 
 use super::error::{REPLAYED, STALE, Said};
 use super::{ApiError, App};
+use crate::board::Named;
 use crate::client::CLIENT;
 use crate::listen::Caller;
 
@@ -84,7 +85,14 @@ impl Asked {
     /// Asks the node for a change, which notes it.
     pub(crate) async fn ask(&self, app: &App, command: Command) -> Answer {
         self.noted.store(NOTED, Ordering::Relaxed);
-        app.handle.ask_for(self.asker.clone(), command).await
+        let named = Named::of(&command);
+        match app.handle.ask_for(self.asker.clone(), command).await {
+            // Whoever asks may have mistyped a name, which the node does not guess at.
+            Answer::Refused(Refusal::NotFound, text) => {
+                Answer::Refused(Refusal::NotFound, named.missing(&app.handle).unwrap_or(text))
+            }
+            answer => answer,
+        }
     }
 
     /// Another node decides, and notes it; it is asked from now on.
@@ -99,6 +107,11 @@ impl Asked {
 
     /// All of it was done.
     pub(super) fn is_done(&self) {
+        self.noted.store(0, Ordering::Relaxed);
+    }
+
+    /// The other node has not heard of it.
+    pub(super) fn was_not_sent(&self) {
         self.noted.store(0, Ordering::Relaxed);
     }
 

@@ -7,6 +7,7 @@ use axum::http::Method;
 use evenkeel::Handle;
 use evenkeel::audit::{Asker, Deed, Outcome};
 use evenkeel_core::time::{Millis, Mono};
+use evenkeel_core::words::counted;
 
 /// So many are noted one by one in so long; the others of that time are counted and noted together.
 const MOST: u32 = 10;
@@ -66,7 +67,8 @@ impl Denials {
 
     async fn sum_up(&self, handle: &Handle, asker: Asker) {
         let more = std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).more);
-        let why = format!("{more} more callers were not let in within a minute, the first of them from here");
+        let callers = counted(usize::try_from(more).unwrap_or(usize::MAX), "more caller");
+        let why = format!("not let in within a minute: {callers}, the first of them from here");
         handle.note(asker, Deed::new("ask", "several"), Outcome::Denied, why).await;
     }
 

@@ -20,7 +20,8 @@ use tokio::task::JoinSet;
 
 use super::{ApiError, App, relay};
 use crate::board;
-use crate::peer::{Found, Wanted};
+use crate::board::explain::Troubles;
+use crate::peer::{Found, Health, Wanted};
 
 /// A list is not worth waiting longer for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
@@ -229,6 +230,27 @@ fn begins_here(app: &App, from: Option<&Cursor>) -> Option<Option<u64>> {
         Some(before) => Some(Some(*before)),
         None => begins(from, app.handle.name()),
     }
+}
+
+/// Why the histories of living nodes take no entries, by node; without those of which all is well, or that do not say.
+pub(super) async fn troubles(app: &App) -> Troubles {
+    let own = app.handle.history_trouble().map(|why| (app.handle.name().clone(), why));
+    let mut asked = JoinSet::new();
+    for name in board::names(&app.handle) {
+        let Ok(Some(other)) = relay::other(app, name.as_str()) else { continue };
+        asked.spawn(async move {
+            let heard = other.within(PATIENCE).post("/peer/v1/history", b"{}".to_vec()).await.ok();
+            // A node of an earlier version knows no such address.
+            let heard = heard.filter(|heard| heard.status == StatusCode::OK)?;
+            let told: Health = serde_json::from_slice(&heard.body).ok()?;
+            Some((name, told.trouble?))
+        });
+    }
+    let mut troubles: Troubles = own.into_iter().collect();
+    while let Some(Ok(told)) = asked.join_next().await {
+        troubles.extend(told);
+    }
+    troubles
 }
 
 /// All attempts of a run, the first one first.

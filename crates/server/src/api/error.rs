@@ -51,6 +51,16 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
+    /// Nobody knows whether it was done.
+    pub(crate) fn unknown(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GATEWAY_TIMEOUT, UNKNOWN, message)
+    }
+
+    /// Whether it says that nobody knows.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.code == UNKNOWN
+    }
+
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
@@ -67,6 +77,7 @@ pub(super) struct Said {
     pub(super) message: String,
 }
 
+const UNKNOWN: &str = "unknown";
 const STANDBY: &str = "standby";
 /// A node asked by a clock that differs too much.
 pub(crate) const STALE: &str = "stale";
@@ -99,6 +110,7 @@ impl From<(Refusal, String)> for ApiError {
             Refusal::Invalid => Self::invalid(message),
             Refusal::Conflict => Self::conflict(message),
             Refusal::Unavailable => Self::unavailable(message),
+            Refusal::Unknown => Self::unknown(message),
             Refusal::Standby => Self::new(StatusCode::SERVICE_UNAVAILABLE, STANDBY, message),
         }
     }
@@ -151,6 +163,7 @@ impl From<Failure> for ApiError {
             Exit::Invalid | Exit::Usage => Self::invalid(message),
             Exit::Conflict => Self::conflict(message),
             Exit::Unreachable | Exit::Unavailable | Exit::Denied => Self::unavailable(message),
+            Exit::Unknown => Self::unknown(message),
             Exit::Failed => Self::internal(message),
         }
     }

@@ -4,13 +4,12 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel::EventFilter;
-use evenkeel_core::time::{Millis, Wall};
-use jiff::Timestamp;
+use evenkeel_core::time::Wall;
 use serde::Deserialize;
 
 use super::{ApiError, App, elsewhere};
 use crate::rows::{EventPage, EventRow};
-use crate::{settings, zones};
+use crate::{board, cli, zones};
 
 /// The most rows of a page, and how many there are when nobody says.
 const PAGE_MAX: u32 = 1_000;
@@ -33,28 +32,28 @@ pub(super) async fn list(
     let Query(page) = page?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let since = page.since.as_deref().map(|text| when("since", text, zones::now())).transpose()?;
-    let kind = page.kind.map(|kind| evenkeel::event_kind(&kind).map_or(kind, ToOwned::to_owned));
+    let kind = page.kind.as_deref().map(cli::event_kind).transpose().map_err(ApiError::invalid)?;
     let from = page.before.as_deref().map(elsewhere::read).transpose()?;
-    let filter = EventFilter { node: page.node, kind, since, limit, before: None };
+    let (node, is_first) = (page.node, from.is_none());
+    let filter = EventFilter { node: node.clone(), kind, since, limit, before: None };
     let elsewhere::Page { rows, next, missing } = elsewhere::events(&app, filter, from).await?;
+    let mut warnings = Vec::new();
+    if let Some(node) = node.filter(|_| is_first && rows.is_empty()) {
+        let ever = EventFilter { node: Some(node.clone()), limit: 1, ..EventFilter::default() };
+        let has_told = !elsewhere::events(&app, ever, None).await?.rows.is_empty();
+        warnings.extend(board::unknown_node(&app.handle, &node).filter(|_| !has_told));
+    }
     Ok(Json(EventPage {
         events: rows.iter().map(EventRow::of).collect(),
         before: next.as_ref().map(elsewhere::written),
         missing: missing.iter().map(ToString::to_string).collect(),
+        warnings,
     }))
 }
 
 /// A moment as RFC 3339, or a span before now.
 pub(super) fn when(what: &str, text: &str, now: Wall) -> Result<Wall, ApiError> {
-    if let Some(span) = settings::span(text) {
-        return Ok(now - Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)));
-    }
-    let moment: Option<Timestamp> = text.parse().ok();
-    moment.map(|at| Wall(at.as_millisecond())).ok_or_else(|| {
-        ApiError::invalid(format!(
-            "{what} is {text:?}: write how long ago, like 10m or 2d, or a moment like 2026-03-01T22:30:00Z"
-        ))
-    })
+    zones::when(text, now).map_err(|fix| ApiError::invalid(format!("{what} is {text:?}: {fix}")))
 }
 
 #[cfg(test)]

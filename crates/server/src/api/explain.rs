@@ -7,8 +7,9 @@ use evenkeel::LanesError;
 use evenkeel_core::words::JobName;
 
 use super::jobs::unknown;
-use super::runs::{Named, attempts};
-use super::{ApiError, App};
+use super::named::Named;
+use super::runs::attempts;
+use super::{ApiError, App, elsewhere};
 use crate::board;
 use crate::rows::Explained;
 
@@ -17,7 +18,8 @@ pub(super) async fn job(
     name: Result<Path<JobName>, PathRejection>,
 ) -> Result<Json<Explained>, ApiError> {
     let Path(name) = name?;
-    let told = board::explain::job(&app.handle, &name).await?;
+    let troubles = elsewhere::troubles(&app).await;
+    let told = board::explain::job(&app.handle, &name, &troubles).await?;
     told.map(Json).ok_or_else(|| unknown(&app.handle, &name))
 }
 
@@ -28,7 +30,8 @@ pub(super) async fn run(
     let Path(run) = run?;
     let run = run.one(&app)?;
     let attempts = attempts(&app, &run).await?;
-    Ok(Json(board::explain::run(&app.handle, &run, &attempts).await?))
+    let troubles = elsewhere::troubles(&app).await;
+    Ok(Json(board::explain::run(&app.handle, &run, &attempts, &troubles).await?))
 }
 
 impl From<LanesError> for ApiError {

@@ -73,7 +73,10 @@ async fn look(app: &App, fire: &FireId) -> Result<Whole, ApiError> {
     }
     if attempts.is_empty() && open.shards.is_empty() && missing.is_empty() {
         let text = format!("no fire is called {fire}: see `evenkeel run list --job {}`", fire.job);
-        return Err(ApiError::not_found(text));
+        return Err(match board::is_job(&app.handle, &fire.job) {
+            true => ApiError::not_found(text),
+            false => super::jobs::unknown(&app.handle, &fire.job),
+        });
     }
     Ok(Whole { attempts, open, missing })
 }

@@ -115,6 +115,7 @@ pub(super) async fn next(
 
 pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> Answered {
     let Apply { jobs } = read_body(&body, Kind::Jobs)?;
+    let ended = board::ended_switches(&app.handle, &jobs);
     match asked.ask(&app, Command::Apply(jobs)).await {
         Answer::Applied(applied) => {
             let row = |(name, applied): &(JobName, Applied)| {
@@ -122,6 +123,9 @@ pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> 
                 let switches = board::switches(&app.handle, name);
                 if !switches.is_empty() {
                     row["switches"] = json!(switches);
+                }
+                if let Some(switch) = ended.get(name).filter(|_| *applied == Applied::Updated) {
+                    row["ended"] = json!([switch]);
                 }
                 row
             };
@@ -138,7 +142,12 @@ pub(super) async fn apply(State(app): State<App>, asked: Asked, body: Bytes) -> 
 
 pub(super) async fn claim(State(app): State<App>, asked: Asked, _: Nothing) -> Answered {
     match asked.ask(&app, Command::Claim).await {
-        Answer::Claiming { claims, left } => Ok(Json(json!({ "claims": claims, "left": left }))),
+        Answer::Claiming { claims, left } => {
+            let all: usize = left.iter().map(|left| left.jobs).sum();
+            let reasons: Vec<Value> =
+                left.iter().map(|left| json!({ "jobs": left.jobs, "reason": left.why })).collect();
+            Ok(Json(json!({ "claims": claims, "left": all, "reasons": reasons })))
+        }
         other => done(other),
     }
 }
@@ -213,16 +222,16 @@ pub(super) async fn run_now(
                 true => FireId::from(&run).to_string(),
                 false => run.to_string(),
             };
-            let mut warnings = board::remarks(&app.handle, &run.job, None, "run");
-            warnings.extend(waiting::stuck(app, &run.job, &named).filter(|_| applied == Applied::Created));
-            let Some(shards) = shards else {
-                let answer =
-                    json!({ "run": run, "asked": moment(at), "applied": applied, "warnings": warnings });
-                return Ok(Json(answer));
-            };
-            let mut answer =
-                json!({ "run": named, "asked": moment(at), "applied": applied, "warnings": warnings });
-            answer["shards"] = json!(shards);
+            // What was asked for before may have run.
+            let waits = board::explain::in_the_way(&app.handle, &run.job);
+            let waits = waits.filter(|_| applied == Applied::Created);
+            let warnings: Vec<String> = waits.iter().map(|why| waiting::stuck(&named, why)).collect();
+            let mut answer = json!({
+                "run": named, "asked": moment(at), "applied": applied, "reason": waits, "warnings": warnings
+            });
+            if let Some(shards) = shards {
+                answer["shards"] = json!(shards);
+            }
             Ok(Json(answer))
         }
         other => done(other),

@@ -36,13 +36,20 @@ const LEFT_MAX: u32 = 1_000;
 
 /// The living nodes, and those that left within the last day.
 pub(super) async fn list(State(app): State<App>) -> Result<Json<Value>, ApiError> {
-    let (nodes, closed) = (board::nodes_with_times(&app.handle).await, board::is_closed(&app.handle));
+    let closed = board::is_closed(&app.handle);
     let (kind, since) = (Some("node.left".to_owned()), Some(zones::now() - DAY));
     let filter = EventFilter { kind, since, limit: LEFT_MAX, ..EventFilter::default() };
     // A history that cannot be read tells of nobody who left.
-    let told = elsewhere::events(&app, filter, None).await.map(|page| page.rows).unwrap_or_default();
+    let (told, troubles) = tokio::join!(elsewhere::events(&app, filter, None), elsewhere::troubles(&app));
+    let told = told.map(|page| page.rows).unwrap_or_default();
+    let nodes = board::nodes_with_times(&app.handle, &troubles).await;
     let gone = board::gone(&app.handle, &told);
-    Ok(Json(json!({ "warnings": board::few(nodes.len()), "nodes": nodes, "gone": gone, "closed": closed })))
+    let mut warnings = board::few(nodes.len());
+    warnings.extend(nodes.iter().filter_map(|node| {
+        let why = node.history.as_ref()?;
+        Some(format!("node {} starts nothing and refuses changes: {why}", node.name))
+    }));
+    Ok(Json(json!({ "warnings": warnings, "nodes": nodes, "gone": gone, "closed": closed })))
 }
 
 /// How much of a node's past is wanted.
@@ -132,7 +139,10 @@ pub(super) async fn switch(
         "drain" => drain(&app, &asked, name, &body).await,
         "undrain" => {
             Nothing::of(&body)?;
-            done(asked.ask(&app, Command::Undrain(name)).await)
+            let was_drained = board::is_draining(&app.handle, &name);
+            let Json(mut answer) = done(asked.ask(&app, Command::Undrain(name)).await)?;
+            answer["applied"] = json!(if was_drained { Applied::Updated } else { Applied::Unchanged });
+            Ok(Json(answer))
         }
         "activate" => activate(&app, &asked, name, &body).await,
         "upgrade" => upgrade(&app, &name, &body).await,

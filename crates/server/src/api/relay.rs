@@ -13,8 +13,8 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::{ApiError, App};
 use crate::board;
-use crate::client::escape;
-use crate::peer::{Heard, PATIENCE, Piece};
+use crate::client::{UNKNOWN, escape};
+use crate::peer::{Heard, PATIENCE, Piece, Unheard};
 
 /// Another node.
 #[derive(Clone)]
@@ -44,13 +44,13 @@ impl Other {
     pub(super) async fn kill(&self, run: &RunId, asker: &Asker) -> Result<Response, ApiError> {
         let path = format!("/peer/v1/runs/{}/kill", escape(&run.to_string()));
         let body = serde_json::to_vec(asker).unwrap_or_default();
-        self.asked(Method::POST, &path, body).await.map(said)
+        self.change(Method::POST, &path, body).await.map(said)
     }
 
     /// Removes what it has of the run's output; returns of how many attempts it had any.
     pub(super) async fn forget(&self, run: &RunId) -> Result<usize, ApiError> {
         let path = format!("/peer/v1/runs/{}/logs", escape(&run.to_string()));
-        let heard = self.ask(Method::DELETE, &path).await?;
+        let heard = self.change(Method::DELETE, &path, Vec::new()).await?;
         let said: serde_json::Value = serde_json::from_slice(&heard.body).unwrap_or_default();
         if heard.status.is_success() {
             // A node of an earlier version does not say how much it was.
@@ -109,15 +109,33 @@ impl Other {
         self.asked(Method::POST, path, body).await
     }
 
+    fn silent(&self, why: &Unheard) -> ApiError {
+        ApiError::unavailable(format!("{} does not answer at {}: {why}", self.named(), self.call.address))
+    }
+
     async fn ask(&self, method: Method, path: &str) -> Result<Heard, ApiError> {
         self.asked(method, path, Vec::new()).await
     }
 
     async fn asked(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Heard, ApiError> {
         let heard = self.app.line.ask(&self.call, method, path, body).await;
-        let heard = heard.map_err(|why| {
-            ApiError::unavailable(format!("{} does not answer at {}: {why}", self.named(), self.call.address))
+        self.let_in(heard.map_err(|why| self.silent(&why))?)
+    }
+
+    /// Asks it for a change, which it may have made also where its answer never comes.
+    async fn change(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Heard, ApiError> {
+        let heard = self.app.line.ask(&self.call, method, path, body).await;
+        let heard = heard.map_err(|why| match why {
+            Unheard::Silent(_) => {
+                let (named, address) = (self.named(), &self.call.address);
+                ApiError::unknown(format!("{named} at {address} has not answered ({why}): {UNKNOWN}"))
+            }
+            why => self.silent(&why),
         })?;
+        self.let_in(heard)
+    }
+
+    fn let_in(&self, heard: Heard) -> Result<Heard, ApiError> {
         // What is between the nodes is not the caller's fault.
         if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&heard.status) {
             let why = String::from_utf8_lossy(&heard.body);

@@ -13,19 +13,21 @@ use evenkeel::{RunFilter, RunRecord, State as RunState};
 use evenkeel_core::input::{Answer, Applied, Command, Refusal};
 use evenkeel_core::node::Node;
 use evenkeel_core::schedule::Seconds;
-use evenkeel_core::words::{Fire, FireId, JobName, RunId, Shard, WordError};
+use evenkeel_core::words::{Fire, FireId, JobName, RunId, Shard};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::Nothing;
 use super::changes::Asked;
 use super::error::done;
+use super::named::Named;
 use super::search::{self, Text};
 use super::{ApiError, App, elsewhere, fires, follow, jobs, output, relay, running, waiting};
+use crate::board::explain::Waiting;
 use crate::client::escape;
 use crate::peer::Piece;
 use crate::rows::{RunPage, RunRow, RunningRow, moment};
-use crate::{board, request};
+use crate::{board, request, written};
 
 /// The most rows of a page, and how many there are when nobody says.
 const PAGE_MAX: u32 = 1_000;
@@ -85,13 +87,15 @@ pub(super) async fn list(
     if let Some(job) = job.as_ref().filter(is_unknown) {
         return Err(jobs::unknown(&app.handle, job));
     }
-    let mut waiting = if waits { waiting::all(&app, job.as_ref()).await } else { Vec::new() };
+    let mut found = if waits { waiting::all(&app, job.as_ref()).await } else { Waiting::default() };
     let known: BTreeSet<String> = rows.iter().map(|record| record.run.to_string()).collect();
-    waiting.retain(|row| !known.contains(&row.run));
-    waiting.truncate(limit as usize);
+    found.rows.retain(|row| !known.contains(&row.run));
+    let cut = found.rows.len().saturating_sub(limit as usize);
+    found.rows.truncate(limit as usize);
     Ok(Json(RunPage {
         runs: rows.iter().map(board::run_row).collect(),
-        waiting,
+        waiting: found.rows,
+        waiting_more: found.more + cut,
         before: next.as_ref().map(elsewhere::written),
         missing: missing.iter().map(ToString::to_string).collect(),
     }))
@@ -108,59 +112,9 @@ pub(super) async fn running(State(app): State<App>) -> Result<Json<RunningRow>, 
 }
 
 fn state(text: &str) -> Result<RunState, ApiError> {
-    RunState::parse(text).ok_or_else(|| {
-        let all: Vec<_> = RunState::ALL.iter().map(|state| state.as_str()).collect();
-        ApiError::invalid(format!("no state is called {text:?}: use one of {}", all.join(", ")))
-    })
-}
-
-/// One run, or a fire with the runs of all its shards.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) enum Named {
-    Run(RunId),
-    Fire(FireId),
-}
-
-impl TryFrom<String> for Named {
-    type Error = WordError;
-
-    fn try_from(text: String) -> Result<Self, WordError> {
-        match text.split(':').count() {
-            2 => text.parse().map(Self::Fire),
-            _ => text.parse().map(Self::Run),
-        }
-    }
-}
-
-impl Named {
-    /// The only run of a fire.
-    ///
-    /// # Errors
-    /// Its job has several shards.
-    pub(super) fn one(self, app: &App) -> Result<RunId, ApiError> {
-        let fire = match self {
-            Self::Run(run) => return Ok(run),
-            Self::Fire(fire) => fire,
-        };
-        match board::has_shards(&app.handle, &fire.job) {
-            false => Ok(fire.run(Shard(0))),
-            true => {
-                let fix = format!("name one, such as {fire}:0; `evenkeel run show {fire}` shows all");
-                Err(ApiError::invalid(format!(
-                    "fire {fire} is of a job with shards, each a run of its own: {fix}"
-                )))
-            }
-        }
-    }
-
-    /// The run of the first shard.
-    fn first(self) -> RunId {
-        match self {
-            Self::Run(run) => run,
-            Self::Fire(fire) => fire.run(Shard(0)),
-        }
-    }
+    let known = written::one_of("state", text, &RunState::ALL.map(RunState::as_str));
+    let known = known.map_err(ApiError::invalid)?;
+    RunState::parse(known).ok_or_else(|| ApiError::internal(format!("{known} is listed and not read")))
 }
 
 pub(super) async fn show(
@@ -191,7 +145,10 @@ pub(super) fn detail(a: &RunRecord) -> Value {
 pub(super) async fn attempts(app: &App, run: &RunId) -> Result<Vec<RunRecord>, ApiError> {
     let attempts = elsewhere::attempts(app, run).await?;
     if attempts.is_empty() && !board::is_expected(&app.handle, run) {
-        return Err(ApiError::not_found(format!("no run is called {run}: see `evenkeel run list`")));
+        return Err(match board::is_job(&app.handle, &run.job) {
+            true => ApiError::not_found(format!("no run is called {run}: see `evenkeel run list`")),
+            false => jobs::unknown(&app.handle, &run.job),
+        });
     }
     Ok(attempts)
 }
@@ -296,9 +253,19 @@ pub(super) async fn kill(
                 return Err(ApiError::unavailable(text));
             }
             let other = whose.map(|node| relay::other(&app, &node)).transpose()?.flatten();
-            let Some(other) = other else { return Err(ApiError::not_found(message)) };
+            let Some(other) = other else {
+                return Err(match board::is_job(&app.handle, &run.job) {
+                    true => ApiError::not_found(message),
+                    false => jobs::unknown(&app.handle, &run.job),
+                });
+            };
             asked.goes_elsewhere();
-            let said = other.kill(&run, &asked.asker).await?;
+            let said = other.kill(&run, &asked.asker).await;
+            let said = said.inspect_err(|why| {
+                if !why.is_unknown() {
+                    asked.was_not_sent();
+                }
+            })?;
             asked.was_elsewhere();
             Ok(said)
         }

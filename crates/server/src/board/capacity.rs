@@ -3,7 +3,7 @@
 use evenkeel::Handle;
 use evenkeel_core::capacity::{Capacity, Group, NODES_ADVISED, Outlook, Standing, WhatIf, outlook_of_all};
 use evenkeel_core::view::{GroupId, View};
-use evenkeel_core::words::NodeName;
+use evenkeel_core::words::{NodeName, counted};
 
 use super::obstacles::{Obstacles, obstacles};
 use super::{enabled, nodes};
@@ -57,17 +57,17 @@ pub(crate) fn cannot_drain(handle: &Handle, name: &NodeName) -> Option<String> {
     if left.working() == 0 && enabled(handle) > 0 {
         return Some(format!("draining node {name} leaves no node that works: {fix}"));
     }
-    let (jobs, room) = (left.jobs, left.jobs - left.short);
+    let (jobs, room) = (counted(left.jobs, "job"), left.jobs - left.short);
     let way = obstacles.text();
     match (left.covers(), obstacles.rows.is_empty()) {
         (true, true) => None,
         (true, false) => {
             Some(format!("draining node {name} leaves jobs without a node: {fix}; in the way: {way}"))
         }
-        (false, true) => Some(format!("draining node {name} leaves room for {room} of {jobs} jobs: {fix}")),
-        (false, false) => Some(format!(
-            "draining node {name} leaves room for {room} of {jobs} jobs: {fix}; in the way: {way}"
-        )),
+        (false, true) => Some(format!("draining node {name} leaves room for {room} of {jobs}: {fix}")),
+        (false, false) => {
+            Some(format!("draining node {name} leaves room for {room} of {jobs}: {fix}; in the way: {way}"))
+        }
     }
 }
 
@@ -156,5 +156,6 @@ fn summed(
 fn alarmed(row: &BalanceRow) -> Option<String> {
     let NodeRow { name, alarm, .. } = &row.node;
     let then = row.then.as_ref().filter(|then| then.held > *alarm as usize && row.node.held < then.held)?;
-    Some(format!("{name} would hold {} jobs, above its alarm of {alarm}: give it more means", then.held))
+    let held = counted(then.held, "job");
+    Some(format!("{name} would hold {held}, above its alarm of {alarm}: give it more means"))
 }

@@ -30,10 +30,13 @@ use super::capacity::standings;
 use crate::rows::{Explained, moment, word, zone};
 use crate::zones;
 pub(crate) use run::run;
-pub(crate) use waiting::{JOBS_MAX, no_node, waiting};
+pub(crate) use waiting::{JOBS_MAX, Waiting, in_the_way, waiting, why};
 
-/// How many runs of a pool are told by name.
+/// How many runs of a pool, or requests that wait, are told by name.
 const TOLD_MAX: usize = 5;
+
+/// Why the histories of nodes take no entries, so that these nodes start nothing.
+pub(crate) type Troubles = BTreeMap<NodeName, String>;
 
 /// What a node believes of a job and of those who may have it.
 struct Known {
@@ -50,6 +53,10 @@ struct Known {
     pool: PoolRecord,
     /// Requests to run it now that nobody has taken.
     waiting: Vec<Request>,
+    /// Why nothing of it runs until somebody changes something.
+    in_the_way: Option<String>,
+    /// What keeps nodes from starting anything.
+    troubles: Troubles,
     members: Vec<Member>,
     /// The living nodes that fit.
     standings: Vec<Standing>,
@@ -66,8 +73,12 @@ struct Known {
 }
 
 /// Explains a job; `None` when there is none of this name.
-pub(crate) async fn job(handle: &Handle, name: &JobName) -> Result<Option<Explained>, LanesError> {
-    let Some(known) = look(handle, name) else { return Ok(None) };
+pub(crate) async fn job(
+    handle: &Handle,
+    name: &JobName,
+    troubles: &Troubles,
+) -> Result<Option<Explained>, LanesError> {
+    let Some(known) = look(handle, name, troubles) else { return Ok(None) };
     let mut told = Explained::of(format!("job {name}"));
     let job = known.job();
     told.fact("placement", job.placement);
@@ -77,32 +88,38 @@ pub(crate) async fn job(handle: &Handle, name: &JobName) -> Result<Option<Explai
     told.fact("paused", known.spec.paused);
     known.tell_nodes(&mut told);
     known.tell_pool(&mut told);
+    known.tell_troubles(&mut told);
     absent::explain(handle, &known, &mut told).await;
-    match job.placement {
+    let waits = match job.placement {
         Placement::Claimed => {
             let lane = handle.claims(std::slice::from_ref(name)).await?.remove(name);
             claimed::explain(&known, lane.as_ref(), &mut told);
+            claimed::waiting(&known, lane.as_ref())
         }
         Placement::Sharded | Placement::Broadcast => {
-            sharded::explain(&known, &handle.lanes(name).await?, &mut told)
+            let lanes = handle.lanes(name).await?;
+            sharded::explain(&known, &lanes, &mut told);
+            sharded::waiting(&known, &lanes)
         }
         Placement::Dispatched => {
             let plan = handle.plans(std::slice::from_ref(name)).await?.remove(name);
             dispatched::explain(&known, plan.as_ref(), &mut told);
+            dispatched::waiting(&known, plan.as_ref())
         }
-    }
+    };
+    waiting::tell(&waits, &mut told);
     Ok(Some(told))
 }
 
-fn look(handle: &Handle, name: &JobName) -> Option<Known> {
+fn look(handle: &Handle, name: &JobName, troubles: &Troubles) -> Option<Known> {
     let me = handle.name().clone();
     handle.look(|node| {
         let free = firing::free_slots(node.view(), node.local());
-        known(node.view(), name, (me, free))
+        known(node.view(), name, (me, free), troubles)
     })
 }
 
-fn known(view: &View, name: &JobName, me: (NodeName, usize)) -> Option<Known> {
+fn known(view: &View, name: &JobName, me: (NodeName, usize), troubles: &Troubles) -> Option<Known> {
     let job = view.find(name)?;
     let slots = view.members().map(|(member, state)| (member.node.to_string(), state.info.slots)).collect();
     let asked = job.asked().and_then(|known| known.value.as_ref());
@@ -118,6 +135,8 @@ fn known(view: &View, name: &JobName, me: (NodeName, usize)) -> Option<Known> {
         sharding: job.sharding().cloned(),
         pool: spec.job.pool.as_ref().and_then(|pool| view.pool(&pool.name).value).unwrap_or_default(),
         waiting: waiting.cloned().collect(),
+        in_the_way: job.in_the_way(),
+        troubles: troubles.clone(),
         spec,
         loads: loads.collect(),
         settings: view.settings(),
@@ -212,12 +231,26 @@ impl Known {
         }
     }
 
-    /// Why nothing of it runs: no living node fits.
-    fn nowhere(&self) -> Option<String> {
-        let nodes = &self.job().node_selector;
-        let nowhere = self.job().enabled && self.standings.is_empty();
-        nowhere
-            .then(|| format!("no living node fits {nodes}: start one with these labels, or change the job"))
+    /// Of which nodes that fit the histories take no entries.
+    fn tell_troubles(&self, told: &mut Explained) {
+        let fits = self.standings.iter().filter_map(|standing| self.trouble(&standing.name));
+        fits.for_each(|text| told.point("history", "", text));
+    }
+
+    /// Why a node starts nothing, where its history takes no entries.
+    fn trouble(&self, node: &NodeName) -> Option<String> {
+        self.troubles.get(node).map(|why| format!("node {node} starts nothing: {why}"))
+    }
+
+    /// Why no node starts anything of it, where it is enabled.
+    fn no_node(&self) -> Option<String> {
+        let working = || self.standings.iter().filter(|standing| !standing.drained);
+        let stuck = || {
+            let all = working().all(|standing| self.troubles.contains_key(&standing.name));
+            working().next().filter(|_| all).and_then(|first| self.trouble(&first.name))
+        };
+        let enabled = self.job().enabled;
+        self.in_the_way.clone().or_else(stuck).filter(|_| enabled)
     }
 
     /// The schedule in words.
@@ -243,18 +276,14 @@ impl Known {
         schedule.counted_from(floor).next(floor)
     }
 
-    /// What switches alone say of why it does not run: the commonest reason comes first.
-    fn switched_off(&self) -> Option<(&'static str, String)> {
+    /// What switches alone say of why it does not run: the commonest reason comes first. A request waits for what is given.
+    fn switched_off(&self, why: impl FnOnce() -> String) -> Option<(&'static str, String)> {
         let name = &self.job().name;
         if !self.job().enabled {
-            return Some((
-                "control",
-                format!("it is disabled: let it fire with `evenkeel job enable {name}`"),
-            ));
+            return self.in_the_way.clone().map(|why| ("control", why));
         }
         if let Some(request) = self.waiting.first() {
-            let text = format!("request {} of {} waits to be taken", request.id, moment(request.at));
-            return Some(("firing", text));
+            return Some(("firing", waiting::request(&request.id, request.at, &why())));
         }
         self.spec.paused.then(|| {
             (

@@ -2,7 +2,7 @@
 
 use evenkeel_core::capacity::{Standing, WhatIf, outlook};
 use evenkeel_core::view::{GroupId, JobId, View};
-use evenkeel_core::words::NodeName;
+use evenkeel_core::words::{NodeName, counted};
 
 use super::capacity::standings;
 use crate::rows::ObstacleRow;
@@ -42,7 +42,7 @@ impl Obstacles {
         let mut all: Vec<String> =
             self.rows.iter().take(3).map(|row| format!("job {}: {}", row.job, row.why)).collect();
         let more = self.more + self.rows.len() - all.len();
-        all.extend((more > 0).then(|| format!("and {more} more jobs")));
+        all.extend((more > 0).then(|| format!("and {}", counted(more, "more job"))));
         all.join("; ")
     }
 }
@@ -98,7 +98,7 @@ fn listed(all: impl Iterator<Item = String>) -> String {
     let mut all: Vec<String> = all.collect();
     let more = all.len().saturating_sub(NODES_NAMED);
     all.truncate(NODES_NAMED);
-    all.extend((more > 0).then(|| format!("and {more} more nodes")));
+    all.extend((more > 0).then(|| format!("and {}", counted(more, "more node"))));
     all.join(", ")
 }
 

@@ -22,7 +22,7 @@ enum Promise {
 pub(crate) fn remarks(handle: &Handle, name: &JobName, node: Option<&NodeName>, verb: &str) -> Vec<String> {
     let promise = match verb {
         "resume" | "enable" => Promise::Fires,
-        "pause" | "run" => Promise::Runs,
+        "pause" => Promise::Runs,
         _ => Promise::Rests,
     };
     let mut remarks = Vec::new();
@@ -52,10 +52,7 @@ pub(crate) fn remarks(handle: &Handle, name: &JobName, node: Option<&NodeName>, 
             remarks.push(format!("the schedule of job {name} has no further fire"));
         }
     }
-    // Who asked for a run is told of that run.
-    if verb != "run" {
-        remarks.extend(super::fits_nobody(handle, name));
-    }
+    remarks.extend(super::warnings::fits_nobody(handle, name));
     remarks
 }
 

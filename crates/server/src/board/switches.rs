@@ -1,7 +1,9 @@
 //! Which switches of a job operators set at run time, so that it is not as its file says.
 
+use std::collections::BTreeMap;
+
 use evenkeel::Handle;
-use evenkeel_core::job::{Spec, SwitchOrigin};
+use evenkeel_core::job::{Job, Spec, SwitchOrigin};
 use evenkeel_core::view::{JobView, View};
 use evenkeel_core::words::JobName;
 
@@ -16,22 +18,38 @@ pub(crate) fn switches(handle: &Handle, name: &JobName) -> Vec<SwitchRow> {
     })
 }
 
-/// All of them, of this spec of the job.
-pub(super) fn of(view: &View, job: &JobView<'_>, spec: &Spec) -> Vec<SwitchRow> {
-    let name = &spec.job.name;
-    let row = |switch: &str, origin: Option<&SwitchOrigin>, ends: String| SwitchRow {
+/// The switches that these declarations end, by the names of their jobs: each says something new of `enabled`.
+pub(crate) fn ended(handle: &Handle, declared: &[Job]) -> BTreeMap<JobName, SwitchRow> {
+    let ends = |view: &View, job: &Job| {
+        let spec = view.find(&job.name)?.spec()?;
+        let is_ended = spec.redeclared(job).1.enabled.is_none();
+        Some((job.name.clone(), enabled(&spec).filter(|_| is_ended)?))
+    };
+    handle.look(|node| declared.iter().filter_map(|job| ends(node.view(), job)).collect())
+}
+
+/// That an operator enabled or disabled a job against what its file declares.
+fn enabled(spec: &Spec) -> Option<SwitchRow> {
+    let switch = spec.operator.enabled.as_ref()?;
+    let (word, back) = if spec.job.enabled { ("enabled", "disable") } else { ("disabled", "enable") };
+    Some(row(word, Some(&switch.origin), format!("evenkeel job {back} {}", spec.job.name)))
+}
+
+fn row(switch: &str, origin: Option<&SwitchOrigin>, ends: String) -> SwitchRow {
+    SwitchRow {
         switch: switch.to_owned(),
         node: None,
         shards: None,
         since: origin.map(|origin| moment(origin.at)),
         by: origin.map(|origin| origin.by.clone()).filter(|by| !by.is_empty()),
         ends,
-    };
-    let mut rows = Vec::new();
-    if let Some(switch) = &spec.operator.enabled {
-        let (word, back) = if spec.job.enabled { ("enabled", "disable") } else { ("disabled", "enable") };
-        rows.push(row(word, Some(&switch.origin), format!("evenkeel job {back} {name}")));
     }
+}
+
+/// All of them, of this spec of the job.
+pub(super) fn of(view: &View, job: &JobView<'_>, spec: &Spec) -> Vec<SwitchRow> {
+    let name = &spec.job.name;
+    let mut rows: Vec<SwitchRow> = enabled(spec).into_iter().collect();
     if spec.paused {
         rows.push(row("paused", spec.operator.paused.as_ref(), format!("evenkeel job resume {name}")));
     }

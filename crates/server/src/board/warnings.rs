@@ -33,7 +33,7 @@ pub(crate) fn warnings(handle: &Handle, name: &JobName, notifiers: &BTreeSet<Not
 }
 
 /// That no living node fits a job, in words.
-pub(crate) fn fits_nobody(handle: &Handle, name: &JobName) -> Option<String> {
+pub(super) fn fits_nobody(handle: &Handle, name: &JobName) -> Option<String> {
     handle.look(|node| without_node(node.view(), &node.view().find(name)?))
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Restore {
     /// A file that `cluster backup` has written, or - for standard input
     #[arg(value_name = "FILE")]
     file: String,
-    /// Restore although fires that ran after the backup may run again
+    /// Restore although fires of at_least_once jobs that ran after the backup may run again
     #[arg(long)]
     may_repeat_runs: bool,
     #[command(flatten)]
@@ -289,21 +289,20 @@ fn past(past: &Past) -> String {
     }
 }
 
-/// What a restore may do twice.
+/// What a restore may do twice, and what it leaves out.
 fn repeats(backup: &Backup) -> String {
     let open = backup.open_runs();
-    let doubt = match open.len() {
+    let were = match open.len() {
         0 => String::new(),
-        n => format!(
-            "\n- what was running then ({n}: {}{}) is repeated or given up as lost, as the delivery of its job says",
-            open[0],
-            if n > 1 { ", …" } else { "" }
-        ),
+        n => format!(" ({n}: {}{})", open[0], if n > 1 { ", …" } else { "" }),
     };
     format!(
-        "this backup is {} old, and nobody knows what ran since:\n- fires of the last minute or so, as the grace of their \
-         jobs says, run again; of older ones what catch_up says\n- requests to run by hand that were not taken then are \
-         taken again{doubt}\nsee that no node works on another copy of this cluster, then add --may-repeat-runs",
+        "this backup is {} old, and nobody knows what ran since. What was due before the restore:\n- of jobs with delivery \
+         at_least_once: fires run again that are not older than the job's grace, of older ones what catch_up says; so do \
+         requests to run by hand that were not taken then, and what was running then{were}\n- of jobs with delivery \
+         at_most_once (the default): nothing of it runs; fires and requests are skipped, with `history lost` in the \
+         history, and what was running then is recorded as lost\nsee that no node works on another copy of this cluster, \
+         then add --may-repeat-runs",
         age(backup.age())
     )
 }

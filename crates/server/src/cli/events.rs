@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 
 use crate::client::{Reach, escape};
 use crate::exit::Failure;
-use crate::output;
 use crate::rows::{EventPage, EventRow};
+use crate::{output, written};
 
 /// What can be done with events.
 #[derive(Debug, Subcommand)]
@@ -21,16 +21,23 @@ pub(crate) struct List {
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
     /// Only events of this kind: joined, lease_lost, alarm, drained and others, as the list shows them
-    #[arg(long)]
+    #[arg(long, value_parser = kind)]
     kind: Option<String>,
     /// Only after this time: how long ago, such as 10m or 2d, or a moment such as 2026-03-01T22:30:00Z
-    #[arg(long, value_name = "WHEN")]
+    #[arg(long, value_name = "WHEN", value_parser = super::when)]
     since: Option<String>,
     /// The maximum number of rows
     #[arg(short, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     n: u32,
     #[command(flatten)]
     reach: Reach,
+}
+
+/// The kind of an event, with dots or underscores.
+pub(crate) fn kind(text: &str) -> Result<String, String> {
+    let known = evenkeel::event_kind(text);
+    let known = known.map_or_else(|| written::one_of("kind of event", text, evenkeel::event_kinds()), Ok);
+    known.map(ToOwned::to_owned)
 }
 
 /// Does it.
@@ -53,6 +60,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         }
         let page: EventPage = client.get(&path)?;
         output::missing(&page.missing);
+        page.warnings.iter().for_each(|text| output::tell(text));
         events.extend(page.events);
         before = page.before;
         if before.is_none() {

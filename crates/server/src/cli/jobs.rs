@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use evenkeel_core::job::{Job, Placement};
+use evenkeel_core::words::counted;
 use serde_json::{Value, json};
 
 use super::next::Next;
@@ -22,12 +23,12 @@ const APPLY_BYTES_MAX: usize = 8 << 20;
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Create or replace the calendars and jobs of a file. Applying the same file again changes nothing, and ends no switch of an operator
+    /// Create or replace the calendars and jobs of a file. Applying the same file again changes nothing; only a changed `enabled` ends a switch of an operator
     Apply {
         /// A job file (*.toml, *.yaml, *.yml, *.json), a folder of them, or - for TOML on standard input
         #[arg(short, long, value_name = "FILE|DIR|-")]
         file: PathBuf,
-        /// Only show which fires this would add, remove or repeat, and which switches it would leave
+        /// Only show which fires this would add, remove or repeat, and which switches it would leave or end
         #[arg(long)]
         plan: bool,
         #[command(flatten)]
@@ -242,6 +243,8 @@ pub(crate) fn apply(jobs: &[Job], reach: &Reach) -> Result<(), Failure> {
         let switches: Vec<SwitchRow> = serde_json::from_value(answer["switches"].clone()).unwrap_or_default();
         let name = answer["name"].as_str().unwrap_or("?");
         switches.iter().try_for_each(|switch| output::line(&format!("{name}: {}", switch.left())))?;
+        let ended: Vec<SwitchRow> = serde_json::from_value(answer["ended"].clone()).unwrap_or_default();
+        ended.iter().try_for_each(|switch| output::line(&format!("{name}: {}", switch.ended())))?;
     }
     let counts: Vec<_> = counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
     output::line(&counts.join(", "))
@@ -318,7 +321,9 @@ fn show(job: &OneJob) -> Result<(), Failure> {
         ))?;
     }
     let Some(sharing) = &found.sharing else { return Ok(()) };
-    for line in super::shards::notes(sharing) {
+    // That shards are off is told among the switches above.
+    let is_told = found.switches.iter().any(|switch| switch.switch == "shards_disabled");
+    for line in super::shards::notes(sharing, !is_told) {
         output::line(&format!("# {line}"))?;
     }
     let table = output::table(&sharing.nodes);
@@ -333,6 +338,9 @@ fn run_now(job: &OneJob, request: Option<String>, place: &OneNode) -> Result<(),
     output::warn(&answer);
     let run = answer["run"].as_str().unwrap_or_default();
     let more = match answer["shards"].as_str() {
+        _ if answer["reason"].is_string() => {
+            format!("no node runs it before that changes: wait for it with `evenkeel run wait {run}`")
+        }
         Some("") => {
             "no shard is to run: `evenkeel shard list` shows who has which, and which are off".to_owned()
         }
@@ -374,12 +382,15 @@ fn switch(job: &OneJob, place: &OneNode, verb: &str, done: [&str; 2]) -> Result<
 
 fn claim(reach: &Reach) -> Result<(), Failure> {
     let answer: Value = reach.client()?.post("/jobs/claim", &json!({}))?;
-    let (claims, left) = (&answer["claims"], &answer["left"]);
-    said(
-        reach,
-        &answer,
-        &format!("{claims} jobs are being claimed, {left} stay without a node because of the quota"),
-    )
+    let count =
+        |value: &Value| counted(usize::try_from(value.as_u64().unwrap_or(0)).unwrap_or(usize::MAX), "job");
+    let reasons = answer["reasons"].as_array().into_iter().flatten();
+    let reasons =
+        reasons.map(|row| format!("{}: {}", count(&row["jobs"]), row["reason"].as_str().unwrap_or("?")));
+    let mut lines =
+        vec![format!("claiming {}; without a node: {}", count(&answer["claims"]), count(&answer["left"]))];
+    lines.extend(reasons);
+    said(reach, &answer, &lines.join("\n"))
 }
 
 /// Prints an answer: itself for programs, a sentence for people.

@@ -78,6 +78,8 @@ struct Listed {
 /// # Errors
 /// There is no such job, or the schedule is none; then the error shows where.
 pub(super) fn fires(next: &Next) -> Result<(), Failure> {
+    // The same mistake is the same code, whoever is asked.
+    next.from.as_deref().map(zones::just_before).transpose()?;
     let listed = match &next.name {
         Some(name) => asked(next, name)?,
         None => tried(next)?,

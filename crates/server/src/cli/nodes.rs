@@ -6,6 +6,7 @@ use clap::Subcommand;
 use evenkeel::clock;
 use evenkeel_core::schedule::Seconds;
 use evenkeel_core::time::{Millis, Mono};
+use evenkeel_core::words::counted;
 use serde_json::{Value, json};
 
 use super::jobs::said;
@@ -14,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{self, Output, Simulated};
 use crate::rows::{Balance, EventPage, LoadRow, NodeRow, ObstacleRow, ServiceRow, WhatIfRow};
 use crate::settings;
-use crate::upgrade::WAIT;
+use crate::upgrade::{WAIT, WAIT_MAX};
 
 /// How long a new program may take to begin, and how often to look whether it has.
 const BEGINS: Duration = Duration::from_secs(20);
@@ -42,7 +43,7 @@ pub(crate) enum Verb {
         /// The node's name
         name: String,
         /// Only after this time: how long ago, such as 10m or 2d, or a moment such as 2026-03-01T22:30:00Z
-        #[arg(long, value_name = "WHEN", default_value = "1d")]
+        #[arg(long, value_name = "WHEN", default_value = "1d", value_parser = super::when)]
         since: String,
         /// The maximum number of points
         #[arg(short, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -86,7 +87,7 @@ pub(crate) enum Verb {
         /// The name of the node, which must be the node at --server
         name: String,
         /// How long to wait for functions and requests to end, which cannot continue in another program
-        #[arg(long, value_name = "TIME", default_value = "30s")]
+        #[arg(long, value_name = "TIME", default_value = "30s", value_parser = upgrade_wait)]
         wait: String,
         #[command(flatten)]
         reach: Reach,
@@ -98,6 +99,12 @@ pub(crate) enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
+}
+
+/// How long an upgrade waits.
+fn upgrade_wait(text: &str) -> Result<String, String> {
+    let known = settings::span(text).filter(|wait| *wait <= WAIT_MAX).map(|_| text.to_owned());
+    known.ok_or_else(|| "write a time of at most 1h, like 30s or 5m".to_owned())
 }
 
 /// Does it.
@@ -139,7 +146,13 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
             switch(&reach, &name, "drain", &json!({ "force": force }), DRAINING)
         }
         Verb::Undrain { name, reach } => {
-            switch(&reach, &name, "undrain", &json!({}), "back: it claims jobs again")
+            let answer: Value =
+                reach.client()?.post(&format!("/nodes/{}/undrain", escape(&name)), &json!({}))?;
+            let done = match answer["applied"].as_str() {
+                Some("unchanged") => "not drained: nothing was changed",
+                _ => "back: it claims jobs again",
+            };
+            said(&reach, &answer, &format!("node {name} is {done}"))
         }
         Verb::Upgrade { name, wait, reach } => upgrade(&reach, &name, &wait),
         Verb::Activate { name, reach } => {
@@ -190,15 +203,26 @@ fn drain_and_wait(reach: &Reach, name: &str, force: bool, timeout: Option<Durati
             return Err(Failure::new(Exit::Conflict, text));
         }
         if until.is_some_and(|until| now >= until) {
-            let (held, shards) = (row["held"].as_u64().unwrap_or(0), row["shards"].as_u64().unwrap_or(0));
-            let text = format!(
-                "node {name} is not drained yet: it holds {held} jobs and {shards} shards, and waits for their runs to end; \
-                 see them with `evenkeel run running`"
-            );
+            let text = not_drained(name, &row);
             return Err(Failure::new(Exit::Unavailable, text));
         }
         std::thread::sleep(LOOK_AGAIN);
     }
+}
+
+/// What keeps a node from being drained.
+fn not_drained(name: &str, row: &Value) -> String {
+    let holds: Vec<String> = [("held", "job"), ("shards", "shard")]
+        .into_iter()
+        .map(|(key, what)| (usize::try_from(row[key].as_u64().unwrap_or(0)).unwrap_or(usize::MAX), what))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| counted(n, what))
+        .collect();
+    let waits = match holds.is_empty() {
+        true => "it waits for its runs to end".to_owned(),
+        false => format!("it holds {}, and waits for their runs to end", holds.join(" and ")),
+    };
+    format!("node {name} is not drained yet: {waits}; see them with `evenkeel run running`")
 }
 
 fn after(moment: Mono, span: Duration) -> Mono {
@@ -268,7 +292,7 @@ fn balance(simulate: &[String], reach: &Reach) -> Result<(), Failure> {
         output::line(&format!("in the way: job {job}: {why}"))?;
     }
     if let Some(more) = found.then.as_ref().map(|then| then.obstacles_more).filter(|more| *more > 0) {
-        output::line(&format!("in the way: {more} more jobs"))?;
+        output::line(&format!("in the way: {}", counted(more, "more job")))?;
     }
     found.warnings.iter().for_each(|text| output::tell(text));
     Ok(())
@@ -277,20 +301,20 @@ fn balance(simulate: &[String], reach: &Reach) -> Result<(), Failure> {
 /// In a sentence: whether there is room for every job.
 fn summary(found: &Balance) -> String {
     let Balance { jobs, room, free, .. } = found;
+    let all = counted(*jobs, "job");
     let Some(then) = &found.then else {
         let held = if *free == 0 { "all are held".to_owned() } else { format!("{free} held by nobody") };
         return match found.covers {
-            true => format!("room for {room}, {jobs} jobs: {held}"),
+            true => format!("room for {room}, {all}: {held}"),
             // Nodes with room are of no use to jobs that are for others.
             false if room >= jobs => format!(
-                "room for only {} of {jobs} jobs: the others are for nodes with labels or names that too few have; \
+                "room for only {} of {all}: the others are for nodes with labels or names that too few have; \
                  `evenkeel job list` shows which fit nobody",
                 jobs - found.short
             ),
-            false => format!(
-                "room for only {} of {jobs} jobs: undrain a node or start one more",
-                jobs - found.short
-            ),
+            false => {
+                format!("room for only {} of {all}: undrain a node or start one more", jobs - found.short)
+            }
         };
     };
     let WhatIfRow { moved, room_at_once, room, .. } = then;
@@ -298,16 +322,17 @@ fn summary(found: &Balance) -> String {
     let lost = Vec::from_iter((!then.lost.is_empty()).then(|| format!("without {}", then.lost.join(", "))));
     let drained = (!then.drained.is_empty()).then(|| format!("with {} drained", then.drained.join(", ")));
     let what = lost.into_iter().chain(drained).collect::<Vec<_>>().join(" and ");
+    let moves = format!("{} {}", counted(*moved, "job"), if *moved == 1 { "moves" } else { "move" });
     match (then.covers_at_once, then.covers) {
         (true, _) => {
-            format!("{what}: {moved} jobs move, the others have room for {room_at_once} of {jobs} at once")
+            format!("{what}: {moves}, the others have room for {room_at_once} of {jobs} at once")
         }
         (false, true) => format!(
-            "{what}: {moved} jobs move, the others have room for only {at_once} of {jobs} until they know of the \
+            "{what}: {moves}, the others have room for only {at_once} of {jobs} until they know of the \
              loss, then for {room}: raise --tolerance to close the gap"
         ),
         (false, false) => format!(
-            "{what}: the others have room for only {at_last} of {jobs} jobs, {} would be held by nobody: start more nodes or \
+            "{what}: the others have room for only {at_last} of {all}, {} would be held by nobody: start more nodes or \
              undrain one first",
             then.free
         ),

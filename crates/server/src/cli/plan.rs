@@ -40,6 +40,9 @@ struct Planned {
     /// What operators switched, and this leaves as it is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     switches: Vec<SwitchRow>,
+    /// What operators switched, and this ends.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ended: Vec<SwitchRow>,
     /// What else is to be said.
     notes: Vec<String>,
 }
@@ -175,7 +178,7 @@ impl Desk {
         let mut plan = self.plan(job.name.as_str(), becomes, (old.as_ref(), new.as_ref()));
         if let Some(found) = found {
             plan.fields = fields(&found.job, declared);
-            plan.switches = left(found, declared);
+            (plan.ended, plan.switches) = ended_and_left(found, declared);
         }
         if new.is_none() {
             plan.notes.push(silent(job, paused));
@@ -211,6 +214,7 @@ impl Desk {
             kept: edit.kept,
             until: edit.until.map(moment),
             switches: Vec::new(),
+            ended: Vec::new(),
             notes: match old.into_iter().chain(new).any(Schedule::follows_runs) {
                 true => {
                     vec!["`@after` counts from the end of each run: shown as if runs took no time".to_owned()]
@@ -287,14 +291,14 @@ fn becoming(found: Option<&JobDetail>, job: &Job) -> Job {
     Job { enabled: kept.map_or(job.enabled, |found| !found.disabled), ..job.clone() }
 }
 
-/// Which switches of operators a file leaves as they are: all, but for one of which it says something new.
-fn left(found: &JobDetail, declared: &Job) -> Vec<SwitchRow> {
+/// Which switches of operators a file ends: the one of which it says something new; and which it leaves: all others.
+fn ended_and_left(found: &JobDetail, declared: &Job) -> (Vec<SwitchRow>, Vec<SwitchRow>) {
     let ended = |switch: &SwitchRow| {
         found.job.enabled != declared.enabled
             && switch.node.is_none()
             && ["enabled", "disabled"].contains(&switch.switch.as_str())
     };
-    found.switches.iter().filter(|switch| !ended(switch)).cloned().collect()
+    found.switches.iter().cloned().partition(ended)
 }
 
 /// What is not there is no failure here.
@@ -350,5 +354,6 @@ fn lines(plan: &Planned, zone: &TimeZone) -> Vec<String> {
     }
     lines.extend(plan.notes.iter().map(|note| format!("  {note}")));
     lines.extend(plan.switches.iter().map(|switch| format!("  {}", switch.left())));
+    lines.extend(plan.ended.iter().map(|switch| format!("  {}", switch.ended())));
     lines
 }

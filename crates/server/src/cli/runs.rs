@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use evenkeel::State as RunState;
 use evenkeel_core::schedule::Seconds;
 use serde_json::{Value, json};
 
@@ -14,6 +15,7 @@ use crate::client::{Client, Reach, escape};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 use crate::rows::{RunPage, RunRow, RunningRow};
+use crate::written;
 
 /// One question waits so long; then it is asked again, so that nothing on the way takes the silence for an end.
 const WAIT_SLICE_SECS: u64 = 25;
@@ -21,7 +23,7 @@ const WAIT_SLICE_SECS: u64 = 25;
 /// What can be done with runs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List runs: first the waiting runs with the reason, then the others, the latest first
+    /// List runs: first the waiting runs with the reason, at most half of the list if there are others, then the others, the latest first
     List(List),
     /// List all runs that are running now, with their number
     Running {
@@ -85,7 +87,7 @@ pub(crate) struct List {
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
     /// Only runs in this state: running, succeeded, failed, killed, timed_out, fenced, lost, skipped, waiting
-    #[arg(long)]
+    #[arg(long, value_parser = state)]
     state: Option<String>,
     /// The maximum number of rows
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -133,6 +135,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Restart { run } => {
             let path = format!("/runs/{}/restart", escape(&run.run));
             let answer: Value = run.reach.client()?.post(&path, &json!({}))?;
+            output::warn(&answer);
             let next = answer["run"].as_str().unwrap_or_default();
             let what = match answer["applied"].as_str() {
                 Some("unchanged") => format!(
@@ -155,6 +158,11 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     }
 }
 
+/// The state of a run.
+fn state(text: &str) -> Result<String, String> {
+    written::one_of("state", text, &RunState::ALL.map(RunState::as_str)).map(ToOwned::to_owned)
+}
+
 /// Writes what comes to a file of another name first, so that one that broke off is not taken for whole.
 fn saved(client: &Client, path: &str, file: &Path) -> Result<(), Failure> {
     let mut part = file.as_os_str().to_owned();
@@ -172,8 +180,8 @@ fn saved(client: &Client, path: &str, file: &Path) -> Result<(), Failure> {
 
 fn some(list: &List) -> Result<(), Failure> {
     let client = list.reach.client()?;
-    let mut runs: Vec<RunRow> = Vec::new();
-    let mut before = None;
+    let (mut waiting, mut runs): (Vec<RunRow>, Vec<RunRow>) = (Vec::new(), Vec::new());
+    let (mut before, mut more) = (None, 0);
     let limit = list.limit as usize;
     while runs.len() < limit {
         let mut path = format!("/runs?limit={}", (limit - runs.len()).min(1000));
@@ -184,15 +192,39 @@ fn some(list: &List) -> Result<(), Failure> {
         }
         let page: RunPage = client.get(&path)?;
         output::missing(&page.missing);
-        runs.extend(page.waiting);
+        more += page.waiting_more;
+        waiting.extend(page.waiting);
         runs.extend(page.runs);
         before = page.before;
         if before.is_none() {
             break;
         }
     }
-    runs.truncate(limit);
-    output::list(list.reach.output, &runs, &none(list))
+    let unclaimed = |row: &RunRow| row.killable == Some(false);
+    more += share(&mut waiting, &mut runs, limit);
+    let has_unclaimed = waiting.iter().any(unclaimed);
+    waiting.append(&mut runs);
+    output::list(list.reach.output, &waiting, &none(list))?;
+    let job = list.job.as_ref().map(|job| format!(" --job {job}")).unwrap_or_default();
+    if more > 0 {
+        let see = format!("evenkeel run list --state waiting --limit 1000{job}");
+        let one = if list.job.is_none() { ", and of one job alone with `--job NAME`" } else { "" };
+        output::tell(&format!("{more} more wait: see them with `{see}`{one}"));
+    }
+    if has_unclaimed && list.reach.output == Output::Table {
+        let text = "due: fires that no node has claimed; `run kill` does not take them, `job pause` keeps them from running";
+        output::line(&format!("\n{text}"))?;
+    }
+    Ok(())
+}
+
+/// Cuts both to `limit` together, so that what waits leaves half of it to the others. Returns how many that wait went.
+fn share(waiting: &mut Vec<RunRow>, runs: &mut Vec<RunRow>, limit: usize) -> usize {
+    let room = limit - runs.len().min(limit / 2);
+    let cut = waiting.len().saturating_sub(room);
+    waiting.truncate(room);
+    runs.truncate(limit - waiting.len());
+    cut
 }
 
 /// That there are no such runs, in words.
@@ -267,4 +299,40 @@ fn ended(run: &OneRun, answer: &Value) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(Exit::Failed, format!("run {} did not succeed: it is {state}", run.run)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(state: &str, n: usize) -> Vec<RunRow> {
+        let row = |i: usize| RunRow {
+            run: format!("j:{i}:0"),
+            job: "j".to_owned(),
+            shard: 0,
+            due: String::new(),
+            node: String::new(),
+            attempt: 1,
+            state: state.to_owned(),
+            reason: None,
+            started: None,
+            ended: None,
+            killable: None,
+        };
+        (0..n).map(row).collect()
+    }
+
+    #[test]
+    fn what_waits_leaves_half_of_the_list_to_the_others() {
+        let shared = |waiting, runs, limit| {
+            let (mut waiting, mut runs) = (rows("waiting", waiting), rows("running", runs));
+            let more = share(&mut waiting, &mut runs, limit);
+            (waiting.len(), runs.len(), more)
+        };
+        assert_eq!(shared(60, 60, 50), (25, 25, 35));
+        assert_eq!(shared(60, 10, 50), (40, 10, 20), "what the others do not need is for what waits");
+        assert_eq!(shared(60, 0, 50), (50, 0, 10));
+        assert_eq!(shared(3, 60, 50), (3, 47, 0));
+        assert_eq!(shared(2, 2, 1), (1, 0, 1));
+    }
 }

@@ -9,6 +9,7 @@ use clap::Args;
 use evenkeel::Handle;
 use evenkeel_core::input::{Answer, Command};
 use evenkeel_core::job::{CatchUp, Job, Work};
+use evenkeel_core::words::counted;
 use tracing::Level;
 use tracing_subscriber::filter::{Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
@@ -101,7 +102,7 @@ async fn demo(handle: &Handle) -> Result<String, Failure> {
         }
     }
     if board::has_jobs(handle) {
-        return Ok(format!("with {} jobs that may fire", board::enabled(handle)));
+        return Ok(format!("with {} that may fire", counted(board::enabled(handle), "job")));
     }
     let hello = ["/bin/sh", "-c", "echo \"hello from $EVENKEEL_NODE, due at $EVENKEEL_DUE\""];
     let jobs = [("demo-hello", "@every 2s", &hello[..]), ("demo-date", "@every 5s", &["/bin/date"][..])];

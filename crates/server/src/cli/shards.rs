@@ -57,7 +57,7 @@ fn list(job: &str, reach: &Reach) -> Result<(), Failure> {
     }
     let page: ShardPage<FoldedRow> = reach.client()?.get(&format!("{path}?fold=true"))?;
     output::line(&format!("job {}: {}", page.job, page.sharing.line(page.total)))?;
-    notes(&page.sharing).into_iter().try_for_each(|note| output::line(&note))?;
+    notes(&page.sharing, true).into_iter().try_for_each(|note| output::line(&note))?;
     output::line(&format!("\n{}", output::table(&page.shards)))
 }
 
@@ -71,20 +71,20 @@ fn switch(some: &OfJob, verb: &str, done: &str) -> Result<(), Failure> {
     said(&some.reach, &answer, &format!("shards {shards} of job {} are {done}", some.job))
 }
 
-/// What a person should know of the shares beyond who has what.
+/// What a person should know of the shares beyond who has what, and which are off unless that is told already.
 #[must_use]
-pub(super) fn notes(sharing: &Sharing) -> Vec<String> {
+pub(super) fn notes(sharing: &Sharing, with_off: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(mark) = &sharing.mark {
         let since = output::local(Some(&mark.since));
         let why = mark.reason();
         notes.push(format!("marked since {since}: {why}; the shards are cut again before the next fire"));
     }
-    for (shards, what) in [
-        (&sharing.pinned, "stayed where they ran when the others were cut"),
-        (&sharing.off, "are switched off"),
+    for (shards, what, tell) in [
+        (&sharing.pinned, "stayed where they ran when the others were cut", true),
+        (&sharing.off, "are switched off", with_off),
     ] {
-        if !shards.is_empty() {
+        if tell && !shards.is_empty() {
             notes.push(format!("shards {shards} {what}"));
         }
     }

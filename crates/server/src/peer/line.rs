@@ -39,7 +39,9 @@ pub(crate) struct Heard {
 /// Why there is no such answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unheard {
-    /// Nobody answers, or not in time.
+    /// No connection could be had, so nothing was sent.
+    Unreached(String),
+    /// It was sent, and nobody answers, or not in time.
     Silent(String),
     /// Whoever answers does not show that he has the key.
     Stranger(String),
@@ -50,7 +52,7 @@ pub(crate) enum Unheard {
 impl std::fmt::Display for Unheard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Silent(why) | Self::Stranger(why) => f.write_str(why),
+            Self::Unreached(why) | Self::Silent(why) | Self::Stranger(why) => f.write_str(why),
             Self::Another(member) => write!(f, "{member} answers there"),
         }
     }
@@ -87,15 +89,19 @@ impl Line {
     async fn asked(&self, call: &Call, method: Method, path: &str, body: Vec<u8>) -> Result<Heard, Unheard> {
         let silent = |why: String| Unheard::Silent(why);
         let envelope = Envelope::new(call.from.clone(), call.to.clone(), &body);
-        let envelope = envelope.map_err(|failure| silent(failure.message))?;
+        let envelope = envelope.map_err(|failure| Unheard::Unreached(failure.message))?;
         let uri = format!("http://{}{path}", call.address);
         let request = Request::builder().method(&method).uri(uri).body(Body::from(body));
-        let mut request = request.map_err(|e| silent(format!("its address is {:?}: {e}", call.address)))?;
+        let mut request =
+            request.map_err(|e| Unheard::Unreached(format!("its address is {:?}: {e}", call.address)))?;
         *request.headers_mut() = envelope.write(self.key.as_deref(), &method, path);
         if method == Method::POST {
             request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        let answer = self.http.request(request).await.map_err(|e| silent(causes(&e)))?;
+        let answer = self.http.request(request).await.map_err(|e| match e.is_connect() {
+            true => Unheard::Unreached(causes(&e)),
+            false => silent(causes(&e)),
+        })?;
         let (parts, body) = answer.into_parts();
         let body = to_bytes(Body::new(body), BODY_BYTES_MAX).await.map_err(|e| silent(causes(&e)))?;
         let status = parts.status;
@@ -201,8 +207,8 @@ mod tests {
         assert!(taken.load(Ordering::SeqCst) > 0, "it was asked");
         // No program listens on the first port.
         let gone = asked(&Line::new(None), &call("b@2", "127.0.0.1:1")).await;
-        assert!(matches!(&gone, Err(Unheard::Silent(why)) if why.contains("refused")), "{gone:?}");
+        assert!(matches!(&gone, Err(Unheard::Unreached(why)) if why.contains("refused")), "{gone:?}");
         let odd = asked(&Line::new(None), &call("b@2", "no address")).await;
-        assert!(matches!(odd, Err(Unheard::Silent(_))), "{odd:?}");
+        assert!(matches!(odd, Err(Unheard::Unreached(_))), "{odd:?}");
     }
 }

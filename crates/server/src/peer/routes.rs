@@ -76,6 +76,13 @@ impl<T> Default for Found<T> {
     }
 }
 
+/// Whether a node's history takes entries.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Health {
+    /// Why it does not, so that the node starts nothing and refuses changes.
+    pub(crate) trouble: Option<String>,
+}
+
 /// Everything that is answered to nodes, and to nobody else.
 pub(crate) fn router(app: &App) -> Router<App> {
     Router::new()
@@ -84,6 +91,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/peer/v1/runs", post(runs))
         .route("/peer/v1/events", post(events))
         .route("/peer/v1/audit", post(audit))
+        .route("/peer/v1/history", post(history))
         .route("/peer/v1/runs/{run}/kill", post(kill))
         .route("/peer/v1/runs/{run}/logs", get(logs).delete(forget))
         .layer(middleware::from_fn_with_state(app.clone(), gate::gate))
@@ -125,6 +133,10 @@ async fn events(State(app): State<App>, body: Bytes) -> Result<Json<Found<EventR
     let filter: EventFilter = read_body(&body, Kind::Body)?;
     let limit = filter.limit.min(ROWS_MAX);
     Ok(Json(found(app.handle.events(EventFilter { limit, ..filter }).await?, limit)))
+}
+
+async fn history(State(app): State<App>) -> Json<Health> {
+    Json(Health { trouble: app.handle.history_trouble() })
 }
 
 async fn audit(State(app): State<App>, body: Bytes) -> Result<Json<Found<AuditRecord>>, ApiError> {

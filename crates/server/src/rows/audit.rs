@@ -50,6 +50,9 @@ pub(crate) struct AuditPage {
     /// Nodes that live and did not answer: what only their histories have is not in the page.
     #[serde(default)]
     pub(crate) missing: Vec<String>,
+    /// Names that were asked for and that nobody has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
 }
 
 impl AuditRow {

@@ -1,5 +1,6 @@
 //! What is said of a sharded job: who leads it, who has which shards, and what each shard does.
 
+use evenkeel_core::words::counted;
 use serde::{Deserialize, Serialize};
 
 /// Who leads a sharded job and who has what, as the cluster's books have it.
@@ -123,8 +124,4 @@ impl MarkRow {
             other => other,
         }
     }
-}
-
-fn counted(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }

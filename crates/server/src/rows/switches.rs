@@ -1,4 +1,4 @@
-//! Switches that operators set at run time, and that no applied file ends.
+//! Switches that operators set at run time, and that an applied file leaves or ends.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,11 @@ impl SwitchRow {
         }
     }
 
+    /// What an applied file ends, for the person who applies it.
+    pub(crate) fn ended(&self) -> String {
+        format!("{}: the file ends that, because its `enabled` has changed", self.says())
+    }
+
     /// What an applied file leaves as it is, for the person who applies it.
     pub(crate) fn left(&self) -> String {
         format!("{}, left so; {}", self.says(), self.way_back())
@@ -70,6 +75,8 @@ mod tests {
             ends: "evenkeel job enable backup".into(),
         };
         assert_eq!(row.left(), "disabled by ops@host, left so; `evenkeel job enable backup` ends it");
+        let ended = "disabled by ops@host: the file ends that, because its `enabled` has changed";
+        assert_eq!(row.ended(), ended);
         let shards =
             SwitchRow { switch: "shards_disabled".into(), shards: Some("0-1".into()), ..row.clone() };
         assert_eq!(shards.says(), "shards 0-1 disabled by ops@host");

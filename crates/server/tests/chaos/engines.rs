@@ -12,6 +12,7 @@ mod cluster;
 
 use std::path::Path;
 
+use crate::evenly::{Shape, play};
 use crate::evidence::{Evidence, Fault, How, LostLease};
 use crate::fleet::wall;
 use crate::peers::lateness;
@@ -75,6 +76,20 @@ fn every_node_is_restarted_in_turn_and_nobody_notices() {
         let Some(rounds) = trial(engine, Cluster::roll) else { continue };
         let latest = rounds.iter().map(|round| round.latest).min().expect("a round");
         assert!(latest < LEASE_MS, "{engine}: a fire started {latest} ms late in each round");
+    }
+}
+
+/// What the gate judges on SQLite holds on each engine.
+#[test]
+#[ignore = "soak: dispatched runs on every engine"]
+fn dispatched_runs_are_spread_evenly_on_every_engine() {
+    for engine in ENGINES {
+        let _machine = alone();
+        let Some(url) = url_of(engine) else { continue };
+        let namespace = format!("even-{}-{}", std::process::id(), wall());
+        let shape = Shape { jobs: 10, every: 3, together: true, slots: 8, takes: "1.5" };
+        play(&shape, Some(&format!("{url}/{namespace}")));
+        aloud(&format!("chaos on {engine}: dispatched runs are spread evenly"));
     }
 }
 

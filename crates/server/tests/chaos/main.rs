@@ -7,7 +7,7 @@
 //!
 //! Two more trials are about nodes that depend on one another: [`peers`] plan for each other across a network that is cut,
 //! and a serving [`leader`] dies with orders under way. And on each real engine that runs here, three nodes go through
-//! kills, pauses, a cut wire and a restart of the engine: [`engines`].
+//! kills, pauses, a cut wire and a restart of the engine, and spread dispatched runs evenly: [`engines`].
 //!
 //! The gate runs two short trials, on SQLite and on Redis. They judge what ran, and measure how long things took without
 //! judging that: a machine that is busy with something else delays everything. The soak runs all trials, and there the
@@ -17,6 +17,8 @@
 //! own.
 
 mod engines;
+#[path = "../it/evenly.rs"]
+mod evenly;
 mod evidence;
 mod fleet;
 mod leader;

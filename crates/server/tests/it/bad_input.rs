@@ -58,7 +58,10 @@ const JOBS: &[(&str, &str)] = &[
         "[[job]]\nname = \"a\"\nshard_parameters = \"0:x\"\n",
         ":3:20: shard_parameters: \"0:x\" is not shard=parameter",
     ),
-    ("[[job]]\nname = \"a\"\nshard_parameters = \"1=x,1=y\"\n", ":3:20: shard_parameters: shard 1 is named twice"),
+    (
+        "[[job]]\nname = \"a\"\nshard_parameters = \"1=x,1=y\"\n",
+        ":3:20: shard_parameters: shard 1 is named twice",
+    ),
     (
         "[[job]]\nname = \"a\"\nshard_parameters = 7\n",
         "parameters takes a list of texts, or a text as \"0=north,1=south\", not the number 7",

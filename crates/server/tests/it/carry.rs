@@ -209,7 +209,13 @@ fn a_backup_of_a_cluster_at_work_is_refused_when_it_is_not_whole_and_restored_wh
     let whole = std::fs::read(&backup).expect("it was written");
     std::fs::write(file("half"), &whole[..whole.len() / 2]).expect("written");
     refused(&restore(&url("new.db"), &file("half"), &["--may-repeat-runs"]), 5, "is not whole");
-    refused(&restore(&url("new.db"), &backup, &[]), 6, "--may-repeat-runs");
+    for says in [
+        "--may-repeat-runs",
+        "at_least_once: fires run again",
+        "at_most_once (the default): nothing of it runs",
+    ] {
+        refused(&restore(&url("new.db"), &backup, &[]), 6, says);
+    }
     refused(&restore(&url("registry.db"), &backup, &["--may-repeat-runs"]), 6, "is not empty");
     assert!(!file("new.db").exists(), "nothing was made of what was refused");
 

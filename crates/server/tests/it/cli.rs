@@ -69,7 +69,8 @@ fn fields_are_stable_for_programs() {
     let run = node.json(&["job", "run", "fails"])["run"].as_str().expect("a run").to_owned();
     node.cli(&["run", "wait", &run]);
     let mut job = ["name", "schedule", "timezone", "placement", "owner", "nodes", "next", "paused"];
-    let mut one = ["run", "job", "shard", "due", "node", "attempt", "state", "reason", "started", "ended"];
+    let mut one =
+        ["run", "job", "shard", "due", "node", "attempt", "state", "reason", "started", "ended", "killable"];
     let mut living = [
         "name",
         "held",
@@ -93,6 +94,7 @@ fn fields_are_stable_for_programs() {
         "measured",
         "gone_since",
         "left",
+        "history",
     ];
     for (list, wanted) in
         [(["job", "list"], &mut job[..]), (["run", "list"], &mut one), (["node", "list"], &mut living)]
@@ -159,7 +161,11 @@ fn switches_are_seen_and_exit_codes_are_as_documented() {
 fn a_person_can_have_everything_claimed() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = node(folder.path());
-    assert_eq!(node.json(&["job", "claim"]), json!({ "claims": 0, "left": 0 }), "all is held already");
+    assert_eq!(
+        node.json(&["job", "claim"]),
+        json!({ "claims": 0, "left": 0, "reasons": [] }),
+        "all is held already"
+    );
     node.ok(&["node", "drain", "a", "--force"]);
     crate::process::until("nothing is held", || (node.json(&["node", "list"])[0]["held"] == 0).then_some(()));
     assert_eq!(node.json(&["node", "list"])[0]["draining"], true);

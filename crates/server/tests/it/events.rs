@@ -36,7 +36,7 @@ fn events_are_listed_by_any_node_and_shown_in_the_console() {
     let none = first.ok(&["event", "list", "--since", "2200-01-01T00:00:00Z"]);
     assert_eq!(none, "nothing of the kind has happened\n");
     let wrong = first.cli(&["event", "list", "--since", "yesterday"]);
-    assert_eq!(wrong.status.code(), Some(5));
+    assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("like 10m or 2d"), "{}", text(&wrong.stderr));
 
     let (_, page) = first.raw(&format!("GET / HTTP/1.1\nHost: {}", first.address), b"");

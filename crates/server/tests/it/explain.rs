@@ -65,7 +65,7 @@ fn a_claimed_job_and_its_run_are_explained() {
     );
 
     let off = node.ok(&["explain", "job", "off"]);
-    let first = "job off: held by nobody; it is disabled: let it fire with `evenkeel job enable off`\n";
+    let first = "job off: held by nobody; job off is disabled: enable it with `evenkeel job enable off`\n";
     assert!(off.starts_with(first), "{off}");
 
     let run = node.json(&["job", "run", "slow"])["run"].as_str().expect("a run").to_owned();

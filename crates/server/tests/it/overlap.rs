@@ -63,6 +63,7 @@ fn a_run_that_is_replaced_is_ended_with_all_it_started_and_says_why() {
         until("three runs were replaced", || (reasons(&node, job, "killed").len() >= 3).then_some(()));
         for reason in reasons(&node, job, "killed") {
             assert!(reason.contains("a later fire took its place"), "{job}: {reason}");
+            assert!(!reason.trim_end().ends_with(':'), "{job}: {reason}");
         }
         let running = rows(&node, job).into_iter().filter(|row| row["state"] == "running").count();
         assert!(running <= 1, "{job}");

@@ -1,6 +1,5 @@
 //! What nodes say to each other over the wire, and what somebody on that wire can do with it.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -169,32 +168,6 @@ fn nodes_probe_each_other_and_offer_what_they_have_planned() {
         let wires = [&pair.wire, &pair.near_wire];
         let offers = wires.map(|wire| wire.captured("POST /peer/v1/offers HTTP/1.1"));
         offers.iter().flatten().any(|(_, body)| body.contains("\"run\":\"tick:")).then_some(())
-    });
-}
-
-/// proves: S0-12, S0-41
-#[test]
-fn jobs_of_one_schedule_run_on_all_nodes_at_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let nodes = ["a", "b", "c"].map(|name| Node::serve(folder.path(), name, &[]));
-    until("all are there", || (nodes[0].json(&["node", "list"]).as_array()?.len() == 3).then_some(()));
-    let job = |n: i32| {
-        format!(
-            "[[job]]\nname = \"j{n}\"\nschedule = \"*/5 * * * * *\"\nplacement = \"dispatched\"\n\
-             command = [\"/bin/true\"]\n"
-        )
-    };
-    let jobs: String = (0..30).map(job).collect();
-    assert!(nodes[0].fed(&["job", "apply", "-f", "-"], &jobs).status.success());
-    // How many runs of each moment were whose.
-    until("ten of the thirty runs of a moment are on each node", || {
-        let mut moments: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
-        for run in nodes[0].json(&["run", "list", "--limit", "300"]).as_array()? {
-            let word = |key: &str| run[key].as_str().unwrap_or_default().to_owned();
-            *moments.entry(word("due")).or_default().entry(word("node")).or_default() += 1;
-        }
-        let is_even = |by: &BTreeMap<String, usize>| by.len() == 3 && by.values().all(|count| *count == 10);
-        moments.values().any(is_even).then_some(())
     });
 }
 

@@ -28,7 +28,7 @@ fn the_next_slot_goes_to_the_job_of_the_highest_priority() {
         });
         for (name, _) in jobs {
             let why = || node.ok(&["explain", "job", name]);
-            let waits = |why: &str| why.contains("waits to be taken") || why.contains("no free slot");
+            let waits = |why: &str| why.contains("no free slot") || why.contains("about to");
             until_told("it waits for a slot", || waits(&why()).then_some(()), why);
         }
         std::fs::write(&held, "").expect("a file");

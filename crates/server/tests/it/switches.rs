@@ -72,6 +72,8 @@ fn a_file_that_says_something_new_of_a_switch_ends_it() {
     let planned = applied(&node, &["--plan"], FILE);
     assert_eq!(planned["fields"], serde_json::json!(["enabled"]));
     assert_eq!(planned["changes"].as_array().map(Vec::len), Some(1), "{planned}");
+    // The operator has ended his own switch by then: the job is as its file said.
+    assert!(planned["ended"].is_null(), "{planned}");
     assert_eq!(applied(&node, &[], FILE)["applied"], "updated");
     assert!(node.json(&["job", "list"])[0]["next"].is_string(), "the file enables it");
 }
@@ -101,4 +103,30 @@ fn pauses_shards_that_are_off_and_switches_of_single_nodes_are_named_too() {
     }
     let planned = applied(&node, &["--plan"], &file);
     assert_eq!(planned["switches"].as_array().map(Vec::len), Some(4), "{planned}");
+}
+
+#[test]
+fn a_switch_that_a_file_ends_is_named_by_apply_and_by_its_plan_and_the_audit_names_the_field() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &[]);
+    apply(&node, &[], FILE);
+    node.ok(&["job", "disable", "backup"]);
+    let off = format!("{FILE}enabled = false\n");
+    for args in [&["--plan"][..], &[]] {
+        let said = apply(&node, args, &off);
+        assert!(said.contains("disabled since "), "{said}");
+        assert!(said.contains(": the file ends that, because its `enabled` has changed"), "{said}");
+        assert!(!said.contains("left so"), "{said}");
+    }
+    let entries = node.json(&["audit", "--job", "backup"]);
+    let last = entries.as_array().and_then(|entries| entries.first()).cloned().unwrap_or_default();
+    assert_eq!(last["verb"], "apply", "{last}");
+    assert!(last["what"].as_str().is_some_and(|what| what.contains("enabled: unset → false")), "{last}");
+
+    node.ok(&["job", "enable", "backup"]);
+    assert_eq!(applied(&node, &["--plan"], FILE)["ended"][0]["switch"], "enabled");
+    let row = applied(&node, &[], FILE);
+    assert_eq!((&row["applied"], &row["ended"][0]["switch"]), (&"updated".into(), &"enabled".into()));
+    assert!(row["switches"].is_null(), "{row}");
+    assert!(applied(&node, &[], FILE)["ended"].is_null(), "what is ended is ended once");
 }

@@ -55,7 +55,8 @@ fn a_request_that_no_node_can_run_is_told_of_at_once_listed_with_the_reason_and_
         let asked = node.cli(&["job", "run", job, "--request", "r"]);
         assert_eq!(asked.status.code(), Some(0), "{job}: it stays asked for");
         let warned = text(&asked.stderr);
-        assert!(warned.contains("no living node fits job") && warned.contains("gpu"), "{job}: {warned}");
+        assert_eq!(warned.matches("no living node fits gpu").count(), 1, "{job}: {warned}");
+        assert!(!text(&asked.stdout).contains("shards"), "no shard runs: {}", text(&asked.stdout));
         assert!(warned.contains(&format!("`evenkeel run kill {run}` takes it back")), "{job}: {warned}");
         let waits = row(&node, run, "no living node fits gpu");
         assert_eq!((&waits["state"], &waits["job"]), (&"waiting".into(), &job.into()), "{waits}");
@@ -72,6 +73,9 @@ fn a_request_that_no_node_can_run_is_told_of_at_once_listed_with_the_reason_and_
         let again = node.cli(&["run", "kill", run]);
         assert_ne!(again.status.code(), Some(0), "{job}: it is over");
     }
+    let claims = node.ok(&["job", "claim"]);
+    let left = "claiming 0 jobs; without a node: 1 job\n1 job: they are for nodes with gpu, and node a does not meet gpu\n";
+    assert_eq!(claims, left);
     let fine = node.cli(&["job", "run", "fine"]);
     assert_eq!(text(&fine.stderr), "", "a node can run it");
 }
@@ -109,7 +113,15 @@ fn runs_that_wait_for_the_run_before_or_for_a_seat_are_listed_with_the_reason() 
     let why = queued[0]["reason"].as_str().unwrap_or_default();
     assert!(why.starts_with("it waits for the end of run queued:"), "{queued:?}");
     let table = node.ok(&["run", "list", "--state", "waiting"]);
-    assert!(table.contains("queued:") && table.contains("waiting"), "{table}");
+    let line = |run: &str| table.lines().find(|line| line.starts_with(run)).unwrap_or_default().to_owned();
+    assert!(line("queued:").contains(" due ") && line("two:ask-r:0").contains(" waiting "), "{table}");
+    assert!(table.contains("due: fires that no node has claimed"), "{table}");
+    let killable = |job: &str| rows(&node, &["--job", job, "--state", "waiting"])[0]["killable"].clone();
+    assert_eq!((killable("queued"), killable("two")), (false.into(), true.into()));
+    let few = node.cli(&["run", "list", "--limit", "4"]);
+    let (table, more) = (text(&few.stdout), text(&few.stderr));
+    assert!(table.lines().filter(|line| line.contains(" running ")).count() == 2, "{table}");
+    assert!(more.contains("more wait: see them with `evenkeel run list --state waiting"), "{more}");
     node.ok(&["job", "delete", "queued"]);
     std::fs::write(&held, "").expect("a file");
     node.ok(&["run", "wait", "two:ask-r:0"]);
@@ -133,4 +145,66 @@ fn a_job_that_there_is_not_is_no_empty_list() {
     node.ok(&["run", "wait", &run]);
     node.ok(&["job", "delete", "backup"]);
     assert_eq!(rows(&node, &["--job", "backup"]).len(), 1, "its history stays");
+}
+
+/// What each of the verbs that are asked says of why a request waits.
+fn told_by_all(node: &Node, job: &str, run: &str) -> [String; 4] {
+    let listed = rows(node, &["--job", job, "--state", "waiting"]);
+    let listed = listed.iter().find(|row| row["run"] == run).expect("it is listed");
+    let says = |about: &[&str]| node.json(about)["says"].as_str().expect("a text").to_owned();
+    [
+        listed["reason"].as_str().expect("a reason").to_owned(),
+        says(&["explain", "job", job]),
+        says(&["explain", "run", run]),
+        node.ok(&["run", "show", run]),
+    ]
+}
+
+#[test]
+fn whoever_asks_why_a_request_waits_hears_the_same_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::serve(folder.path(), "a", &["--label", "gpu"]);
+    let _other = Node::serve(folder.path(), "b", &[]);
+    let one = |name: &str, more: &str| {
+        format!("[[job]]\nname = \"{name}\"\nnodes = [\"gpu\"]\n{more}\ncommand = [\"/bin/true\"]\n")
+    };
+    let jobs = [
+        one("split", "placement = \"sharded\"\nshards = 1"),
+        one("sent", "placement = \"dispatched\""),
+        one("held", ""),
+    ];
+    let applied = node.fed(&["job", "apply", "-f", "-"], &jobs.concat());
+    assert!(applied.status.success(), "{}", text(&applied.stderr));
+    node.ok(&["job", "shutdown", "split", "--node", "a"]);
+    let asked = |job: &str, why: &str| {
+        let run = format!("{job}:ask-r:0");
+        let said = node.cli(&["job", "run", job, "--request", "r"]);
+        let (out, warned) = (text(&said.stdout), text(&said.stderr));
+        assert!(said.status.success() && warned.contains(&format!("run {run} waits: {why}")), "{warned}");
+        assert!(!out.contains("shard") && out.contains("no node runs it before that changes"), "{out}");
+        until(&format!("all say of {job}: {why}"), || {
+            told_by_all(&node, job, &run).iter().all(|said| said.contains(why)).then_some(())
+        });
+    };
+    asked("split", "no node takes part in job split: a was shut down for it");
+    node.ok(&["node", "drain", "a", "--force"]);
+    until("it is given up", || {
+        (node.json(&["explain", "job", "held"])["facts"]["holder"].is_null()).then_some(())
+    });
+    asked("held", "every node that fits gpu drains");
+    asked("sent", "every node that fits gpu drains");
+}
+
+#[test]
+fn a_run_that_is_restarted_where_no_node_can_run_it_says_that_it_waits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = served(folder.path(), JOBS);
+    node.ok(&["job", "run", "fine", "--request", "r"]);
+    node.ok(&["run", "wait", "fine:ask-r:0"]);
+    let elsewhere = "[[job]]\nname = \"fine\"\nnodes = [\"gpu\"]\ncommand = [\"/bin/true\"]\n";
+    assert!(node.fed(&["job", "apply", "-f", "-"], elsewhere).status.success());
+    let again = node.cli(&["run", "restart", "fine:ask-r:0"]);
+    let warned = text(&again.stderr);
+    assert_eq!(again.status.code(), Some(0), "{warned}");
+    assert!(warned.contains(" waits: ") && warned.contains("no living node fits gpu"), "{warned}");
 }

@@ -314,6 +314,7 @@ const TRIALS: &[&str] = &[
     "engines::mysql_keeps_the_books",
     "engines::postgres_keeps_the_books",
     "engines::every_node_is_restarted_in_turn_and_nobody_notices",
+    "engines::dispatched_runs_are_spread_evenly_on_every_engine",
     "engines::the_death_of_any_member_of_an_etcd_quorum_is_survived",
     "engines::the_death_of_any_member_of_a_zookeeper_quorum_is_survived",
 ];

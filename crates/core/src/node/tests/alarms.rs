@@ -33,7 +33,7 @@ fn a_claim_that_is_made_after_it_was_refused_sounds_the_alarm() {
     // The first try of it, that was under way all the time.
     world.store.commit(Mono(world.now), &txn);
     world.deliver();
-    assert_eq!((world.held("a"), alarms(&world)), (1, ["alarm: holds 1 jobs, threshold is 0"].into()));
+    assert_eq!((world.held("a"), alarms(&world)), (1, ["alarm: holds 1 job, threshold is 0"].into()));
 }
 
 /// proves: I40

@@ -796,6 +796,6 @@ fn a_node_that_is_gone_is_named_with_what_it_held_by_those_that_stay() {
     world.crash("b");
     world.run(10_000);
     let named: Vec<&String> = world.events.iter().filter(|event| event.contains(" left;")).collect();
-    assert_eq!(named, [&Event::NodeLeft(b.node.clone(), held).to_string()]);
+    assert_eq!(named, [&Event::NodeLeft(b.clone(), held).to_string()]);
     assert_eq!(view(&world), (0, 0), "another one has taken its jobs over");
 }

@@ -108,6 +108,9 @@ pub(super) fn cannot_run(scene: &Scene<'_>, job: &JobView<'_>, node: &NodeName) 
     if job.available().iter().any(|member| member.node == *node) {
         return None;
     }
+    if scene.view.members().all(|(member, _)| member.node != *node) {
+        return Some((Refusal::NotFound, no_node(node)));
+    }
     let name = job.name();
     let text = match unfit(job, scene, node) {
         Some(why) => format!("node {node} does not fit job {name}: {why}"),

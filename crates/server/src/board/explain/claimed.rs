@@ -78,7 +78,8 @@ fn now(known: &Known, lane: Option<&Lane>) -> Vec<(&'static str, String)> {
 /// Why nothing of it is open.
 fn idle(known: &Known, lane: Option<&Lane>) -> (&'static str, String) {
     let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
-    let why = unheld(known).or_else(|| known.switched_off());
+    let asked = || known.asked_for(|| obstacle(known, lane).unwrap_or_else(|| SOON.to_owned()));
+    let why = unheld(known).or_else(|| known.switched_off(asked));
     why.or_else(|| Some(("firing", known.not_due(settled)?))).unwrap_or_else(|| match full(known) {
         Some(full) => ("firing", format!("it is due, but {full}")),
         None => ("firing", "it is due and about to be claimed".to_owned()),
@@ -88,7 +89,7 @@ fn idle(known: &Known, lane: Option<&Lane>) -> (&'static str, String) {
 /// Why no node has it, or the one that has it gives it up.
 fn unheld(known: &Known) -> Option<(&'static str, String)> {
     match &known.owner {
-        None if known.job().enabled => Some(("claims", known.nowhere().unwrap_or_else(|| free(known)))),
+        None if known.job().enabled => Some(("claims", known.no_node().unwrap_or_else(|| free(known)))),
         Some(owner) if !known.lives(owner) => Some(("claims", taken_over(owner))),
         Some(owner) if known.drains(&owner.node) && known.job().enabled => {
             Some(("drain", format!("{} drains and gives it up", owner.node)))
@@ -97,9 +98,27 @@ fn unheld(known: &Known) -> Option<(&'static str, String)> {
     }
 }
 
-/// That its node has no slot for it.
+/// What a request is told that nothing is in the way of.
+const SOON: &str = "its node is about to claim it";
+
+/// What is in the way of the next run.
+fn obstacle(known: &Known, lane: Option<&Lane>) -> Option<String> {
+    let open = lane.map_or(&[][..], |lane| &lane.open);
+    let before = open.first().filter(|_| open.len() >= known.job().overlap.beside());
+    let before = before.map(|open| format!("it waits for the end of run {}", id(known, open)));
+    before.or_else(|| unheld(known).map(|(_, why)| why)).or_else(|| full(known))
+}
+
+fn id(known: &Known, open: &Open) -> RunId {
+    RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) }
+}
+
+/// That its node starts nothing, or has no slot for it.
 fn full(known: &Known) -> Option<String> {
     let owner = known.owner.as_ref()?;
+    if let Some(trouble) = known.trouble(&owner.node) {
+        return Some(trouble);
+    }
     let (busy, all) = known.slots(&owner.node).filter(|(busy, all)| busy >= all)?;
     Some(format!("{} has no free slot: {busy} of {all} are busy", owner.node))
 }
@@ -107,20 +126,19 @@ fn full(known: &Known) -> Option<String> {
 /// What of it waits.
 pub(super) fn waiting(known: &Known, lane: Option<&Lane>) -> Vec<Waits> {
     let open = lane.map_or(&[][..], |lane| &lane.open);
-    let id = |open: &Open| RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard: Shard(0) };
-    let one = |fire: Fire, due, by, why| Waits { fire, shard: Some(Shard(0)), due, by, why };
+    let one =
+        |fire: Fire, due, by, (why, killable)| Waits { fire, shard: Some(Shard(0)), due, by, why, killable };
     let unseated =
         open.iter().filter(|open| open.wait.is_none() && open.from <= known.now && known.lives(&open.by));
     let unseated = unseated.filter_map(|open| {
-        let pool = known.seat_of(&id(open), &open.by)?;
-        Some(one(open.fire.clone(), open.due, Some(open.by.clone()), known.seat_wanted(pool)))
+        let pool = known.seat_of(&id(known, open), &open.by)?;
+        Some(one(open.fire.clone(), open.due, Some(open.by.clone()), (known.seat_wanted(pool), true)))
     });
     let mut waits: Vec<Waits> = unseated.collect();
-    let before = open.first().filter(|_| open.len() >= known.job().overlap.beside());
-    let before = before.map(|open| format!("it waits for the end of run {}", id(open)));
-    let obstacle = before.or_else(|| unheld(known).map(|(_, why)| why)).or_else(|| full(known));
-    let soon = || "its node is about to claim it".to_owned();
-    waits.extend(known.requests(Some(Shard(0)), || obstacle.clone().unwrap_or_else(soon)));
+    let obstacle = obstacle(known, lane);
+    let asked = known.requests(Some(Shard(0)), || obstacle.clone().unwrap_or_else(|| SOON.to_owned()));
+    // The lane may be read later than the request was heard of, and have its run.
+    waits.extend(asked.into_iter().filter(|asked| open.iter().all(|open| open.fire != asked.fire)));
     // What is due and has nothing in its way is claimed in a moment.
     let Some(why) = obstacle else { return waits };
     let settled = lane.map_or(Wall::MIN, |lane| lane.watermark);
@@ -129,7 +147,7 @@ pub(super) fn waiting(known: &Known, lane: Option<&Lane>) -> Vec<Waits> {
         known
             .overdue(settled, passed)
             .into_iter()
-            .map(|due| one(Fire::Due(due), due, known.owner.clone(), why.clone())),
+            .map(|due| one(Fire::Due(due), due, known.owner.clone(), (why.clone(), false))),
     );
     waits
 }
@@ -142,11 +160,11 @@ fn taken_over(gone: &Member) -> String {
 fn free(known: &Known) -> String {
     let capacity = known.capacity();
     let fix = "start a node or undrain one";
-    if capacity.working() == 0 {
-        return format!("every node drains: {fix}");
-    }
     let full = capacity.shares.iter().filter(|share| share.works).all(|share| share.held >= share.quota);
     match full {
+        true if capacity.working() == 1 => {
+            format!("the only node that works holds as many jobs as it may: {fix}")
+        }
         true => format!("the {} nodes that work hold as many jobs as they may: {fix}", capacity.working()),
         false => "it is free, and nodes with room claim it".to_owned(),
     }

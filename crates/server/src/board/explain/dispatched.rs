@@ -2,7 +2,7 @@
 
 use evenkeel_core::record::{Plan, Planned, Planner, PlannerKind};
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{Fire, RunId, Shard};
+use evenkeel_core::words::{Fire, Member, RunId, Shard};
 
 use super::Known;
 use super::waiting::Waits;
@@ -22,14 +22,14 @@ pub(super) fn explain(known: &Known, plan: Option<&Plan>, told: &mut Explained) 
         told.point("planned", "dispatch", format!("last by {}", by(known, last)));
     }
     for run in runs.iter().take(RUNS_TOLD) {
-        told.point("run", "dispatch", why_there(known, run));
+        told.point("run", "dispatch", why_there(known, runs, run));
     }
     if runs.len() > RUNS_TOLD {
         told.point("run", "dispatch", format!("and {} more are planned", runs.len() - RUNS_TOLD));
     }
     told.fact("runs", runs.len());
     known.tell_schedule(plan.map(|plan| plan.watermark), told);
-    let (rule, now) = now(known, plan, planner.2);
+    let (rule, now) = now(known, plan, &planner);
     told.point("now", rule, &*now);
     told.says = format!("dispatched run by run; {now}");
 }
@@ -85,7 +85,7 @@ fn id_of(known: &Known, run: &Planned) -> RunId {
 }
 
 /// Why a run is where it is.
-pub(super) fn why_there(known: &Known, run: &Planned) -> String {
+pub(super) fn why_there(known: &Known, runs: &[Planned], run: &Planned) -> String {
     let id = id_of(known, run);
     let state = match run.from {
         Some(from) if from <= known.now && known.seat_of(&id, &run.by).is_some() => {
@@ -94,40 +94,56 @@ pub(super) fn why_there(known: &Known, run: &Planned) -> String {
         Some(from) if from <= known.now => "under way",
         Some(_) => "accepted",
         None if run.wait.is_some() => "failed, waits for its next attempt",
-        None if run.due <= known.now => "due, and waits to be taken",
+        None if run.due <= known.now => {
+            return format!("{id} is due; {}; {}", untaken(known, runs, run), run.choice());
+        }
         None => "planned",
     };
     format!("{id} is {state}: {}", run.choice())
 }
 
+/// Why no further run begins beside those that go on.
+fn before(known: &Known, runs: &[Planned]) -> Option<String> {
+    let mut begun =
+        runs.iter().filter(|run| run.wait.is_some() || run.from.is_some_and(|from| from <= known.now));
+    let room = known.job().overlap.beside();
+    let first = begun.next().filter(|_| 1 + begun.count() >= room)?;
+    Some(format!("it waits for the end of run {}", id_of(known, first)))
+}
+
+/// Why a run that is due has not been taken by its node.
+fn untaken(known: &Known, runs: &[Planned], run: &Planned) -> String {
+    let node = &run.by.node;
+    let full = || match known.slots(node) {
+        Some((busy, all)) if busy >= all => {
+            Some(format!("{node} has no free slot: {busy} of {all} are busy"))
+        }
+        _ => None,
+    };
+    let why = before(known, runs).or_else(|| known.trouble(node)).or_else(full);
+    why.unwrap_or_else(|| format!("{node} is about to take it"))
+}
+
 /// What of it waits.
 pub(super) fn waiting(known: &Known, plan: Option<&Plan>) -> Vec<Waits> {
     let runs = plan.map_or(&[][..], |plan| &plan.runs);
-    let one = |fire: Fire, due, by, why| Waits { fire, shard: Some(Shard(0)), due, by, why };
+    let one = |fire: Fire, due, by: Option<Member>, why| {
+        let killable = by.is_some();
+        Waits { fire, shard: Some(Shard(0)), due, by, why, killable }
+    };
     let planned = runs.iter().filter(|run| run.wait.is_none()).filter_map(|run| {
         let why = match run.from {
             Some(from) if from <= known.now => known.seat_wanted(known.seat_of(&id_of(known, run), &run.by)?),
-            None if run.due <= known.now => match known.slots(&run.by.node) {
-                Some((busy, all)) if busy >= all => {
-                    format!("{} has no free slot: {busy} of {all} are busy", run.by.node)
-                }
-                _ => format!("{} is about to take it", run.by.node),
-            },
+            None if run.due <= known.now => untaken(known, runs, run),
             _ => return None,
         };
         Some(one(run.fire.clone(), run.due, Some(run.by.clone()), why))
     });
     let mut waits: Vec<Waits> = planned.collect();
-    let mut begun =
-        runs.iter().filter(|run| run.wait.is_some() || run.from.is_some_and(|from| from <= known.now));
-    let room = known.job().overlap.beside();
-    let before = begun.next().filter(|_| 1 + begun.count() >= room);
-    let before = before.map(|run| format!("it waits for the end of run {}", id_of(known, run)));
-    let (_, planner, plans) = planner(known);
-    let nobody = (!plans).then(|| format!("nobody plans: {planner}"));
-    let obstacle = known.no_node().or(before).or(nobody);
-    let soon = || "it is about to be planned".to_owned();
-    waits.extend(known.requests(Some(Shard(0)), || obstacle.clone().unwrap_or_else(soon)));
+    let obstacle = obstacle(known, runs, &planner(known));
+    let asked = known.requests(Some(Shard(0)), || obstacle.clone().unwrap_or_else(|| SOON.to_owned()));
+    // The plan may be read later than the request was heard of, and have its run.
+    waits.extend(asked.into_iter().filter(|asked| runs.iter().all(|run| run.fire != asked.fire)));
     let Some(why) = obstacle else { return waits };
     let (settled, passed) = plan.map_or((Wall::MIN, &[][..]), |plan| (plan.watermark, &plan.passed[..]));
     let due = known.overdue(settled, passed).into_iter();
@@ -135,7 +151,16 @@ pub(super) fn waiting(known: &Known, plan: Option<&Plan>) -> Vec<Waits> {
     waits
 }
 
-fn now(known: &Known, plan: Option<&Plan>, has_planner: bool) -> (&'static str, String) {
+/// What a request is told that nothing is in the way of.
+const SOON: &str = "it is about to be planned";
+
+/// What is in the way of planning the next run.
+fn obstacle(known: &Known, runs: &[Planned], planner: &(&str, String, bool)) -> Option<String> {
+    let nobody = || (!planner.2).then(|| format!("nobody plans: {}", planner.1));
+    known.no_node().or_else(|| before(known, runs)).or_else(nobody)
+}
+
+fn now(known: &Known, plan: Option<&Plan>, planner: &(&str, String, bool)) -> (&'static str, String) {
     let runs = plan.map_or(&[][..], |plan| &plan.runs);
     let waits = |run: &Planned| known.seat_of(&id_of(known, run), &run.by).is_some();
     let begun = |run: &&Planned| run.from.is_some_and(|from| from <= known.now) && !waits(run);
@@ -155,16 +180,17 @@ fn now(known: &Known, plan: Option<&Plan>, has_planner: bool) -> (&'static str, 
         let (s, are) = if ahead == 1 { ("", "is") } else { ("s", "are") };
         return ("dispatch", format!("{ahead} run{s} {are} planned, none has begun"));
     }
-    if let Some(nowhere) = known.nowhere() {
+    if let Some(nowhere) = known.no_node() {
         return ("dispatch", nowhere);
     }
-    if let Some(switched) = known.switched_off() {
+    let asked = || known.asked_for(|| obstacle(known, runs, planner).unwrap_or_else(|| SOON.to_owned()));
+    if let Some(switched) = known.switched_off(asked) {
         return switched;
     }
     let settled = plan.map_or(Wall::MIN, |plan| plan.watermark);
     match known.not_due(settled) {
         Some(why) => ("firing", why),
-        None if has_planner => ("dispatch", "it is due and about to be planned".to_owned()),
+        None if planner.2 => ("dispatch", "it is due and about to be planned".to_owned()),
         None => ("dispatch", "it is due, and nobody plans: see `planner`".to_owned()),
     }
 }

@@ -4,7 +4,8 @@ use evenkeel::{Handle, RunRecord};
 use evenkeel_core::job::Placement;
 use evenkeel_core::words::{Fire, RunId, Token};
 
-use super::{Known, dispatched, job as explain_job, look};
+use super::waiting::why as why_it_waits;
+use super::{Known, Troubles, dispatched, job as explain_job, look};
 use crate::rows::{Explained, moment};
 use crate::zones;
 
@@ -16,9 +17,10 @@ pub(crate) async fn run(
     handle: &Handle,
     run: &RunId,
     attempts: &[RunRecord],
+    troubles: &Troubles,
 ) -> Result<Explained, evenkeel::LanesError> {
     let mut told = Explained::of(format!("run {run}"));
-    let known = look(handle, &run.job);
+    let known = look(handle, &run.job, troubles);
     why(run, known.as_ref(), &mut told);
     if let Some(known) = &known {
         told.fact("placement", known.job().placement);
@@ -38,7 +40,8 @@ pub(crate) async fn run(
             told.says = format!("{} on {node}", last.state.as_str().replace('_', " "));
         }
         None => {
-            let now = explain_job(handle, &run.job).await?;
+            let waits = why_it_waits(handle, run, troubles).await;
+            let now = explain_job(handle, &run.job, troubles).await?;
             let points = now.map(|told| told.points).unwrap_or_default();
             let points: Vec<_> = points.into_iter().filter(|point| point.about == "now").collect();
             // What is said of this very run goes before what is said of others.
@@ -46,9 +49,14 @@ pub(crate) async fn run(
             let now = points.iter().find(|point| point.says.contains(&named)).or(points.first());
             told.says = match &run.fire {
                 Fire::Due(due) if *due > zones::now() => format!("it is not due before {}", moment(*due)),
-                _ => now.map_or_else(|| "it has not run".to_owned(), |now| format!("not yet: {}", now.says)),
+                _ => match (&waits, now) {
+                    (Some(waits), _) => format!("not yet: {waits}"),
+                    (None, Some(now)) => format!("not yet: {}", now.says),
+                    (None, None) => "it has not run".to_owned(),
+                },
             };
-            let rule = now.and_then(|now| now.rule.clone()).unwrap_or_default();
+            let rule = now.filter(|_| waits.is_none()).and_then(|now| now.rule.clone());
+            let rule = rule.unwrap_or_else(|| "firing".to_owned());
             let says = told.says.clone();
             told.point("now", &rule, says);
         }
@@ -110,7 +118,7 @@ async fn place(
                 told.point("planner", "dispatch", dispatched::by(known, planner));
             }
             told.fact("free", planned.free);
-            told.point("where", "dispatch", dispatched::why_there(known, planned));
+            told.point("where", "dispatch", dispatched::why_there(known, &plan.runs, planned));
         }
     }
     Ok(())

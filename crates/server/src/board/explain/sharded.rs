@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_core::record::{OpenShards, ShardLane, Sharding};
 use evenkeel_core::shards::ShardSet;
 use evenkeel_core::time::Wall;
-use evenkeel_core::words::{Fire, Member, RunId, Shard};
+use evenkeel_core::words::{Fire, Member, RunId, Shard, counted};
 
 use super::waiting::Waits;
 use super::{Known, said};
@@ -69,7 +69,10 @@ fn cut(sharding: &Sharding, every_node: bool, told: &mut Explained) {
     let (total, way, number) = (cut.total, said(&cut.strategy), cut.number);
     let text = match every_node {
         true => format!("epoch {number} gave one shard to each of {}", among.join(", ")),
-        false => format!("epoch {number} cut {total} shards by {way} for {}", among.join(", ")),
+        false => {
+            let shards = counted(total as usize, "shard");
+            format!("epoch {number} cut {shards} by {way} for {}", among.join(", "))
+        }
     };
     told.point("cut", "sharding", text);
     if !cut.pinned.is_empty() {
@@ -125,27 +128,39 @@ pub(super) fn waiting(known: &Known, lanes: &BTreeMap<Member, ShardLane>) -> Vec
             let run = RunId { job: known.job().name.clone(), fire: open.fire.clone(), shard };
             let Some(pool) = known.seat_of(&run, member) else { continue };
             let (fire, by, why) = (run.fire.clone(), Some(member.clone()), known.seat_wanted(pool));
-            waits.push(Waits { fire, shard: Some(shard), due: open.due, by, why });
+            waits.push(Waits { fire, shard: Some(shard), due: open.due, by, why, killable: true });
         }
     }
+    let obstacle = obstacle(known);
+    let has_shards = known.job().is_broadcast() || known.job().shards > 1;
+    let shard = (!has_shards).then_some(Shard(0));
+    waits.extend(known.requests(shard, || obstacle.clone().unwrap_or_else(|| SOON.to_owned())));
+    let Some(why) = obstacle else { return waits };
+    let settled = lanes.values().flat_map(|lane| &lane.groups).map(|group| group.watermark).min();
+    let due = known.overdue(settled.unwrap_or(Wall::MIN), &[]).into_iter();
+    let one = |due| Waits { fire: Fire::Due(due), shard, due, by: None, why: why.clone(), killable: false };
+    waits.extend(due.map(one));
+    waits
+}
+
+/// What a request is told that nothing is in the way of.
+const SOON: &str = "its nodes are about to claim their shards";
+
+/// What is in the way of the next fire.
+fn obstacle(known: &Known) -> Option<String> {
     let sharding = known.sharding.as_ref();
     let led =
         sharding.and_then(|sharding| sharding.leader.as_ref()).is_some_and(|leader| known.lives(leader));
     let cut = sharding.is_some_and(|sharding| sharding.mark.is_none() && sharding.cut.number > 0);
-    let obstacle = known.no_node().or_else(|| match (led, cut) {
+    let stuck = || {
+        let portions = sharding.into_iter().flat_map(|sharding| &sharding.cut.portions);
+        portions.into_iter().find_map(|portion| known.trouble(&portion.holder.node))
+    };
+    known.no_node().or_else(|| match (led, cut) {
         (false, _) => Some("it waits for a leader: a node that takes part stands for it".to_owned()),
         (true, false) => Some("it waits for its shards to be cut".to_owned()),
-        (true, true) => None,
-    });
-    let has_shards = known.job().is_broadcast() || known.job().shards > 1;
-    let shard = (!has_shards).then_some(Shard(0));
-    let soon = || "its nodes are about to claim their shards".to_owned();
-    waits.extend(known.requests(shard, || obstacle.clone().unwrap_or_else(soon)));
-    let Some(why) = obstacle else { return waits };
-    let settled = lanes.values().flat_map(|lane| &lane.groups).map(|group| group.watermark).min();
-    let due = known.overdue(settled.unwrap_or(Wall::MIN), &[]).into_iter();
-    waits.extend(due.map(|due| Waits { fire: Fire::Due(due), shard, due, by: None, why: why.clone() }));
-    waits
+        (true, true) => stuck(),
+    })
 }
 
 fn now(
@@ -162,10 +177,11 @@ fn now(
     if !open.is_empty() {
         return under_way(known, &open);
     }
-    if let Some(nowhere) = known.nowhere() {
+    if let Some(nowhere) = known.no_node() {
         return ("election", nowhere);
     }
-    if let Some(switched) = known.switched_off() {
+    let asked = || known.asked_for(|| obstacle(known).unwrap_or_else(|| SOON.to_owned()));
+    if let Some(switched) = known.switched_off(asked) {
         return switched;
     }
     match known.not_due(settled) {

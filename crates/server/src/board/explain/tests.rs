@@ -27,6 +27,8 @@ fn held() -> Known {
         sharding: None,
         pool: PoolRecord::default(),
         waiting: Vec::new(),
+        in_the_way: None,
+        troubles: Troubles::default(),
         standings: vec![standing("a", 3), standing("b", 2)],
         jobs: 5,
         slots: [("a".to_owned(), 4), ("b".to_owned(), 4)].into(),
@@ -82,7 +84,8 @@ fn a_claimed_job_says_why_it_does_not_run() {
     known.standings[0].drained = false;
     assert!(claimed(&known, &behind).starts_with("control: it is paused"));
     known.spec.job.enabled = false;
-    assert!(claimed(&known, &behind).starts_with("control: it is disabled"));
+    known.in_the_way = Some("job j is disabled".to_owned());
+    assert_eq!(claimed(&known, &behind), "control: job j is disabled");
 
     let mut known = held();
     known.members.remove(0);
@@ -93,8 +96,79 @@ fn a_claimed_job_says_why_it_does_not_run() {
     assert!(
         claimed(&known, &behind).starts_with("claims: the 2 nodes that work hold as many jobs as they may")
     );
-    known.standings.iter_mut().for_each(|standing| standing.drained = true);
-    assert!(claimed(&known, &behind).starts_with("claims: every node drains"));
+    for node in ["a", "b"] {
+        known.troubles.insert(node.parse().expect("a name"), "the history x takes no entries".to_owned());
+    }
+    let stuck = "claims: node a starts nothing: the history x takes no entries";
+    assert_eq!(claimed(&known, &behind), stuck);
+    known.in_the_way = Some("every node that fits gpu drains".to_owned());
+    assert_eq!(claimed(&known, &behind), "claims: every node that fits gpu drains");
+}
+
+fn asked(known: &mut Known) {
+    let (id, former) = ("r".parse().expect("an id"), std::collections::BTreeSet::new());
+    let shards = evenkeel_core::shards::ShardSet::empty();
+    let request = Request { id, at: Wall(T), taken: false, node: None, shards, former, taken_back: None };
+    known.waiting.push(request);
+}
+
+fn reasons(waits: Vec<waiting::Waits>) -> Vec<(String, bool)> {
+    waits.into_iter().map(|waits| (waits.why, waits.killable)).collect()
+}
+
+#[test]
+fn a_request_waits_for_the_same_reason_whoever_asks() {
+    let mut known = held();
+    asked(&mut known);
+    known.spec.job.schedule = String::new();
+    busy(&mut known, "a", 4);
+    let lane = lane(T);
+    let full = "a has no free slot: 4 of 4 are busy";
+    assert_eq!(reasons(claimed::waiting(&known, Some(&lane))), [(full.to_owned(), true)]);
+    let told = format!("firing: request r of {} waits: {full}", moment(Wall(T)));
+    assert_eq!(claimed(&known, &lane), told);
+    known.loads.clear();
+    known.troubles.insert("a".parse().expect("a name"), "no entries".to_owned());
+    let stuck = "node a starts nothing: no entries";
+    assert_eq!(reasons(claimed::waiting(&known, Some(&lane))), [(stuck.to_owned(), true)]);
+    known.in_the_way = Some("no node takes part in job j".to_owned());
+    let all = [("no node takes part in job j".to_owned(), true)];
+    assert_eq!(reasons(claimed::waiting(&known, Some(&lane))), all);
+    assert_eq!(reasons(sharded::waiting(&known, &BTreeMap::new())), all);
+    assert_eq!(reasons(dispatched::waiting(&known, None)), all);
+    let mut told = Explained::of("job j".to_owned());
+    sharded::explain(&known, &BTreeMap::new(), &mut told);
+    assert!(told.says.ends_with("; no node takes part in job j"), "{}", told.says);
+}
+
+#[test]
+fn a_planned_run_behind_one_that_goes_on_waits_for_it() {
+    let mut known = held();
+    let run = |due: i64, from| Planned {
+        fire: Fire::Due(Wall(due)),
+        due: Wall(due),
+        by: "b@2".parse().expect("a member"),
+        free: 1,
+        planned_for: None,
+        attempt: 1,
+        seq: 0,
+        from,
+        wait: None,
+        began: None,
+    };
+    let going = Some(Wall(T - 10_000));
+    let plan =
+        Plan { watermark: Wall(T), runs: vec![run(T - 10_000, going), run(T, None)], ..Plan::default() };
+    let before = "it waits for the end of run j:1795259670000:0";
+    assert_eq!(reasons(dispatched::waiting(&known, Some(&plan))), [(before.to_owned(), true)]);
+    let told = dispatched(&known, &plan);
+    assert!(
+        told.iter().any(|line| line.starts_with("run j:1795259680000:0 is due; it waits for")),
+        "{told:?}"
+    );
+    known.spec.job.overlap = evenkeel_core::job::Overlap::Limit(2);
+    let soon = [("b is about to take it".to_owned(), true)];
+    assert_eq!(reasons(dispatched::waiting(&known, Some(&plan))), soon);
 }
 
 #[test]

@@ -10,22 +10,38 @@ use evenkeel_core::job::{CatchUp, Placement};
 use evenkeel_core::overlap::{Passed, Timetable};
 use evenkeel_core::record::Request;
 use evenkeel_core::time::{Millis, Wall};
-use evenkeel_core::words::{Fire, FireId, JobName, Member, RunId, Shard};
+use evenkeel_core::words::{Fire, FireId, JobName, Member, RequestId, RunId, Shard};
 
-use super::{Known, claimed, dispatched, look, sharded};
-use crate::rows::{RunRow, moment};
+use super::{Known, TOLD_MAX, Troubles, claimed, dispatched, look, sharded};
+use crate::rows::{Explained, RunRow, moment};
 
 /// Of how many jobs it is told at once.
 pub(crate) const JOBS_MAX: usize = 500;
-/// How many fires of one job are told, the latest.
-const FIRES_MAX: usize = 20;
+/// How many fires of one job that no node has claimed are told, the latest; of a job that is asked for alone all.
+const FIRES_TOLD: usize = 20;
+/// How many of them are counted.
+const FIRES_COUNTED: usize = 1_000;
 
-/// All of these jobs, the latest first.
+/// Runs that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// First those that can be ended by hand, then fires that no node has claimed; of both the latest first.
+    pub(crate) rows: Vec<RunRow>,
+    /// How many more there are.
+    pub(crate) more: usize,
+}
+
+/// All of these jobs.
 ///
 /// # Errors
 /// The registry is out of reach, or the node has stopped.
-pub(crate) async fn waiting(handle: &Handle, names: &[JobName]) -> Result<Vec<RunRow>, LanesError> {
-    let known = names.iter().take(JOBS_MAX).filter_map(|name| Some((name.clone(), look(handle, name)?)));
+pub(crate) async fn waiting(
+    handle: &Handle,
+    names: &[JobName],
+    troubles: &Troubles,
+) -> Result<Waiting, LanesError> {
+    let known = names.iter().take(JOBS_MAX);
+    let known = known.filter_map(|name| Some((name.clone(), look(handle, name, troubles)?)));
     let known: Vec<(JobName, Known)> = known.collect();
     let placed = |placement| {
         let of_it = known.iter().filter(|(_, known)| known.job().placement == placement);
@@ -34,22 +50,64 @@ pub(crate) async fn waiting(handle: &Handle, names: &[JobName]) -> Result<Vec<Ru
     let (claims, plans) = (placed(Placement::Claimed), placed(Placement::Dispatched));
     let claims = if claims.is_empty() { BTreeMap::new() } else { handle.claims(&claims).await? };
     let plans = if plans.is_empty() { BTreeMap::new() } else { handle.plans(&plans).await? };
-    let mut found: Vec<(Wall, RunRow)> = Vec::new();
+    let most = if names.len() == 1 { FIRES_COUNTED } else { FIRES_TOLD };
+    let (mut found, mut more): (Vec<(Wall, RunRow)>, _) = (Vec::new(), names.len().saturating_sub(JOBS_MAX));
     for (name, known) in &known {
-        let waits = match known.job().placement {
+        let mut waits = match known.job().placement {
             Placement::Claimed => claimed::waiting(known, claims.get(name)),
             Placement::Dispatched => dispatched::waiting(known, plans.get(name)),
             Placement::Sharded | Placement::Broadcast => sharded::waiting(known, &handle.lanes(name).await?),
         };
+        more += cut(&mut waits, most);
         found.extend(waits.into_iter().map(|waits| (waits.due, row(known, waits))));
     }
-    found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.run.cmp(&b.1.run)));
-    Ok(found.into_iter().map(|(_, row)| row).collect())
+    let order = |row: &RunRow| row.killable != Some(true);
+    found.sort_by(|a, b| {
+        order(&a.1).cmp(&order(&b.1)).then(b.0.cmp(&a.0)).then_with(|| a.1.run.cmp(&b.1.run))
+    });
+    Ok(Waiting { rows: found.into_iter().map(|(_, row)| row).collect(), more })
 }
 
-/// Why no node can run a job now, whatever it is asked; `None` where one can, or will.
-pub(crate) fn no_node(handle: &Handle, name: &JobName) -> Option<String> {
-    look(handle, name)?.no_node()
+/// Leaves so many of the fires that no node has claimed; returns how many went.
+fn cut(waits: &mut Vec<Waits>, most: usize) -> usize {
+    let (before, mut fires) = (waits.len(), 0);
+    waits.retain(|waits| {
+        fires += usize::from(!waits.killable);
+        waits.killable || fires <= most
+    });
+    before - waits.len()
+}
+
+/// Why a run that was not attempted yet has not begun; `None` where it does not wait, or nobody can say.
+pub(crate) async fn why(handle: &Handle, run: &RunId, troubles: &Troubles) -> Option<String> {
+    let names = [run.job.clone()];
+    let rows = waiting(handle, &names, troubles).await.ok()?.rows;
+    let (one, whole) = (run.to_string(), FireId::from(run).to_string());
+    rows.into_iter().find(|row| row.run == one || row.run == whole)?.reason
+}
+
+/// Why nothing of a job runs until somebody changes something, whatever it is asked; `None` where a node can run it.
+pub(crate) fn in_the_way(handle: &Handle, name: &JobName) -> Option<String> {
+    handle.look(|node| node.view().find(name)?.in_the_way())
+}
+
+/// What is said of a request that waits.
+pub(super) fn request(id: &RequestId, at: Wall, why: &str) -> String {
+    format!("request {id} of {} waits: {why}", moment(at))
+}
+
+/// Tells of each request that waits.
+pub(super) fn tell(waits: &[Waits], told: &mut Explained) {
+    let asked = || waits.iter().filter(|waits| matches!(waits.fire, Fire::Asked(_)));
+    for waits in asked().take(TOLD_MAX) {
+        if let Fire::Asked(id) = &waits.fire {
+            told.point("request", "firing", request(id, waits.due, &waits.why));
+        }
+    }
+    let more = asked().count().saturating_sub(TOLD_MAX);
+    if more > 0 {
+        told.point("request", "firing", format!("and {more} more requests wait"));
+    }
 }
 
 /// A run that waits.
@@ -64,6 +122,8 @@ pub(super) struct Waits {
     pub(super) by: Option<Member>,
     /// Why it has not begun.
     pub(super) why: String,
+    /// Whether it can be ended by hand: a request, or a run that a node has claimed.
+    pub(super) killable: bool,
 }
 
 fn row(known: &Known, waits: Waits) -> RunRow {
@@ -80,35 +140,27 @@ fn row(known: &Known, waits: Waits) -> RunRow {
         reason: Some(waits.why),
         started: None,
         ended: None,
+        killable: Some(waits.killable),
     }
 }
 
 impl Known {
-    /// Why no node can run it now: none fits, or all that do drain.
-    pub(super) fn no_node(&self) -> Option<String> {
-        let nodes = &self.job().node_selector;
-        if self.standings.is_empty() {
-            return Some(format!(
-                "no living node fits {nodes}: start one with these labels, or change the job"
-            ));
-        }
-        (self.capacity().working() == 0).then(|| match nodes.is_everywhere() {
-            true => "every node drains: start a node or undrain one".to_owned(),
-            false => format!("every node that fits {nodes} drains: start one or undrain one"),
-        })
-    }
-
     /// Requests that no node has taken, each for this reason, of the run as a whole or of its only shard.
     pub(super) fn requests(&self, shard: Option<Shard>, why: impl Fn() -> String) -> Vec<Waits> {
-        let disabled = || format!("its job is disabled: `evenkeel job enable {}`", self.job().name);
         let waits = |request: &Request| Waits {
             fire: Fire::Asked(request.id.clone()),
             shard,
             due: request.at,
             by: None,
-            why: if self.job().enabled { why() } else { disabled() },
+            why: self.asked_for(&why),
+            killable: true,
         };
         self.waiting.iter().map(waits).collect()
+    }
+
+    /// Why a request waits: what is in the way of all its job, or else this.
+    pub(super) fn asked_for(&self, why: impl FnOnce() -> String) -> String {
+        self.in_the_way.clone().or_else(|| self.no_node()).unwrap_or_else(why)
     }
 
     /// The latest fires that are due and that nobody has claimed, as far as they are to run; none of a job that does not fire.
@@ -121,7 +173,7 @@ impl Known {
         let schedule = &*schedule.counted_from(floor);
         let fires = Timetable { schedule, passed };
         let before = |due: &Wall| fires.latest(floor, *due - Millis(1));
-        let keep = late.overlap.keeps().unwrap_or(FIRES_MAX).min(FIRES_MAX);
+        let keep = late.overlap.keeps().unwrap_or(FIRES_COUNTED).min(FIRES_COUNTED);
         let all = std::iter::successors(fires.latest(floor, self.now), before);
         let grace = Millis::secs(i64::try_from(late.grace.unwrap_or(GRACE)).unwrap_or(i64::MAX / 1_000));
         // Of what is older than the grace only what is made up is to run.

@@ -1,0 +1,30 @@
+//! What becomes of a node that was just opened: it is a member, or another one has its name.
+
+use std::time::Duration;
+
+use evenkeel_core::effect::Event;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::error::OpenError;
+
+/// Waits until the node is a member; why it cannot become one while it lives.
+pub(super) async fn refusal(joined: &mut watch::Receiver<Option<Event>>, ttl: Duration) -> Option<OpenError> {
+    // A registry that is out of reach for now is no reason to give up: the node joins when it is back.
+    let taken = match timeout(ttl, joined.wait_for(Option::is_some)).await.map(Result::ok) {
+        Ok(Some(event)) => match &*event {
+            Some(Event::NameTaken(name)) => Some(name.to_string()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let name = taken?;
+    // The node waits. An earlier life whose data folder is gone has the name until its lease ends, and on some engines no time
+    // passes for a lease while nobody is there: so whoever gave up at once would never get it.
+    let freed = joined.wait_for(|event| !matches!(event, Some(Event::NameTaken(_))));
+    let term = ttl + ttl / 2;
+    match timeout(term, freed).await {
+        Ok(_) => None,
+        Err(_) => Some(OpenError::NameTaken { name, term }),
+    }
+}
