@@ -24,7 +24,7 @@ use message::Message;
 use window::{Telling, Window};
 use worker::Worker;
 
-/// Every kind of event there is, as history, notifiers and `event list` write them.
+/// Every kind of event that notifiers can be told of, as history, notifiers and `event list` write them.
 pub(crate) const KINDS: [&str; 37] = [
     "joined",
     "upgraded",
@@ -65,10 +65,12 @@ pub(crate) const KINDS: [&str; 37] = [
     "job.lost",
 ];
 
-/// Every kind of event that there is.
-#[must_use]
-pub fn event_kinds() -> &'static [&'static str] {
-    &KINDS
+/// The kind of the event that a notification failed, which is listed and of which nobody is notified.
+const NOTIFY_FAILED: &str = "notify_failed";
+
+/// Every kind of event that is listed.
+pub fn event_kinds() -> impl Iterator<Item = &'static str> {
+    KINDS.into_iter().chain([NOTIFY_FAILED])
 }
 
 /// The kind of event that is called so, with dots or underscores; `None` when there is none.

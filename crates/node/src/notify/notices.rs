@@ -101,6 +101,6 @@ impl Notifiers {
         };
         tracing::warn!("{text}");
         let node = node.to_owned();
-        self.history.put(Entry::Event { at: now.wall, node, kind: "notify_failed", text });
+        self.history.put(Entry::Event { at: now.wall, node, kind: super::NOTIFY_FAILED, text });
     }
 }

@@ -116,7 +116,7 @@ impl Telling {
     fn fail(&self, text: String) {
         tracing::warn!("{text}");
         let at = clock::now().wall;
-        self.history.put(Entry::Event { at, node: self.node.clone(), kind: "notify_failed", text });
+        self.history.put(Entry::Event { at, node: self.node.clone(), kind: super::NOTIFY_FAILED, text });
     }
 
     fn name(&self) -> String {

@@ -35,9 +35,10 @@ pub(crate) struct List {
 
 /// The kind of an event, with dots or underscores.
 pub(crate) fn kind(text: &str) -> Result<String, String> {
-    let known = evenkeel::event_kind(text);
-    let known = known.map_or_else(|| written::one_of("kind of event", text, evenkeel::event_kinds()), Ok);
-    known.map(ToOwned::to_owned)
+    let all: Vec<&'static str> = evenkeel::event_kinds().collect();
+    let plain = |kind: &str| kind.replace('.', "_");
+    let known = all.iter().copied().find(|kind| plain(kind) == plain(text));
+    known.map_or_else(|| written::one_of("kind of event", text, &all), Ok).map(ToOwned::to_owned)
 }
 
 /// Does it.
@@ -68,4 +69,24 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         }
     }
     output::list(list.reach.output, &events, "nothing of the kind has happened")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_the_reference_is_known_with_dots_or_underscores() {
+        let page = include_str!("../../../../docs/concepts/events.md");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+        let kinds: Vec<&str> =
+            rows.flat_map(|row| row.split("`, `")).map(|kind| kind.trim_matches('`')).collect();
+        assert!(kinds.contains(&"notify_failed") && kinds.contains(&"node.left"), "{kinds:?}");
+        for known in kinds {
+            assert_eq!(kind(known).as_deref(), Ok(known));
+            assert_eq!(kind(&known.replace('.', "_")).as_deref(), Ok(known));
+        }
+        let said = kind("nofity_failed").unwrap_err();
+        assert!(said.contains("did you mean \"notify_failed\"?"), "{said}");
+    }
 }
