@@ -114,7 +114,7 @@ impl Node {
         self.sound_late_alarms(&touched, effects);
         self.note_loaded(now, batch.revision);
         self.touch(now, touched, effects);
-        self.answer_claimers(effects);
+        self.answer_claims(effects);
     }
 
     fn absorb_read(&mut self, now: Now, changes: Option<Vec<Change>>, effects: &mut Vec<Effect>) {

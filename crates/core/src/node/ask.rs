@@ -287,7 +287,7 @@ impl Node {
     }
 
     /// The listing that a call for claims set off is here: claim without waiting for others (S1-85).
-    pub(super) fn answer_claimers(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn answer_claims(&mut self, effects: &mut Vec<Effect>) {
         let claimers = core::mem::take(&mut self.local.claiming);
         if claimers.is_empty() {
             return;
